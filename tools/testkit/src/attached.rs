@@ -32,7 +32,7 @@ use shared::{
 use stream_fn::HistoryWriter;
 
 use crate::{
-    command::{Arguments, Run},
+    command::{self, Arguments, Run},
     database,
     endpoint::Endpoint,
     table::{self, Document, Record},
@@ -237,6 +237,11 @@ impl Orders {
 
     pub fn run(&self, arguments: impl Arguments) -> Run {
         Run::wait(self.command(arguments).spawn().unwrap())
+    }
+
+    /// Runs the commands of a text, and checks their expectations.
+    pub fn check(&self, text: &str) {
+        command::check(|arguments| self.run(arguments), text);
     }
 
     /// Runs the command, expects this exit code, and returns the lines.

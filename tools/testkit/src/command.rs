@@ -102,3 +102,68 @@ impl<A: Arguments + ?Sized> Arguments for &A {
         (**self).words()
     }
 }
+
+/// Runs the commands of a text, one a line, and checks what follows ` => `, any number of times:
+///
+/// | expectation | of |
+/// |---|---|
+/// | `{…}` | the last line of standard output: it has at least these members |
+/// | `= {…}` | the only line of standard output: it has these members and no others |
+/// | `Name […]` | this member of each line of standard output |
+/// | `~ text` | standard output: it contains the text |
+/// | `3 text` | the exit code, and standard error: all of it, or its beginning if the text ends with `…` |
+///
+/// Without a code, it is 0. Lines that begin with `//` are comments.
+pub fn check(run: impl Fn(&str) -> Run, text: &str) {
+    for line in text.lines().map(str::trim_start) {
+        if line.is_empty() || line.starts_with("//") {
+            continue;
+        }
+        let mut parts = line.split(" => ");
+        let ran = run(parts.next().unwrap());
+        let (mut code, mut has_output) = (0, false);
+        for expected in parts {
+            if expected.starts_with(|c: char| c.is_ascii_digit()) {
+                code = ran.check_failure(line, expected);
+            } else {
+                ran.check_output(line, expected);
+                has_output = true;
+            }
+        }
+        assert_eq!(ran.code, code, "{line}: {ran:?}");
+        assert!(
+            has_output || ![2, 3, 5].contains(&code) || ran.stdout.is_empty(),
+            "{line}: {ran:?}"
+        );
+    }
+}
+
+impl Run {
+    fn check_failure(&self, line: &str, expected: &str) -> i32 {
+        let (code, said) = expected.split_once(' ').unwrap_or((expected, "…"));
+        let is_said = match said.strip_suffix('…') {
+            Some(beginning) => self.stderr.starts_with(beginning),
+            None => self.stderr.trim_end_matches('\n') == said,
+        };
+        assert!(is_said, "{line}: {self:?}");
+        code.parse().unwrap()
+    }
+
+    fn check_output(&self, line: &str, expected: &str) {
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{line}: {error}"));
+        if let Some(text) = expected.strip_prefix("~ ") {
+            assert!(self.stdout.contains(text), "{line}: {}", self.stdout);
+        } else if let Some(exact) = expected.strip_prefix("= ") {
+            assert_eq!(self.json(), json(exact), "{line}: {self:?}");
+        } else if expected.starts_with('{') {
+            let last = self.lines.last().unwrap_or_else(|| panic!("{line}: {self:?}"));
+            for (name, value) in json(expected).as_object().unwrap() {
+                assert_eq!(&last[name], value, "{line}: {self:?}");
+            }
+        } else {
+            let (name, values) = expected.split_once(' ').unwrap();
+            let found: Value = self.lines.iter().map(|line| line[name].clone()).collect();
+            assert_eq!(found, json(values), "{line}: {self:?}");
+        }
+    }
+}

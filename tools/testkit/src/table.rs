@@ -37,7 +37,7 @@ use shared::{
 };
 
 use crate::{
-    command::{Arguments, Run},
+    command::{self, Arguments, Run},
     database,
     endpoint::{Endpoint, has_own_history},
 };
@@ -153,6 +153,11 @@ impl Table {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         Run::wait(child)
+    }
+
+    /// Runs the commands of a text, and checks their expectations.
+    pub fn check(&self, text: &str) {
+        command::check(|arguments| self.run(arguments), text);
     }
 
     /// Runs the command, expects this exit code, and returns the lines.

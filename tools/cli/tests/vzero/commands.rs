@@ -24,13 +24,6 @@ fn stable(mut version: Value) -> Value {
     version
 }
 
-/// Exit code of a command that prints nothing to standard output, and the first line of standard error.
-fn fails(table: &Table, arguments: &str) -> (i32, String) {
-    let run = table.run(arguments);
-    assert_eq!(run.stdout, "", "{arguments:?}");
-    (run.code, run.stderr.lines().next().unwrap_or_default().to_owned())
-}
-
 fn written(version: u64) -> Value {
     json!({"ID": "E", "Version": version, "Outcome": "Written"})
 }
@@ -60,17 +53,18 @@ fn the_life_of_an_entity_in_every_mode() {
         assert_eq!(line(&table, "get E --version 2"), now);
         if mode == "stream" {
             // No function reads the stream of this table, so version 1 is not in history.
-            assert_eq!(line(&table, "lag E"), json!({"ID": "E", "Latest": 2, "Through": 0}));
-            assert_eq!(fails(&table, "get E --version 1").0, 3);
-            assert_eq!(table.run("history E").stderr, "note: not in the history yet: 1\n");
+            table.check(
+                r#"
+                lag E => = {"ID": "E", "Latest": 2, "Through": 0}
+                get E --version 1 => 3
+                history E => Version [2] => 0 note: not in the history yet: 1
+                "#,
+            );
             continue;
         }
         let number: Value = serde_json::from_str("12345678901234567890.5").unwrap();
-        let then = version(
-            1,
-            false,
-            json!({"State": "OK", "N": number, "Time": "2020-01-01T00:00:00"}),
-        );
+        let attributes = json!({"State": "OK", "N": number, "Time": "2020-01-01T00:00:00"});
+        let then = version(1, false, attributes);
         let shown = then;
         let then = line(&table, "get E --version 1");
         assert_eq!(stable(then.clone()), shown);
@@ -78,14 +72,8 @@ fn the_life_of_an_entity_in_every_mode() {
         assert_eq!(line(&table, &format!("get E --at {at}")), then);
         assert_eq!(line(&table, "get E --effective-at 2020-01-01T12:00:00"), then);
         let history = table.run("history E");
-        assert_eq!(
-            (history.lines, history.stderr.as_str()),
-            (vec![now.clone(), then.clone()], "")
-        );
-        assert_eq!(
-            table.run("history E --oldest-first --limit 1").lines,
-            std::slice::from_ref(&then)
-        );
+        assert_eq!((history.lines, history.stderr.as_str()), (vec![now, then.clone()], ""));
+        table.check("history E --oldest-first --limit 1 => Version [1]");
         let mut diff = line(&table, "diff E 1 2");
         let recorded = diff.as_object_mut().unwrap().remove("Recorded").unwrap();
         assert_eq!(recorded["From"]["RecordedAt"], then["RecordedAt"]);
@@ -110,15 +98,16 @@ fn the_life_of_an_entity_in_every_mode() {
         restored["RestoredFrom"] = json!(1);
         assert_eq!(stable(line(&table, "get E")), restored);
         assert_eq!(write("delete E"), written(4));
-        assert_eq!(
-            fails(&table, "get E"),
-            (3, "error: E is deleted as of version 4".to_owned())
+        table.check(
+            r#"
+            get E => 3 error: E is deleted as of version 4
+            get E --deleted => {"Deleted": true}
+            "#,
         );
-        assert_eq!(line(&table, "get E --deleted")["Deleted"], true);
         assert_eq!(write("delete E")["Outcome"], "Unchanged");
         assert_eq!(write("undelete E"), written(5));
         assert_eq!(line(&table, "get E")["Attributes"], state);
-        assert_eq!(line(&table, "lag E"), json!({"ID": "E", "Latest": 5, "Through": 5}));
+        table.check(r#"lag E => = {"ID": "E", "Latest": 5, "Through": 5}"#);
         assert_eq!(write("put E --set State=OK --skip-unchanged")["Outcome"], "Unchanged");
     }
 }
@@ -166,148 +155,64 @@ fn every_type_is_shown_and_restored_without_loss() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "it is a table of cases")]
 fn each_failure_has_its_exit_code_and_one_line() {
     let table = new_table();
-    line(
-        &table,
-        "put --mode inline E --set A=1 --time 2020-01-02T00:00:00 --ordering time",
+    table.check(
+        r#"
+        put --mode inline E --set A=1 --time 2020-01-02T00:00:00 --ordering time => {"Version": 1}
+        get F => 3 error: there is no F in …
+        get E --version 2 => 3 error: there is no version 2 of E: the latest is 1
+        get E --version 0 => 2 error: a version is a number from 1 to 9223372036854775807
+        get E --at soon => 2 error: --at: it is not an ISO 8601 date and time
+        get E --at 2019-01-01 => 3 error: E has no version of this time or an earlier one: the latest is version 1
+        history F => 3 error: there is no F…
+        diff E 1 2 => 3 error: there is no version 2 of E: the latest is 1
+        restore E 7 => 3 error: there is no version 7 of E: the latest is 1
+        restore F 1 => 3 error: there is no F in …
+        delete F => 3 error: there is no F in …
+        metadata E => 3 error: E has no metadata
+        state latest E => 3 error: E has no states
+        put E --expect 5 --set A=2 => 4 error: expected version 5, but the latest is 1…
+        put E --set A=2 --ordering time --time 2020-01-01 => 4 error: the update is older than the latest version, 1
+        put E --set PK=x => 2 error: the update: PK is reserved
+        put E --set-json A=oops => 2 error: A: expected a value at line 1 column 1
+        put E --set-json 'A={"$odd": 1}' => 2 error: A: $odd is no known form: put a map with such a name as {"$map": {…}}
+        put E --json /no/such/file => 2 error: /no/such/file: No such file or directory (os error 2)
+        put E => 2 error: put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}
+        put E --actor me --time 2020-01-01 => 2 error: put needs attributes…
+        put '' --set A=2 => 2 error: the update: ID is not a partition key: the partition key is empty
+        put E --set A=2 --time junk => 2 error: --time: it is not an ISO 8601 date and time
+        put E --set Time=junk => 2 error: the update: Time cannot be read: it is not an ISO 8601 date and time
+        put E --ordering time --set A=2 => 2 error: the update: Time is missing, and updates are ordered by time
+        restore E 1 --ordering time => 2 error: the update: Time is missing…
+        delete E --ordering time => 2 error: the update: Time is missing…
+        undelete E --ordering time => 2 error: the update: Time is missing…
+        state put E --time 2020-01-01 --set Latest=1 => 2 error: Latest is reserved
+        metadata E --set TTL=1 => 2 error: TTL is reserved
+        --profile nope get E => 2 error: --profile: there is no profile nope, or it has no credentials: …
+        state put E --set A=1 => 2 error: a state needs --time
+        --version-digits 7 get E => 2 error: the table's version keys have 1 digits, not 7
+        --table NoSuchTable get E => 3 error: there is no table NoSuchTable at http://…
+        "#,
     );
-    for (arguments, code, line) in [
-        ("get F", 3, "error: there is no F in "),
-        (
-            "get E --version 2",
-            3,
-            "error: there is no version 2 of E: the latest is 1",
-        ),
-        (
-            "get E --version 0",
-            2,
-            "error: a version is a number from 1 to 9223372036854775807",
-        ),
-        ("get E --at soon", 2, "error: --at: it is not an ISO 8601 date and time"),
-        (
-            "get E --at 2019-01-01",
-            3,
-            "error: E has no version of this time or an earlier one: the latest is version 1",
-        ),
-        ("history F", 3, "error: there is no F"),
-        ("diff E 1 2", 3, "error: there is no version 2 of E: the latest is 1"),
-        ("restore E 7", 3, "error: there is no version 7 of E: the latest is 1"),
-        ("restore F 1", 3, "error: there is no F in "),
-        ("delete F", 3, "error: there is no F in "),
-        ("metadata E", 3, "error: E has no metadata"),
-        ("state latest E", 3, "error: E has no states"),
-        (
-            "put E --expect 5 --set A=2",
-            4,
-            "error: expected version 5, but the latest is 1",
-        ),
-        (
-            "put E --set A=2 --ordering time --time 2020-01-01",
-            4,
-            "error: the update is older than the latest version, 1",
-        ),
-        ("put E --set PK=x", 2, "error: the update: PK is reserved"),
-        (
-            "put E --set-json A=oops",
-            2,
-            "error: A: expected a value at line 1 column 1",
-        ),
-        (
-            r#"put E --set-json 'A={"$odd": 1}'"#,
-            2,
-            "error: A: $odd is no known form: put a map with such a name as {\"$map\": {…}}",
-        ),
-        (
-            "put E --json /no/such/file",
-            2,
-            "error: /no/such/file: No such file or directory (os error 2)",
-        ),
-        (
-            "put E",
-            2,
-            "error: put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}",
-        ),
-        ("put E --actor me --time 2020-01-01", 2, "error: put needs attributes"),
-        (
-            "put '' --set A=2",
-            2,
-            "error: the update: ID is not a partition key: the partition key is empty",
-        ),
-        (
-            "put E --set A=2 --time junk",
-            2,
-            "error: --time: it is not an ISO 8601 date and time",
-        ),
-        (
-            "put E --set Time=junk",
-            2,
-            "error: the update: Time cannot be read: it is not an ISO 8601 date and time",
-        ),
-        (
-            "put E --ordering time --set A=2",
-            2,
-            "error: the update: Time is missing, and updates are ordered by time",
-        ),
-        ("restore E 1 --ordering time", 2, "error: the update: Time is missing"),
-        ("delete E --ordering time", 2, "error: the update: Time is missing"),
-        ("undelete E --ordering time", 2, "error: the update: Time is missing"),
-        (
-            "state put E --time 2020-01-01 --set Latest=1",
-            2,
-            "error: Latest is reserved",
-        ),
-        ("metadata E --set TTL=1", 2, "error: TTL is reserved"),
-        (
-            "--profile nope get E",
-            2,
-            "error: --profile: there is no profile nope, or it has no credentials: ",
-        ),
-        ("state put E --set A=1", 2, "error: a state needs --time"),
-        (
-            "--version-digits 7 get E",
-            2,
-            "error: the table's version keys have 1 digits, not 7",
-        ),
-        (
-            "--table NoSuchTable get E",
-            3,
-            "error: there is no table NoSuchTable at http://",
-        ),
-    ] {
-        let (found, said) = fails(&table, arguments);
-        assert_eq!(found, code, "{arguments:?}: {said}");
-        assert!(said.starts_with(line), "{arguments:?}: {said}");
-    }
 }
 
 #[test]
 fn usage_errors_are_one_line() {
-    for (arguments, line) in [
-        (
-            "get",
-            "error: the following required arguments were not provided: <ID>; `vzero get --help` lists the arguments\n",
-        ),
-        (
-            "nonsense",
-            "error: unrecognized subcommand 'nonsense'; `vzero --help` lists the arguments\n",
-        ),
-        (
-            "admin state list E --limit x",
-            "error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; `vzero admin state list --help` lists the \
-             arguments\n",
-        ),
-        (
-            "get E --endpoint-url localhost:8000",
-            "error: invalid value 'localhost:8000' for '--endpoint-url <URL>': expected a URL such as http://127.0.0.1:8000; \
-             `vzero get --help` lists the arguments\n",
-        ),
-    ] {
-        let output = Command::new(crate::VZERO).args(arguments.words()).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.as_str()), (Some(2), line), "{arguments:?}");
-    }
+    testkit::command::check(
+        |arguments| {
+            let output = Command::new(crate::VZERO).args(arguments.words()).output();
+            output.unwrap().into()
+        },
+        "
+        get => 2 error: the following required arguments were not provided: <ID>; `vzero get --help` lists the arguments
+        nonsense => 2 error: unrecognized subcommand 'nonsense'; `vzero --help` lists the arguments
+        admin state list E --limit x => 2 error: invalid value 'x' for '--limit <COUNT>': invalid digit found in string; \
+        `vzero admin state list --help` lists the arguments
+        get E --endpoint-url localhost:8000 => 2 error: invalid value 'localhost:8000' for '--endpoint-url <URL>': \
+        expected a URL such as http://127.0.0.1:8000; `vzero get --help` lists the arguments
+        ",
+    );
 }
 
 #[test]
@@ -386,34 +291,33 @@ fn the_width_of_version_keys_is_that_of_the_table() {
     if testkit::endpoint::is_about_one_table("the_width_of_version_keys_is_that_of_the_table") {
         return;
     }
-    let table = new_table();
-    line(&table, "--version-digits 3 put --mode inline E --set A=1");
     // Without --version-digits, the table's width applies.
-    assert_eq!(line(&table, "put --mode inline E --set A=2")["Version"], 2);
-    assert_eq!(table.run("history E").lines.len(), 2);
-    assert_eq!(fails(&table, "--version-digits 1 history E").0, 2);
+    new_table().check(
+        r#"
+        --version-digits 3 put --mode inline E --set A=1 => {"Version": 1}
+        put --mode inline E --set A=2 => {"Version": 2}
+        history E => Version [2, 1]
+        --version-digits 1 history E => 2
+        "#,
+    );
 }
 
 #[test]
 fn metadata_and_states() {
-    let table = new_table();
-    let set = line(&table, "metadata E --set Name=Equipment-001 --set-json Lines=[1]");
-    assert_eq!(
-        set,
-        json!({"ID": "E", "Attributes": {"Name": "Equipment-001", "Lines": [1]}})
+    new_table().check(
+        r#"
+        metadata E --set Name=Equipment-001 --set-json Lines=[1] => = {"ID": "E", "Attributes": {"Name": "Equipment-001", "Lines": [1]}}
+        metadata E --unset Lines => = {"ID": "E", "Attributes": {"Name": "Equipment-001"}}
+        metadata E => = {"ID": "E", "Attributes": {"Name": "Equipment-001"}}
+        state put E --time 2020-01-01T00:00:00 --set State=OK => {"Outcome": "Put"}
+        state put E --time 2020-01-02T00:00:00 --set State=BAD => {"Outcome": "Put"}
+        state put E --time 2020-01-02T00:00:00 --set State=OTHER => 4
+        state latest E => = {"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}}
+        state list E => Time ["2020-01-01T00:00:00", "2020-01-02T00:00:00"]
+        state list E --from 2020-01-01T12:00:00 => = {"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}}
+        state put E --time 2020-01-02T00:00:00 --set State=OTHER --replace => {"Outcome": "Put"}
+        "#,
     );
-    let changed = line(&table, "metadata E --unset Lines");
-    assert_eq!(changed, line(&table, "metadata E"));
-    let put = |time: &str, state: &str| table.run(&format!("state put E --time {time} --set State={state}"));
-    assert_eq!(put("2020-01-01T00:00:00", "OK").code, 0);
-    assert_eq!(put("2020-01-02T00:00:00", "BAD").code, 0);
-    assert_eq!(put("2020-01-02T00:00:00", "OTHER").code, 4);
-    let latest = json!({"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}});
-    assert_eq!(line(&table, "state latest E"), latest);
-    assert_eq!(table.run("state list E").lines.len(), 2);
-    assert_eq!(table.run("state list E --from 2020-01-01T12:00:00").lines, [latest]);
-    let replaced = "state put E --time 2020-01-02T00:00:00 --set State=OTHER --replace";
-    assert_eq!(line(&table, &replaced)["Outcome"], "Put");
 }
 
 #[test]
@@ -433,16 +337,14 @@ fn tables_completions_and_costs() {
     let table = new_table();
     let put = table.run("--consumed-capacity put --mode inline E --set State=OK");
     assert!(put.stderr.contains(" units in 3 requests"), "{}", put.stderr);
-    let shown = table.run("--output table history E").stdout;
-    assert!(shown.contains("State") && shown.contains("│ 1 "), "{shown}");
-    assert!(
-        table
-            .run("--output table lag E")
-            .stdout
-            .contains("the latest version is 1, the newest in history is 1")
+    table.check(
+        "
+        --output table history E => ~ State => ~ │ 1
+        --output table lag E => ~ the latest version is 1, the newest in history is 1
+        completions bash => ~ _vzero
+        put --help => ~ Example: vzero put
+        ",
     );
-    assert!(table.run("completions bash").stdout.contains("_vzero"));
-    assert!(table.run("put --help").stdout.contains("Example: vzero put"));
 }
 
 /// Write options with their values, and the commands that accept them besides put, restore, delete and undelete.

@@ -1,17 +1,14 @@
 //! Keys, attributes, arguments and file names with control characters: none of these characters reaches standard output or
 //! standard error, on a terminal or elsewhere.
 
-use std::{
-    fs::{self, File},
-    io::{Read as _, Write as _},
-    process::Stdio,
-};
+use std::fs;
 
-use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
 use shared::printable;
 use tempfile::TempDir;
 use testkit::{command::Run, table::Table};
+
+use crate::terminal;
 
 /// Sets the title of the terminal, clears it with a C1 control character, reverses the direction of the line, and begins a line.
 const HOSTILE: &str = "zq\u{1b}]0;title\u{7}\u{9b}2J\u{7f}\u{85}\u{202e}\u{2066}\u{200b}\nerror: x";
@@ -205,44 +202,13 @@ fn json_has_the_value_without_escapes() {
     assert!(lines.iter().any(|line| line["SK"] == HOSTILE), "{lines:?}");
 }
 
-/// Runs the command on a terminal, answers each question with no, and returns the output.
-fn on_terminal(table: &Table, arguments: &[&str]) -> String {
-    // Wide enough for the texts in a table.
-    let size = Winsize {
-        ws_row: 100,
-        ws_col: 1000,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let pty = openpty(&size, None).unwrap();
-    let side = || Stdio::from(pty.slave.try_clone().unwrap());
-    let mut command = table.command(arguments);
-    command
-        .env("TERM", "xterm-256color")
-        .env("PAGER", "cat")
-        .stdin(side())
-        .stdout(side())
-        .stderr(side());
-    let mut child = command.spawn().unwrap();
-    // Only the child holds the terminal now, so the output ends with the child.
-    drop((command, pty.slave));
-    let mut terminal = File::from(pty.master);
-    terminal.write_all(b"no\n").unwrap();
-    let (mut output, mut bytes) = (Vec::new(), [0; 4096]);
-    while let Ok(count @ 1..) = terminal.read(&mut bytes) {
-        output.extend_from_slice(&bytes[..count]);
-    }
-    child.wait().unwrap();
-    String::from_utf8(output).unwrap()
-}
-
 #[test]
 fn a_terminal_receives_only_the_sequences_of_the_command() {
     let world = World::new();
     let (mut questions, mut shown) = (0, 0);
-    for command in world.commands() {
-        let arguments: Vec<_> = command.iter().map(String::as_str).collect();
-        let output = on_terminal(&world.table, &arguments);
+    for arguments in world.commands() {
+        // Wide enough for the texts in a table.
+        let (_, output) = terminal::run(&world.table, 1000, "cat", &arguments);
         // Colors and the movements of the progress bar.
         let own = |sequence: &str| {
             let end = sequence

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-mod access;
 mod commands;
 mod escaping;
 mod exact_keys;
@@ -10,7 +9,6 @@ mod history;
 mod nested;
 mod plan;
 mod policies;
-mod profile;
 mod settings;
 mod states;
 mod table;

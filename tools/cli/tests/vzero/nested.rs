@@ -142,14 +142,3 @@ fn other_rules_hold() {
     assert_eq!(run(r#"--set-json 'D={"$map": {"$update": {"x": 1}}}'"#).0, 0);
     assert_eq!(attributes(&table)["D"], json!({"$map": {"$update": {"x": 1}}}));
 }
-
-#[test]
-fn a_tombstone_has_no_maps() {
-    let table = new_table();
-    put(&table, "--mode inline", r#"--set-json 'A={"B": 1}'"#);
-    table.json("delete E --mode inline", 0);
-    let (code, said) = put(&table, "--mode inline", r#"--set-json 'A={"$update": {"B": 2}}'"#);
-    assert!(code == 2 && said.contains("has no map A, "), "{said}");
-    let (code, said) = put(&table, "--mode inline", r#"--set-json 'A={"B": 2}'"#);
-    assert_eq!(code, 0, "{said}");
-}

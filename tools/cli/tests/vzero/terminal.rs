@@ -2,38 +2,44 @@
 
 use std::{
     fs::File,
-    io::Read as _,
+    io::{Read as _, Write as _},
     process::{ExitStatus, Stdio},
 };
 
 use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
-use testkit::table::Table;
+use testkit::{command::Arguments, table::Table};
 
-/// Runs the command on a terminal of 80 columns, and returns its output without line ends.
-fn on_terminal(table: &Table, pager: &str, arguments: &str) -> (ExitStatus, Vec<String>) {
+/// Runs the command on a terminal of this width, answers a question with no, and returns the output.
+pub(crate) fn run(table: &Table, columns: u16, pager: &str, arguments: impl Arguments) -> (ExitStatus, String) {
     let size = Winsize {
         ws_row: 24,
-        ws_col: 80,
+        ws_col: columns,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None).unwrap();
     let side = || Stdio::from(pty.slave.try_clone().unwrap());
     let mut command = table.command(arguments);
-    command.env("TERM", "xterm").env("PAGER", pager);
-    command.stdin(Stdio::null()).stdout(side()).stderr(side());
-    let mut child = command.spawn().unwrap();
+    command.env("TERM", "xterm-256color").env("PAGER", pager);
+    let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
     // Only the child and its pager hold the terminal now, so the output ends with them.
     drop((command, pty.slave));
     let mut terminal = File::from(pty.master);
+    terminal.write_all(b"no\n").unwrap();
     let (mut output, mut bytes) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = terminal.read(&mut bytes) {
         output.extend_from_slice(&bytes[..count]);
     }
-    let lines = String::from_utf8(output).unwrap();
-    let lines = lines.lines().map(|line| line.trim_end_matches('\r').to_owned());
-    (child.wait().unwrap(), lines.collect())
+    (child.wait().unwrap(), String::from_utf8(output).unwrap())
+}
+
+/// Runs the command on a terminal of 80 columns, and returns the lines of its output.
+fn on_terminal(table: &Table, pager: &str, arguments: &str) -> (ExitStatus, Vec<String>) {
+    let (status, output) = run(table, 80, pager, arguments);
+    let lines = output.lines().map(|line| line.trim_end_matches('\r').to_owned());
+    // The terminal shows the answer.
+    (status, lines.skip(1).collect())
 }
 
 /// Returns a table whose entities have one version each: with a long value, and with many attributes.
