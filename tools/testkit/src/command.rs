@@ -111,7 +111,7 @@ impl<A: Arguments + ?Sized> Arguments for &A {
 /// | `= {…}` | the only line of standard output: it has these members and no others |
 /// | `Name […]` | this member of each line of standard output |
 /// | `~ text` | standard output: it contains the text |
-/// | `3 text` | the exit code, and standard error: all of it, or its beginning if the text ends with `…` |
+/// | `3 text` | the exit code, and standard error: all of it, its beginning if the text ends with `…`, or `nothing` |
 ///
 /// Without a code, it is 0. Lines that begin with `//` are comments.
 pub fn check(run: impl Fn(&str) -> Run, text: &str) {
@@ -143,6 +143,7 @@ impl Run {
         let (code, said) = expected.split_once(' ').unwrap_or((expected, "…"));
         let is_said = match said.strip_suffix('…') {
             Some(beginning) => self.stderr.starts_with(beginning),
+            None if said == "nothing" => self.stderr.is_empty(),
             None => self.stderr.trim_end_matches('\n') == said,
         };
         assert!(is_said, "{line}: {self:?}");

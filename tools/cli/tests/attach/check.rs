@@ -86,7 +86,7 @@ fn a_check_compares_items_with_their_newest_version() {
     record(&table, 1, &order("following", "open", 1), false, StateOrigin::Record);
     record(&table, 2, &order("following", "paid", 1), false, StateOrigin::Record);
     let run = check("");
-    assert_eq!((run.code, counts(&run)), (0, [2, 1, 0, 1, 0]), "{}", run.stderr);
+    assert_eq!((run.code, counts(&run)), (0, [2, 1, 0, 1, 0]), "{run:?}");
     // Late versions are older than the last one before them.
     for version in 3..6 {
         record(

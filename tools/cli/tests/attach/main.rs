@@ -109,7 +109,7 @@ fn each_view_type_has_its_exit_code_and_the_next_step() {
         create(&table, name, "id", view.clone());
         let run = table.run(&format!("attach {name}"));
         let report = run.json();
-        assert_eq!(run.code, code, "{name}: {}", run.stderr);
+        assert_eq!(run.code, code, "{name}: {run:?}");
         assert_eq!(report["Required"].as_array().unwrap().len(), usize::from(code == 4));
         assert!(
             required.is_empty() || contains(&report["Required"], required),
@@ -245,23 +245,19 @@ fn the_text_can_be_copied() {
     };
     assert!(
         line("  sam build").ends_with("--template tools/attach/template.yaml"),
-        "{}",
-        run.stdout
+        "{run:?}"
     );
     assert!(
         line("  sam deploy").ends_with(" 'IgnoreAttributes=\"last seen\"'"),
-        "{}",
-        run.stdout
+        "{run:?}"
     );
     assert!(
         line("  aws lambda list-event-source-mappings").contains(":table/Orders/stream/"),
-        "{}",
-        run.stdout
+        "{run:?}"
     );
     assert!(
         run.stdout.contains("┆ my id (S), no (N)") && run.stdout.contains("cost of the first month"),
-        "{}",
-        run.stdout
+        "{run:?}"
     );
     assert!(line("note: with the view type NEW_IMAGE").contains("is recommended"));
 }
@@ -287,12 +283,7 @@ fn wrong_arguments_are_usage_errors() {
         ("Orders --updates-per-second NaN", "updates-per-second"),
     ] {
         let run = table.run(&format!("attach {arguments}"));
-        assert_eq!(
-            (run.code, run.stdout.as_str()),
-            (2, ""),
-            "{arguments:?}: {}",
-            run.stderr
-        );
-        assert!(run.stderr.contains(message), "{arguments:?}: {}", run.stderr);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments:?}: {run:?}");
+        assert!(run.stderr.contains(message), "{arguments:?}: {run:?}");
     }
 }

@@ -31,7 +31,7 @@ fn consistent_histories_have_no_findings() {
     let unchanged = orders.json(&["audit", &Orders::key(4), "--lag", "0"], 0);
     assert_eq!(members(&unchanged, &COUNTS), json!([1, 0, {}]));
     let absent = orders.run(&["audit", &Orders::key(5), "--lag", "0"]);
-    assert_eq!(absent.code, 3, "{}", absent.stderr);
+    assert_eq!(absent.code, 3, "{absent:?}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn commands_that_are_not_for_an_attached_table_are_refused() {
         (&"table create".to_owned(), "not for an attached table"),
     ] {
         let refused = orders.run(arguments);
-        assert_eq!(refused.code, 2, "{arguments:?}: {}", refused.stderr);
-        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+        assert_eq!(refused.code, 2, "{arguments:?}: {refused:?}");
+        assert!(refused.stderr.contains(reason), "{refused:?}");
     }
 }

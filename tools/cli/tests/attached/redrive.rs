@@ -73,8 +73,7 @@ fn a_deletion_is_no_attribute_of_the_item() {
             .map(|said| said.split(", ").next().unwrap())
             .collect::<Vec<_>>(),
         expected,
-        "{}",
-        lines.stdout
+        "{lines:?}"
     );
 }
 

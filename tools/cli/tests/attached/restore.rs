@@ -27,9 +27,9 @@ fn an_old_state_is_put_back_with_a_greater_version_attribute() {
     let key = Orders::key(1);
     let refused = orders.run(&format!("restore {key} 1"));
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("--overwrite-item"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--overwrite-item"), "{refused:?}");
     let reason = orders.run(&format!("restore {key} 1 --overwrite-item --reason wrong"));
-    assert_eq!(reason.code, 2, "{}", reason.stderr);
+    assert_eq!(reason.code, 2, "{reason:?}");
 
     let before = orders.item(1);
     let planned = orders.json(&format!("restore {key} 1 --dry-run"), 0);
@@ -87,7 +87,7 @@ fn an_item_that_history_does_not_have_is_not_overwritten() {
     orders.deliver_all();
     orders.put(1, &state("c"));
     let conflict = orders.run(&format!("restore {key} 1 --overwrite-item"));
-    assert_eq!(conflict.code, 4, "{}", conflict.stderr);
+    assert_eq!(conflict.code, 4, "{conflict:?}");
     assert_eq!(orders.item(1), state("c"));
     orders.delete(1);
     assert_eq!(orders.run(&format!("restore {key} 1 --overwrite-item")).code, 4);
@@ -110,6 +110,6 @@ fn an_item_with_too_many_attributes_is_refused() {
     assert_eq!(restored["Outcome"], "Restored");
     assert_eq!(orders.item(1), many("x", 149));
     let refused = orders.run(&["restore", &Orders::key(2), "1", "--overwrite-item"]);
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("too many attributes"), "{}", refused.stderr);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("too many attributes"), "{refused:?}");
 }

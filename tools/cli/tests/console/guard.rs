@@ -22,10 +22,10 @@ pub(crate) fn is_authorized(response: &Answer) -> bool {
     match response.status {
         200 | 404 => true,
         401 => {
-            assert!(!response.body.contains("Latest"), "{}", response.body);
+            assert!(!response.body.contains("Latest"), "{response:?}");
             false
         }
-        status => panic!("{status}: {}", response.body),
+        status => panic!("{status}: {response:?}"),
     }
 }
 
@@ -44,14 +44,14 @@ fn without_a_token_the_sign_in_form_is_shown() {
         );
         assert_eq!(page.field("to"), Some(path));
         // The form reveals nothing about the table, not even its name.
-        assert!(!response.body.contains("VersionControl"), "{path}: {}", response.body);
+        assert!(!response.body.contains("VersionControl"), "{path}: {response:?}");
         let response = console.raw("GET", path, &[host, ("Accept", "application/json")], "");
         assert_eq!(response.status, 401, "{path}");
         assert!(response.json()["Error"].as_str().unwrap().contains("Bearer"), "{path}");
     }
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"] {
         let response = console.raw(method, PAGE, &[host], "");
-        assert!([401, 403].contains(&response.status), "{method}: {}", response.status);
+        assert!([401, 403].contains(&response.status), "{method}: {response:?}");
     }
 }
 
@@ -166,7 +166,7 @@ fn unknown_host_names_are_rejected() {
         }
     }
     let none = console.raw("GET", PAGE, &in_by, "");
-    assert!([400, 421].contains(&none.status), "no Host at all: {}", none.status);
+    assert!([400, 421].contains(&none.status), "no Host at all: {none:?}");
     // The request line can contain a host, too.
     let absolute = console.raw(
         "GET",
@@ -205,8 +205,7 @@ fn forms_of_other_origins_are_rejected() {
             assert_eq!(response.status, 403, "{path} {origin:?}");
             assert!(
                 response.body.contains("another site"),
-                "{path} {origin:?}: {}",
-                response.body
+                "{path} {origin:?}: {response:?}"
             );
             assert!(response.header("set-cookie").is_none());
         }
@@ -240,8 +239,7 @@ fn forms_without_a_csrf_token_are_rejected() {
             assert_eq!(response.status, 403, "{path} {csrf:?}");
             assert!(
                 response.body.contains("belongs to another console"),
-                "{path} {csrf:?}: {}",
-                response.body
+                "{path} {csrf:?}: {response:?}"
             );
             // The access token does not replace the CSRF token.
             let bearer = format!("Bearer {}", console.token);

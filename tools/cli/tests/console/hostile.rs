@@ -48,7 +48,7 @@ fn the_highest_version_numbers_are_shown() {
             .replace("{max}", &MAX.to_string())
             .replace("{before}", &(MAX - 1).to_string());
         let answer = console.get(&path);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
         console.json(&path);
     }
     for path in [

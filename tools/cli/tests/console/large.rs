@@ -40,7 +40,7 @@ fn long_keys_are_distinguished_and_found() {
         ] {
             let path = format!("{path}{address}");
             let answer = console.get(&path);
-            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
             assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
             assert_eq!(console.ask(&path).status, 200, "{path}");
         }
@@ -117,13 +117,13 @@ fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
         put(&table, id, &attributes);
         let id = encoded(id);
         let entity = console.get(&format!("/entity?id={id}"));
-        assert_eq!(entity.status, 200, "{id}: {}", entity.body);
+        assert_eq!(entity.status, 200, "{id}: {entity:?}");
         assert!(entity.body.len() < MAX_BYTES, "{id}: {}", entity.body.len());
         let version = console.page(&format!("/version?id={id}&version=1"));
         assert!(version.text.contains(whole), "{id}");
         for path in ["/compare?from=1&to=1", "/as-of?version=1", "/?find=x"] {
             let answer = console.get(&format!("{path}&id={id}"));
-            assert_eq!(answer.status, 200, "{id} {path}: {}", answer.body);
+            assert_eq!(answer.status, 200, "{id} {path}: {answer:?}");
             assert!(answer.body.len() < MAX_BYTES, "{id} {path}: {}", answer.body.len());
         }
         // The JSON form is complete.
@@ -144,7 +144,7 @@ fn records_in_quarantine_of_many_attributes_are_truncated() {
     assert_eq!(image.as_object().unwrap().len(), ATTRIBUTES);
     table.quarantine("E", "9", "Conflict", &image);
     let page = Console::of(&table).get("/entity?id=E");
-    assert_eq!(page.status, 200, "{}", page.body);
+    assert_eq!(page.status, 200, "{page:?}");
     assert!(page.body.len() < 100_000, "{}", page.body.len());
     assert!(page.body.contains("and 19800 more") && page.body.contains("a00000"));
 }
@@ -223,7 +223,7 @@ fn any_page_of_a_hundred_thousand_versions_is_shown() {
     ] {
         let path = format!("/entity?id=E{to}");
         let answer = console.get(&path);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
         assert!(answer.body.len() < MAX_BYTES, "{path}: {}", answer.body.len());
         let rows = console.json(&path)["Versions"].as_array().unwrap().clone();
         assert_eq!(rows[0]["Version"], first, "{path}");

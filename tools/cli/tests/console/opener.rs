@@ -95,8 +95,7 @@ fn the_address_of_the_opened_browser_works_once() {
         let response = console.raw(method, path, &[host, header], "");
         assert!(
             [401, 403].contains(&response.status),
-            "{method} {header:?}: {}",
-            response.status
+            "{method} {header:?}: {response:?}"
         );
         assert_eq!(response.header("set-cookie"), None, "{method} {header:?}");
     }

@@ -120,22 +120,18 @@ fn invalid_requests_are_rejected() {
         ("/undelete?id=None", 404),
     ] {
         let answer = console.get(path);
-        assert_eq!(answer.status, status, "{path}: {}", answer.body);
-        assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}: {}", answer.body);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}: {answer:?}");
         let answer = console.ask(path);
-        assert_eq!(answer.status, status, "{path}: {}", answer.body);
-        assert!(answer.json()["Error"].is_string(), "{path}: {}", answer.body);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.json()["Error"].is_string(), "{path}: {answer:?}");
     }
     for method in ["PUT", "DELETE", "PATCH"] {
         let bearer = format!("Bearer {}", console.token);
         let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
         for path in ["/entity?id=E", "/restore", "/none"] {
             let answer = console.raw(method, path, &headers, "");
-            assert!(
-                [404, 405].contains(&answer.status),
-                "{method} {path}: {}",
-                answer.status
-            );
+            assert!([404, 405].contains(&answer.status), "{method} {path}: {answer:?}");
         }
     }
 }
@@ -176,16 +172,12 @@ fn a_read_only_console_changes_nothing() {
         form.retain(|(name, _)| name != "csrf");
         form.push(("csrf".to_owned(), csrf.clone()));
         let answer = send(&reading, &(action.clone(), form.clone()));
-        assert_eq!(answer.status, 403, "{path}: {}", answer.body);
-        assert!(answer.body.contains("--allow-write"), "{path}: {}", answer.body);
+        assert_eq!(answer.status, 403, "{path}: {answer:?}");
+        assert!(answer.body.contains("--allow-write"), "{path}: {answer:?}");
         // The CSRF token of another console is not accepted.
         let answer = send(&writing, &(action, form));
         assert_eq!(answer.status, 403, "{path}");
-        assert!(
-            answer.body.contains("belongs to another console"),
-            "{path}: {}",
-            answer.body
-        );
+        assert!(answer.body.contains("belongs to another console"), "{path}: {answer:?}");
     }
     assert_eq!(table.items(), before);
 }
@@ -223,7 +215,7 @@ fn a_form_that_is_sent_twice_is_executed_once() {
                 (late.status, late.header("location")),
                 (303, Some(to("Unchanged").as_str()))
             ),
-            false => assert_eq!(late.status, 409, "{}", late.body),
+            false => assert_eq!(late.status, 409, "{late:?}"),
         }
         let json = console.json(version);
         assert_eq!(json["Deleted"], false);
@@ -252,6 +244,6 @@ fn programs_submit_the_form_of_a_page() {
         ("Accept", "application/json"),
     ];
     let answer = console.raw("POST", &action, &headers, &crate::http::form(&fields));
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.json(), json!({"ID": "E", "Version": 4, "Outcome": "Written"}));
 }

@@ -39,7 +39,7 @@ fn send_form(console: &Console, path: &str, more: &[(&str, &str)]) {
         .chain(more.iter().copied())
         .collect();
     let answer = console.post(form["Action"].as_str().unwrap(), &fields);
-    assert_eq!(answer.status, 303, "{}", answer.body);
+    assert_eq!(answer.status, 303, "{answer:?}");
 }
 
 /// Returns the text of a page in one line.

@@ -83,7 +83,7 @@ impl Console {
 
     pub(crate) fn page(&self, path: &str) -> Page {
         let answer = self.get(path);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
         Page::parse(&answer.body)
     }
 
@@ -100,7 +100,7 @@ impl Console {
 
     pub(crate) fn json(&self, path: &str) -> Value {
         let answer = self.ask(path);
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()
     }
 

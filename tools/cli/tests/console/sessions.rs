@@ -26,8 +26,7 @@ fn addresses_that_need_no_token_start_no_session() {
                 assert!(response.header("location").is_none(), "{method} {path}{token}");
                 assert!(
                     !response.body.contains(&table.name) && !response.body.contains("read-only"),
-                    "{method} {path}{token}: {}",
-                    response.body
+                    "{method} {path}{token}: {response:?}"
                 );
             }
         }
@@ -123,9 +122,9 @@ fn after_the_session_sign_in_leads_to_the_page_of_the_form() {
             assert_eq!(response.status, 401, "{path} {referer:?}");
             let page = Page::parse(&response.body);
             assert_eq!(page.field("to"), Some(to), "{path} {referer:?}");
-            assert!(page.text.contains("the form was not sent"), "{}", page.text);
+            assert!(page.text.contains("the form was not sent"), "{page:?}");
         }
     }
     let page = Page::parse(&console.raw("GET", PAGE, &[host], "").body);
-    assert!(!page.text.contains("the form was not sent"), "{}", page.text);
+    assert!(!page.text.contains("the form was not sent"), "{page:?}");
 }

@@ -93,50 +93,45 @@ fn a_table_without_faults() {
                 table.write(json!({"ID": id, "State": state}));
             }
         }
-        let ran = table.run("audit --all");
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-        let (findings, summary) = split(ran);
-        assert_eq!(findings, Vec::<Value>::new());
-        assert_eq!(
-            (&summary["Entities"], &summary["Versions"], &summary["Findings"]),
-            (&json!(2), &json!(202), &json!({}))
+        table.check(
+            r#"
+            audit --all => Entities [2] => {"Versions": 202, "Findings": {}} => 0 nothing
+            audit A Nobody => {"Versions": 101} => 3
+            "#,
         );
-        let ran = table.run("audit A Nobody");
-        assert_eq!((ran.code, split(ran).1["Versions"].clone()), (3, json!(101)));
     }
 }
 
 #[test]
 fn invalid_arguments() {
     let table = new_table();
-    for arguments in [
-        "audit",
-        "audit --all E",
-        "audit E --state x",
-        "audit --all --max-read-units 0",
-        "audit --all --segments 0",
-        "audit ''",
-    ] {
-        assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
-    }
+    table.check(
+        "
+        audit => 2
+        audit --all E => 2
+        audit E --state x => 2
+        audit --all --max-read-units 0 => 2
+        audit --all --segments 0 => 2
+        audit '' => 2
+        ",
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let path = path.to_str().unwrap();
-    let of_table = |text: &str| text.replace("VersionControl", &table.name);
+    let state = |command: &str, table: &str, digits: u8| {
+        json!({"Command": command, "Table": table, "VersionDigits": digits.to_string(), "Segments": [], "ReadUnits": 0})
+            .to_string()
+    };
     for state in [
         "nonsense",
         "{}",
-        r#"{"Command": "audit", "Table": "Other", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
-        &of_table(
-            r#"{"Command": "backfill", "Table": "VersionControl", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
-        ),
-        &of_table(
-            r#"{"Command": "audit", "Table": "VersionControl", "VersionDigits": "2", "Segments": [], "ReadUnits": 0}"#,
-        ),
+        &state("audit", "Other", 1),
+        &state("backfill", &table.name, 1),
+        &state("audit", &table.name, 2),
     ] {
         std::fs::write(path, state).unwrap();
         let ran = table.run(&format!("audit --all --state {path}"));
-        assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
+        assert_eq!(ran.code, 2, "{state} {ran:?}");
         // It belongs to another audit.
         assert_eq!(std::fs::read_to_string(path).unwrap(), state);
     }

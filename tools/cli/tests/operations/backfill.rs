@@ -155,7 +155,7 @@ fn tables_with_a_sort_key_need_a_name_template() {
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.starts_with(said), "{}", ran.stderr);
+        assert!(ran.stderr.starts_with(said), "{ran:?}");
     }
     assert_eq!(summary(&run("--id {Customer}#{Order}"))["Written"], 3);
     let two = table.run("get c#2");

@@ -26,35 +26,40 @@ fn a_purge_deletes_everything_after_asking() {
     for key in ["Metadata", "2020-01-01T00:00:00", "request#1", "mine"] {
         table.put(json!({"PK": {"S": "E"}, "SK": {"S": key}}));
     }
-    line(&table, "prune E --keep 1");
-    let all = json!({"v0": 1, "versions": 60, "floor": 1, "metadata": 1, "requests": 1, "states": 1, "other": 1});
-    let planned = line(&table, "purge E --dry-run");
-    assert_eq!(planned, json!({"ID": "E", "WouldDelete": all}));
-    let refused = table.run("purge E");
-    assert_eq!(refused.code, 2);
+    let all = r#"{"v0": 1, "versions": 60, "floor": 1, "metadata": 1, "requests": 1, "states": 1, "other": 1}"#;
     // The item of the table's settings is no entity.
-    for command in ["purge #vzero --yes", "put #vzero --set A=1"] {
-        let refused = table.run(command);
-        assert_eq!(refused.code, 2);
-        assert!(refused.stderr.contains("reserved"), "{}", refused.stderr);
+    table.check(&format!(
+        r#"
+        prune E --keep 1 => {{"Floor": 60}}
+        purge E --dry-run => = {{"ID": "E", "WouldDelete": {all}}}
+        purge E => 2
+        purge #vzero --yes => 2
+        put #vzero --set A=1 => 2
+        "#
+    ));
+    for (command, said) in [
+        ("purge E", "--yes"),
+        ("purge #vzero --yes", "reserved"),
+        ("put #vzero --set A=1", "reserved"),
+    ] {
+        assert!(table.run(command).stderr.contains(said), "{command}");
     }
-    assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
     assert_eq!(table.items_of("E").len(), 66);
-    assert_eq!(
-        line(&table, "purge E --yes --wait 0s"),
-        json!({"ID": "E", "Deleted": all})
-    );
+    table.check(&format!(
+        r#"purge E --yes --wait 0s => = {{"ID": "E", "Deleted": {all}}}"#
+    ));
     assert!(table.items_of("E").is_empty());
     assert_eq!(table.items_of("F").len(), 2);
-    assert_eq!(table.run("purge E --yes").code, 3);
     // The items that a killed purge leaves, without a latest item or with one.
     table.put(version("G", 7));
-    assert_eq!(
-        line(&table, "purge G --yes --wait 0s")["Deleted"],
-        json!({"versions": 1})
-    );
     table.put(json!({"PK": {"S": "H"}, "SK": {"S": "v0"}}));
-    assert_eq!(line(&table, "purge H --yes --wait 0s")["Deleted"], json!({"v0": 1}));
+    table.check(
+        r#"
+        purge E --yes => 3
+        purge G --yes --wait 0s => {"Deleted": {"versions": 1}}
+        purge H --yes --wait 0s => {"Deleted": {"v0": 1}}
+        "#,
+    );
 }
 
 #[test]
@@ -72,7 +77,7 @@ fn a_purge_reports_concurrent_updates() {
         // Either the purge deleted everything, and the entity started again, or it reports a writer.
         assert!(ran.code == 0 || ran.code == 4, "{ran:?}");
         if ran.code == 4 {
-            assert!(ran.stderr.contains("it is being written"), "{}", ran.stderr);
+            assert!(ran.stderr.contains("it is being written"), "{ran:?}");
         }
         let head = table.items_of("E").get("v0").map(|item| item["Latest"]["N"].clone());
         assert!(ran.code == 4 || head.is_none(), "{ran:?} {head:?}");

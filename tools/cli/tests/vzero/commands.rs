@@ -336,7 +336,7 @@ fn null_removes_an_attribute_and_null_can_be_stored() {
 fn tables_completions_and_costs() {
     let table = new_table();
     let put = table.run("--consumed-capacity put --mode inline E --set State=OK");
-    assert!(put.stderr.contains(" units in 3 requests"), "{}", put.stderr);
+    assert!(put.stderr.contains(" units in 3 requests"), "{put:?}");
     table.check(
         "
         --output table history E => ~ State => ~ │ 1

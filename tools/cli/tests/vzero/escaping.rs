@@ -174,12 +174,7 @@ fn no_control_character_reaches_an_output() {
             check(&arguments, &run);
             shown += usize::from(run.stderr.contains(VISIBLE) || run.stdout.contains(VISIBLE));
             if options == "--output json" && !command.contains(&"--help".to_owned()) {
-                assert_eq!(
-                    run.lines.len(),
-                    run.stdout.lines().count(),
-                    "{arguments:?}: {}",
-                    run.stdout
-                );
+                assert_eq!(run.lines.len(), run.stdout.lines().count(), "{arguments:?}: {run:?}");
             }
         }
     }

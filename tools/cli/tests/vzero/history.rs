@@ -59,7 +59,7 @@ fn orders() -> Table {
 /// Numbers of the versions that `history E` with these arguments prints, and standard error.
 fn history(table: &Table, arguments: &str) -> (Vec<u64>, String) {
     let run = table.run(&format!("history E {arguments}"));
-    assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
+    assert_eq!(run.code, 0, "{arguments:?}: {run:?}");
     let numbers = run.lines.iter().map(|line| line["Version"].as_u64().unwrap());
     (numbers.collect(), run.stderr)
 }
@@ -69,20 +69,20 @@ fn filters_select_versions() {
     let table = orders();
     table.check(
         "
-        history E --since 2026-01-01T00:00:30Z => Version [5, 4, 3] => 0\x20
-        history E --since 2026-01-01T01:00:30.5+01:00 => Version [5, 4] => 0\x20
-        history E --until 2026-01-01T00:00:30Z => Version [3, 2, 1] => 0\x20
+        history E --since 2026-01-01T00:00:30Z => Version [5, 4, 3] => 0 nothing
+        history E --since 2026-01-01T01:00:30.5+01:00 => Version [5, 4] => 0 nothing
+        history E --until 2026-01-01T00:00:30Z => Version [3, 2, 1] => 0 nothing
         history E --until 2026-01-01T00:00:30Z --oldest-first => Version [1, 2, 3]
         history E --since 2026-01-01T00:00:20Z --until 2026-01-01T00:00:40Z => Version [4, 3, 2]
-        history E --actor shop => Version [4, 1] => 0\x20
+        history E --actor shop => Version [4, 1] => 0 nothing
         history E --actor shop --limit 1 => Version [4]
         history E --actor sho => Version [] => 0 note: no version matches
-        history E --changed Status => Version [5, 2, 1] => 0\x20
+        history E --changed Status => Version [5, 2, 1] => 0 nothing
         history E --changed Total --oldest-first => Version [1, 4, 5]
         history E --changed Total --since 2026-01-01T00:00:20Z --actor shop => Version [4]
-        history E --changed Total --from 4 --to 4 => Version [4] => 0\x20
+        history E --changed Total --from 4 --to 4 => Version [4] => 0 nothing
         history E --changed Status --from 3 => Version [5]
-        history E --from 2 --to 3 => Version [3, 2] => 0\x20
+        history E --from 2 --to 3 => Version [3, 2] => 0 nothing
         history E --since 2027-01-01 => Version [] => 0 note: no version matches
         history E --since soon => 2 error: --since: it is not an ISO 8601 date and time
         history E --until 10:00 => 2 error: --until: it is not an ISO 8601 date and time
@@ -349,7 +349,7 @@ fn a_printed_version_can_be_put_again() {
     let table = orders();
     let shown = table.run("get E --version 2").stdout;
     let copy = table.run_with_input("put F --json - --actor me", &shown);
-    assert_eq!(copy.code, 0, "{}", copy.stderr);
+    assert_eq!(copy.code, 0, "{copy:?}");
     let copy = table.json("get F", 0);
     assert_eq!(copy["Attributes"], json!({"Status": "paid", "Total": 120}));
     assert_eq!(copy["Actor"], "me");

@@ -11,7 +11,7 @@ use testkit::table::Table;
 /// Returns the consumed read units of a command that succeeds.
 fn units(table: &Table, arguments: &str) -> f64 {
     let run = table.run(&format!("{arguments} --consumed-capacity"));
-    assert_eq!(run.code, 0, "{arguments:?}: {}", run.stderr);
+    assert_eq!(run.code, 0, "{arguments:?}: {run:?}");
     let total = run.stderr.lines().find_map(|line| line.strip_prefix("total: "));
     let (units, _) = total.unwrap().split_once(" units").unwrap();
     units.parse().unwrap()

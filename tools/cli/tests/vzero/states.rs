@@ -101,9 +101,9 @@ fn each_form_of_a_state_is_loaded() {
 {"PK": "E", "SK": "2023-01-01T01:00:00+01:00.", "Time": "x"}
 "#;
     let run = load(&table, text);
-    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
     let run = load(&table, &text.replace("+01:00.", ".5+01:00"));
-    assert_eq!(run.json(), json!({"Loaded": 2}), "{}", run.stderr);
+    assert_eq!(run.json(), json!({"Loaded": 2}), "{run:?}");
     let items = table.items_of("E");
     assert_eq!(items.len(), 2);
     let first = &items["2023-01-01T00:00:00"];
@@ -157,24 +157,18 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
         let run = load(&table, &format!("{valid}\n{second}"));
         assert!(
             run.stderr.starts_with(&format!("error: -: {message}")),
-            "{second}: {}",
-            run.stderr
+            "{second}: {run:?}"
         );
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.lines().count()), (2, "", 1));
         assert!(!run.stderr.contains("secret"));
     }
     // An array can have several states on a line.
     let run = load(&table, &format!("[{valid},\n {valid}, {{}}]"));
-    assert!(
-        run.stderr.contains("line 2, column 61: ID is missing"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("line 2, column 61: ID is missing"), "{run:?}");
     let run = load(&table, &format!("[{valid}"));
     assert!(
         run.stderr.contains("line 1, column 59: the text ends too early"),
-        "{}",
-        run.stderr
+        "{run:?}"
     );
     let run = table.run("state load /no/such/file");
     assert_eq!(
@@ -265,16 +259,11 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
         "\nStates\n",
         "\nOther items\n",
     ];
-    let places = places.map(|title| {
-        run.stdout
-            .find(title)
-            .unwrap_or_else(|| panic!("{title}: {}", run.stdout))
-    });
+    let places = places.map(|title| run.stdout.find(title).unwrap_or_else(|| panic!("{title}: {run:?}")));
     assert!(places.is_sorted());
     assert!(
         run.stdout.contains("│ note\\u{7}") && !run.stdout.contains("RequestPayload"),
-        "{}",
-        run.stdout
+        "{run:?}"
     );
 
     let missing = table.run("items None");
@@ -302,6 +291,6 @@ fn states_are_one_table() {
         "│ 2023-01-01T00:00:00 ┆ 1 ┆   │",
         "│ 2023-01-02T00:00:00 ┆   ┆ x │",
     ];
-    assert_eq!(rows, expected, "{}", run.stdout);
+    assert_eq!(rows, expected, "{run:?}");
     assert_eq!(table.run("state list F --output table").stdout, "");
 }

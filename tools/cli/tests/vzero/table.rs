@@ -77,12 +77,7 @@ fn a_width_is_stored_with_the_table() {
     let table = new_table();
     let name = table.endpoint.table("Ten");
     let run = create(&table, &name, "--version-digits 10");
-    assert_eq!(
-        (run.code, &run.json()["VersionDigits"]),
-        (0, &json!(10)),
-        "{}",
-        run.stderr
-    );
+    assert_eq!((run.code, &run.json()["VersionDigits"]), (0, &json!(10)), "{run:?}");
     let run = create(&table, &name, "");
     assert_eq!((run.code, &run.json()["VersionDigits"]), (0, &json!(10)));
     let run = create(&table, &name, "--version-digits 9");
@@ -98,7 +93,7 @@ fn a_width_is_stored_with_the_table() {
     // An existing table without a width is not changed.
     let empty = new_table();
     let run = create(&empty, &empty.name, "--version-digits 10");
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(run.code, 0, "{run:?}");
     assert!(
         run.stderr
             .contains("note: the table is empty: the first put stores the width of version keys\n")
@@ -149,7 +144,7 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
         let run = create(&table, &name, "");
         let error = format!("error: the table {name} exists, but {difference}\n");
         assert_eq!(run.code, 4);
-        assert!(run.stderr.ends_with(&error), "{}", run.stderr);
+        assert!(run.stderr.ends_with(&error), "{run:?}");
         assert_eq!(
             (&run.json()["Outcome"], &run.json()["Table"]),
             (&json!("Exists"), &json!(name))
@@ -171,11 +166,7 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
         "encryption with the AWS managed key",
         "time to live",
     ] {
-        assert!(
-            run.stderr.contains(&format!("note: {note} is disabled\n")),
-            "{}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(&format!("note: {note} is disabled\n")), "{run:?}");
     }
     assert_eq!(create(&table, &table.name, "").json(), run.json());
 }
@@ -231,12 +222,7 @@ async fn create_at(endpoint: &str) -> Run {
 async fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
     let endpoint = serve(HashMap::from([("UpdateTimeToLive", "AccessDeniedException")])).await;
     let run = create_at(&endpoint).await;
-    assert_eq!(
-        (run.code, &run.json()["Outcome"]),
-        (5, &json!("Created")),
-        "{}",
-        run.stderr
-    );
+    assert_eq!((run.code, &run.json()["Outcome"]), (5, &json!("Created")), "{run:?}");
     assert_eq!(run.json()["PointInTimeRecovery"], true);
     let error = "error: the table Factory was created without time to live \
                  (UpdateTimeToLive failed with AccessDeniedException (request unknown)); \
