@@ -64,9 +64,7 @@ impl Console {
             token: token.to_owned(),
             cookie: String::new(),
         };
-        let welcome = console.raw("GET", &format!("/?token={token}"), &[("Host", address)], "");
-        let cookie = welcome.header("set-cookie").unwrap().split(';').next().unwrap();
-        cookie.clone_into(&mut console.cookie);
+        console.cookie = console.sign_in();
         console
     }
 
@@ -75,10 +73,34 @@ impl Console {
         http::send(self.port, method, path, headers, body)
     }
 
+    /// Sends a request with `Host` and these headers.
+    pub(crate) fn plain(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+        let headers = [&[("Host", self.address.as_str())], headers].concat();
+        self.raw(method, path, &headers, "")
+    }
+
+    /// Signs in with the printed address, and returns the session cookie.
+    pub(crate) fn sign_in(&self) -> String {
+        let welcome = self.plain("GET", &format!("/?token={}", self.token), &[]);
+        let cookie = welcome.header("set-cookie").unwrap().split(';').next().unwrap();
+        cookie.to_owned()
+    }
+
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Replaces `{token}`, `{port}`, `{address}`, and name and value of the session cookie, `{name}` and `{value}`.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        let (name, value) = self.cookie.split_once('=').unwrap();
+        let text = text.replace("{token}", &self.token).replace("{address}", &self.address);
+        let text = text.replace("{port}", &self.port.to_string());
+        text.replace("{name}", name).replace("{value}", value)
+    }
+
     /// Requests a page with the session cookie.
     pub(crate) fn get(&self, path: &str) -> Answer {
-        let headers = [("Host", self.address.as_str()), ("Cookie", &self.cookie)];
-        self.raw("GET", path, &headers, "")
+        self.plain("GET", path, &[("Cookie", &self.cookie)])
     }
 
     pub(crate) fn page(&self, path: &str) -> Page {
@@ -90,12 +112,11 @@ impl Console {
     /// Requests the JSON form of a page with the access token.
     pub(crate) fn ask(&self, path: &str) -> Answer {
         let bearer = format!("Bearer {}", self.token);
-        let headers = [
-            ("Host", self.address.as_str()),
-            ("Authorization", &bearer),
-            ("Accept", "application/json"),
-        ];
-        self.raw("GET", path, &headers, "")
+        self.plain(
+            "GET",
+            path,
+            &[("Authorization", &bearer), ("Accept", "application/json")],
+        )
     }
 
     pub(crate) fn json(&self, path: &str) -> Value {
@@ -106,13 +127,17 @@ impl Console {
 
     /// Submits a form of this console with the session cookie.
     pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        let origin = format!("http://{}", self.address);
+        self.post_text(path, &http::form(fields))
+    }
+
+    pub(crate) fn post_text(&self, path: &str, body: &str) -> Answer {
+        let origin = self.origin();
         let headers = [
             ("Host", self.address.as_str()),
             ("Cookie", &self.cookie),
             ("Origin", &origin),
         ];
-        self.raw("POST", path, &headers, &http::form(fields))
+        self.raw("POST", path, &headers, body)
     }
 }
 
