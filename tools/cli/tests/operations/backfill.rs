@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType as Kind,
-};
+use aws_sdk_dynamodb::types::ScalarAttributeType as Kind;
 use serde_json::{Value, json};
 use shared::domain::Item;
 
 use testkit::{
     command::{Run, json_lines},
+    database::{create_table, put_into},
     table::Table,
 };
 
@@ -19,26 +18,10 @@ use crate::{new_table, with_digits};
 pub(crate) fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> String {
     let name = table.endpoint.table(name);
     table.runtime.block_on(async {
-        let mut request = table
-            .client
-            .create_table()
-            .table_name(&name)
-            .billing_mode(BillingMode::PayPerRequest);
-        for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-            let definition = AttributeDefinition::builder()
-                .attribute_name(*key)
-                .attribute_type(kind.clone());
-            let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
-            request = request
-                .attribute_definitions(definition.build().unwrap())
-                .key_schema(element.build().unwrap());
-        }
-        request.send().await.unwrap();
+        create_table(&table.client, &name, keys).await.unwrap();
         table.endpoint.wait_until_active(&name).await;
         for item in items {
-            let item = serde_json::from_value::<Item>(item.clone()).unwrap();
-            let put = table.client.put_item().table_name(&name).set_item(Some(item.into()));
-            put.send().await.unwrap();
+            put_into(&table.client, &name, item.clone()).await;
         }
     });
     name
@@ -55,12 +38,10 @@ pub(crate) fn summary(ran: &Run) -> BTreeMap<&str, u64> {
 
 #[test]
 fn items_of_another_table_become_version_1() {
+    const TEST: &str = "items_of_another_table_become_version_1";
     for mode in ["inline", "transaction"] {
         let table = new_table();
-        if table
-            .endpoint
-            .differs("items_of_another_table_become_version_1", &["type-names"])
-        {
+        if table.endpoint.differs(TEST, &["type-names"]) {
             return;
         }
         let typed = json!({
@@ -89,16 +70,14 @@ fn items_of_another_table_become_version_1() {
         let ran = run("--yes");
         assert_eq!(ran.code, 4, "{ran:?}");
         assert_eq!(summary(&ran), expected);
-        let why = "TTL is reserved: give it another name";
-        assert!(
-            ran.lines.contains(&json!({"Key": {"Id": "mortal"}, "Refused": why})),
-            "{ran:?}"
-        );
-        let why = "an update created its entity first, and its attributes are missing there";
-        assert!(
-            ran.lines.contains(&json!({"Key": {"Id": "taken"}, "Conflict": why})),
-            "{ran:?}"
-        );
+        let reserved = "TTL is reserved: give it another name";
+        let first = "an update created its entity first, and its attributes are missing there";
+        for line in [
+            json!({"Key": {"Id": "mortal"}, "Refused": reserved}),
+            json!({"Key": {"Id": "taken"}, "Conflict": first}),
+        ] {
+            assert!(ran.lines.contains(&line), "{ran:?}");
+        }
         assert_eq!(ran.stderr, "error: 2 items could not be put under versioning\n");
         let units = &ran.lines[2];
         assert!(
@@ -136,32 +115,25 @@ fn tables_with_a_sort_key_need_a_name_template() {
         .map(|number: u64| json!({"Customer": {"S": "c"}, "Order": {"N": number.to_string()}, "A": {"S": "x"}}))
         .collect();
     let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
-    let run = |arguments: &str| {
-        table.run(&format!(
-            "backfill --yes --mode inline --from-table {orders} {arguments}"
-        ))
-    };
-    for (arguments, said) in [
-        (
-            "",
-            format!("error: {orders} has two keys: name its entities, such as --id '{{Customer}}#{{Order}}'").as_str(),
-        ),
-        (
-            "--id {Customer}",
-            "error: --id: without {Order}, two items can be one entity",
-        ),
-        ("--id Customer", "error: "),
-        ("--id {Customer}#{Order} --rename x", "error: "),
-    ] {
-        let ran = run(arguments);
-        assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.starts_with(said), "{ran:?}");
-    }
-    assert_eq!(summary(&run("--id {Customer}#{Order}"))["Written"], 3);
-    let two = table.run("get c#2");
-    let attributes = json!({"A": "x", "Customer": "c", "Order": 2});
-    assert_eq!(two.lines[0]["Attributes"], attributes);
-    assert_eq!(table.run("backfill --yes --from-table Nowhere").code, 3);
+    let backfill = format!("backfill --yes --mode inline --from-table {orders}");
+    table.check(&format!(
+        "
+        {backfill} => 2 error: {orders} has two keys: name its entities, such as --id '{{Customer}}#{{Order}}'
+        {backfill} --id {{Customer}} => 2 error: --id: without {{Order}}, two items can be one entity
+        {backfill} --id Customer => 2 error: …
+        {backfill} --id {{Customer}}#{{Order}} --rename x => 2 error: …
+        "
+    ));
+    assert_eq!(
+        summary(&table.run(&format!("{backfill} --id {{Customer}}#{{Order}}")))["Written"],
+        3
+    );
+    table.check(
+        r#"
+        get c#2 => {"Attributes": {"A": "x", "Customer": "c", "Order": 2}}
+        backfill --yes --from-table Nowhere => 3
+        "#,
+    );
 }
 
 #[test]

@@ -94,51 +94,29 @@ fn a_missing_map_is_an_error_that_names_it() {
 #[test]
 fn other_rules_hold() {
     let table = new_table();
-    let run = |arguments: &str| {
-        let (code, said) = put(&table, "--mode inline", arguments);
-        (code, said.lines().next().unwrap_or_default().to_owned())
-    };
-    let update = |city: &str| format!(r#"'A={{"$update": {{"City": "{city}"}}}}'"#);
-    assert_eq!(run(r#"--set-json 'A={"City": "Bonn"}' --time 2026-01-02"#).0, 0);
-    // An older update, and one that expects another version.
-    let older = format!("--ordering time --set-json {} --time 2026-01-01", update("Ulm"));
-    assert_eq!(
-        run(&older),
-        (4, "error: the update is older than the latest version, 1".to_owned())
+    // An older update, one that expects another version, and a tombstone, which has no map.
+    table.check(
+        r#"
+        put E --mode inline --set-json 'A={"City": "Bonn"}' --time 2026-01-02 => {"Version": 1}
+        put E --ordering time --set-json 'A={"$update": {"City": "Ulm"}}' --time 2026-01-01 => 4 error: the update is older than the latest version, 1
+        put E --mode inline --expect 7 --set-json 'A={"$update": {"City": "Ulm"}}' => 4
+        put E --mode inline --expect 1 --set-json 'A={"$update": {"City": "Ulm"}}' => {"Version": 2}
+        delete E --mode inline => {"Version": 3}
+        put E --mode inline --set-json 'A={"$update": {"City": "Bern"}}' => 2
+        restore E 1 --mode inline => {"Version": 4}
+        "#,
     );
-    assert_eq!(run(&format!("--expect 7 --set-json {}", update("Ulm"))).0, 4);
-    assert_eq!(run(&format!("--expect 1 --set-json {}", update("Ulm"))).0, 0);
-    // A tombstone has no map.
-    table.json("delete E --mode inline", 0);
-    assert_eq!(run(&format!("--set-json {}", update("Bern"))).0, 2);
-    table.json("restore E 1 --mode inline", 0);
     assert_eq!(attributes(&table), json!({"A": {"City": "Bonn"}}));
-    for (arguments, message) in [
-        (
-            r#"--set-json 'Latest={"$update": {"A": 1}}'"#,
-            "error: the update: Latest is reserved",
-        ),
-        (
-            r#"--set-json 'Actor={"$update": {"A": 1}}'"#,
-            "error: the update: Actor describes one version, so an update replaces it",
-        ),
-        (
-            r#"--set-json 'A={"$update": {}}'"#,
-            "error: the update: the update of A names no members",
-        ),
-        (
-            r#"--set-json 'A={"B": {"$update": {"C": 1}}}'"#,
-            "error: $update in A is neither in place of an attribute nor of a member of another $update",
-        ),
-    ] {
-        assert_eq!(run(&arguments), (2, message.to_owned()));
-    }
-    let metadata = table.run(r#"metadata E --set-json 'A={"$update": {"B": 1}}'"#);
-    assert_eq!(
-        (metadata.code, metadata.stderr.as_str()),
-        (2, "error: A: $update is only for `vzero put`\n")
+    table.check(
+        r#"
+        put E --set-json 'Latest={"$update": {"A": 1}}' => 2 error: the update: Latest is reserved
+        put E --set-json 'Actor={"$update": {"A": 1}}' => 2 error: the update: Actor describes one version, so an update replaces it
+        put E --set-json 'A={"$update": {}}' => 2 error: the update: the update of A names no members
+        put E --set-json 'A={"B": {"$update": {"C": 1}}}' => 2 error: $update in A is neither in place of an attribute nor of a member of another $update
+        metadata E --set-json 'A={"$update": {"B": 1}}' => 2 error: A: $update is only for `vzero put`
+        "#,
     );
     // A map with such a member is data in its escaped form.
-    assert_eq!(run(r#"--set-json 'D={"$map": {"$update": {"x": 1}}}'"#).0, 0);
+    table.check(r#"put E --mode inline --set-json 'D={"$map": {"$update": {"x": 1}}}' => {"Version": 5}"#);
     assert_eq!(attributes(&table)["D"], json!({"$map": {"$update": {"x": 1}}}));
 }

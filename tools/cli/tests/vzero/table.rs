@@ -8,7 +8,12 @@ use aws_sdk_dynamodb::types::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use testkit::{command::Run, database::create_table, endpoint::is_skipped, table::Table};
+use testkit::{
+    command::Run,
+    database::create_table,
+    endpoint::{is_about_one_table, is_skipped},
+    table::Table,
+};
 
 use crate::new_table;
 
@@ -71,7 +76,7 @@ fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_show
 
 #[test]
 fn a_width_is_stored_with_the_table() {
-    if testkit::endpoint::is_about_one_table("a_width_is_stored_with_the_table") {
+    if is_about_one_table("a_width_is_stored_with_the_table") {
         return;
     }
     let table = new_table();
@@ -112,7 +117,7 @@ fn unprotect(table: &Table, name: &str) {
 
 #[test]
 fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
-    if testkit::endpoint::is_about_one_table("a_table_that_does_not_fit_is_an_error_that_names_the_difference") {
+    if is_about_one_table("a_table_that_does_not_fit_is_an_error_that_names_the_difference") {
         return;
     }
     let table = new_table();
