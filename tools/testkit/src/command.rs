@@ -110,6 +110,7 @@ impl<A: Arguments + ?Sized> Arguments for &A {
 /// | `{…}` | the last line of standard output: it has at least these members |
 /// | `= {…}` | the only line of standard output: it has these members and no others |
 /// | `Name […]` | this member of each line of standard output |
+/// | `/Name/0/Name …` | the value at this place of the last line |
 /// | `~ text` | standard output: it contains the text |
 /// | `3 text` | the exit code, and standard error: all of it, its beginning if the text ends with `…`, or `nothing` |
 ///
@@ -161,6 +162,11 @@ impl Run {
             for (name, value) in json(expected).as_object().unwrap() {
                 assert_eq!(&last[name], value, "{line}: {self:?}");
             }
+        } else if expected.starts_with('/') {
+            let (place, value) = expected.split_once(' ').unwrap();
+            let last = self.lines.last().unwrap_or_else(|| panic!("{line}: {self:?}"));
+            let found = last.pointer(place).unwrap_or(&Value::Null);
+            assert_eq!(found, &json(value), "{line}: {self:?}");
         } else {
             let (name, values) = expected.split_once(' ').unwrap();
             let found: Value = self.lines.iter().map(|line| line[name].clone()).collect();

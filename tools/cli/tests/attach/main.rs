@@ -213,7 +213,7 @@ fn the_text_can_be_copied() {
         ("  sam deploy", " 'IgnoreAttributes=\"last seen\"'"),
         ("  aws lambda list-event-source-mappings", ":table/Orders/stream/"),
         ("note: with the view type NEW_IMAGE", "is recommended"),
-        ("│ Keys", "┆ my id (S), no (N)"),
+        ("│ keys", "┆ my id (S), no (N)"),
         ("", "cost of the first month"),
     ] {
         let mut lines = run.stdout.lines();

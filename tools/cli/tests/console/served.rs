@@ -6,7 +6,10 @@ use std::{
 };
 
 use serde_json::Value;
-use testkit::table::Table;
+use testkit::{
+    command::{self, Run},
+    table::Table,
+};
 
 use crate::{
     html::Page,
@@ -123,6 +126,23 @@ impl Console {
         let answer = self.ask(path);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.json()
+    }
+
+    /// Requests pages, and checks their JSON forms and their texts as [`command::check`] does those of commands. The code is 0, or
+    /// the status of a page that is not shown.
+    pub(crate) fn check(&self, text: &str) {
+        let request = |path: &str| {
+            let (json, page) = (self.ask(path), self.get(path));
+            assert_eq!(json.status, page.status, "{path}");
+            let text = Page::parse(&page.body).text;
+            Run {
+                code: if page.status == 200 { 0 } else { page.status.into() },
+                lines: vec![json.json()],
+                stdout: text.split_whitespace().collect::<Vec<_>>().join(" "),
+                stderr: String::new(),
+            }
+        };
+        command::check(request, text);
     }
 
     /// Submits a form of this console with the session cookie.

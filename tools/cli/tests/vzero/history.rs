@@ -56,14 +56,6 @@ fn orders() -> Table {
     table
 }
 
-/// Numbers of the versions that `history E` with these arguments prints, and standard error.
-fn history(table: &Table, arguments: &str) -> (Vec<u64>, String) {
-    let run = table.run(&format!("history E {arguments}"));
-    assert_eq!(run.code, 0, "{arguments:?}: {run:?}");
-    let numbers = run.lines.iter().map(|line| line["Version"].as_u64().unwrap());
-    (numbers.collect(), run.stderr)
-}
-
 #[test]
 fn filters_select_versions() {
     let table = orders();
@@ -100,39 +92,33 @@ fn versions_without_a_time_or_a_previous_version_are_named() {
         old.as_object_mut().unwrap().remove("RecordedAt");
         table.put(old);
     }
-    let said = "note: left out, because they have no known RecordedAt: 1 to 2\n";
-    assert_eq!(
-        history(&table, "--until 2026-01-01T00:00:40Z"),
-        (vec![4, 3], said.to_owned())
+    table.check(
+        "history E --until 2026-01-01T00:00:40Z => Version [4, 3] => 0 note: left out, because they have no known RecordedAt: 1 to 2",
     );
     table.delete("E", "v3");
-    let missing = "note: not in the history yet: 3\n";
-    assert_eq!(history(&table, "--actor shop"), (vec![4, 1], missing.to_owned()));
-    assert_eq!(history(&table, "--since 2026-01-01T00:00:40Z").0, [5, 4]);
-    assert_eq!(
-        history(&table, "--since 2026-01-01T00:00:45Z"),
-        (vec![5], String::new())
+    table.check(
+        r#"
+        history E --actor shop => Version [4, 1] => 0 note: not in the history yet: 3
+        history E --since 2026-01-01T00:00:40Z => Version [5, 4]
+        history E --since 2026-01-01T00:00:45Z => Version [5] => 0 nothing
+        --output json history E --changes --from 4 --to 4 => = {"ID": "E", "Version": 4, "RecordedAt": "2026-01-01T00:00:40.000000000Z", "RequestId": "r", "Actor": "shop", "Note": "previous version not available"}
+        --output table history E --changes --to 4 --limit 1 => ~ 4  2026-01-01 00:00:40Z  shop  (previous version not available)
+        "#,
     );
-    let both = format!("{said}{missing}");
-    assert_eq!(
-        history(&table, "--since 2026-01-01T00:00:40Z --oldest-first"),
-        (vec![4, 5], both)
-    );
-    let said = format!("note: previous version not available: 4\n{missing}");
-    assert_eq!(history(&table, "--changed Status"), (vec![5, 4, 2, 1], said));
-    let line = table.json("--output json history E --changes --from 4 --to 4", 0);
-    assert_eq!(
-        line,
-        json!({
-            "ID": "E", "Version": 4, "RecordedAt": at(40), "RequestId": "r", "Actor": "shop",
-            "Note": "previous version not available",
-        })
-    );
-    let text = table.run("--output table history E --changes --to 4 --limit 1");
-    assert_eq!(
-        text.stdout,
-        "4  2026-01-01 00:00:40Z  shop  (previous version not available)\n"
-    );
+    for (arguments, numbers, said) in [
+        (
+            "--since 2026-01-01T00:00:40Z --oldest-first",
+            "[4, 5]",
+            "left out, because they have no known RecordedAt: 1 to 2",
+        ),
+        ("--changed Status", "[5, 4, 2, 1]", "previous version not available: 4"),
+    ] {
+        table.check(&format!(
+            "history E {arguments} => Version {numbers} => 0 note: {said}…"
+        ));
+        let said = format!("note: {said}\nnote: not in the history yet: 3\n");
+        assert_eq!(table.run(&format!("history E {arguments}")).stderr, said);
+    }
 }
 
 #[test]
@@ -164,8 +150,7 @@ fn changes_are_shown_in_both_formats() {
     assert_eq!(oldest.lines().collect::<Vec<_>>(), reversed);
     assert_eq!(lines[1]["Changes"], json!({}));
     assert_eq!(lines[3]["Changes"]["Total"], json!({"From": 90}));
-    let one = table.lines("--output json history E --changes --changed Total --limit 1", 0);
-    assert_eq!((one.len(), &one[0]["Version"]), (1, &json!(5)));
+    table.check("--output json history E --changes --changed Total --limit 1 => Version [5]");
 }
 
 #[test]
@@ -219,13 +204,16 @@ fn an_actor_describes_one_version_only() {
         table.json(&format!("{arguments} --mode inline --actor ben --time 2026-01-02"), 0);
         put(&table, "--set A=3");
         table.json(&format!("{arguments} --mode inline"), 0);
+        table.check(r#"get E --deleted => {"Actor": null, "Reason": null}"#);
         let shown = table.json("get E --deleted", 0);
-        assert_eq!((shown.get("Actor"), shown.get("Reason")), (None, None), "{arguments:?}");
         assert_eq!(shown["Attributes"].get("Time"), None, "{arguments:?}");
     }
-    let restored = table.run("--output table history E --limit 1").stdout;
-    assert!(restored.contains("RestoredFrom"), "{restored}");
-    assert_eq!(table.json("get E", 0)["RestoredFrom"], 1);
+    table.check(
+        r#"
+        --output table history E --limit 1 => ~ RestoredFrom
+        get E => {"RestoredFrom": 1}
+        "#,
+    );
 }
 
 #[test]
@@ -281,7 +269,7 @@ fn at_finds_a_version_by_its_own_time() {
     assert_eq!(table.json(&format!("get E --at {time}"), 0), second);
     table.json("restore E 1 --mode inline", 0);
     assert_eq!(table.json(&format!("get E --at {time}"), 0), second);
-    assert_eq!(history(&table, &format!("--since {time} --until {time}")).0, [2]);
+    table.check(&format!("history E --since {time} --until {time} => Version [2]"));
 }
 
 #[test]

@@ -81,19 +81,18 @@ fn a_width_is_stored_with_the_table() {
     }
     let table = new_table();
     let name = table.endpoint.table("Ten");
-    let run = create(&table, &name, "--version-digits 10");
-    assert_eq!((run.code, &run.json()["VersionDigits"]), (0, &json!(10)), "{run:?}");
-    let run = create(&table, &name, "");
-    assert_eq!((run.code, &run.json()["VersionDigits"]), (0, &json!(10)));
+    table.check(&format!(
+        r#"
+        --table {name} table create --version-digits 10 => {{"VersionDigits": 10}}
+        --table {name} table create => {{"VersionDigits": 10}}
+        --table {name} put E --mode inline --set A=1 => {{"Version": 1}}
+        --table {name} items E => SK ["v0", "v0000000001"]
+        "#
+    ));
     let run = create(&table, &name, "--version-digits 9");
     assert_eq!((run.code, &run.json()["VersionDigits"]), (2, &json!(10)));
-    assert!(
-        run.stderr
-            .ends_with("error: the table's version keys have 10 digits, not 9\n")
-    );
-    table.json(&format!("--table {name} put E --mode inline --set A=1"), 0);
-    let keys: Vec<_> = table.lines(&format!("--table {name} items E"), 0);
-    assert_eq!(keys[1]["SK"], "v0000000001");
+    let said = "error: the table's version keys have 10 digits, not 9\n";
+    assert!(run.stderr.ends_with(said), "{run:?}");
 
     // An existing table without a width is not changed.
     let empty = new_table();
