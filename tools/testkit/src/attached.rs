@@ -219,7 +219,7 @@ impl Orders {
     }
 
     /// Returns the command with `--attached` and these arguments, without standard input and with piped output.
-    pub fn command(&self, arguments: impl Arguments) -> Command {
+    pub fn command(&self, arguments: &(impl Arguments + ?Sized)) -> Command {
         let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
         let mut command = Command::new(self.vzero);
         command
@@ -235,7 +235,7 @@ impl Orders {
         command
     }
 
-    pub fn run(&self, arguments: impl Arguments) -> Run {
+    pub fn run(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
         Run::wait(self.command(arguments).spawn().unwrap())
     }
 
@@ -245,7 +245,7 @@ impl Orders {
     }
 
     /// Runs the command, expects this exit code, and returns the lines.
-    pub fn lines(&self, arguments: impl Arguments, code: i32) -> Vec<Value> {
+    pub fn lines(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Vec<Value> {
         let arguments = arguments.words();
         let run = self.run(&arguments);
         assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
@@ -253,7 +253,7 @@ impl Orders {
     }
 
     /// Runs the command, expects this exit code, and returns the only line.
-    pub fn json(&self, arguments: impl Arguments, code: i32) -> Value {
+    pub fn json(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Value {
         let arguments = arguments.words();
         let mut lines = self.lines(&arguments, code);
         assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");

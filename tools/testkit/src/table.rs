@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// Returns the command with these arguments, without standard input and with piped output.
-    pub fn command(&self, arguments: impl Arguments) -> Command {
+    pub fn command(&self, arguments: &(impl Arguments + ?Sized)) -> Command {
         let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
         let mut command = Command::new(self.vzero);
         command
@@ -119,22 +119,22 @@ impl Table {
         command
     }
 
-    pub fn start(&self, arguments: impl Arguments) -> Child {
+    pub fn start(&self, arguments: &(impl Arguments + ?Sized)) -> Child {
         self.command(arguments).spawn().unwrap()
     }
 
     /// Starts the command with more environment variables.
-    pub fn start_with(&self, environment: &[(&str, &str)], arguments: impl Arguments) -> Child {
+    pub fn start_with(&self, environment: &[(&str, &str)], arguments: &(impl Arguments + ?Sized)) -> Child {
         let mut command = self.command(arguments);
         command.envs(environment.iter().copied()).spawn().unwrap()
     }
 
-    pub fn run(&self, arguments: impl Arguments) -> Run {
+    pub fn run(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
         Run::wait(self.start(arguments))
     }
 
     /// Runs the command with at most this much memory, in kilobytes of address space.
-    pub fn run_limited(&self, kilobytes: u32, arguments: impl Arguments) -> Run {
+    pub fn run_limited(&self, kilobytes: u32, arguments: &(impl Arguments + ?Sized)) -> Run {
         let command = self.command(arguments);
         let mut limited = Command::new("sh");
         limited
@@ -149,7 +149,7 @@ impl Table {
         Run::wait(limited.spawn().unwrap())
     }
 
-    pub fn run_with_input(&self, arguments: impl Arguments, input: &str) -> Run {
+    pub fn run_with_input(&self, arguments: &(impl Arguments + ?Sized), input: &str) -> Run {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         Run::wait(child)
@@ -161,7 +161,7 @@ impl Table {
     }
 
     /// Runs the command, expects this exit code, and returns the lines.
-    pub fn lines(&self, arguments: impl Arguments, code: i32) -> Vec<Value> {
+    pub fn lines(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Vec<Value> {
         let arguments = arguments.words();
         let run = self.run(&arguments);
         assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
@@ -170,7 +170,7 @@ impl Table {
     }
 
     /// Runs the command, expects this exit code, and returns the only line.
-    pub fn json(&self, arguments: impl Arguments, code: i32) -> Value {
+    pub fn json(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Value {
         let arguments = arguments.words();
         let mut lines = self.lines(&arguments, code);
         assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");

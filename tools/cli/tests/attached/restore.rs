@@ -1,10 +1,7 @@
 //! `vzero --attached FILE restore`.
 
 use serde_json::{Map, Value, json};
-use testkit::{
-    attached::{Orders, state},
-    command::members,
-};
+use testkit::attached::{Orders, state};
 
 use crate::orders;
 
@@ -26,30 +23,29 @@ fn an_old_state_is_put_back_with_a_greater_version_attribute() {
     orders.deliver_all();
     let key = Orders::key(1);
     let refused = orders.run(&format!("restore {key} 1"));
-    assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("--overwrite-item"), "{refused:?}");
-    let reason = orders.run(&format!("restore {key} 1 --overwrite-item --reason wrong"));
-    assert_eq!(reason.code, 2, "{reason:?}");
-
     let before = orders.item(1);
-    let planned = orders.json(&format!("restore {key} 1 --dry-run"), 0);
-    assert_eq!(
-        members(&planned, &["DryRun", "Outcome", "Set", "Removed", "CountedUp"]),
-        json!([true, "Restored", {"note": "x", "state": "a"}, ["extra"], {"rev": 2}])
-    );
+    orders.check(&format!(
+        r#"
+        restore {key} 1 => 2
+        restore {key} 1 --overwrite-item --reason wrong => 2
+        restore {key} 1 --dry-run => {{"DryRun": true, "Outcome": "Restored", "Set": {{"note": "x", "state": "a"}}, "Removed": ["extra"], "CountedUp": {{"rev": 2}}}}
+        "#
+    ));
     assert_eq!(orders.item(1), before);
     let restored = orders.json(&format!("restore {key} 1 --overwrite-item"), 0);
     assert_eq!(restored, json!({"ID": key, "Version": 1, "Outcome": "Restored"}));
-    assert_eq!(
-        orders.item(1),
-        with_rev("a", 3, &json!({"note": {"S": "x"}, "seen": {"N": "5"}}))
-    );
+    let expected = with_rev("a", 3, &json!({"note": {"S": "x"}, "seen": {"N": "5"}}));
+    assert_eq!(orders.item(1), expected);
     // The change comes back through the stream.
     orders.deliver_all();
     assert_eq!(orders.versions(1), ["v1 a", "v2 b", "v3 a"]);
-    let again = orders.json(&format!("restore {key} 1 --overwrite-item"), 0);
-    assert_eq!(again["Outcome"], "Unchanged");
-    assert_eq!(orders.run(&format!("restore {key} 9 --overwrite-item")).code, 3);
+    orders.check(&format!(
+        r#"
+        restore {key} 1 --overwrite-item => {{"Outcome": "Unchanged"}}
+        restore {key} 9 --overwrite-item => 3
+        "#
+    ));
 }
 
 #[test]

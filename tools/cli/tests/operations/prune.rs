@@ -52,7 +52,7 @@ fn marked(table: &Table, id: &str) -> Vec<u64> {
     numbers
 }
 
-pub(crate) fn line(table: &Table, arguments: impl Arguments) -> Value {
+pub(crate) fn line(table: &Table, arguments: &(impl Arguments + ?Sized)) -> Value {
     let arguments = arguments.words();
     let ran = table.run(&arguments);
     assert_eq!((ran.code, ran.lines.len()), (0, 1), "{arguments:?} {ran:?}");

@@ -42,13 +42,13 @@ fn members_change_and_others_stay() {
         assert_eq!(change(&nested)["Outcome"], "Duplicate", "{mode:?}");
         // The same request with another content.
         let other = r#"--set-json 'A={"$update": {"City": "Ulm"}}' --request-id r2"#;
-        let (code, said) = put(&table, mode, &other);
+        let (code, said) = put(&table, mode, other);
         assert!(
             code == 4 && said.contains("the request id was used for another update"),
             "{mode:?}: {said}"
         );
         let same = r#"--set-json 'A={"$update": {"City": "Köln"}}' --skip-unchanged"#;
-        assert_eq!(change(&same)["Outcome"], "Unchanged", "{mode:?}");
+        assert_eq!(change(same)["Outcome"], "Unchanged", "{mode:?}");
         // A duplicate is one although the map is gone.
         change("--unset A");
         assert_eq!(change(&nested)["Outcome"], "Duplicate", "{mode:?}");

@@ -11,7 +11,12 @@ use serde_json::{Value, json};
 use testkit::{command::Arguments, table::Table};
 
 /// Runs the command on a terminal of this width, answers a question with no, and returns the output.
-pub(crate) fn run(table: &Table, columns: u16, pager: &str, arguments: impl Arguments) -> (ExitStatus, String) {
+pub(crate) fn run(
+    table: &Table,
+    columns: u16,
+    pager: &str,
+    arguments: &(impl Arguments + ?Sized),
+) -> (ExitStatus, String) {
     let size = Winsize {
         ws_row: 24,
         ws_col: columns,
