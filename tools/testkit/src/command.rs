@@ -174,3 +174,45 @@ impl Run {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    fn run(arguments: &str) -> Run {
+        let (code, stdout, stderr) = match arguments {
+            "two" => (0, "{\"A\": 1}\n{\"A\": 2, \"B\": [{\"C\": 3}]}\n", "note: x\n"),
+            "one" => (0, "{\"A\": 1}\n", ""),
+            _ => (3, "", "error: none\n"),
+        };
+        Run {
+            code,
+            lines: json_lines(stdout),
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_expectation_can_fail() {
+        for (expected, wrong) in [
+            (r#"two => {"A": 2} => 0 note: x"#, r#"two => {"A": 1}"#),
+            (r#"one => = {"A": 1} => 0 nothing"#, "one => = {}"),
+            ("two => A [1, 2]", "two => A [1]"),
+            ("two => /B/0/C 3", "two => /B/0/C 4"),
+            (r#"two => ~ "B""#, "two => ~ D"),
+            ("three => 3 error: none", "three => 3 error: no"),
+            ("three => 3 error: no…", "three => 3 none…"),
+            ("three => 3", "three => 2"),
+            ("one => 0", "three => 0"),
+            ("one => 0 nothing", "two => 0 nothing"),
+            ("// a comment", "three"),
+        ] {
+            check(run, expected);
+            assert!(catch_unwind(|| check(run, wrong)).is_err(), "{wrong}");
+        }
+        assert_eq!("a '' 'b c'=d".words(), ["a", "", "b c=d"]);
+    }
+}
