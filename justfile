@@ -28,7 +28,7 @@ docs:
     tools/check-docs
 
 # the integration suite that runs on any engine
-suite := "cargo test -p local -p patterns -p vzero --test library --test patterns --test stack --test vzero --test operations --test redrive --test repair --test console --test escaping --test exact_keys --test history --test quarantine --test settings --test states --test table"
+suite := "cargo test -p local -p patterns -p vzero --test library --test patterns --test stack --test vzero --test operations --test redrive --test repair --test console --test quarantine"
 
 # run the integration suite on DynamoDB Local (requires npm and a JDK)
 conformance *ARGS:

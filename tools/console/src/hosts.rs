@@ -74,5 +74,10 @@ mod tests {
         ] {
             assert_eq!((local.allows(host), open.allows(host)), (by_local, by_open), "{host}");
         }
+        let unusual = "localhost. 127.0.0.1. user@localhost user:password@127.0.0.1 localhost@evil.example localhost/ localhost# \
+                       localhost,evil.example 0x7f.1 2130706433 [::ffff:10.0.0.1] 0.0.0.0";
+        for host in unusual.split(' ').chain(["localhost evil.example"]) {
+            assert!(!local.allows(host) && !local.allows(&format!("{host}:8100")), "{host}");
+        }
     }
 }

@@ -32,7 +32,7 @@ use shared::{
 use stream_fn::HistoryWriter;
 
 use crate::{
-    command::Run,
+    command::{self, Arguments, Run},
     database,
     endpoint::Endpoint,
     table::{self, Document, Record},
@@ -219,7 +219,7 @@ impl Orders {
     }
 
     /// Returns the command with `--attached` and these arguments, without standard input and with piped output.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &(impl Arguments + ?Sized)) -> Command {
         let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
         let mut command = Command::new(self.vzero);
         command
@@ -228,27 +228,34 @@ impl Orders {
             .args(options)
             .arg("--attached")
             .arg(self.file.path())
-            .args(arguments)
+            .args(arguments.words())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Run {
+    pub fn run(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
         Run::wait(self.command(arguments).spawn().unwrap())
     }
 
+    /// Runs the commands of a text, and checks their expectations.
+    pub fn check(&self, text: &str) {
+        command::check(|arguments| self.run(arguments), text);
+    }
+
     /// Runs the command, expects this exit code, and returns the lines.
-    pub fn lines(&self, arguments: &[&str], code: i32) -> Vec<Value> {
-        let run = self.run(arguments);
+    pub fn lines(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Vec<Value> {
+        let arguments = arguments.words();
+        let run = self.run(&arguments);
         assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
         run.lines
     }
 
     /// Runs the command, expects this exit code, and returns the only line.
-    pub fn json(&self, arguments: &[&str], code: i32) -> Value {
-        let mut lines = self.lines(arguments, code);
+    pub fn json(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Value {
+        let arguments = arguments.words();
+        let mut lines = self.lines(&arguments, code);
         assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
         lines.remove(0)
     }

@@ -37,7 +37,7 @@ use shared::{
 };
 
 use crate::{
-    command::Run,
+    command::{self, Arguments, Run},
     database,
     endpoint::{Endpoint, has_own_history},
 };
@@ -104,7 +104,7 @@ impl Table {
     }
 
     /// Returns the command with these arguments, without standard input and with piped output.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &(impl Arguments + ?Sized)) -> Command {
         let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
         let mut command = Command::new(self.vzero);
         command
@@ -112,29 +112,29 @@ impl Table {
             .envs(environment)
             .env("TABLE_NAME", &self.name)
             .args(options)
-            .args(arguments)
+            .args(arguments.words())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
     }
 
-    pub fn start(&self, arguments: &[&str]) -> Child {
+    pub fn start(&self, arguments: &(impl Arguments + ?Sized)) -> Child {
         self.command(arguments).spawn().unwrap()
     }
 
     /// Starts the command with more environment variables.
-    pub fn start_with(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Child {
+    pub fn start_with(&self, environment: &[(&str, &str)], arguments: &(impl Arguments + ?Sized)) -> Child {
         let mut command = self.command(arguments);
         command.envs(environment.iter().copied()).spawn().unwrap()
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Run {
+    pub fn run(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
         Run::wait(self.start(arguments))
     }
 
     /// Runs the command with at most this much memory, in kilobytes of address space.
-    pub fn run_limited(&self, kilobytes: u32, arguments: &[&str]) -> Run {
+    pub fn run_limited(&self, kilobytes: u32, arguments: &(impl Arguments + ?Sized)) -> Run {
         let command = self.command(arguments);
         let mut limited = Command::new("sh");
         limited
@@ -149,23 +149,30 @@ impl Table {
         Run::wait(limited.spawn().unwrap())
     }
 
-    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Run {
+    pub fn run_with_input(&self, arguments: &(impl Arguments + ?Sized), input: &str) -> Run {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         Run::wait(child)
     }
 
+    /// Runs the commands of a text, and checks their expectations.
+    pub fn check(&self, text: &str) {
+        command::check(|arguments| self.run(arguments), text);
+    }
+
     /// Runs the command, expects this exit code, and returns the lines.
-    pub fn lines(&self, arguments: &[&str], code: i32) -> Vec<Value> {
-        let run = self.run(arguments);
+    pub fn lines(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Vec<Value> {
+        let arguments = arguments.words();
+        let run = self.run(&arguments);
         assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
         assert_eq!(run.lines.len(), run.stdout.lines().count(), "{}", run.stdout);
         run.lines
     }
 
     /// Runs the command, expects this exit code, and returns the only line.
-    pub fn json(&self, arguments: &[&str], code: i32) -> Value {
-        let mut lines = self.lines(arguments, code);
+    pub fn json(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Value {
+        let arguments = arguments.words();
+        let mut lines = self.lines(&arguments, code);
         assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
         lines.remove(0)
     }

@@ -65,8 +65,8 @@ fn a_check_compares_items_with_their_newest_version() {
         return;
     };
     create(&table, "Orders", "id", Some(StreamViewType::NewAndOldImages));
-    let check = |options: &[&str]| table.run(&[&["attach", "Orders", "--check", "--lag", "0"], options].concat());
-    let run = check(&[]);
+    let check = |options: &str| table.run(&format!("attach Orders --check --lag 0 {options}"));
+    let run = check("");
     assert_eq!(
         (run.code, run.stderr.as_str()),
         (3, "error: there is no table Orders-history\n")
@@ -79,14 +79,14 @@ fn a_check_compares_items_with_their_newest_version() {
         let counts = run.lines.last().unwrap();
         ["Checked", "Following", "Behind", "Missing", "Differs"].map(|name| counts[name].as_u64().unwrap())
     };
-    assert_eq!(counts(&check(&[])), [0; 5]);
+    assert_eq!(counts(&check("")), [0; 5]);
     let put = |item: Value| table.runtime.block_on(put_into(&table.client, "Orders", item));
     put(order("missing", "open", 1));
     put(order("following", "paid", 1));
     record(&table, 1, &order("following", "open", 1), false, StateOrigin::Record);
     record(&table, 2, &order("following", "paid", 1), false, StateOrigin::Record);
-    let run = check(&[]);
-    assert_eq!((run.code, counts(&run)), (0, [2, 1, 0, 1, 0]), "{}", run.stderr);
+    let run = check("");
+    assert_eq!((run.code, counts(&run)), (0, [2, 1, 0, 1, 0]), "{run:?}");
     // Late versions are older than the last one before them.
     for version in 3..6 {
         record(
@@ -97,14 +97,14 @@ fn a_check_compares_items_with_their_newest_version() {
             StateOrigin::Late,
         );
     }
-    assert_eq!(counts(&check(&[])), [2, 1, 0, 1, 0]);
+    assert_eq!(counts(&check("")), [2, 1, 0, 1, 0]);
     // Nothing differs, so there is no wait for the lag of 60 s.
-    let run = table.run(&["attach", "Orders", "--check"]);
+    let run = table.run("attach Orders --check");
     assert_eq!((run.code, counts(&run), run.stderr.as_str()), (0, [2, 1, 0, 1, 0], ""));
 
     // An ignored attribute does not count.
     put(order("following", "paid", 2));
-    let run = check(&[]);
+    let run = check("");
     assert_eq!((run.code, counts(&run)), (4, [2, 0, 0, 1, 1]));
     let finding = json!({"ID": r#"{"id":"following","no":7}"#, "Finding": "Differs", "Version": 5});
     assert_eq!(run.lines[0], finding);
@@ -112,14 +112,14 @@ fn a_check_compares_items_with_their_newest_version() {
         run.stderr,
         "note: 1 items differ: waiting 0 s for the stream\nerror: 1 items differ from their history\n"
     );
-    let run = check(&["--ignore", "seen"]);
+    let run = check("--ignore seen");
     assert_eq!((run.code, counts(&run)), (0, [2, 1, 0, 1, 0]));
 
     // A tombstone is no state of an item that exists.
     record(&table, 6, &order("following", "paid", 2), true, StateOrigin::Record);
-    assert_eq!(check(&["--ignore", "seen"]).code, 4);
+    assert_eq!(check("--ignore seen").code, 4);
     // The sample is limited.
-    assert_eq!(counts(&check(&["--sample", "1"]))[0], 1);
+    assert_eq!(counts(&check("--sample 1"))[0], 1);
     // Another history table.
-    assert_eq!(check(&["--history-table", "VersionControl-missing"]).code, 3);
+    assert_eq!(check("--history-table VersionControl-missing").code, 3);
 }

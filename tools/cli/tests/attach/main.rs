@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{
 };
 use serde_json::{Value, json};
 use shared::domain::attached::AttachedTable;
-use testkit::{endpoint::is_skipped, table::Table};
+use testkit::{command::Arguments, endpoint::is_skipped, table::Table};
 
 const STREAM: &str = "2026-11-22T06:24:48.123";
 
@@ -69,47 +69,28 @@ fn each_view_type_has_its_exit_code_and_the_next_step() {
     let Some(table) = open("each_view_type_has_its_exit_code_and_the_next_step") else {
         return;
     };
-    for (name, view, code, required, note) in [
+    for (name, code, required, note) in [
+        ("NEW_AND_OLD_IMAGES", 0, "", "gets its first version, a baseline"),
+        ("NEW_IMAGE", 0, "", "a missing record is not noticed"),
         (
-            "Both",
-            Some(StreamViewType::NewAndOldImages),
-            0,
-            "",
-            "gets its first version, a baseline",
-        ),
-        (
-            "New",
-            Some(StreamViewType::NewImage),
-            0,
-            "",
-            "a missing record is not noticed",
-        ),
-        (
-            "Keys",
-            Some(StreamViewType::KeysOnly),
+            "KEYS_ONLY",
             4,
             "the view type KEYS_ONLY, without new images",
             "two readers",
         ),
-        (
-            "Old",
-            Some(StreamViewType::OldImage),
-            4,
-            "stays readable for 24 hours",
-            "two readers",
-        ),
+        ("OLD_IMAGE", 4, "stays readable for 24 hours", "two readers"),
         (
             "None",
-            None,
             4,
             "enable one with --enable-stream",
             "the write rate is not known",
         ),
     ] {
+        let view = (name != "None").then(|| StreamViewType::from(name));
         create(&table, name, "id", view.clone());
-        let run = table.run(&["attach", name]);
+        let run = table.run(&format!("attach {name}"));
         let report = run.json();
-        assert_eq!(run.code, code, "{name}: {}", run.stderr);
+        assert_eq!(run.code, code, "{name}: {run:?}");
         assert_eq!(report["Required"].as_array().unwrap().len(), usize::from(code == 4));
         assert!(
             required.is_empty() || contains(&report["Required"], required),
@@ -133,11 +114,7 @@ fn each_view_type_has_its_exit_code_and_the_next_step() {
         assert_eq!(run.stderr, if code == 0 { String::new() } else { error });
         assert_eq!(view_of(&table, name), view, "it is not changed");
     }
-    let run = table.run(&["attach", "Missing"]);
-    assert_eq!(
-        (run.code, run.stdout.as_str(), run.stderr.as_str()),
-        (3, "", "error: there is no table Missing\n")
-    );
+    table.check("attach Missing => 3 error: there is no table Missing");
 }
 
 #[test]
@@ -146,7 +123,7 @@ fn a_stream_is_enabled_only_if_there_is_none() {
         return;
     };
     create(&table, "Orders", "id", None);
-    let enabled = table.json(&["attach", "Orders", "--enable-stream"], 0);
+    let enabled = table.json("attach Orders --enable-stream", 0);
     assert_eq!(enabled["Stream"]["ViewType"], "NEW_AND_OLD_IMAGES");
     assert_eq!(view_of(&table, "Orders"), Some(StreamViewType::NewAndOldImages));
     let arn = enabled["Stream"]["Arn"].as_str().unwrap();
@@ -158,11 +135,11 @@ fn a_stream_is_enabled_only_if_there_is_none() {
         "{enabled}"
     );
     assert!(enabled["Readers"].as_str().unwrap().contains(arn));
-    let again = table.json(&["attach", "Orders", "--enable-stream"], 0);
+    let again = table.json("attach Orders --enable-stream", 0);
     assert!(contains(&again["Notes"], "which was not changed"));
     assert_eq!(again["Stream"]["Arn"], arn);
     create(&table, "Keys", "id", Some(StreamViewType::KeysOnly));
-    let run = table.run(&["attach", "Keys", "--enable-stream"]);
+    let run = table.run("attach Keys --enable-stream");
     assert_eq!((run.code, view_of(&table, "Keys")), (4, Some(StreamViewType::KeysOnly)));
 }
 
@@ -175,26 +152,21 @@ fn hostile_names_are_passed_as_they_are() {
     create(&table, "Orders", key, Some(StreamViewType::NewAndOldImages));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a file.json");
-    let options = [
-        "attach",
-        "Orders",
+    let mut options = "attach Orders --ignore a,b --history-table Log --updates-per-second 10 --ignore".words();
+    let filter = r#"{"it's": ["a \"b\"", "$HOME"]}"#;
+    let path = path.to_str().unwrap();
+    let more = [
+        "it's",
         "--version-attribute",
         "my \"rev\"",
-        "--ignore",
-        "a,b",
-        "--ignore",
-        "it's",
         "--filter",
-        r#"{"it's": ["a \"b\"", "$HOME"]}"#,
-        "--history-table",
-        "Log",
-        "--updates-per-second",
-        "10",
+        filter,
         "--write",
-        path.to_str().unwrap(),
+        path,
     ];
+    options.extend(more.map(str::to_owned));
     let report = table.json(&options, 0);
-    let definition = std::fs::read_to_string(&path).unwrap();
+    let definition = std::fs::read_to_string(path).unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&definition).unwrap(),
         report["Definition"]
@@ -234,45 +206,22 @@ fn the_text_can_be_copied() {
         return;
     };
     create(&table, "Orders", "my id", Some(StreamViewType::NewImage));
-    let run = table.run(&[
-        "attach",
-        "Orders",
-        "--ignore",
-        "last seen",
-        "--updates-per-second",
-        "1",
-        "--output",
-        "table",
-    ]);
+    let run = table.run("attach Orders --ignore 'last seen' --updates-per-second 1 --output table");
     assert_eq!(run.code, 0);
-    let line = |start: &str| {
-        run.stdout
-            .lines()
-            .find(|line| line.starts_with(start))
-            .unwrap_or_default()
-            .to_owned()
-    };
-    assert!(
-        line("  sam build").ends_with("--template tools/attach/template.yaml"),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        line("  sam deploy").ends_with(" 'IgnoreAttributes=\"last seen\"'"),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        line("  aws lambda list-event-source-mappings").contains(":table/Orders/stream/"),
-        "{}",
-        run.stdout
-    );
-    assert!(
-        run.stdout.contains("┆ my id (S), no (N)") && run.stdout.contains("cost of the first month"),
-        "{}",
-        run.stdout
-    );
-    assert!(line("note: with the view type NEW_IMAGE").contains("is recommended"));
+    for (start, part) in [
+        ("  sam build", "--template tools/attach/template.yaml"),
+        ("  sam deploy", " 'IgnoreAttributes=\"last seen\"'"),
+        ("  aws lambda list-event-source-mappings", ":table/Orders/stream/"),
+        ("note: with the view type NEW_IMAGE", "is recommended"),
+        ("│ keys", "┆ my id (S), no (N)"),
+        ("", "cost of the first month"),
+    ] {
+        let mut lines = run.stdout.lines();
+        assert!(
+            lines.any(|line| line.starts_with(start) && line.contains(part)),
+            "{start}: {run:?}"
+        );
+    }
 }
 
 #[test]
@@ -282,32 +231,21 @@ fn wrong_arguments_are_usage_errors() {
     };
     create(&table, "Orders", "id", Some(StreamViewType::NewImage));
     for (arguments, message) in [
-        (&["Orders", "--sample", "7"][..], "--check"),
-        (&["Orders", "--lag", "7"], "--check"),
-        (&["Orders", "--check", "--sample", "0"], "1..=1000"),
-        (&["Orders", "--check", "--enable-stream"], "cannot be used with"),
+        ("--sample 7", "--check"),
+        ("--lag 7", "--check"),
+        ("--check --sample 0", "1..=1000"),
+        ("--check --enable-stream", "cannot be used with"),
+        ("--ignore id", "IgnoreAttributes has the key attribute id"),
+        ("--filter {", "--filter: "),
         (
-            &["Orders", "--ignore", "id"],
-            "IgnoreAttributes has the key attribute id",
-        ),
-        (&["Orders", "--filter", "{"], "--filter: "),
-        (
-            &["Orders", "--filter", r#"{"a": []}"#],
+            r#"--filter '{"a": []}'"#,
             "the attachment: Filter is invalid: the rules of a",
         ),
-        (
-            &["Orders", "--history-table", "Orders"],
-            "HistoryTable is the table itself",
-        ),
-        (&["Orders", "--updates-per-second", "NaN"], "updates-per-second"),
+        ("--history-table Orders", "HistoryTable is the table itself"),
+        ("--updates-per-second NaN", "updates-per-second"),
     ] {
-        let run = table.run(&[&["attach"], arguments].concat());
-        assert_eq!(
-            (run.code, run.stdout.as_str()),
-            (2, ""),
-            "{arguments:?}: {}",
-            run.stderr
-        );
-        assert!(run.stderr.contains(message), "{arguments:?}: {}", run.stderr);
+        let run = table.run(&format!("attach Orders {arguments}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
+        assert!(run.stderr.contains(message), "{run:?}");
     }
 }

@@ -92,7 +92,7 @@ async fn the_rate_is_measured_and_replicas_are_named() {
 
     // Without the permission, the report has no cost.
     let run = attach_at(&serve(None).await).await;
-    assert_eq!((run.code, run.json().get("MonthlyCost")), (0, None), "{}", run.stderr);
+    assert_eq!((run.code, run.json().get("MonthlyCost")), (0, None), "{run:?}");
     assert!(
         contains(
             &run.json()["Notes"],
@@ -109,5 +109,5 @@ async fn an_endpoint_that_cannot_be_reached_is_a_service_error() {
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let run = attach_at(&endpoint).await;
-    assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{}", run.stderr);
+    assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{run:?}");
 }

@@ -24,14 +24,17 @@ fn consistent_histories_have_no_findings() {
     orders.deliver_all();
     // An item that never changed since the table was attached.
     orders.put(4, &state("a"));
-    let all = orders.json(&["audit", "--all", "--lag", "0"], 0);
-    assert_eq!(members(&all, &COUNTS), json!([3, 7, {}]));
-    let one = orders.json(&["audit", &Orders::key(2), "--lag", "0"], 0);
-    assert_eq!(members(&one, &COUNTS), json!([1, 3, {}]));
-    let unchanged = orders.json(&["audit", &Orders::key(4), "--lag", "0"], 0);
-    assert_eq!(members(&unchanged, &COUNTS), json!([1, 0, {}]));
-    let absent = orders.run(&["audit", &Orders::key(5), "--lag", "0"]);
-    assert_eq!(absent.code, 3, "{}", absent.stderr);
+    orders.check(&format!(
+        r#"
+        audit --all --lag 0 => {{"Entities": 3, "Versions": 7, "Findings": {{}}}}
+        audit {} --lag 0 => {{"Entities": 1, "Versions": 3, "Findings": {{}}}}
+        audit {} --lag 0 => {{"Entities": 1, "Versions": 0, "Findings": {{}}}}
+        audit {} --lag 0 => ~ Entities => 3
+        "#,
+        Orders::key(2),
+        Orders::key(4),
+        Orders::key(5)
+    ));
 }
 
 #[test]
@@ -48,7 +51,7 @@ fn an_item_that_differs_from_its_history_is_found() {
     orders.delete(3);
     orders.put(3, &state("a"));
     for lag in ["0", "1"] {
-        let mut found = orders.lines(&["audit", "--all", "--lag", lag], 4);
+        let mut found = orders.lines(&format!("audit --all --lag {lag}"), 4);
         let summary = found.pop().unwrap();
         assert_eq!(members(&summary, &COUNTS), json!([4, 4, {"Differs": 2}]));
         found.sort_by_key(Value::to_string);
@@ -57,7 +60,7 @@ fn an_item_that_differs_from_its_history_is_found() {
         assert_eq!(one[0], differs(1));
     }
     orders.deliver_all();
-    let all = orders.json(&["audit", "--all", "--lag", "0"], 0);
+    let all = orders.json("audit --all --lag 0", 0);
     assert_eq!(members(&all, &COUNTS), json!([4, 8, {}]));
 }
 
@@ -71,7 +74,7 @@ fn late_and_missed_versions_are_information() {
     orders.deliver(&[records[0].clone(), records[2].clone()]);
     orders.deliver(&records[1..2]);
     assert_eq!(orders.versions(1), ["v1 a", "v2 b Missed", "v3 c", "v4 b Late"]);
-    let found = orders.lines(&["audit", "--all", "--lag", "0"], 0);
+    let found = orders.lines("audit --all --lag 0", 0);
     let id = orders.entity(1);
     assert_eq!(
         found[..2],
@@ -98,18 +101,16 @@ fn gaps_wrong_order_and_quarantine_are_errors() {
     }
     let mut swapped = orders.stored(2)[0].clone();
     swapped["SK"] = json!({"S": "v0000000005"});
-    orders
-        .runtime
-        .block_on(database::put_into(&orders.client, &orders.history, swapped));
     let quarantined = json!({"PK": {"S": ids[1]}, "SK": {"S": "quarantine#7"}, "Record": {"S": "{}"}});
-    orders
-        .runtime
-        .block_on(database::put_into(&orders.client, &orders.history, quarantined));
+    for item in [swapped, quarantined] {
+        let put = database::put_into(&orders.client, &orders.history, item);
+        orders.runtime.block_on(put);
+    }
     let gap = orders.lines(&["audit", &Orders::key(1), "--lag", "0"], 4);
     assert_eq!(gap[0], json!({"ID": ids[0], "Finding": "Gap", "From": 2, "To": 3}));
     let found = orders.lines(&["audit", &Orders::key(2), "--lag", "0"], 4);
     assert_eq!(found[0], json!({"ID": ids[1], "Finding": "Unordered", "Version": 5}));
-    let all = orders.lines(&["audit", "--all", "--lag", "0"], 4);
+    let all = orders.lines("audit --all --lag 0", 4);
     let findings = &all.last().unwrap()["Findings"];
     assert_eq!(
         (&findings["Gap"], &findings["Unordered"]),
@@ -129,11 +130,11 @@ fn items_that_the_filter_excludes_are_not_compared() {
     orders.delete(2);
     orders.deliver_all();
     assert_eq!(orders.versions(1), ["v1 open", "v2 shut"]);
-    let all = orders.json(&["audit", "--all", "--lag", "0"], 0);
+    let all = orders.json("audit --all --lag 0", 0);
     assert_eq!(members(&all, &COUNTS), json!([2, 4, {}]));
     // This change is one that history should have.
     orders.put(1, &state("open"));
-    let found = orders.lines(&["audit", "--all", "--lag", "0"], 4);
+    let found = orders.lines("audit --all --lag 0", 4);
     assert_eq!(found[0]["Finding"], "Differs");
 }
 
@@ -148,7 +149,7 @@ fn the_table_is_audited_in_segments_with_a_state() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.json");
     let state = path.to_str().unwrap();
-    let audit = ["audit", "--all", "--lag", "1", "--segments", "3", "--state", state];
+    let audit = format!("audit --all --lag 1 --segments 3 --state {state}");
     let found = orders.lines(&audit, 4);
     assert_eq!(members(&found[1], &COUNTS), json!([250, 250, {"Differs": 1}]));
     assert!(!path.exists());

@@ -19,45 +19,30 @@ fn items_without_history_get_a_baseline() {
     }
     let records = orders.records();
     orders.deliver(&records[..10]);
-    assert_eq!(orders.run(&["backfill"]).code, 2);
-    let dry = orders.json(&["backfill", "--dry-run"], 0);
+    assert_eq!(orders.run("backfill").code, 2);
+    let dry = orders.json("backfill --dry-run", 0);
     assert_eq!(members(&dry, &COUNTS), json!([60, 50, 10, 0, 0]));
     assert!(orders.stored(60).is_empty());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("backfill.json");
     let state_file = path.to_str().unwrap();
-    let first = orders.json(&["backfill", "--yes", "--segments", "2", "--state", state_file], 0);
+    let first = orders.json(&format!("backfill --yes --segments 2 --state {state_file}"), 0);
     assert_eq!(members(&first, &COUNTS), json!([60, 50, 10, 0, 0]));
-    let second = orders.json(&["backfill", "--yes"], 0);
+    let second = orders.json("backfill --yes", 0);
     assert_eq!(members(&second, &COUNTS), json!([60, 0, 60, 0, 0]));
-    let history = orders.json(&["history", &Orders::key(60)], 0);
-    assert_eq!(
-        members(
-            &history,
-            &[
-                "Version",
-                "Baseline",
-                "RecordedBy",
-                "Stream",
-                "ItemVersion",
-                "Attributes"
-            ]
-        ),
-        json!([1, true, "backfill", "backfill", 4, {"customer": "c", "no": 60, "rev": 4, "state": "a"}])
-    );
+    orders.check(&format!(
+        r#"
+        history {} => {{"Version": 1, "Baseline": true, "RecordedBy": "backfill", "Stream": "backfill", "ItemVersion": 4, "Attributes": {{"customer": "c", "no": 60, "rev": 4, "state": "a"}}}}
+        audit --all --lag 0 => {{"Entities": 60, "Versions": 60, "Findings": {{}}}}
+        backfill --yes --from-table T => 2
+        backfill --yes --id {{no}} => 2
+        backfill --yes --rename a=b => 2
+        "#,
+        Orders::key(60)
+    ));
     let changes = orders.run(&["history", &Orders::key(60), "--changes"]).stdout;
-    assert!(
-        changes.ends_with("Z  [Baseline]  +customer: c, +no: 60, +rev: 4, +state: a\n"),
-        "{changes}"
-    );
-    let audit = orders.json(&["audit", "--all", "--lag", "0"], 0);
-    assert_eq!(
-        members(&audit, &["Entities", "Versions", "Findings"]),
-        json!([60, 60, {}])
-    );
-    for option in [["--from-table", "T"], ["--id", "{no}"], ["--rename", "a=b"]] {
-        assert_eq!(orders.run(&[&["backfill", "--yes"][..], &option].concat()).code, 2);
-    }
+    let expected = "Z  [Baseline]  +customer: c, +no: 60, +rev: 4, +state: a\n";
+    assert!(changes.ends_with(expected), "{changes}");
 }
 
 #[test]
@@ -76,7 +61,7 @@ fn changes_that_the_baseline_contains_make_no_version() {
         orders.put(3, &state(text));
     }
     let before = orders.records();
-    orders.json(&["backfill", "--yes"], 0);
+    orders.json("backfill --yes", 0);
     // The records arrive after the backfill, and once more.
     for _ in 0..2 {
         orders.deliver(&before);
@@ -97,7 +82,7 @@ fn changes_that_the_baseline_contains_make_no_version() {
     }
     orders.deliver(&before);
     assert_eq!(orders.versions(1), ["v1 c Baseline", "v2 e"]);
-    let audit = orders.json(&["audit", "--all", "--lag", "0"], 0);
+    let audit = orders.json("audit --all --lag 0", 0);
     assert_eq!(audit["Findings"], json!({}));
 }
 
@@ -108,7 +93,7 @@ fn a_record_that_comes_first_is_not_overwritten() {
     orders.put(1, &state("b"));
     let records = orders.records();
     orders.deliver(&records[1..]);
-    let run = orders.json(&["backfill", "--yes"], 0);
+    let run = orders.json("backfill --yes", 0);
     assert_eq!(members(&run, &COUNTS), json!([1, 0, 1, 0, 0]));
     assert_eq!(orders.versions(1), ["v1 a Baseline", "v2 b"]);
     orders.delete(1);
@@ -123,7 +108,7 @@ fn items_that_the_filter_excludes_get_none() {
     for (no, text) in [(1, "open"), (2, "shut"), (3, "open")] {
         orders.put(no, &state(text));
     }
-    let run = orders.json(&["backfill", "--yes"], 0);
+    let run = orders.json("backfill --yes", 0);
     assert_eq!(members(&run, &COUNTS), json!([3, 1, 0, 2, 0]));
     assert_eq!(orders.versions(1), ["v1 open Baseline"]);
     assert!(orders.stored(2).is_empty() && orders.stored(3).is_empty());
@@ -134,7 +119,7 @@ fn an_item_that_does_not_fit_into_a_version_is_refused() {
     let orders = orders();
     orders.put(1, &json!({"long": {"B": incompressible(409_600 - 60)}}));
     orders.put(2, &state("a"));
-    let lines = orders.lines(&["backfill", "--yes"], 4);
+    let lines = orders.lines("backfill --yes", 4);
     assert_eq!(lines[0]["Key"], json!({"customer": "c", "no": 1}));
     assert_eq!(members(&lines[1], &COUNTS), json!([2, 1, 0, 0, 1]));
 }

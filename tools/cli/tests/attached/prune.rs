@@ -1,10 +1,7 @@
 //! `vzero --attached FILE admin prune` and `pin`.
 
-use serde_json::{Value, json};
-use testkit::{
-    attached::{Orders, state},
-    command::members,
-};
+use serde_json::Value;
+use testkit::attached::{Orders, state};
 
 use crate::orders;
 
@@ -16,25 +13,27 @@ fn old_versions_are_pruned_and_pinned_ones_are_kept() {
         orders.put(1, &state(text));
     }
     orders.deliver_all();
-    let pinned = orders.json(&["pin", &key, "2"], 0);
-    assert_eq!(pinned["Pinned"], true);
-    assert_eq!(orders.run(&["pin", &key, "9"]).code, 3);
-    let dry = orders.json(&["prune", &key, "--keep", "1", "--dry-run"], 0);
-    assert_eq!(members(&dry, &["Floor", "Marked", "Left"]), json!([4, 2, 1]));
-    let pruned = orders.json(&["prune", &key, "--keep", "1", "--grace", "1d"], 0);
-    assert_eq!(members(&pruned, &["Floor", "Marked", "Left"]), json!([4, 2, 1]));
+    orders.check(&format!(
+        r#"
+        pin {key} 2 => {{"Pinned": true}}
+        pin {key} 9 => 3
+        prune {key} --keep 1 --dry-run => {{"Floor": 4, "Marked": 2, "Left": 1}}
+        prune {key} --keep 1 --grace 1d => {{"Floor": 4, "Marked": 2, "Left": 1}}
+        audit {key} --lag 0 => Findings [{{}}]
+        "#
+    ));
     assert_eq!(orders.versions(1), ["v1 a TTL", "v2 b Pinned", "v3 c TTL", "v4 d"]);
     assert_eq!(orders.item(1), state("d"));
-    let audit = orders.json(&["audit", &key, "--lag", "0"], 0);
-    assert_eq!(audit["Findings"], json!({}));
     // The next change continues the numbers.
     orders.put(1, &state("e"));
     orders.deliver_all();
     assert_eq!(orders.versions(1).last().unwrap(), "v5 e");
-    let unpinned = orders.json(&["pin", &key, "2", "--unpin"], 0);
-    assert_eq!(unpinned["Pinned"], false);
-    let audit = orders.lines(&["audit", &key, "--lag", "0"], 4);
-    assert_eq!(audit[0]["Finding"], "Unpruned");
+    orders.check(&format!(
+        r#"
+        pin {key} 2 --unpin => {{"Pinned": false}} => 0 …
+        audit {key} --lag 0 => Finding ["Unpruned", null] => 4
+        "#
+    ));
 }
 
 #[test]
@@ -51,13 +50,13 @@ fn the_newest_version_that_is_not_late_is_never_pruned() {
     }
     let all = ["v1 a", "v2 c Missed", "v3 d", "v4 b Late", "v5 c Late"];
     assert_eq!(orders.versions(1), all);
-    let one = orders.json(&["prune", &Orders::key(1), "--keep", "1"], 0);
-    assert_eq!(members(&one, &["Floor", "Marked"]), json!([3, 2]));
-    let table = orders.json(&["prune", "--all", "--older-than", "0s"], 0);
-    assert_eq!(
-        members(&table, &["Entities", "Pruned", "Marked", "Left", "Failed"]),
-        json!([2, 1, 2, 2, 0])
-    );
+    orders.check(&format!(
+        r#"
+        prune {} --keep 1 => {{"Floor": 3, "Marked": 2}}
+        prune --all --older-than 0s => {{"Entities": 2, "Pruned": 1, "Marked": 2, "Left": 2, "Failed": 0}}
+        "#,
+        Orders::key(1)
+    ));
     for no in [1, 2] {
         let stored = orders.stored(no);
         let is_late = |item: &Value| item["SK"]["S"].as_str().unwrap().starts_with("late#");
@@ -66,6 +65,5 @@ fn the_newest_version_that_is_not_late_is_never_pruned() {
         assert_eq!(marked, [false, true, true, false, false, false], "floor, then versions");
     }
     // The item is still compared with its newest state.
-    let audit = orders.lines(&["audit", "--all", "--lag", "0"], 0);
-    assert_eq!(audit.last().unwrap()["Findings"], json!({"Late": 2, "Missed": 2}));
+    orders.check(r#"audit --all --lag 0 => {"Findings": {"Late": 2, "Missed": 2}}"#);
 }

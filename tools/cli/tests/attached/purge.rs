@@ -1,6 +1,5 @@
 //! `vzero --attached FILE admin purge`.
 
-use serde_json::json;
 use shared::clock::{Clock, since_epoch};
 use testkit::attached::{Orders, state};
 
@@ -15,15 +14,18 @@ fn a_purge_deletes_the_history_and_keeps_the_item() {
         orders.put(2, &state(text));
     }
     orders.deliver_all();
-    orders.json(&["prune", &key, "--keep", "2", "--grace", "1d"], 0);
-    let planned = orders.json(&["purge", &key, "--dry-run"], 0);
-    assert_eq!(planned["WouldDelete"], json!({"versions": 3, "floor": 1}));
-    assert_eq!(orders.run(&["purge", &key]).code, 2);
-    let purged = orders.json(&["purge", &key, "--yes", "--wait", "1s"], 0);
-    assert_eq!(purged["Deleted"], json!({"versions": 3, "floor": 1}));
+    let all = r#"{"versions": 3, "floor": 1}"#;
+    orders.check(&format!(
+        r#"
+        prune {key} --keep 2 --grace 1d => {{"Marked": 1}}
+        purge {key} --dry-run => {{"WouldDelete": {all}}}
+        purge {key} => 2
+        purge {key} --yes --wait 1s => {{"Deleted": {all}}} => 0 …
+        purge {key} --yes => 3
+        "#
+    ));
     assert!(orders.stored(1).is_empty());
     assert_eq!((orders.item(1), orders.versions(2).len()), (state("c"), 3));
-    assert_eq!(orders.run(&["purge", &key, "--yes"]).code, 3);
 
     // The records from before the purge are not stored again, those of failure documents neither.
     let records = orders.records();

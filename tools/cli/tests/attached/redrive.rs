@@ -28,13 +28,13 @@ fn a_record_that_is_redriven_after_later_ones_is_late() {
     orders.deliver(&[records[0].clone(), records[2].clone()]);
     let folder = tempfile::tempdir().unwrap();
     let failed = keep(folder.path(), "document", &orders.document(&records[1..2]).body);
-    let dry = orders.json(&["redrive", &failed, "--dry-run"], 0);
+    let dry = orders.json(&format!("redrive {failed} --dry-run"), 0);
     assert_eq!(members(&dry, &COUNTS), json!([1, 1, 0, 0]));
     assert_eq!(orders.versions(1), ["v1 a", "v2 b Missed", "v3 c"]);
-    let first = orders.json(&["redrive", &failed], 0);
+    let first = orders.json(&format!("redrive {failed}"), 0);
     assert_eq!(members(&first, &COUNTS), json!([1, 1, 0, 0]));
     assert_eq!(orders.versions(1), ["v1 a", "v2 b Missed", "v3 c", "v4 b Late"]);
-    let second = orders.json(&["redrive", &failed], 0);
+    let second = orders.json(&format!("redrive {failed}"), 0);
     assert_eq!(members(&second, &COUNTS), json!([1, 0, 1, 0]));
     assert_eq!(orders.versions(1).len(), 4);
     orders.put(1, &state("d"));
@@ -73,8 +73,7 @@ fn a_deletion_is_no_attribute_of_the_item() {
             .map(|said| said.split(", ").next().unwrap())
             .collect::<Vec<_>>(),
         expected,
-        "{}",
-        lines.stdout
+        "{lines:?}"
     );
 }
 
@@ -93,7 +92,7 @@ fn records_without_a_payload_are_read_from_the_stream() {
     body.as_object_mut().unwrap().remove("payload");
     let folder = tempfile::tempdir().unwrap();
     let failed = keep(folder.path(), "document", &body);
-    let run = orders.json(&["redrive", &failed], 0);
+    let run = orders.json(&format!("redrive {failed}"), 0);
     // The change of the ignored attribute makes no version.
     assert_eq!(members(&run, &COUNTS), json!([1, 2, 0, 1]));
     // The old image of the first record is known.
@@ -119,9 +118,9 @@ fn documents_are_redriven_in_the_order_of_their_names() {
         keep(folder.path(), &format!("document-{number:02}"), &body);
     }
     let path = folder.path().to_str().unwrap();
-    let dry = orders.json(&["redrive", path, "--dry-run"], 0);
+    let dry = orders.json(&format!("redrive {path} --dry-run"), 0);
     assert_eq!(dry["Documents"], 12);
-    let run = orders.json(&["redrive", path], 0);
+    let run = orders.json(&format!("redrive {path}"), 0);
     assert_eq!(members(&run, &COUNTS), json!([12, 12, 0, 0]));
     let expected: Vec<_> = (0..12).map(|number| format!("v{} {number:02}", number + 1)).collect();
     assert_eq!(orders.versions(1), expected);
@@ -139,8 +138,8 @@ fn a_quarantined_record_is_listed_by_its_key() {
     let listed = orders.json(&["quarantine", &Orders::key(1)], 0);
     assert_eq!(listed["ID"], orders.entity(1).as_str());
     let source = format!("quarantine:{}", Orders::key(1));
-    let dry = orders.lines(&["redrive", &source, "--dry-run"], 4);
+    let dry = orders.lines(&format!("redrive {source} --dry-run"), 4);
     assert_eq!(dry[0]["Documents"], 1, "{dry:?}");
-    orders.lines(&["redrive", &source, "--drop-malformed"], 4);
+    orders.lines(&format!("redrive {source} --drop-malformed"), 4);
     assert!(orders.stored(1).is_empty());
 }

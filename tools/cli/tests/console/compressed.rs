@@ -83,17 +83,21 @@ fn every_command_reads_compressed_versions() {
         assert_eq!(shown["Attributes"]["Data"], json!({"$binary": "AAECAw=="}));
         assert!(shown.to_string().contains("12345678901234567890123456789012345678"));
     }
-    assert_eq!(numbers(&table.lines(&["history", "E"], 0)), [3, 2, 1]);
-    let at = table.json(&["get", "E", "--version", "1"], 0)["RecordedAt"].clone();
-    let at = table.json(&["get", "E", "--at", at.as_str().unwrap()], 0);
-    assert_eq!(at["Version"], 1);
-    assert!(table.run(&["diff", "E", "1", "3"]).stdout.contains("Quantity"));
-    table.json(&["audit", "E", "--lag", "0"], 0);
-    table.json(&["pin", "E", "1"], 0);
-    table.json(&["prune", "E", "--keep", "1", "--grace", "9d"], 0);
+    let at = table.json("get E --version 1", 0)["RecordedAt"].clone();
+    table.check(&format!(
+        r#"
+        history E => Version [3, 2, 1]
+        get E --at {} => {{"Version": 1}}
+        diff E 1 3 => ~ Quantity
+        audit E --lag 0 => {{"Findings": {{}}}}
+        pin E 1 => {{"Pinned": true}}
+        prune E --keep 1 --grace 9d => {{"Marked": 1}}
+        audit E --lag 0 => {{"Findings": {{}}}}
+        "#,
+        at.as_str().unwrap()
+    ));
     assert_eq!(compressed(&table), ["v1", "v3"]);
-    table.json(&["audit", "E", "--lag", "0"], 0);
-    assert_eq!(table.json(&["purge", "E", "--yes", "--wait", "0s"], 0)["ID"], "E");
+    table.check(r#"purge E --yes --wait 0s => {"ID": "E"}"#);
     assert_eq!(compressed(&table), Vec::<String>::new());
 }
 
@@ -113,11 +117,11 @@ fn a_version_in_the_other_form_is_the_same_version() {
 fn a_restore_writes_the_state_of_a_compressed_version() {
     let table = table();
     for (environment, expected) in [(&[][..], &["v1", "v3"][..]), (&COMPRESS, &["v1", "v3", "v5"])] {
-        let restore = table.start_with(environment, &["restore", "E", "1", "--mode", "inline"]);
+        let restore = table.start_with(environment, "restore E 1 --mode inline");
         assert!(restore.wait_with_output().unwrap().status.success());
         assert_eq!(compressed(&table), expected);
-        assert_eq!(table.json(&["get", "E"], 0)["Attributes"]["N"], 1);
-        table.json(&["audit", "E", "--lag", "0"], 0);
+        assert_eq!(table.json("get E", 0)["Attributes"]["N"], 1);
+        table.json("audit E --lag 0", 0);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{html::Page, http::encoded, new_table, served::Console};
 
 /// Marker that each hostile text contains.
 const MARK: &str = "zq";
-const HOSTILE: [&str; 16] = [
+const HOSTILE: [&str; 17] = [
     "<script>zq()</script>",
     "\"><img src=x onerror=zq()>",
     "'><svg onload=zq()>",
@@ -23,6 +23,7 @@ const HOSTILE: [&str; 16] = [
     "\\u003cscript\\u003ezq{{zq}}${zq}<%=zq%>",
     "a\u{202e}zq\u{2066}\u{2069}\u{200b}\u{feff}b",
     "a\u{1}zq\u{7}\u{1b}[31m\u{7f}\u{9b}b",
+    "a\u{85}\u{ad}\u{34f}\u{61c}\u{115f}zq\u{17b4}\u{180e}\u{2028}\u{206f}\u{3164}\u{ffa0}\u{fff9}\u{e0001}\u{e0041}b",
     "a\r\nSet-Cookie: zq=1\r\n\r\n<script>zq()</script>",
 ];
 
@@ -69,6 +70,10 @@ fn put(table: &Table, id: &str, text: &str) {
     table.put(json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, text: {"S": text}, "Tags": {"SS": [text]}}));
 }
 
+fn is_invisible(c: char) -> bool {
+    shared::printable::is_hidden(c) && !['\n', '\t'].contains(&c)
+}
+
 /// Checks that no part of a text became a tag, an attribute, an address or an invisible character.
 fn is_inert(path: &str, body: &str) -> Page {
     let page = Page::parse(body);
@@ -96,6 +101,8 @@ fn is_inert(path: &str, body: &str) -> Page {
                 "{}",
                 context()
             );
+            let is_shown = ["aria-label", "title", "alt", "placeholder", "class"].contains(&name.as_str());
+            assert!(!(is_shown && value.contains(is_invisible)), "{}", context());
             if ["href", "src", "action"].contains(&name.as_str()) {
                 let is_local = value.starts_with('#') || value.starts_with('/') && !value.starts_with("//");
                 assert!(is_local && !value.contains('\\'), "{}", context());
@@ -104,65 +111,26 @@ fn is_inert(path: &str, body: &str) -> Page {
     }
     assert_eq!(page.named("script").len(), 1, "{path}: the page's own script");
     assert_eq!(page.comments, 0, "{path}");
-    let is_hidden = |c: char| {
-        c.is_control() && !['\n', '\t'].contains(&c)
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    if let Some(at) = page.text.find(is_hidden) {
-        let around: String = page
-            .text
-            .chars()
-            .skip(page.text[..at].chars().count().saturating_sub(100))
-            .take(200)
-            .collect();
-        panic!("{path} contains an invisible character: {around:?}");
-    }
+    let hidden = page.text.split_inclusive(is_invisible).next();
+    assert!(
+        !page.text.contains(is_invisible),
+        "{path} contains an invisible character at the end of {hidden:?}"
+    );
     page
 }
 
 /// Returns the address of every page, with the id in each parameter.
 fn paths(id: &str) -> Vec<String> {
-    let id = encoded(id);
-    [
-        "/",
-        "/?find={}",
-        "/?find={}&state=deleted",
-        "/?find=a&state={}",
-        "/?page={}",
-        "/?{}={}",
-        "/{}",
-        "/entity?id={}",
-        "/entity?id={}&to=2",
-        "/entity?id={}&to={}",
-        "/entity?id={}&scale={}",
-        "/entity?id=none{}",
-        "/entity?{}",
-        "/version?id={}&version=4",
-        "/version?id={}&version=1",
-        "/version?id={}&version=3",
-        "/version?id={}&version=5",
-        "/version?id={}&version={}",
-        "/version?id={}&version=1&done={}",
-        "/compare?id={}&from=1&to=2",
-        "/compare?id={}&from=2&to=4",
-        "/compare?id={}&from=2&to=3",
-        "/compare?id={}&from={}&to={}",
-        "/as-of?id={}",
-        "/as-of?id={}&at=2021-01-01",
-        "/as-of?id={}&at={}",
-        "/as-of?id={}&at=2027-01-01",
-        "/as-of?id={}&effective=2021-01-01",
-        "/as-of?id={}&effective={}",
-        "/as-of?id={}&version=1",
-        "/as-of?id={}&version=3",
-        "/health",
-        "/health?audit={}",
-        "/restore?id={}&version=1",
-        "/restore?id={}&version={}",
-        "/undelete?id={}",
-    ]
-    .map(|path| path.replace("{}", &id))
-    .to_vec()
+    let paths = "\
+        / /?find={} /?find={}&state=deleted /?find=a&state={} /?page={} /?{}={} /{} /entity?id={} /entity?id={}&to=2 \
+        /entity?id={}&to={} /entity?id={}&scale={} /entity?id=none{} /entity?{} /version?id={}&version=4 \
+        /version?id={}&version=1 /version?id={}&version=3 /version?id={}&version=5 /version?id={}&version={} \
+        /version?id={}&version=1&done={} /compare?id={}&from=1&to=2 /compare?id={}&from=2&to=4 \
+        /compare?id={}&from=2&to=3 /compare?id={}&from={}&to={} /as-of?id={} /as-of?id={}&at=2021-01-01 \
+        /as-of?id={}&at={} /as-of?id={}&at=2027-01-01 /as-of?id={}&effective=2021-01-01 /as-of?id={}&effective={} \
+        /as-of?id={}&version=1 /as-of?id={}&version=3 /health /health?audit={} /restore?id={}&version=1 \
+        /restore?id={}&version={} /undelete?id={}";
+    paths.split(' ').map(|path| path.replace("{}", &encoded(id))).collect()
 }
 
 /// Puts a record of each hostile text into quarantine.
@@ -183,57 +151,29 @@ fn no_text_becomes_markup() {
     for text in HOSTILE {
         put(&table, text, text);
     }
-    for arguments in [&[][..], &["--allow-write"]] {
-        let arguments = [&["--lag", "0"], arguments].concat();
+    for arguments in ["", "--allow-write"] {
+        let arguments = format!("--lag 0 {arguments}");
         let console = Console::with(&table, &arguments);
         for text in HOSTILE {
             for path in paths(text) {
                 let answer = console.get(&path);
                 let page = is_inert(&path, &answer.body);
                 // The page does display the text.
-                let is_shown = ["/entity?id=", "/version?id=", "/compare?id="]
-                    .iter()
-                    .any(|shown| path.starts_with(shown));
+                let shown = ["/entity?id=", "/version?id=", "/compare?id="];
+                let is_shown = shown.iter().any(|shown| path.starts_with(shown));
                 if is_shown && answer.status == 200 {
-                    assert!(page.text.contains(MARK), "{path}: {}", page.text);
+                    assert!(page.text.contains(MARK), "{path}: {page:?}");
                 }
-                assert!(answer.status < 500, "{path}: {}", answer.body);
+                assert!(answer.status < 500, "{path}: {answer:?}");
                 assert!(answer.header("set-cookie").is_none(), "{path}");
                 // Without a token, the sign-in form contains the address.
-                let sign_in = console.raw("GET", &path, &[("Host", &console.address)], "");
+                let sign_in = console.plain("GET", &path, &[]);
                 is_inert(&path, &sign_in.body);
                 assert_eq!(sign_in.status, 401, "{path}");
             }
         }
         let each = console.page(&format!("/entity?id={}", encoded(HOSTILE[0])));
-        assert!(each.text.matches("zq()").count() > 10, "{}", each.text);
-    }
-}
-
-/// Actor, reason, sender and request are shown as text, on each page that shows a version.
-#[test]
-fn records_are_text() {
-    let table = new_table();
-    let console = Console::of(&table);
-    let script = |name: &str| format!("<script>zq({name})</script>");
-    let mut item = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456003Z"}});
-    for name in ["Actor", "Reason", "Sender", "RequestId"] {
-        item[name] = json!({"S": script(name)});
-    }
-    table.put(item.clone());
-    item["SK"] = json!({"S": "v0"});
-    item["Latest"] = json!({"N": "1"});
-    table.put(item);
-    for path in [
-        "/entity?id=E",
-        "/version?id=E&version=1",
-        "/compare?id=E&from=1&to=1",
-        "/as-of?id=E&version=1",
-    ] {
-        let page = is_inert(path, &console.get(path).body);
-        for name in ["Actor", "Reason", "Sender", "RequestId"] {
-            assert!(page.text.contains(&script(name)), "{path}, {name}: {}", page.text);
-        }
+        assert!(each.text.matches("zq()").count() > 10, "{each:?}");
     }
 }
 

@@ -35,51 +35,36 @@ fn order() -> Table {
     table
 }
 
-fn numbers(json: &Value) -> Vec<u64> {
-    let versions = json["Versions"].as_array().unwrap();
-    versions
-        .iter()
-        .map(|version| version["Version"].as_u64().unwrap())
-        .collect()
+/// Returns a member of each row.
+fn column(rows: &Value, name: &str) -> Vec<Value> {
+    rows.as_array().unwrap().iter().map(|row| row[name].clone()).collect()
+}
+
+fn numbers(json: &Value) -> Vec<Value> {
+    column(&json["Versions"], "Version")
 }
 
 #[test]
 fn each_version_shows_what_it_changed() {
     let table = order();
     let console = Console::of(&table);
-    let json = console.json("/entity?id=Order%231");
-    let changes: Vec<_> = json["Versions"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["Changes"])
-        .collect();
+    let changes = ["Total: 10 → 8", "Status: placed → paid", "+Status: placed, +Total: 10"];
     assert_eq!(
-        changes,
-        ["Total: 10 → 8", "Status: placed → paid", "+Status: placed, +Total: 10"]
+        column(&console.json("/entity?id=Order%231")["Versions"], "Changes"),
+        changes
     );
-    let text = console.page("/entity?id=Order%231").text;
-    // The text of `vzero history --changes`.
-    assert!(
-        text.contains("Status: placed → paid") && text.contains("card"),
-        "{text}"
-    );
-    // The page of the oldest versions reads one more, and does not show it.
-    assert_eq!(
-        console.json("/entity?id=Order%231&to=2")["Versions"][0]["Changes"],
-        "Status: placed → paid"
+    // The text of `vzero history --changes`. The page of the oldest versions reads one more, and does not show it.
+    console.check(
+        r#"
+        /entity?id=Order%231 => ~ Status: placed → paid => ~ card
+        /entity?id=Order%231&to=2 => /Versions/0/Changes "Status: placed → paid" => /Versions/2 null
+        "#,
     );
     table.delete("Order#1", "v1");
-    let json = console.json("/entity?id=Order%231");
-    assert_eq!(
-        (&json["Versions"][1]["Changes"], &json["Versions"][2]["State"]),
-        (&Value::Null, &json!("missing"))
-    );
-    assert!(
-        console
-            .page("/entity?id=Order%231")
-            .text
-            .contains("version 1 is missing")
+    console.check(
+        r#"
+        /entity?id=Order%231 => /Versions/1/Changes null => /Versions/2/State "missing" => ~ version 1 is missing
+        "#,
     );
 }
 
@@ -121,16 +106,12 @@ fn a_filter_reads_more_pages() {
     put(&table, "E", 1000, &updates);
     let console = Console::of(&table);
     let json = console.json("/entity?id=E&actor=alice");
-    assert_eq!((numbers(&json), &json["From"]), (vec![4], &json!(1)));
+    assert_eq!((numbers(&json), &json["From"]), (vec![json!(4)], &json!(1)));
     // The page has enough versions before it reaches the first one, and the next page continues.
     let json = console.json("/entity?id=E&actor=bob");
     assert_eq!((numbers(&json).len(), &json["From"]), (50, &json!(71)));
     let page = console.page("/entity?id=E&actor=bob");
-    let older = page
-        .named("a")
-        .into_iter()
-        .find(|tag| tag.attribute("rel") == Some("prev"));
-    assert_eq!(older.unwrap().attribute("href"), Some("/entity?id=E&to=70&actor=bob"));
+    assert_eq!(page.link_to("prev"), Some("/entity?id=E&to=70&actor=bob"));
     // It stops at the first time.
     let json = console.json("/entity?id=E&since=1970-01-01T00:18:00");
     assert_eq!((numbers(&json).len(), &json["From"]), (40, &json!(71)));
@@ -143,14 +124,7 @@ fn entities_are_found_by_part_of_the_key_and_the_last_change_comes_first() {
         put(&table, id, second, &[json!({"N": 1})]);
     }
     let console = Console::of(&table);
-    let ids = |path: &str| -> Vec<String> {
-        let json = console.json(path);
-        let entities = json["Entities"].as_array().unwrap();
-        entities
-            .iter()
-            .map(|entity| entity["ID"].as_str().unwrap().to_owned())
-            .collect()
-    };
+    let ids = |path: &str| column(&console.json(path)["Entities"], "ID");
     assert_eq!(ids("/"), ["Other", "Order#2", "Reorder#3", "Order#1"]);
     assert_eq!(ids("/?find=rder%23"), ["Order#2", "Reorder#3", "Order#1"]);
     assert!(console.page("/").text.contains("the whole table"));
@@ -162,12 +136,8 @@ fn entities_are_found_by_part_of_the_key_and_the_last_change_comes_first() {
     loop {
         seen.extend(ids(&path));
         let page = console.page(&path);
-        let next = page
-            .named("a")
-            .into_iter()
-            .find(|tag| tag.attribute("rel") == Some("next"));
-        match next {
-            Some(next) => next.attribute("href").unwrap().clone_into(&mut path),
+        match page.link_to("next") {
+            Some(next) => next.clone_into(&mut path),
             None => break,
         }
     }

@@ -22,19 +22,18 @@ pub(crate) fn is_authorized(response: &Answer) -> bool {
     match response.status {
         200 | 404 => true,
         401 => {
-            assert!(!response.body.contains("Latest"), "{}", response.body);
+            assert!(!response.body.contains("Latest"), "{response:?}");
             false
         }
-        status => panic!("{status}: {}", response.body),
+        status => panic!("{status}: {response:?}"),
     }
 }
 
 #[test]
 fn without_a_token_the_sign_in_form_is_shown() {
     let (_table, console) = console();
-    let host = ("Host", console.address.as_str());
     for path in [PAGE, "/", "/no/such/page", "/health", "/?find=E"] {
-        let response = console.raw("GET", path, &[host], "");
+        let response = console.plain("GET", path, &[]);
         assert_eq!(response.status, 401, "{path}");
         let page = Page::parse(&response.body);
         let form = page.named("form")[0];
@@ -44,54 +43,46 @@ fn without_a_token_the_sign_in_form_is_shown() {
         );
         assert_eq!(page.field("to"), Some(path));
         // The form reveals nothing about the table, not even its name.
-        assert!(!response.body.contains("VersionControl"), "{path}: {}", response.body);
-        let response = console.raw("GET", path, &[host, ("Accept", "application/json")], "");
+        assert!(!response.body.contains("VersionControl"), "{path} {response:?}");
+        let response = console.plain("GET", path, &[("Accept", "application/json")]);
         assert_eq!(response.status, 401, "{path}");
         assert!(response.json()["Error"].as_str().unwrap().contains("Bearer"), "{path}");
     }
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"] {
-        let response = console.raw(method, PAGE, &[host], "");
-        assert!([401, 403].contains(&response.status), "{method}: {}", response.status);
+        let status = console.plain(method, PAGE, &[]).status;
+        assert!([401, 403].contains(&status), "{method}: {status}");
     }
 }
 
 #[test]
 fn the_token_of_an_address_becomes_a_cookie() {
     let (_table, console) = console();
-    let host = ("Host", console.address.as_str());
     let token = &console.token;
     assert!(token.len() >= 32, "too short: {token}");
-    let port = console.address.rsplit_once(':').unwrap().1;
     for (path, to) in [
-        (format!("/entity?id=E&token={token}"), PAGE),
-        (format!("/entity?token={token}&id=E"), PAGE),
-        (format!("/?token={token}"), "/"),
+        ("/entity?id=E&token={token}", PAGE),
+        ("/entity?token={token}&id=E", PAGE),
+        ("/?token={token}", "/"),
         // The last token counts.
-        (format!("/?token=wrong&token={token}"), "/"),
-        (format!("//evil.example/?token={token}"), "/evil.example/"),
-        (format!("///evil.example/?token={token}&a=b"), "/evil.example/?a=b"),
-        (format!("/\\evil.example?token={token}"), "/"),
-        (format!("/\\evil.example/?token={token}&a=b"), "/"),
-        (format!("/entity\\?id=E&token={token}"), "/"),
+        ("/?token=wrong&token={token}", "/"),
+        ("//evil.example/?token={token}", "/evil.example/"),
+        ("///evil.example/?token={token}&a=b", "/evil.example/?a=b"),
+        ("/\\evil.example?token={token}", "/"),
+        ("/\\evil.example/?token={token}&a=b", "/"),
+        ("/entity\\?id=E&token={token}", "/"),
     ] {
-        let response = console.raw("GET", &path, &[host], "");
+        let response = console.plain("GET", &console.fill(path), &[]);
         assert_eq!(
             (response.status, response.header("location")),
             (303, Some(to)),
             "{path}"
         );
-        let cookie = response.header("set-cookie").unwrap();
-        let (cookie, attributes) = cookie.split_once("; ").unwrap();
+        let (cookie, attributes) = response.header("set-cookie").unwrap().split_once("; ").unwrap();
         assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=28800");
         let (name, value) = cookie.split_once('=').unwrap();
-        assert_eq!(name, format!("vzero-{port}"));
+        assert_eq!(name, format!("vzero-{}", console.port));
         assert!(value.len() >= 32 && value != token, "the cookie is not the token");
-        assert!(is_authorized(&console.raw(
-            "GET",
-            PAGE,
-            &[host, ("Cookie", cookie)],
-            ""
-        )));
+        assert!(is_authorized(&console.plain("GET", PAGE, &[("Cookie", cookie)])));
     }
     // The token is removed from the address even with a valid cookie.
     let again = console.get(&format!("/entity?id=E&token={token}"));
@@ -99,9 +90,9 @@ fn the_token_of_an_address_becomes_a_cookie() {
     for path in [
         "/entity?id=E&token=",
         "/entity?id=E&token=wrong",
-        &format!("{PAGE}&token={token}0"),
+        "/entity?id=E&token={token}0",
     ] {
-        let response = console.raw("GET", path, &[host], "");
+        let response = console.plain("GET", &console.fill(path), &[]);
         assert_eq!(response.status, 401, "{path}");
         let page = Page::parse(&response.body);
         assert_eq!(page.field("to"), Some(PAGE));
@@ -113,109 +104,93 @@ fn the_token_of_an_address_becomes_a_cookie() {
 #[test]
 fn only_valid_cookies_and_bearer_tokens_are_accepted() {
     let (_table, console) = console();
-    let (name, value) = console.cookie.split_once('=').unwrap();
-    let other = format!("{}={}", name, value.replace(value.chars().next().unwrap(), "x"));
+    let value = console.fill("{value}");
+    let other = format!("Cookie: {{name}}={}", value.replace(&value[..1], "x"));
     for (header, is_in) in [
-        (("Cookie", console.cookie.clone()), true),
-        (("Cookie", format!("a=b; {}; c=d", console.cookie)), true),
-        (("Cookie", format!("{name}=wrong; {}", console.cookie)), true),
-        (("Cookie", other), false),
-        (("Cookie", format!("{name}=")), false),
-        (("Cookie", format!("{name}={value}x")), false),
-        (("Cookie", format!("{name}={}", console.token)), false),
-        (("Cookie", format!("vzero-1={value}")), false),
-        (("Cookie", value.to_owned()), false),
-        (("Authorization", format!("Bearer {}", console.token)), true),
-        (("Authorization", format!("Bearer {value}")), false),
-        (("Authorization", "Bearer ".to_owned()), false),
-        (("Authorization", "Bearer wrong".to_owned()), false),
-        (("Authorization", console.token.clone()), false),
-        (("Authorization", format!("Basic {}", console.token)), false),
+        ("Cookie: {name}={value}", true),
+        ("Cookie: a=b; {name}={value}; c=d", true),
+        ("Cookie: {name}=wrong; {name}={value}", true),
+        (&other, false),
+        ("Cookie: {name}=", false),
+        ("Cookie: {name}={value}x", false),
+        ("Cookie: {name}={token}", false),
+        ("Cookie: vzero-1={value}", false),
+        ("Cookie: {value}", false),
+        ("Authorization: Bearer {token}", true),
+        ("Authorization: Bearer {value}", false),
+        ("Authorization: Bearer ", false),
+        ("Authorization: Bearer wrong", false),
+        ("Authorization: {token}", false),
+        ("Authorization: Basic {token}", false),
     ] {
-        let host = ("Host", console.address.as_str());
-        let response = console.raw("GET", PAGE, &[host, (header.0, &header.1)], "");
-        assert_eq!(is_authorized(&response), is_in, "{header:?}");
+        let filled = console.fill(header);
+        let response = console.plain("GET", PAGE, &[filled.split_once(": ").unwrap()]);
+        assert_eq!(is_authorized(&response), is_in, "{header}");
     }
 }
 
+/// The unit tests of the crate have more of them.
 #[test]
 fn unknown_host_names_are_rejected() {
     let (_table, console) = console();
     let bearer = format!("Bearer {}", console.token);
     let in_by = [("Cookie", console.cookie.as_str()), ("Authorization", &bearer)];
-    let port = console.address.rsplit_once(':').unwrap().1;
     for (host, is_own) in [
-        (console.address.clone(), true),
-        (format!("localhost:{port}"), true),
-        (format!("[::1]:{port}"), true),
-        (format!("evil.example:{port}"), false),
-        ("evil.example".to_owned(), false),
-        (format!("127.0.0.1.evil.example:{port}"), false),
-        (format!("10.0.0.1:{port}"), false),
-        (String::new(), false),
+        ("{address}", true),
+        ("localhost:{port}", true),
+        ("[::1]:{port}", true),
+        ("evil.example:{port}", false),
+        ("127.0.0.1.evil.example:{port}", false),
+        ("10.0.0.1:{port}", false),
+        ("", false),
     ] {
-        for path in [
-            PAGE,
-            "/assets/console.css",
-            "/sign-in",
-            &format!("/?token={}", console.token),
-        ] {
-            let response = console.raw("GET", path, &[("Host", &host), in_by[0], in_by[1]], "");
+        let host = console.fill(host);
+        for path in [PAGE, "/assets/console.css", "/sign-in", "/?token={token}"] {
+            let response = console.raw("GET", &console.fill(path), &[("Host", &host), in_by[0], in_by[1]], "");
             assert_eq!(response.status != 421, is_own, "{host:?} {path}");
             assert!(is_own || response.header("set-cookie").is_none());
         }
     }
     let none = console.raw("GET", PAGE, &in_by, "");
-    assert!([400, 421].contains(&none.status), "no Host at all: {}", none.status);
+    assert!([400, 421].contains(&none.status), "no Host at all: {none:?}");
     // The request line can contain a host, too.
-    let absolute = console.raw(
-        "GET",
-        &format!("http://evil.example{PAGE}"),
-        &[("Host", "evil.example"), in_by[0]],
-        "",
-    );
+    let evil = [("Host", "evil.example"), in_by[0]];
+    let absolute = console.raw("GET", &format!("http://evil.example{PAGE}"), &evil, "");
     assert_eq!(absolute.status, 421);
 }
 
 #[test]
 fn forms_of_other_origins_are_rejected() {
     let (_table, console) = console();
-    let own = format!("http://{}", console.address);
     let host = ("Host", console.address.as_str());
     let cookie = ("Cookie", console.cookie.as_str());
     let fields = http::form(&[("token", &console.token), ("to", PAGE)]);
     for path in ["/sign-in", "/restore", "/undelete", "/no/such/page", "/"] {
         for origin in [
             None,
-            Some("null".to_owned()),
-            Some("http://evil.example".to_owned()),
-            Some(format!(
-                "http://evil.example:{}",
-                console.address.rsplit_once(':').unwrap().1
-            )),
-            Some(format!("{own}.evil.example")),
-            Some(format!("{own}0")),
-            Some(console.address.clone()),
-            Some(format!("ftp://{}", console.address)),
-            Some(String::new()),
+            Some("null"),
+            Some("http://evil.example"),
+            Some("http://evil.example:{port}"),
+            Some("http://{address}.evil.example"),
+            Some("http://{address}0"),
+            Some("{address}"),
+            Some("ftp://{address}"),
+            Some(""),
         ] {
-            let mut headers = vec![host, cookie];
-            headers.extend(origin.as_deref().map(|origin| ("Origin", origin)));
+            let origin = origin.map(|origin| console.fill(origin));
+            let origin = origin.as_deref().map(|origin| ("Origin", origin));
+            let headers: Vec<_> = [host, cookie].into_iter().chain(origin).collect();
             let response = console.raw("POST", path, &headers, &fields);
             assert_eq!(response.status, 403, "{path} {origin:?}");
-            assert!(
-                response.body.contains("another site"),
-                "{path} {origin:?}: {}",
-                response.body
-            );
+            assert!(response.body.contains("another site"), "{path} {origin:?} {response:?}");
             assert!(response.header("set-cookie").is_none());
         }
     }
     // Another name of the console is another origin.
-    let port = console.address.rsplit_once(':').unwrap().1;
-    let other = format!("http://localhost:{port}");
+    let other = console.fill("http://localhost:{port}");
     let response = console.raw("POST", "/sign-in", &[host, ("Origin", &other)], &fields);
     assert_eq!(response.status, 403);
+    let own = console.origin();
     let response = console.raw("POST", "/sign-in", &[host, ("Origin", &own)], &fields);
     assert_eq!((response.status, response.header("location")), (303, Some(PAGE)));
 }
@@ -223,40 +198,29 @@ fn forms_of_other_origins_are_rejected() {
 #[test]
 fn forms_without_a_csrf_token_are_rejected() {
     let (_table, console) = console();
-    let session = console.cookie.split_once('=').unwrap().1;
-    for csrf in [
-        None,
-        Some(""),
-        Some("wrong"),
-        Some(console.token.as_str()),
-        Some(session),
+    let bearer = format!("Bearer {}", console.token);
+    let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
+    for fields in [
+        "id=E",
+        "id=E&csrf=",
+        "id=E&csrf=wrong",
+        "id=E&csrf={token}",
+        "id=E&csrf={value}",
     ] {
-        let fields: Vec<_> = [Some(("id", "E")), csrf.map(|csrf| ("csrf", csrf))]
-            .into_iter()
-            .flatten()
-            .collect();
+        let fields = console.fill(fields);
         for path in ["/restore", "/undelete", "/no/such/page", "/"] {
-            let response = console.post(path, &fields);
-            assert_eq!(response.status, 403, "{path} {csrf:?}");
+            let response = console.post_text(path, &fields);
+            assert_eq!(response.status, 403, "{path} {fields}");
             assert!(
                 response.body.contains("belongs to another console"),
-                "{path} {csrf:?}: {}",
-                response.body
+                "{path} {fields} {response:?}"
             );
             // The access token does not replace the CSRF token.
-            let bearer = format!("Bearer {}", console.token);
-            let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
-            assert_eq!(console.raw("POST", path, &headers, &http::form(&fields)).status, 403);
+            assert_eq!(console.raw("POST", path, &headers, &fields).status, 403);
         }
     }
     for body in ["csrf=%ff", &"x".repeat(100_000)] {
-        let origin = format!("http://{}", console.address);
-        let headers = [
-            ("Host", console.address.as_str()),
-            ("Cookie", &console.cookie),
-            ("Origin", &origin),
-        ];
-        assert!([400, 403].contains(&console.raw("POST", "/restore", &headers, body).status));
+        assert!([400, 403].contains(&console.post_text("/restore", body).status));
     }
 }
 
@@ -289,46 +253,42 @@ fn sign_in_redirects_only_to_own_paths() {
         assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
         assert_eq!(Page::parse(&wrong.body).field("to"), Some(target), "{to:?}");
     }
-    for fields in [&[][..], &[("token", "")], &[("to", "/")]] {
-        let fields = [fields, &[("a", "b")]].concat();
-        assert_eq!(console.post("/sign-in", &fields).status, 401, "{fields:?}");
+    for fields in ["a=b", "token=&a=b", "to=%2F&a=b"] {
+        assert_eq!(console.post_text("/sign-in", fields).status, 401, "{fields}");
     }
 }
 
 #[test]
 fn every_response_has_security_headers() {
     let (_table, console) = console();
-    let host = ("Host", console.address.as_str());
     let cookie = ("Cookie", console.cookie.as_str());
     let json = ("Accept", "application/json");
     for (method, path, headers, status) in [
-        ("GET", PAGE, vec![host, cookie], 200),
-        ("GET", PAGE, vec![host, cookie, json], 200),
-        ("HEAD", "/assets/icon.svg", vec![host], 200),
-        ("GET", "/assets/console.css", vec![host], 200),
-        ("GET", "/assets/console.js", vec![host], 200),
-        ("GET", "/assets/none", vec![host, cookie], 404),
-        ("GET", "/none", vec![host, cookie], 404),
-        ("GET", "/entity", vec![host, cookie], 400),
-        ("GET", "/entity?id=none", vec![host, cookie, json], 404),
-        ("PUT", PAGE, vec![host, cookie], 403),
-        ("GET", PAGE, vec![host], 401),
-        ("GET", PAGE, vec![("Host", "evil.example")], 421),
-        ("GET", &format!("/?token={}", console.token), vec![host], 303),
-        ("POST", "/restore", vec![host, cookie], 403),
+        ("GET", PAGE, vec![cookie], 200),
+        ("GET", PAGE, vec![cookie, json], 200),
+        ("HEAD", "/assets/icon.svg", vec![], 200),
+        ("GET", "/assets/console.css", vec![], 200),
+        ("GET", "/assets/console.js", vec![], 200),
+        ("GET", "/assets/none", vec![cookie], 404),
+        ("GET", "/none", vec![cookie], 404),
+        ("GET", "/entity", vec![cookie], 400),
+        ("GET", "/entity?id=none", vec![cookie, json], 404),
+        ("PUT", PAGE, vec![cookie], 403),
+        ("GET", PAGE, vec![], 401),
+        ("GET", "/?token={token}", vec![], 303),
+        ("POST", "/restore", vec![cookie], 403),
+        ("GET", "http://evil.example/", vec![("Host", "evil.example")], 421),
     ] {
-        let response = console.raw(method, path, &headers, "");
+        let host = ("Host", console.address.as_str());
+        let has_host = headers.iter().any(|(name, _)| *name == "Host");
+        let headers: Vec<_> = (!has_host).then_some(host).into_iter().chain(headers).collect();
+        let response = console.raw(method, &console.fill(path), &headers, "");
         assert_eq!(response.status, status, "{method} {path}");
         let policy = response.header("content-security-policy").unwrap();
         let directives: Vec<_> = policy.split("; ").map(str::trim).collect();
-        for needed in [
-            "default-src 'none'",
-            "script-src 'self'",
-            "style-src 'self'",
-            "form-action 'self'",
-            "base-uri 'none'",
-            "frame-ancestors 'none'",
-        ] {
+        let needed = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; \
+                      frame-ancestors 'none'";
+        for needed in needed.split("; ") {
             assert!(directives.contains(&needed), "{path}: {policy}");
         }
         assert!(
@@ -357,17 +317,10 @@ fn consoles_do_not_share_tokens_and_cookies() {
     let second = Console::of(&table);
     assert!(first.token != second.token && first.cookie != second.cookie);
     for (one, other) in [(&first, &second), (&second, &first)] {
-        let host = ("Host", one.address.as_str());
-        let (name, _) = one.cookie.split_once('=').unwrap();
-        let (_, value) = other.cookie.split_once('=').unwrap();
-        let cookie = format!("{name}={value}; {}", other.cookie);
-        assert!(!is_authorized(&one.raw("GET", PAGE, &[host, ("Cookie", &cookie)], "")));
+        let cookie = format!("{}={}; {}", one.fill("{name}"), other.fill("{value}"), other.cookie);
         let bearer = format!("Bearer {}", other.token);
-        assert!(!is_authorized(&one.raw(
-            "GET",
-            PAGE,
-            &[host, ("Authorization", &bearer)],
-            ""
-        )));
+        for header in [("Cookie", cookie.as_str()), ("Authorization", &bearer)] {
+            assert!(!is_authorized(&one.plain("GET", PAGE, &[header])));
+        }
     }
 }

@@ -51,6 +51,15 @@ impl Page {
         self.named("a").iter().filter_map(|tag| tag.attribute("href")).collect()
     }
 
+    /// Returns the address of the link with this relation.
+    pub(crate) fn link_to(&self, rel: &str) -> Option<&str> {
+        let found = self
+            .named("a")
+            .into_iter()
+            .find(|tag| tag.attribute("rel") == Some(rel));
+        found?.attribute("href")
+    }
+
     /// Returns the value of a field for text, as opposed to a date picker.
     pub(crate) fn text_field(&self, name: &str) -> Option<&str> {
         let fields = self.named("input").into_iter();

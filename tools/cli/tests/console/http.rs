@@ -25,7 +25,7 @@ impl Answer {
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
-        assert_eq!(self.header("content-type"), Some("application/json"), "{}", self.body);
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_str(&self.body).unwrap()
     }
 }

@@ -13,8 +13,8 @@ use crate::{
 #[test]
 fn listening_for_other_machines_requires_a_strong_token() {
     let table = new_table();
-    let refused_with = |environment: &[(&str, &str)], arguments: &[&str], why: &str| {
-        let mut child = table.start_with(environment, &[&["console", "--no-open"], arguments].concat());
+    let refused_with = |environment: &[(&str, &str)], arguments: &str, why: &str| {
+        let mut child = table.start_with(environment, &format!("console --no-open {arguments}"));
         // A console that starts prints a line.
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap())
@@ -30,11 +30,11 @@ fn listening_for_other_machines_requires_a_strong_token() {
         assert!(stderr.contains(why), "{arguments:?}: {stderr}");
         stderr.into_owned()
     };
-    let refused = |arguments: &[&str], why: &str| refused_with(&[], arguments, why);
-    refused(&["--port", "0", "--bind", "0.0.0.0"], "--token <TOKEN>");
-    refused(&["--port", "0", "--bind", "127.0.0.1"], "--token <TOKEN>");
+    let refused = |arguments: &str, why: &str| refused_with(&[], arguments, why);
+    refused("--port 0 --bind 0.0.0.0", "--token <TOKEN>");
+    refused("--port 0 --bind 127.0.0.1", "--token <TOKEN>");
     refused(
-        &["--port", "0", "--host", "history.example", "--token", TOKEN],
+        &format!("--port 0 --host history.example --token {TOKEN}"),
         "--bind <ADDRESS>",
     );
     for token in [
@@ -47,14 +47,10 @@ fn listening_for_other_machines_requires_a_strong_token() {
     ] {
         let environment = [("VZERO_CONSOLE_TOKEN", token)];
         for stderr in [
-            refused(&["--port", "0", "--token", token], "--token"),
-            refused(&["--port", "0", "--bind", "0.0.0.0", "--token", token], "--token"),
-            refused_with(&environment, &["--port", "0"], "VZERO_CONSOLE_TOKEN"),
-            refused_with(
-                &environment,
-                &["--port", "0", "--bind", "0.0.0.0"],
-                "VZERO_CONSOLE_TOKEN",
-            ),
+            refused(&format!("--port 0 --token '{token}'"), "--token"),
+            refused(&format!("--port 0 --bind 0.0.0.0 --token '{token}'"), "--token"),
+            refused_with(&environment, "--port 0", "VZERO_CONSOLE_TOKEN"),
+            refused_with(&environment, "--port 0 --bind 0.0.0.0", "VZERO_CONSOLE_TOKEN"),
         ] {
             // The error does not contain the value.
             assert!(token.is_empty() || !stderr.contains(token), "{token}: {stderr}");
@@ -63,26 +59,22 @@ fn listening_for_other_machines_requires_a_strong_token() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     refused(
-        &["--port", &port],
+        &format!("--port {port}"),
         &format!("port {port} is in use: --port 0 selects a free one"),
     );
     refused(
-        &["--port", "0", "--bind", "192.0.2.1", "--token", TOKEN],
+        &format!("--port 0 --bind 192.0.2.1 --token {TOKEN}"),
         "cannot listen on 192.0.2.1",
     );
 
     let console = Console::with(
         &table,
-        &["--bind", "127.0.0.1", "--host", "history.example", "--token", TOKEN],
+        &format!("--bind 127.0.0.1 --host history.example --token {TOKEN}"),
     );
     assert_eq!(console.token, TOKEN);
     // The same with the token of the environment.
     let environment = [("VZERO_CONSOLE_TOKEN", TOKEN)];
-    let bound = Console::with_environment(
-        &table,
-        &environment,
-        &["--bind", "127.0.0.1", "--host", "history.example"],
-    );
+    let bound = Console::with_environment(&table, &environment, "--bind 127.0.0.1 --host history.example");
     assert_eq!((bound.token.as_str(), bound.get("/none").status), (TOKEN, 404));
     assert!(console.address.starts_with("history.example:"), "{}", console.address);
     assert_eq!(console.get("/none").status, 404);

@@ -33,7 +33,7 @@ fn many_requests_at_once_have_no_errors() {
         Engine::DynamodbLocal => "3000",
         _ => "400",
     };
-    let console = Console::with_environment(&table, &[], &["--attempt-timeout-ms", timeout]);
+    let console = Console::with_environment(&table, &[], &format!("--attempt-timeout-ms {timeout}"));
     let sent = AtomicUsize::new(0);
     let client = || {
         let mut errors = Vec::new();

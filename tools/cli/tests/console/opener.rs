@@ -95,8 +95,7 @@ fn the_address_of_the_opened_browser_works_once() {
         let response = console.raw(method, path, &[host, header], "");
         assert!(
             [401, 403].contains(&response.status),
-            "{method} {header:?}: {}",
-            response.status
+            "{method} {header:?}: {response:?}"
         );
         assert_eq!(response.header("set-cookie"), None, "{method} {header:?}");
     }
@@ -155,7 +154,7 @@ fn the_token_of_the_environment_is_not_in_the_process_list() {
         "{arguments:?}"
     );
     assert!(!process_list().iter().any(|arguments| arguments.contains(SECRET)));
-    let help = table.run(&["console", "--help"]).stdout.replace('\n', " ");
+    let help = table.run("console --help").stdout.replace('\n', " ");
     let help: Vec<_> = help.split_whitespace().collect();
     let help = help.join(" ");
     assert!(

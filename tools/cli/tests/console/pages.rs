@@ -1,39 +1,24 @@
 //! HTML and JSON forms of each page, invalid requests, and forms: they need permission, and each is executed once.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::table::Table;
 
-use crate::{http::Answer, new_table, served::Console};
+use crate::{http, new_table, served::Console};
 
 /// Creates an entity with three versions, and a deleted entity.
 fn table() -> Table {
-    filled(new_table())
-}
-
-fn filled(table: Table) -> Table {
+    let table = new_table();
     for n in 1..=3 {
         let change = format!("N={n}");
-        table.json(
-            &[
-                "put",
-                "--mode",
-                "inline",
-                "E",
-                "--set",
-                &change,
-                "--time",
-                &format!("2020-01-0{n}"),
-            ],
-            0,
-        );
+        table.json(&format!("put --mode inline E --set {change} --time 2020-01-0{n}"), 0);
     }
-    table.json(&["put", "--mode", "inline", "D", "--set", "State=OK"], 0);
-    table.json(&["delete", "--mode", "inline", "D"], 0);
+    table.json("put --mode inline D --set State=OK", 0);
+    table.json("delete --mode inline D", 0);
     table
 }
 
-fn console(table: &Table, arguments: &[&str]) -> Console {
-    Console::with(table, &[&["--lag", "0"], arguments].concat())
+fn console(table: &Table, arguments: &str) -> Console {
+    Console::with(table, &format!("--lag 0 {arguments}"))
 }
 
 /// Each page, with a pointer into its JSON form.
@@ -54,7 +39,7 @@ const PAGES: [(&str, &str); 11] = [
 #[test]
 fn each_page_has_a_json_form() {
     let table = table();
-    for arguments in [&[][..], &["--allow-write"]] {
+    for arguments in ["", "--allow-write"] {
         let console = console(&table, arguments);
         for (path, pointer) in PAGES {
             let json = console.json(path);
@@ -69,60 +54,17 @@ fn each_page_has_a_json_form() {
                 "{path}"
             );
             // Browsers accept HTML and JSON, and get HTML.
-            let host = ("Host", console.address.as_str());
-            let accept = (
-                "Accept",
-                "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8",
-            );
-            let answer = console.raw("GET", path, &[host, ("Cookie", &console.cookie), accept], "");
+            let accept = "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8";
+            let answer = console.plain("GET", path, &[("Cookie", &console.cookie), ("Accept", accept)]);
             assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}");
         }
     }
 }
 
 #[test]
-fn items_beside_the_versions_are_on_no_page() {
-    if testkit::endpoint::is_about_one_table("items_beside_the_versions_are_on_no_page") {
-        return;
-    }
-    // The keys of all versions are one range, which contains the other items.
-    let table = filled(Table::with_digits(env!("CARGO_BIN_EXE_vzero"), 10));
-    let console = console(&table, &[]);
-    // The other pages show statistics that depend on the clock.
-    let pages = [
-        "/",
-        "/?find=E&state=live",
-        "/entity?id=E",
-        "/version?id=E&version=2",
-        "/compare?id=E&from=1&to=3",
-        "/as-of?id=E&effective=2020-01-02T12:00:00",
-        "/restore?id=E&version=1",
-    ];
-    let shown = |path| {
-        let mut json = console.json(path);
-        // The list counts all items that it reads.
-        for count in ["ItemsRead", "AboutItems"] {
-            json.as_object_mut().unwrap().remove(count);
-        }
-        json
-    };
-    let before = pages.map(shown);
-    for sort_key in ["v0#note", "v0000000002#note", "v0000000003#note", "v0000000004#note"] {
-        table.put(json!({
-            "PK": {"S": "E"}, "SK": {"S": sort_key}, "N": {"S": "other"}, "Latest": {"N": "7"}, "Text": {"S": "a note"},
-        }));
-    }
-    let after = pages.map(shown);
-    for (path, (before, after)) in pages.iter().zip(before.iter().zip(&after)) {
-        assert_eq!(before, after, "{path}");
-    }
-    assert!(!console.get("/entity?id=E").body.contains("note"));
-}
-
-#[test]
 fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it() {
     let table = table();
-    let console = console(&table, &["--allow-write"]);
+    let console = console(&table, "--allow-write");
     let is_listed = || console.json("/")["Entities"].to_string().contains("\"D\"");
     let page = || console.get("/entity?id=D").body;
     assert!(is_listed() && page().contains("Undelete"));
@@ -136,87 +78,53 @@ fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it() {
 #[test]
 fn invalid_requests_are_rejected() {
     let table = table();
-    let console = console(&table, &["--allow-write"]);
+    let console = console(&table, "--allow-write");
     let long = format!("/entity?id={}", "k".repeat(2049));
-    for (path, status) in [
-        ("/none", 404),
-        ("/entity/", 404),
-        ("/entity", 400),
-        ("/entity?id=", 400),
-        (long.as_str(), 400),
-        ("/entity?id=None", 404),
-        ("/entity?id=E&to=0", 400),
-        ("/entity?id=E&to=x", 400),
-        ("/entity?id=E&scale=x", 400),
-        ("/entity?id=%ff", 404),
-        ("/version", 400),
-        ("/version?id=E&version=0", 400),
-        ("/version?id=E&version=-1", 400),
-        ("/version?id=E&version=1.5", 400),
-        ("/version?id=E&version=9223372036854775808", 400),
-        ("/version?id=E&version=4", 404),
-        ("/version?id=E&version=9223372036854775807", 404),
-        ("/compare?id=E&from=x", 400),
-        ("/compare?id=E&from=1&to=9", 404),
-        ("/as-of?id=E&at=junk", 400),
-        ("/as-of?id=E&at=2020-01-01T00:00[Europe/Paris]", 400),
-        ("/as-of?id=E&effective=junk", 400),
-        ("/as-of?id=E&effective=2020-01-01T00:00[Europe/Paris]", 400),
-        ("/as-of?id=E&at=2020-01-01&effective=2020-01-01", 400),
-        ("/as-of?id=E&version=x", 400),
-        ("/as-of?id=None", 404),
-        ("/?state=x", 400),
-        ("/?page=x", 400),
-        ("/restore?id=E", 400),
-        ("/restore?id=E&version=9", 404),
-        ("/restore?id=None&version=1", 404),
-        ("/undelete?id=E", 409),
-        ("/undelete?id=None", 404),
-    ] {
+    let invalid = "\
+        /entity /entity?id= /entity?id=E&to=0 /entity?id=E&to=x /entity?id=E&scale=x /version /version?id=E&version=0 \
+        /version?id=E&version=-1 /version?id=E&version=1.5 /version?id=E&version=9223372036854775808 /compare?id=E&from=x \
+        /as-of?id=E&at=junk /as-of?id=E&at=2020-01-01T00:00[Europe/Paris] /as-of?id=E&effective=junk \
+        /as-of?id=E&effective=2020-01-01T00:00[Europe/Paris] /as-of?id=E&at=2020-01-01&effective=2020-01-01 \
+        /as-of?id=E&version=x /?state=x /?page=x /restore?id=E";
+    let missing = "\
+        /none /entity/ /entity?id=None /entity?id=%ff /version?id=E&version=4 /version?id=E&version=9223372036854775807 \
+        /compare?id=E&from=1&to=9 /as-of?id=None /restore?id=E&version=9 /restore?id=None&version=1 /undelete?id=None";
+    let invalid = invalid.split(' ').chain([long.as_str()]).map(|path| (path, 400));
+    let missing = missing.split(' ').map(|path| (path, 404));
+    for (path, status) in invalid.chain(missing).chain([("/undelete?id=E", 409)]) {
         let answer = console.get(path);
-        assert_eq!(answer.status, status, "{path}: {}", answer.body);
-        assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}: {}", answer.body);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.body.starts_with("<!DOCTYPE html>"), "{path}: {answer:?}");
         let answer = console.ask(path);
-        assert_eq!(answer.status, status, "{path}: {}", answer.body);
-        assert!(answer.json()["Error"].is_string(), "{path}: {}", answer.body);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.json()["Error"].is_string(), "{path}: {answer:?}");
     }
     for method in ["PUT", "DELETE", "PATCH"] {
         let bearer = format!("Bearer {}", console.token);
-        let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
         for path in ["/entity?id=E", "/restore", "/none"] {
-            let answer = console.raw(method, path, &headers, "");
-            assert!(
-                [404, 405].contains(&answer.status),
-                "{method} {path}: {}",
-                answer.status
-            );
+            let answer = console.plain(method, path, &[("Authorization", &bearer)]);
+            assert!([404, 405].contains(&answer.status), "{method} {path}: {answer:?}");
         }
     }
 }
 
-fn fields(console: &Console, path: &str) -> (String, Vec<(String, String)>) {
-    let Value::Object(mut form) = console.json(path)["Form"].take() else {
-        panic!("{path} has no form");
-    };
-    let action = form.remove("Action").unwrap().as_str().unwrap().to_owned();
-    let field = |(name, value): (String, Value)| Some((name, value.as_str()?.to_owned()));
-    (action, form.into_iter().filter_map(field).collect())
-}
-
-fn send(console: &Console, (action, fields): &(String, Vec<(String, String)>)) -> Answer {
+/// Returns the action of the form of a page, and its fields as the body of a request.
+fn form(console: &Console, path: &str) -> (String, String) {
+    let form = console.json(path)["Form"].clone();
+    let fields = form.as_object().unwrap_or_else(|| panic!("{path} has no form")).iter();
+    let fields = fields.filter(|(name, _)| *name != "Action");
     let fields: Vec<_> = fields
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)))
         .collect();
-    console.post(action, &fields)
+    (form["Action"].as_str().unwrap().to_owned(), http::form(&fields))
 }
 
 #[test]
 fn a_read_only_console_changes_nothing() {
     let table = table();
     table.delete("E", "v2");
-    let writing = console(&table, &["--allow-write"]);
-    let reading = console(&table, &[]);
+    let writing = console(&table, "--allow-write");
+    let reading = console(&table, "");
     let csrf = reading.json("/health")["csrf"].as_str().unwrap().to_owned();
     let before = table.items();
     for path in ["/restore?id=E&version=1", "/undelete?id=D"] {
@@ -226,20 +134,15 @@ fn a_read_only_console_changes_nothing() {
             1,
             "{path}: only the search form"
         );
-        let (action, mut form) = fields(&writing, path);
-        form.retain(|(name, _)| name != "csrf");
-        form.push(("csrf".to_owned(), csrf.clone()));
-        let answer = send(&reading, &(action.clone(), form.clone()));
-        assert_eq!(answer.status, 403, "{path}: {}", answer.body);
-        assert!(answer.body.contains("--allow-write"), "{path}: {}", answer.body);
-        // The CSRF token of another console is not accepted.
-        let answer = send(&writing, &(action, form));
-        assert_eq!(answer.status, 403, "{path}");
-        assert!(
-            answer.body.contains("belongs to another console"),
-            "{path}: {}",
-            answer.body
-        );
+        // The CSRF token of another console is not accepted, and that of a read-only one does not suffice.
+        let (action, fields) = form(&writing, path);
+        let fields: Vec<_> = fields.split('&').filter(|field| !field.starts_with("csrf=")).collect();
+        let fields = format!("{}&{}", fields.join("&"), http::form(&[("csrf", &csrf)]));
+        for (console, why) in [(&reading, "--allow-write"), (&writing, "belongs to another console")] {
+            let answer = console.post_text(&action, &fields);
+            assert_eq!(answer.status, 403, "{path}: {answer:?}");
+            assert!(answer.body.contains(why), "{path}: {answer:?}");
+        }
     }
     assert_eq!(table.items(), before);
 }
@@ -247,7 +150,7 @@ fn a_read_only_console_changes_nothing() {
 #[test]
 fn a_form_that_is_sent_twice_is_executed_once() {
     let table = table();
-    let console = console(&table, &["--allow-write", "--mode", "inline"]);
+    let console = console(&table, "--allow-write --mode inline");
     for (path, version, before) in [
         (
             "/restore?id=E&version=1",
@@ -256,29 +159,21 @@ fn a_form_that_is_sent_twice_is_executed_once() {
         ),
         ("/undelete?id=D", "/version?id=D&version=3", "/version?id=D&version=2"),
     ] {
-        let form = fields(&console, path);
-        let late = fields(&console, path);
-        let answer = send(&console, &form);
-        let to = |outcome: &str| format!("{version}&done={outcome}");
-        assert_eq!(
-            (answer.status, answer.header("location")),
-            (303, Some(to("Written").as_str()))
-        );
+        let (action, fields) = form(&console, path);
+        let (_, late) = form(&console, path);
+        let send = |fields: &str, expected: Option<&str>| {
+            let answer = console.post_text(&action, fields);
+            let to = expected.map(|outcome| format!("{version}&done={outcome}"));
+            assert_eq!(
+                (answer.status, answer.header("location")),
+                (if to.is_some() { 303 } else { 409 }, to.as_deref())
+            );
+        };
+        send(&fields, Some("Written"));
         assert_eq!(console.get(version).status, 200);
-        let again = send(&console, &form);
-        assert_eq!(
-            (again.status, again.header("location")),
-            (303, Some(to("Duplicate").as_str()))
-        );
+        send(&fields, Some("Duplicate"));
         // A form of the earlier state: an entity that is no longer deleted is not changed.
-        let late = send(&console, &late);
-        match path.starts_with("/undelete") {
-            true => assert_eq!(
-                (late.status, late.header("location")),
-                (303, Some(to("Unchanged").as_str()))
-            ),
-            false => assert_eq!(late.status, 409, "{}", late.body),
-        }
+        send(&late, path.starts_with("/undelete").then_some("Unchanged"));
         let json = console.json(version);
         assert_eq!(json["Deleted"], false);
         assert_eq!(
@@ -293,19 +188,15 @@ fn a_form_that_is_sent_twice_is_executed_once() {
 #[test]
 fn programs_submit_the_form_of_a_page() {
     let table = table();
-    let console = console(&table, &["--allow-write", "--mode", "inline"]);
-    let (action, fields) = fields(&console, "/restore?id=E&version=2");
-    let fields: Vec<_> = fields
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .collect();
+    let console = console(&table, "--allow-write --mode inline");
+    let (action, fields) = form(&console, "/restore?id=E&version=2");
     let bearer = format!("Bearer {}", console.token);
     let headers = [
         ("Host", console.address.as_str()),
         ("Authorization", &bearer),
         ("Accept", "application/json"),
     ];
-    let answer = console.raw("POST", &action, &headers, &crate::http::form(&fields));
-    assert_eq!(answer.status, 200, "{}", answer.body);
+    let answer = console.raw("POST", &action, &headers, &fields);
+    assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(answer.json(), json!({"ID": "E", "Version": 4, "Outcome": "Written"}));
 }

@@ -24,7 +24,7 @@ fn table() -> Table {
 }
 
 fn writing(table: &Table) -> Console {
-    Console::with(table, &["--allow-write", "--mode", "inline"])
+    Console::with(table, "--allow-write --mode inline")
 }
 
 /// Sends the form of a page, with more fields.
@@ -39,13 +39,7 @@ fn send_form(console: &Console, path: &str, more: &[(&str, &str)]) {
         .chain(more.iter().copied())
         .collect();
     let answer = console.post(form["Action"].as_str().unwrap(), &fields);
-    assert_eq!(answer.status, 303, "{}", answer.body);
-}
-
-/// Returns the text of a page in one line.
-fn text(console: &Console, path: &str) -> String {
-    let page = console.page(path);
-    page.text.split_whitespace().collect::<Vec<_>>().join(" ")
+    assert_eq!(answer.status, 303, "{answer:?}");
 }
 
 #[test]
@@ -59,102 +53,66 @@ fn each_page_shows_the_record_apart_from_the_attributes() {
         })
     };
     let (second, third) = (record(2, "bob"), record(3, "eve"));
-    let entity = console.json("/entity?id=E");
-    let compared = console.json("/compare?id=E&from=2&to=3");
-    let version = console.json("/version?id=E&version=2");
-    let as_of = console.json("/as-of?id=E&version=2");
-    for (shown, expected) in [
-        (&entity["Latest"], &third),
-        (&entity["Versions"][0], &third),
-        (&entity["Versions"][1], &second),
-        (&compared["From"], &second),
-        (&compared["To"], &third),
-        (&version, &second),
-        (&as_of, &second),
+    for (path, place, expected) in [
+        ("/entity?id=E", "/Latest", &third),
+        ("/entity?id=E", "/Versions/0", &third),
+        ("/entity?id=E", "/Versions/1", &second),
+        ("/compare?id=E&from=2&to=3", "/From", &second),
+        ("/compare?id=E&from=2&to=3", "/To", &third),
+        ("/version?id=E&version=2", "", &second),
+        ("/as-of?id=E&version=2", "", &second),
     ] {
+        let json = console.json(path);
+        let shown = json.pointer(place).unwrap();
         for (name, value) in expected.as_object().unwrap() {
             assert_eq!(&shown[name], value, "{name}: {shown}");
         }
         assert!(shown.get("Sender").is_none() && shown.get("RestoredFrom").is_none());
     }
-    assert_eq!(version["Attributes"], json!({"N": 2, "Time": "2020-01-02"}));
-    let paths: Vec<_> = compared["Changed"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|change| &change["Path"][0])
-        .collect();
-    assert_eq!(paths, ["N", "Time"]);
-    for path in [
-        "/entity?id=E",
-        "/version?id=E&version=2",
-        "/compare?id=E&from=2&to=3",
-        "/as-of?id=E&version=2",
-    ] {
-        let text = text(&console, path);
-        for shown in [
-            "1970-01-01 00:00:07.000000001",
-            "bob",
-            "reason 2",
-            "request 2",
-            "2020-01-02 00:00:00",
-        ] {
-            assert!(text.contains(shown), "{path}, {shown}: {text}");
-        }
-    }
+    let shown = "~ 1970-01-01 00:00:07.000000001 => ~ bob => ~ reason 2 => ~ request 2 => ~ 2020-01-02 00:00:00";
     // Each dot of the time line has a title.
-    let title = "Version 2, live, 1970-01-01T00:00:07.000000001Z, actor bob, reason reason 2, request request 2";
-    assert!(text(&console, "/entity?id=E").contains(title));
-    let listed = console.json("/")["Entities"][0].clone();
-    assert_eq!(listed["RecordedAt"], third["RecordedAt"]);
+    console.check(&format!(
+        r#"
+        /entity?id=E => {shown}
+        /entity?id=E => ~ Version 2, live, 1970-01-01T00:00:07.000000001Z, actor bob, reason reason 2, request request 2
+        /version?id=E&version=2 => {{"Attributes": {{"N": 2, "Time": "2020-01-02"}}}} => {shown}
+        /compare?id=E&from=2&to=3 => /Changed/0/Path ["N"] => /Changed/1/Path ["Time"] => /Changed/2 null => {shown}
+        /as-of?id=E&version=2 => {shown}
+        / => /Entities/0/RecordedAt {}
+        "#,
+        third["RecordedAt"]
+    ));
 }
 
 #[test]
 fn a_restored_version_names_its_origin_and_inherits_no_author() {
     let table = table();
     let console = writing(&table);
-    let preview = console.json("/restore?id=E&version=1");
-    assert_eq!(preview["Changed"], json!([{"Path": ["N"], "From": 3, "To": 1}]));
-    let not_copied = json!({"Actor": "amy", "Reason": "reason 1", "Time": "2020-01-01"});
-    assert_eq!(preview["NotCopied"], not_copied);
-    let shown = text(&console, "/restore?id=E&version=1");
-    assert!(
-        shown.contains("These attributes describe version 1 only. They are not copied"),
-        "{shown}"
+    console.check(
+        r#"
+        /restore?id=E&version=1 => {"Changed": [{"Path": ["N"], "From": 3, "To": 1}]} => ~ describe version 1 only. They are not copied
+        /restore?id=E&version=1 => {"NotCopied": {"Actor": "amy", "Reason": "reason 1", "Time": "2020-01-01"}}
+        "#,
     );
     send_form(&console, "/restore?id=E&version=1", &[]);
-    let json = console.json("/version?id=E&version=4");
-    assert_eq!(
-        (&json["RestoredFrom"], &json["Attributes"]),
-        (&json!(1), &json!({"N": 1}))
+    console.check(
+        r#"
+        /version?id=E&version=4 => {"RestoredFrom": 1, "Attributes": {"N": 1}, "Actor": null, "Reason": null, "Time": null}
+        "#,
     );
-    for name in ["Actor", "Reason", "Time"] {
-        assert_eq!(json[name], Value::Null, "{name}: {json}");
-    }
     for path in ["/version?id=E&version=4", "/entity?id=E", "/compare?id=E&from=3&to=4"] {
         let page = console.page(path);
-        let links: Vec<_> = page
-            .links()
-            .into_iter()
-            .filter(|link| *link == "/version?id=E&version=1")
-            .collect();
+        let is_linked = page.links().contains(&"/version?id=E&version=1");
         assert!(
-            !links.is_empty() && page.text.to_lowercase().contains("restored from"),
+            is_linked && page.text.to_lowercase().contains("restored from"),
             "{path}"
         );
     }
-    assert!(!text(&console, "/version?id=E&version=4").contains("amy"));
+    assert!(!console.page("/version?id=E&version=4").text.contains("amy"));
     // Author and reason of the form belong to the new version.
-    send_form(
-        &console,
-        "/restore?id=E&version=2",
-        &[("actor", "zoe"), ("reason", "undo")],
-    );
-    let json = console.json("/version?id=E&version=5");
-    assert_eq!(
-        (&json["RestoredFrom"], &json["Actor"], &json["Reason"]),
-        (&json!(2), &json!("zoe"), &json!("undo"))
-    );
+    let fields = [("actor", "zoe"), ("reason", "undo")];
+    send_form(&console, "/restore?id=E&version=2", &fields);
+    console.check(r#"/version?id=E&version=5 => {"RestoredFrom": 2, "Actor": "zoe", "Reason": "undo"}"#);
 }
 
 #[test]
@@ -162,18 +120,11 @@ fn an_undeleted_version_inherits_no_author() {
     let table = table();
     table.write(json!({"ID": "E", "Deleted": true, "Actor": "eve", "Reason": "gone", "Time": "2020-01-04"}));
     let console = writing(&table);
-    let preview = console.json("/undelete?id=E");
-    assert_eq!(
-        preview["NotCopied"],
-        json!({"Actor": "eve", "Reason": "reason 3", "Time": "2020-01-03"})
-    );
+    console.check(r#"/undelete?id=E => {"NotCopied": {"Actor": "eve", "Reason": "reason 3", "Time": "2020-01-03"}}"#);
     send_form(&console, "/undelete?id=E", &[("reason", "a mistake")]);
-    let json = console.json("/version?id=E&version=5");
-    assert_eq!(
-        (&json["Reason"], &json["Attributes"]),
-        (&json!("a mistake"), &json!({"N": 3}))
+    console.check(
+        r#"/version?id=E&version=5 => {"Reason": "a mistake", "Attributes": {"N": 3}, "Actor": null, "Time": null}"#,
     );
-    assert_eq!((&json["Actor"], &json["Time"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
@@ -192,12 +143,15 @@ fn the_exact_time_of_a_version_selects_it() {
             path = format!("/as-of?id=E&at={}", encoded(page.text_field("at").unwrap()));
         }
     }
-    let json = console.json("/as-of?id=E&at=1970-01-01T00:00:06.999999999Z");
-    assert_eq!(json["Version"], Value::Null);
-    assert_eq!(json["Why"], "The entity did not exist at this time.");
-    let json = console.json("/as-of?id=E&at=1970-01-01T01:00:07.000000001%2B01:00");
-    assert_eq!(json["Version"], 2);
+    console.check(
+        r#"
+        /as-of?id=E&at=1970-01-01T00:00:06.999999999Z => {"Version": null, "Why": "The entity did not exist at this time."}
+        /as-of?id=E&at=1970-01-01T01:00:07.000000001%2B01:00 => {"Version": 2}
+        "#,
+    );
 }
+
+const UNDETERMINED: &str = r#"{"Version": null} => ~ Cannot determine the version: "#;
 
 #[test]
 fn a_time_of_the_client_selects_the_version_in_effect() {
@@ -218,106 +172,67 @@ fn a_time_of_the_client_selects_the_version_in_effect() {
     }
     // Without version 2, the version in effect is unknown.
     table.delete("E", "v2");
-    for path in [
-        "/as-of?id=E&effective=2020-01-02",
-        "/as-of?id=E&at=1970-01-01T00:00:07.000000001",
-    ] {
-        let json = console.json(path);
-        assert_eq!(json["Version"], Value::Null, "{path}: {json}");
-        assert!(
-            json["Why"]
-                .as_str()
-                .unwrap()
-                .starts_with("Cannot determine the version: "),
-            "{json}"
-        );
+    for query in ["effective=2020-01-02", "at=1970-01-01T00:00:07.000000001"] {
+        console.check(&format!("/as-of?id=E&{query} => {UNDETERMINED}"));
     }
+}
+
+/// Puts an item of the entity with these members.
+fn put(table: &Table, key: &str, more: Value) {
+    let mut item = json!({"PK": {"S": "E"}, "SK": {"S": key}, "N": {"N": "1"}});
+    item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    table.put(item);
 }
 
 #[test]
 fn a_version_of_another_program_has_the_time_of_the_stream() {
     let table = new_table();
-    let item = |key: &str, more: Value| {
-        let mut item = json!({"PK": {"S": "E"}, "SK": {"S": key}, "N": {"N": "1"}});
-        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        table.put(item);
-    };
-    item(
-        "v1",
-        json!({"RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Actor": {"S": "amy"}, "Sender": {"S": "AIDA"}}),
-    );
+    let record =
+        json!({"RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Actor": {"S": "amy"}, "Sender": {"S": "AIDA"}});
+    put(&table, "v1", record.clone());
     // The other program changed neither the author nor the time of version 1.
-    let stale = json!({
-        "Latest": {"N": "2"}, "RecordedVersion": {"N": "1"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"},
-        "Actor": {"S": "amy"}, "Sender": {"S": "AIDA"},
-    });
-    item("v0", stale);
+    let mut stale = record;
+    (stale["Latest"], stale["RecordedVersion"]) = (json!({"N": "2"}), json!({"N": "1"}));
+    put(&table, "v0", stale);
     let console = Console::of(&table);
-    for path in ["/version?id=E&version=2", "/entity?id=E"] {
-        assert!(text(&console, path).contains("Unknown"), "{path}");
-    }
-    let json = console.json("/version?id=E");
-    assert!(
-        json.get("RecordedAt").is_none() && json.get("Actor").is_none() && json.get("Sender").is_none(),
-        "{json}"
+    console.check(
+        r#"
+        /version?id=E&version=2 => ~ Unknown
+        /entity?id=E => ~ Unknown
+        /version?id=E => {"RecordedAt": null, "Actor": null, "Sender": null}
+        / => /Entities/0/RecordedAt null => ~ Unknown
+        "#,
     );
-    assert_eq!(console.json("/")["Entities"][0]["RecordedAt"], Value::Null);
-    assert!(text(&console, "/").contains("Unknown"));
-    item(
-        "v2",
-        json!({"RecordedAt": {"S": "2026-11-22T06:24:50.000002000Z"}, "RecordedBy": {"S": "stream"}}),
-    );
-    for path in [
-        "/version?id=E&version=2",
-        "/version?id=E",
-        "/entity?id=E",
-        "/entity?id=E&to=1",
-        "/compare?id=E&from=1&to=2",
-        "/as-of?id=E&version=2",
-    ] {
-        let text = text(&console, path);
-        let from_stream = text.matches("(from the stream)").count();
-        assert!(
-            from_stream > 0 && text.contains("2026-11-22 06:24:50.000002"),
-            "{path}: {text}"
-        );
-    }
-    let json = console.json("/entity?id=E&to=1");
-    assert_eq!(json["Latest"]["RecordedAt"], "2026-11-22T06:24:50.000002000Z");
-    assert_eq!(json["Versions"][0]["Sender"], "AIDA");
-    assert!(text(&console, "/entity?id=E").contains("SenderAIDA"));
+    let time = json!({"S": "2026-11-22T06:24:50.000002000Z"});
+    put(&table, "v2", json!({"RecordedAt": time, "RecordedBy": {"S": "stream"}}));
+    let shown = "~ (from the stream) => ~ 2026-11-22 06:24:50.000002";
+    console.check(&format!(
+        r#"
+        /version?id=E&version=2 => {shown}
+        /version?id=E => {shown}
+        /entity?id=E => {shown} => ~ SenderAIDA
+        /entity?id=E&to=1 => {shown} => /Latest/RecordedAt {} => /Versions/0/Sender "AIDA"
+        /compare?id=E&from=1&to=2 => {shown}
+        /as-of?id=E&version=2 => {shown}
+        "#,
+        time["S"]
+    ));
 }
 
 #[test]
 fn a_version_of_an_older_release_has_no_known_time() {
     let table = new_table();
-    for (key, latest) in [
-        ("v1", json!({})),
-        ("v2", json!({})),
-        ("v0", json!({"Latest": {"N": "2"}})),
-    ] {
-        let mut item = json!({"PK": {"S": "E"}, "SK": {"S": key}, "Time": {"S": "2020-01-01"}});
-        item.as_object_mut()
-            .unwrap()
-            .extend(latest.as_object().unwrap().clone());
-        table.put(item);
-    }
-    let console = Console::of(&table);
-    for path in ["/version?id=E&version=1", "/entity?id=E", "/as-of?id=E&version=1"] {
-        let text = text(&console, path);
-        assert!(
-            text.contains("Unknown") && text.contains("Time (client)"),
-            "{path}: {text}"
-        );
-    }
-    let json = console.json("/as-of?id=E&at=2020-06-01");
-    assert_eq!(json["Version"], Value::Null, "{json}");
-    assert!(
-        json["Why"]
-            .as_str()
-            .unwrap()
-            .starts_with("Cannot determine the version: "),
-        "{json}"
-    );
-    assert_eq!(console.json("/as-of?id=E&effective=2020-06-01")["Version"], 2);
+    let time = json!({"Time": {"S": "2020-01-01"}});
+    put(&table, "v1", time.clone());
+    put(&table, "v2", time);
+    put(&table, "v0", json!({"Time": {"S": "2020-01-01"}, "Latest": {"N": "2"}}));
+    Console::of(&table).check(&format!(
+        r#"
+        /version?id=E&version=1 => ~ Unknown => ~ Time (client)
+        /entity?id=E => ~ Unknown => ~ Time (client)
+        /as-of?id=E&version=1 => ~ Unknown => ~ Time (client)
+        /as-of?id=E&at=2020-06-01 => {UNDETERMINED}
+        /as-of?id=E&effective=2020-06-01 => {{"Version": 2}}
+        "#
+    ));
 }

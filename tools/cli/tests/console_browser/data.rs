@@ -50,57 +50,27 @@ fn reading(version: u64) -> Value {
 }
 
 fn orders() -> [Value; 7] {
-    let actor = |name: &str, reason: &str, mut update: Value| {
-        update["Actor"] = json!(name);
-        update["Reason"] = json!(reason);
-        update
-    };
     [
-        actor(
-            "shop",
-            "placed",
-            json!({
-                "ID": ORDER, "Time": "2024-01-17T08:00:00", "Status": "placed", "Total": 119.90, "Currency": "EUR",
-                "Lines": [{"Article": "Kettle", "Price": 39.90, "Count": 1}, {"Article": "Cup", "Price": 20, "Count": 4}],
-                "Address": {"Name": "A. Person", "City": "Utrecht", "Floor": null},
-            }),
-        ),
-        actor(
-            "warehouse",
-            "a cup broke",
-            json!({
-                "ID": ORDER, "Time": "2024-01-17T09:30:00", "Total": 99.90,
-                "Lines": [{"Article": "Kettle", "Price": 39.90, "Count": 1}, {"Article": "Cup", "Price": 20, "Count": 3}],
-            }),
-        ),
-        actor(
-            "warehouse",
-            "sent",
-            json!({
-                "ID": ORDER, "Time": "2024-01-18T07:15:00", "Status": "sent", "Parcel": {"Carrier": "Post", "Number": "3SABC123"},
-                "Address": {"Name": "A. Person", "City": "Delft", "Floor": 2},
-            }),
-        ),
-        actor(
-            "shop",
-            "a wrong click",
-            json!({"ID": ORDER, "Time": "2024-01-19T12:00:00", "Status": "cancelled", "Total": 0}),
-        ),
-        actor(
-            "shop",
-            "placed",
-            json!({"ID": DELETED, "Time": "2024-01-17T10:00:00", "Status": "placed", "Total": 12.50}),
-        ),
-        actor(
-            "shop",
-            "paid",
-            json!({"ID": DELETED, "Time": "2024-01-17T10:05:00", "Status": "paid"}),
-        ),
-        actor(
-            "privacy",
-            "the customer asked for it",
-            json!({"ID": DELETED, "Time": "2024-02-01T00:00:00", "Deleted": true}),
-        ),
+        json!({
+            "ID": ORDER, "Time": "2024-01-17T08:00:00", "Status": "placed", "Total": 119.90, "Currency": "EUR",
+            "Lines": [{"Article": "Kettle", "Price": 39.90, "Count": 1}, {"Article": "Cup", "Price": 20, "Count": 4}],
+            "Address": {"Name": "A. Person", "City": "Utrecht", "Floor": null}, "Actor": "shop", "Reason": "placed",
+        }),
+        json!({
+            "ID": ORDER, "Time": "2024-01-17T09:30:00", "Total": 99.90, "Actor": "warehouse", "Reason": "a cup broke",
+            "Lines": [{"Article": "Kettle", "Price": 39.90, "Count": 1}, {"Article": "Cup", "Price": 20, "Count": 3}],
+        }),
+        json!({
+            "ID": ORDER, "Time": "2024-01-18T07:15:00", "Status": "sent", "Parcel": {"Carrier": "Post", "Number": "3SABC123"},
+            "Address": {"Name": "A. Person", "City": "Delft", "Floor": 2}, "Actor": "warehouse", "Reason": "sent",
+        }),
+        json!({"ID": ORDER, "Time": "2024-01-19T12:00:00", "Status": "cancelled", "Total": 0, "Actor": "shop", "Reason": "a wrong click"}),
+        json!({"ID": DELETED, "Time": "2024-01-17T10:00:00", "Status": "placed", "Total": 12.50, "Actor": "shop", "Reason": "placed"}),
+        json!({"ID": DELETED, "Time": "2024-01-17T10:05:00", "Status": "paid", "Actor": "shop", "Reason": "paid"}),
+        json!({
+            "ID": DELETED, "Time": "2024-02-01T00:00:00", "Deleted": true, "Actor": "privacy",
+            "Reason": "the customer asked for it",
+        }),
     ]
 }
 
@@ -111,69 +81,47 @@ const HOUR: u64 = 60 * MINUTE;
 async fn shown(world: &World) {
     let order = |actor: &str, reason: &str, mut update: Value| {
         update["ID"] = json!(SHOWN);
-        update["Actor"] = json!(actor);
-        update["Reason"] = json!(reason);
+        (update["Actor"], update["Reason"]) = (json!(actor), json!(reason));
         update
     };
-    let write = |before: u64, update: Value| world.write_before(before, update);
-    let placed = json!({
-        "Status": "placed", "Total": 119.90, "Currency": "EUR", "Cups": 4,
-        "Address": {"Name": "Alice Example", "City": "Utrecht"},
-    });
-    write(47 * HOUR, order("shop", "checkout", placed)).await;
-    write(
-        46 * HOUR,
-        order("payments", "card payment received", json!({"Status": "paid"})),
-    )
-    .await;
-    let address = json!({"Address": {"Name": "Alice Example", "City": "Delft"}});
-    write(45 * HOUR, order("alice", "customer called: new address", address)).await;
-    let cups = json!({"Cups": 3, "Total": 99.90});
-    write(23 * HOUR, order("bob", "one cup broke, refunded", cups)).await;
-    write(22 * HOUR, order("warehouse", "picked", json!({"Status": "packed"}))).await;
-    world
-        .change_before(5 * HOUR, None, order("carol", "wrong order selected", json!({})))
-        .await;
-    world
-        .change_before(4 * HOUR, Some(5), order("alice", "undo the deletion", json!({})))
-        .await;
+    let address = |city: &str| json!({"Name": "Alice Example", "City": city});
+    let placed =
+        json!({"Status": "placed", "Total": 119.90, "Currency": "EUR", "Cups": 4, "Address": address("Utrecht")});
     let parcel = json!({"Status": "shipped", "Parcel": {"Carrier": "Post", "Number": "3SABC123"}});
-    write(3 * HOUR, order("warehouse", "handed over", parcel)).await;
-    write(
-        12 * MINUTE,
-        order("carrier", "signed by a neighbor", json!({"Status": "delivered"})),
-    )
-    .await;
-    for (entity, changes) in [
+    for (before, actor, reason, changes) in [
+        (47, "shop", "checkout", placed),
+        (46, "payments", "card payment received", json!({"Status": "paid"})),
         (
-            "Press#12",
-            [
-                ("OK", "shift start"),
-                ("WARNING1", "oil pressure low"),
-                ("OK", "oil refilled"),
-            ],
+            45,
+            "alice",
+            "customer called: new address",
+            json!({"Address": address("Delft")}),
         ),
-        (
-            "Conveyor#7",
-            [
-                ("OK", "shift start"),
-                ("ERROR2", "belt torn"),
-                ("STOPPED", "belt is replaced"),
-            ],
-        ),
-        (
-            "Robot#3",
-            [
-                ("OK", "shift start"),
-                ("WARNING1", "calibration due"),
-                ("OK", "calibrated"),
-            ],
-        ),
+        (23, "bob", "one cup broke, refunded", json!({"Cups": 3, "Total": 99.90})),
+        (22, "warehouse", "picked", json!({"Status": "packed"})),
     ] {
-        for (number, (state, reason)) in (0..).zip(changes) {
-            let actor = if reason == "shift start" { "line-control" } else { "bob" };
+        world.write_before(before * HOUR, order(actor, reason, changes)).await;
+    }
+    let deleted = order("carol", "wrong order selected", json!({}));
+    world.change_before(5 * HOUR, None, deleted).await;
+    let restored = order("alice", "undo the deletion", json!({}));
+    world.change_before(4 * HOUR, Some(5), restored).await;
+    world
+        .write_before(3 * HOUR, order("warehouse", "handed over", parcel))
+        .await;
+    let delivered = json!({"Status": "delivered"});
+    let delivered = order("carrier", "signed by a neighbor", delivered);
+    world.write_before(12 * MINUTE, delivered).await;
+    for (entity, state, reason) in [
+        ("Press#12", "WARNING1", "oil pressure low"),
+        ("Conveyor#7", "ERROR2", "belt torn"),
+        ("Robot#3", "WARNING1", "calibration due"),
+    ] {
+        for (hours, state, actor, reason) in [(6, "OK", "line-control", "shift start"), (4, state, "bob", reason)] {
             let update = json!({"ID": entity, "State": state, "Line": 4, "Actor": actor, "Reason": reason});
-            write((6 - 2 * number) * HOUR + entity.len() as u64 * MINUTE, update).await;
+            world
+                .write_before(hours * HOUR + entity.len() as u64 * MINUTE, update)
+                .await;
         }
     }
 }

@@ -6,9 +6,8 @@
 mod browser;
 mod checks;
 mod data;
-mod failing;
 mod keyboard;
-mod reading;
+mod pages;
 mod signing_in;
 mod world;
 mod writing;
@@ -34,24 +33,17 @@ macro_rules! scenarios {
     };
 }
 
-/// All scenarios. Those that write come last.
-const SCENARIOS: [Scenario; 16] = scenarios![
+/// All scenarios. The one that writes comes last.
+const SCENARIOS: [Scenario; 9] = scenarios![
     signing_in::the_token_signs_in,
-    reading::an_entity_is_found,
-    reading::each_version_is_one_line,
-    reading::times_are_local,
-    reading::history_is_filtered,
-    reading::history_is_paged_through,
-    reading::a_version_and_its_neighbours,
-    reading::two_versions_are_compared,
-    reading::as_of_a_time,
-    reading::missing_items_are_reported,
+    pages::each_page_is_accessible,
+    pages::each_version_is_one_line,
+    pages::times_are_local,
+    pages::forms_lead_to_their_pages,
+    pages::a_slider_selects_a_version,
     keyboard::pages_are_opened_with_keys,
-    failing::quarantine_is_shown,
-    failing::an_audit_reports_findings,
-    writing::without_permission_nothing_is_written,
+    pages::an_audit_reports_findings,
     writing::a_version_is_restored,
-    writing::a_deletion_is_undone,
 ];
 
 fn main() -> ExitCode {

@@ -1,24 +1,14 @@
 //! `vzero audit`.
 
-use std::{
-    collections::BTreeSet,
-    process::Child,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use shared::dynamodb::write::WriteOptions;
-
 use testkit::{
     command::{Run, json_lines},
-    database::{entity, put_version},
-    table::{Table, write},
+    table::Table,
 };
 
-use crate::{latest, new_table, version, with_digits};
+use crate::{latest, new_table, prune::run_until_saved, version, with_digits};
 
 fn split(mut ran: Run) -> (Vec<Value>, Value) {
     let summary = ran.lines.pop().unwrap_or_default();
@@ -71,19 +61,10 @@ fn every_fault_is_found_and_nothing_else() {
     let mut expected = wrong(&table);
     expected.sort_by_key(Value::to_string);
     for arguments in [
-        &["audit", "--all", "--lag", "0"][..],
-        &["audit", "--all", "--lag", "1"],
-        &["audit", "--all", "--lag", "0", "--segments", "1"],
-        &[
-            "audit",
-            "--all",
-            "--lag",
-            "0",
-            "--segments",
-            "13",
-            "--max-read-units",
-            "10000",
-        ],
+        "audit --all --lag 0",
+        "audit --all --lag 1",
+        "audit --all --lag 0 --segments 1",
+        "audit --all --lag 0 --segments 13 --max-read-units 10000",
     ] {
         let ran = table.run(arguments);
         assert_eq!(ran.code, 4, "{ran:?}");
@@ -95,13 +76,11 @@ fn every_fault_is_found_and_nothing_else() {
         assert_eq!(summary["Findings"], kinds);
         assert!(summary["ReadUnits"].as_f64().unwrap() > 1.0, "{summary}");
     }
-    let ids = [
-        "audit", "Well", "Gap", "Tail", "Differs", "Orphan", "Back", "Hand", "--lag", "0",
-    ];
+    let ids = "audit Well Gap Tail Differs Orphan Back Hand --lag 0";
     let ran = table.run(&ids);
     assert_eq!(ran.code, 4);
     assert_eq!(split(ran).0, expected);
-    let shown = table.run(&["audit", "Gap", "--lag", "0", "--output", "table"]).stdout;
+    let shown = table.run("audit Gap --lag 0 --output table").stdout;
     assert!(shown.contains(" From 3, To 4 "), "{shown}");
 }
 
@@ -114,50 +93,45 @@ fn a_table_without_faults() {
                 table.write(json!({"ID": id, "State": state}));
             }
         }
-        let ran = table.run(&["audit", "--all"]);
-        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
-        let (findings, summary) = split(ran);
-        assert_eq!(findings, Vec::<Value>::new());
-        assert_eq!(
-            (&summary["Entities"], &summary["Versions"], &summary["Findings"]),
-            (&json!(2), &json!(202), &json!({}))
+        table.check(
+            r#"
+            audit --all => Entities [2] => {"Versions": 202, "Findings": {}} => 0 nothing
+            audit A Nobody => {"Versions": 101} => 3
+            "#,
         );
-        let ran = table.run(&["audit", "A", "Nobody"]);
-        assert_eq!((ran.code, split(ran).1["Versions"].clone()), (3, json!(101)));
     }
 }
 
 #[test]
 fn invalid_arguments() {
     let table = new_table();
-    for arguments in [
-        &["audit"][..],
-        &["audit", "--all", "E"],
-        &["audit", "E", "--state", "x"],
-        &["audit", "--all", "--max-read-units", "0"],
-        &["audit", "--all", "--segments", "0"],
-        &["audit", ""],
-    ] {
-        assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
-    }
+    table.check(
+        "
+        audit => 2
+        audit --all E => 2
+        audit E --state x => 2
+        audit --all --max-read-units 0 => 2
+        audit --all --segments 0 => 2
+        audit '' => 2
+        ",
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let path = path.to_str().unwrap();
-    let of_table = |text: &str| text.replace("VersionControl", &table.name);
+    let state = |command: &str, table: &str, digits: u8| {
+        json!({"Command": command, "Table": table, "VersionDigits": digits.to_string(), "Segments": [], "ReadUnits": 0})
+            .to_string()
+    };
     for state in [
         "nonsense",
         "{}",
-        r#"{"Command": "audit", "Table": "Other", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
-        &of_table(
-            r#"{"Command": "backfill", "Table": "VersionControl", "VersionDigits": "1", "Segments": [], "ReadUnits": 0}"#,
-        ),
-        &of_table(
-            r#"{"Command": "audit", "Table": "VersionControl", "VersionDigits": "2", "Segments": [], "ReadUnits": 0}"#,
-        ),
+        &state("audit", "Other", 1),
+        &state("backfill", &table.name, 1),
+        &state("audit", &table.name, 2),
     ] {
         std::fs::write(path, state).unwrap();
-        let ran = table.run(&["audit", "--all", "--state", path]);
-        assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
+        let ran = table.run(&format!("audit --all --state {path}"));
+        assert_eq!(ran.code, 2, "{state} {ran:?}");
         // It belongs to another audit.
         assert_eq!(std::fs::read_to_string(path).unwrap(), state);
     }
@@ -177,8 +151,7 @@ fn a_version_that_arrives_within_the_lag_is_no_gap() {
     // The state file shows that the audit has read the entities. Then the versions arrive.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
-    let arguments = ["audit", "--all", "--lag", "3", "--segments", "1", "--state"];
-    let child = table.start(&[&arguments[..], &[path.to_str().unwrap()]].concat());
+    let child = table.start(&format!("audit --all --lag 3 --segments 1 --state {}", path.display()));
     wait_for(&path, |state| state.contains("\"Late\"") && state.contains("\"Never\""));
     table.put_version("Late");
     table.put(json!({"PK": {"S": "Late"}, "SK": {"S": "v2"}, "State": {"N": "2"}}));
@@ -226,53 +199,6 @@ fn wait_for(path: &std::path::Path, there: impl Fn(&str) -> bool) {
 }
 
 #[test]
-fn an_audit_during_writes_finds_no_fault() {
-    let table = new_table();
-    let done = Arc::new(AtomicBool::new(false));
-    let writers: Vec<_> = (0..3)
-        .map(|writer| {
-            let (store, done) = (table.store.clone(), Arc::clone(&done));
-            table.runtime.spawn(async move {
-                let mut count = 0;
-                while !done.load(Ordering::Relaxed) {
-                    let id = format!("E{}", count % 5);
-                    if writer == 0 {
-                        // Like stream-fn: first the latest item, later the version item.
-                        let update = json!({"ID": format!("S{}", count % 5), "State": count});
-                        let id = update["ID"].as_str().unwrap().to_owned();
-                        let update = shared::domain::update::Update::parse(
-                            update,
-                            &format!("s-{count}"),
-                            shared::domain::update::Ordering::Arrival,
-                        );
-                        store.write(&update.unwrap(), WriteOptions::default()).await.unwrap();
-                        tokio::task::yield_now().await;
-                        put_version(&store, &entity(&id)).await;
-                    } else {
-                        write(&store, json!({"ID": id, "State": count})).await;
-                    }
-                    count += 1;
-                }
-                count
-            })
-        })
-        .collect();
-    for _ in 0..4 {
-        let ran = table.run(&["audit", "--all", "--lag", "1", "--max-read-units", "400"]);
-        assert_eq!(ran.code, 0, "{ran:?}");
-    }
-    done.store(true, Ordering::Relaxed);
-    for writer in writers {
-        assert!(table.runtime.block_on(writer).unwrap() > 0);
-    }
-}
-
-fn kill(mut child: Child) -> String {
-    child.kill().unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
-}
-
-#[test]
 fn a_killed_audit_resumes() {
     let table = new_table();
     let mut expected = BTreeSet::new();
@@ -289,32 +215,16 @@ fn a_killed_audit_resumes() {
     let path = folder.path().join("state.json");
     let file = path.to_str().unwrap();
     for lag in ["0", "1"] {
-        let arguments = ["audit", "--all", "--lag", lag, "--segments", "2", "--state", file];
-        let slowly = [&arguments[..], &["--max-read-units", "15"]].concat();
+        let arguments = format!("audit --all --lag {lag} --segments 2 --state {file}");
+        let slowly = format!("{arguments} --max-read-units 15");
         let (mut found, mut kills) = (BTreeSet::new(), 0);
         // Each run is killed at its first output, and makes progress.
         let summary = loop {
-            let mut child = table.start(&slowly);
-            let before = std::fs::read_to_string(&path).ok();
-            let ended = loop {
-                if let Some(status) = child.try_wait().unwrap() {
-                    break Some(status);
-                }
-                let now = std::fs::read_to_string(&path).ok();
-                if now.is_some() && now != before {
-                    break None;
-                }
-                std::thread::yield_now();
-            };
-            let stdout = kill(child);
-            let said = json_lines(&stdout);
-            found.extend(
-                said.iter()
-                    .filter(|line| line.get("Finding").is_some())
-                    .map(Value::to_string),
-            );
-            if ended.is_some() {
-                break said.last().unwrap().clone();
+            let (is_ended, ran) = run_until_saved(&table, &slowly, &path);
+            let findings = ran.lines.iter().filter(|line| line.get("Finding").is_some());
+            found.extend(findings.map(Value::to_string));
+            if is_ended {
+                break ran.lines.last().unwrap().clone();
             }
             kills += 1;
             assert!(kills < 200, "it gets nowhere");

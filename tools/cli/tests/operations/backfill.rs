@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType as Kind,
-};
+use aws_sdk_dynamodb::types::ScalarAttributeType as Kind;
 use serde_json::{Value, json};
 use shared::domain::Item;
 
 use testkit::{
     command::{Run, json_lines},
+    database::{create_table, put_into},
     table::Table,
 };
 
@@ -19,26 +18,10 @@ use crate::{new_table, with_digits};
 pub(crate) fn other(table: &Table, name: &str, keys: &[(&str, Kind)], items: &[Value]) -> String {
     let name = table.endpoint.table(name);
     table.runtime.block_on(async {
-        let mut request = table
-            .client
-            .create_table()
-            .table_name(&name)
-            .billing_mode(BillingMode::PayPerRequest);
-        for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-            let definition = AttributeDefinition::builder()
-                .attribute_name(*key)
-                .attribute_type(kind.clone());
-            let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
-            request = request
-                .attribute_definitions(definition.build().unwrap())
-                .key_schema(element.build().unwrap());
-        }
-        request.send().await.unwrap();
+        create_table(&table.client, &name, keys).await.unwrap();
         table.endpoint.wait_until_active(&name).await;
         for item in items {
-            let item = serde_json::from_value::<Item>(item.clone()).unwrap();
-            let put = table.client.put_item().table_name(&name).set_item(Some(item.into()));
-            put.send().await.unwrap();
+            put_into(&table.client, &name, item.clone()).await;
         }
     });
     name
@@ -55,12 +38,10 @@ pub(crate) fn summary(ran: &Run) -> BTreeMap<&str, u64> {
 
 #[test]
 fn items_of_another_table_become_version_1() {
+    const TEST: &str = "items_of_another_table_become_version_1";
     for mode in ["inline", "transaction"] {
         let table = new_table();
-        if table
-            .endpoint
-            .differs("items_of_another_table_become_version_1", &["type-names"])
-        {
+        if table.endpoint.differs(TEST, &["type-names"]) {
             return;
         }
         let typed = json!({
@@ -74,32 +55,29 @@ fn items_of_another_table_become_version_1() {
         ];
         let old = other(&table, "Old", &[("Id", Kind::S)], &items);
         table.write(json!({"ID": "taken", "A": "new"}));
-        let run =
-            |arguments: &[&str]| table.run(&[&["backfill", "--mode", mode, "--from-table", &old], arguments].concat());
+        let run = |arguments: &str| table.run(&format!("backfill --mode {mode} --from-table {old} {arguments}"));
         // Without a terminal it cannot ask, so it needs --yes.
-        let asked = run(&[]);
+        let asked = run("");
         assert_eq!(asked.code, 2, "{asked:?}");
         assert!(asked.stderr.contains("--yes"), "{asked:?}");
         assert!(table.items_of("a").is_empty());
-        let planned = run(&["--dry-run"]);
+        let planned = run("--dry-run");
         assert_eq!(planned.code, 4);
         let expected = BTreeMap::from([("Items", 3), ("Written", 1), ("Conflicts", 1), ("Refused", 1)]);
         assert_eq!(summary(&planned), expected);
         assert!(table.items_of("a").is_empty());
 
-        let ran = run(&["--yes"]);
+        let ran = run("--yes");
         assert_eq!(ran.code, 4, "{ran:?}");
         assert_eq!(summary(&ran), expected);
-        let why = "TTL is reserved: give it another name";
-        assert!(
-            ran.lines.contains(&json!({"Key": {"Id": "mortal"}, "Refused": why})),
-            "{ran:?}"
-        );
-        let why = "an update created its entity first, and its attributes are missing there";
-        assert!(
-            ran.lines.contains(&json!({"Key": {"Id": "taken"}, "Conflict": why})),
-            "{ran:?}"
-        );
+        let reserved = "TTL is reserved: give it another name";
+        let first = "an update created its entity first, and its attributes are missing there";
+        for line in [
+            json!({"Key": {"Id": "mortal"}, "Refused": reserved}),
+            json!({"Key": {"Id": "taken"}, "Conflict": first}),
+        ] {
+            assert!(ran.lines.contains(&line), "{ran:?}");
+        }
         assert_eq!(ran.stderr, "error: 2 items could not be put under versioning\n");
         let units = &ran.lines[2];
         assert!(
@@ -116,10 +94,10 @@ fn items_of_another_table_become_version_1() {
         );
         // An earlier write wins.
         assert_eq!(table.items_of("taken")["v0"]["A"]["S"], "new");
-        assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+        assert_eq!(table.run("audit --all --lag 0").code, 0);
 
         // A second run creates nothing.
-        let ran = run(&["--yes", "--rename", "TTL=Expires"]);
+        let ran = run("--yes --rename TTL=Expires");
         assert_eq!(ran.code, 4, "{ran:?}");
         assert_eq!(
             summary(&ran),
@@ -137,36 +115,25 @@ fn tables_with_a_sort_key_need_a_name_template() {
         .map(|number: u64| json!({"Customer": {"S": "c"}, "Order": {"N": number.to_string()}, "A": {"S": "x"}}))
         .collect();
     let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::N)], &items);
-    let run = |arguments: &[&str]| {
-        table.run(
-            &[
-                &["backfill", "--yes", "--mode", "inline", "--from-table", &orders],
-                arguments,
-            ]
-            .concat(),
-        )
-    };
-    for (arguments, said) in [
-        (
-            &[][..],
-            format!("error: {orders} has two keys: name its entities, such as --id '{{Customer}}#{{Order}}'").as_str(),
-        ),
-        (
-            &["--id", "{Customer}"],
-            "error: --id: without {Order}, two items can be one entity",
-        ),
-        (&["--id", "Customer"], "error: "),
-        (&["--id", "{Customer}#{Order}", "--rename", "x"], "error: "),
-    ] {
-        let ran = run(arguments);
-        assert_eq!(ran.code, 2, "{ran:?}");
-        assert!(ran.stderr.starts_with(said), "{}", ran.stderr);
-    }
-    assert_eq!(summary(&run(&["--id", "{Customer}#{Order}"]))["Written"], 3);
-    let two = table.run(&["get", "c#2"]);
-    let attributes = json!({"A": "x", "Customer": "c", "Order": 2});
-    assert_eq!(two.lines[0]["Attributes"], attributes);
-    assert_eq!(table.run(&["backfill", "--yes", "--from-table", "Nowhere"]).code, 3);
+    let backfill = format!("backfill --yes --mode inline --from-table {orders}");
+    table.check(&format!(
+        "
+        {backfill} => 2 error: {orders} has two keys: name its entities, such as --id '{{Customer}}#{{Order}}'
+        {backfill} --id {{Customer}} => 2 error: --id: without {{Order}}, two items can be one entity
+        {backfill} --id Customer => 2 error: …
+        {backfill} --id {{Customer}}#{{Order}} --rename x => 2 error: …
+        "
+    ));
+    assert_eq!(
+        summary(&table.run(&format!("{backfill} --id {{Customer}}#{{Order}}")))["Written"],
+        3
+    );
+    table.check(
+        r#"
+        get c#2 => {"Attributes": {"A": "x", "Customer": "c", "Order": 2}}
+        backfill --yes --from-table Nowhere => 3
+        "#,
+    );
 }
 
 #[test]
@@ -176,16 +143,7 @@ fn two_items_with_the_same_name_are_an_error() {
         let item = |customer: &str, order: &str| json!({"Customer": {"S": customer}, "Order": {"S": order}});
         let items = [item("a", "b#c"), item("a#b", "c")];
         let orders = other(&table, "Orders", &[("Customer", Kind::S), ("Order", Kind::S)], &items);
-        let arguments = [
-            "backfill",
-            "--yes",
-            "--mode",
-            mode,
-            "--from-table",
-            &orders,
-            "--id",
-            "{Customer}#{Order}",
-        ];
+        let arguments = format!("backfill --yes --mode {mode} --from-table {orders} --id {{Customer}}#{{Order}}");
         // The first run writes one of them, later runs none.
         for (written, there) in [(1, 0), (0, 1)] {
             let ran = table.run(&arguments);
@@ -210,8 +168,8 @@ fn items_of_the_same_table() {
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "2020-01-01T00:00:00"}, "A": {"S": "x"}}));
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "Metadata"}}));
     table.write(json!({"ID": "Counted", "State": 1}));
-    let run = |arguments: &[&str]| table.run(&[&["backfill", "--yes", "--mode", "inline"], arguments].concat());
-    let ran = run(&[]);
+    let run = |arguments: &str| table.run(&format!("backfill --yes --mode inline {arguments}"));
+    let ran = run("");
     assert_eq!(
         (ran.code, summary(&ran)["Written"], summary(&ran)["Refused"]),
         (4, 1, 1),
@@ -227,14 +185,14 @@ fn items_of_the_same_table() {
     assert!(table.items_of("Mortal")["v0"].get("Latest").is_none());
     // With a name, other items become entities too.
     table.put(json!({"PK": {"S": "Order"}, "SK": {"S": "mine"}, "A": {"S": "y"}}));
-    let ran = run(&["--id", "{PK}/{SK}"]);
+    let ran = run("--id {PK}/{SK}");
     assert_eq!(summary(&ran)["Written"], 1, "{ran:?}");
     assert_eq!(table.items_of("Order/mine")["v1"]["A"]["S"], "y");
     assert_eq!(table.items_of("Counted")["v0"]["Latest"]["N"], "1");
     // Later updates continue the versions.
     assert_eq!(table.write(json!({"ID": "Hand", "State": "z"})), 2);
     table.delete("Mortal", "v0");
-    assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+    assert_eq!(table.run("audit --all --lag 0").code, 0);
 }
 
 #[test]
@@ -252,17 +210,17 @@ fn a_latest_item_without_a_counter_continues_its_versions() {
             }
         }
     }
-    let run = |arguments: &[&str]| table.run(&[&["backfill", "--yes", "--mode", "inline"], arguments].concat());
-    let planned = table.run(&["backfill", "--dry-run", "--mode", "inline"]);
+    let run = |arguments: &str| table.run(&format!("backfill --yes --mode inline {arguments}"));
+    let planned = table.run("backfill --dry-run --mode inline");
     assert_eq!(summary(&planned)["Written"], 3);
-    assert_eq!(summary(&run(&[]))["Written"], 3);
+    assert_eq!(summary(&run(""))["Written"], 3);
     for (id, latest) in [("Same", "2"), ("Newer", "3"), ("Padded", "2")] {
         let items = table.items_of(id);
         assert_eq!(items["v0"]["Latest"]["N"], latest, "{id}");
         assert_eq!(items["v02"]["State"]["S"], "b");
-        assert_eq!(table.run(&["audit", id, "--lag", "0"]).code, 0, "{id}");
+        assert_eq!(table.run(&format!("audit {id} --lag 0")).code, 0, "{id}");
     }
-    assert!(!summary(&run(&[])).contains_key("Written"));
+    assert!(!summary(&run("")).contains_key("Written"));
     // An item of another table does not start to count again.
     let source = other(
         &table,
@@ -270,7 +228,7 @@ fn a_latest_item_without_a_counter_continues_its_versions() {
         &[("Name", Kind::S)],
         &[json!({"Name": {"S": "Lost"}, "A": {"S": "x"}})],
     );
-    let ran = run(&["--from-table", &source]);
+    let ran = run(&format!("--from-table {source}"));
     assert_eq!((ran.code, summary(&ran)["Refused"]), (4, 1), "{ran:?}");
     assert!(!table.items_of("Lost").contains_key("v0"));
 }
@@ -291,7 +249,7 @@ fn updates_that_wait_for_the_backfill_lose_no_attribute() {
             json!({"ID": "M1", "State": "WARNING1"}),
             json!({"ID": "M3", "State": "OFF"}),
         ];
-        let run = || table.run(&["backfill", "--yes", "--mode", mode, "--from-table", &old]);
+        let run = || table.run(&format!("backfill --yes --mode {mode} --from-table {old}"));
         let ran = run();
         assert_eq!((ran.code, summary(&ran)["Written"]), (0, 3), "{ran:?}");
         // The mapping of the queue is enabled.
@@ -315,7 +273,7 @@ fn updates_that_wait_for_the_backfill_lose_no_attribute() {
             assert_eq!(summary(&ran), BTreeMap::from([("Items", 3), ("AlreadyThere", 3)]));
         }
         // A deletion is an update too.
-        assert_eq!(table.run(&["delete", "M1", "--mode", "inline"]).code, 0);
+        assert_eq!(table.run("delete M1 --mode inline").code, 0);
         assert_eq!(run().code, 0);
         assert_eq!(table.items_of("M1")["v0"]["Deleted"]["BOOL"], true);
     }
@@ -330,19 +288,10 @@ fn a_killed_backfill_during_writes_loses_nothing() {
     let old = other(&table, "Old", &[("Id", Kind::S)], &items);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
-    let arguments = [
-        "backfill",
-        "--yes",
-        "--mode",
-        "transaction",
-        "--from-table",
-        &old,
-        "--segments",
-        "2",
-        "--max-read-units",
-        "10",
-    ];
-    let arguments = [&arguments[..], &["--state", path.to_str().unwrap()]].concat();
+    let arguments = format!(
+        "backfill --yes --mode transaction --from-table {old} --segments 2 --max-read-units 10 --state {}",
+        path.display()
+    );
     let (mut kills, mut number) = (0, 0);
     let last = loop {
         let mut child = table.start(&arguments);
@@ -372,7 +321,7 @@ fn a_killed_backfill_during_writes_loses_nothing() {
     assert_eq!((last.code, summary(&last)["Items"]), (4, 60), "{last:?}");
     // Entities that the application created first are conflicts.
     assert!(summary(&last)["Conflicts"] > 0, "{last:?}");
-    let audited = table.run(&["audit", "--all", "--lag", "0"]);
+    let audited = table.run("audit --all --lag 0");
     assert_eq!(audited.code, 0, "{audited:?}");
     for written in 0..number.min(30) {
         let id = format!("E{}", written * 7 % 30);

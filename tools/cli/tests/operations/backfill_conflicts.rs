@@ -19,11 +19,11 @@ fn an_entity_that_an_update_created_is_a_conflict() {
         let old = machines(&table);
         table.write(json!({"ID": "M1", "State": "WARNING1"}));
         for state in ["OFF", "OK"] {
-            table.run(&["put", "M2", "--mode", "inline", "--set", &format!("State={state}")]);
+            table.run(&format!("put M2 --mode inline --set State={state}"));
         }
         let before = table.items_of("M1");
-        for arguments in [&["--dry-run"][..], &["--yes"], &["--yes"]] {
-            let ran = table.run(&[&["backfill", "--mode", mode, "--from-table", &old], arguments].concat());
+        for arguments in ["--dry-run", "--yes", "--yes"] {
+            let ran = table.run(&format!("backfill --mode {mode} --from-table {old} {arguments}"));
             assert_eq!((ran.code, summary(&ran)["Conflicts"]), (4, 2), "{ran:?}");
             let why = "an update created its entity first, and its attributes are missing there";
             for id in ["M1", "M2"] {
@@ -37,14 +37,14 @@ fn an_entity_that_an_update_created_is_a_conflict() {
         assert_eq!(table.items_of("M3")["v0"]["Name"]["S"], "Press");
         // The operator adds the missing attributes: the conflict ends with the last one.
         for (id, set, version, conflicts) in [
-            ("M1", &["--set", "Id=M1", "--set", "Name=New"][..], "1", 1),
-            ("M2", &["--set", "Name=Press"], "2", 1),
-            ("M2", &["--set", "Id=M2"], "3", 0),
+            ("M1", "--set Id=M1 --set Name=New", "1", 1),
+            ("M2", "--set Name=Press", "2", 1),
+            ("M2", "--set Id=M2", "3", 0),
         ] {
-            let put = [&["put", id, "--mode", "inline", "--expect", version], set].concat();
+            let put = format!("put {id} --mode inline --expect {version} {set}");
             assert_eq!(table.run(&put).code, 0);
-            for arguments in [&["--dry-run"][..], &["--yes"]] {
-                let ran = table.run(&[&["backfill", "--mode", mode, "--from-table", &old], arguments].concat());
+            for arguments in ["--dry-run", "--yes"] {
+                let ran = table.run(&format!("backfill --mode {mode} --from-table {old} {arguments}"));
                 let mut expected = BTreeMap::from([("Items", 3), ("AlreadyThere", 3 - conflicts)]);
                 if conflicts > 0 {
                     expected.insert("Conflicts", conflicts);
@@ -78,18 +78,18 @@ fn a_dry_run_has_the_counts_of_the_run() {
         table.put(json!({"PK": {"S": "M3"}, "SK": {"S": "v0"}, "Id": {"S": "M3"}, "State": {"S": "OK"}}));
         table.put(json!({"PK": {"S": "M4"}, "SK": {"S": "v0"}, "Id": {"S": "M4"}, "State": {"S": "OK"}}));
         table.put(json!({"PK": {"S": "M4"}, "SK": {"S": "v1"}, "State": {"S": "OK"}}));
-        let options = ["--mode", mode, "--idempotency", idempotency, "--from-table", &old];
-        let run = |arguments: &[&str]| table.run(&[&["backfill"], arguments, &options].concat());
+        let options = format!("--mode {mode} --idempotency {idempotency} --from-table {old}");
+        let run = |arguments: &str| table.run(&format!("backfill {arguments} {options}"));
         // M5 to M7 are new.
         let first = BTreeMap::from([("Items", 7), ("Written", 3), ("Refused", 4)]);
         // Without version 1, only the request shows that M6 was imported.
         let second = BTreeMap::from([("Items", 7), ("AlreadyThere", 3), ("Refused", 4)]);
         for expected in [first, second] {
             let before = table.items();
-            let planned = run(&["--dry-run"]);
+            let planned = run("--dry-run");
             assert_eq!(table.items(), before);
             assert_eq!(summary(&planned), expected, "{mode} {idempotency} {planned:?}");
-            let ran = run(&["--yes"]);
+            let ran = run("--yes");
             assert_eq!(summary(&ran), expected, "{mode} {idempotency} {ran:?}");
             let refused = |run: &Run| {
                 let lines = run
@@ -107,8 +107,8 @@ fn a_dry_run_has_the_counts_of_the_run() {
                 );
             }
             table.write(json!({"ID": "M6", "State": null}));
-            assert_eq!(table.run(&["prune", "M6", "--keep", "1"]).code, 0);
-            assert!(!table.run(&["get", "M6", "--version", "1"]).stdout.contains("OK"));
+            assert_eq!(table.run("prune M6 --keep 1").code, 0);
+            assert!(!table.run("get M6 --version 1").stdout.contains("OK"));
         }
     }
 }
@@ -118,13 +118,13 @@ fn a_dry_run_has_the_counts_of_the_run() {
 fn a_pruned_entity_is_a_conflict_after_its_request_is_forgotten() {
     let table = new_table();
     let old = machines(&table);
-    let run = || table.run(&["backfill", "--yes", "--mode", "inline", "--from-table", &old]);
+    let run = || table.run(&format!("backfill --yes --mode inline --from-table {old}"));
     assert_eq!(run().code, 0);
     for number in 0..120 {
-        table.run(&["put", "M1", "--mode", "inline", "--set", &format!("N={number}")]);
+        table.run(&format!("put M1 --mode inline --set N={number}"));
         if number == 0 {
             // The request is still among the recent ones.
-            assert_eq!(table.run(&["prune", "M1", "--keep", "1"]).code, 0);
+            assert_eq!(table.run("prune M1 --keep 1").code, 0);
             assert_eq!(run().code, 0);
         }
     }

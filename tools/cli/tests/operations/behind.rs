@@ -48,7 +48,7 @@ fn a_version_that_is_still_in_the_stream_is_not_created_a_second_time() {
         (behind(set_back), step("Raise", json!({"From": 2, "To": 8})), "8"),
         (behind(replaced), step("Adopt", json!({"Version": 8})), "8"),
     ] {
-        let mut child = table.start(&["repair", "E", "--revive", "--yes", "--lag", "2"]);
+        let mut child = table.start("repair E --revive --yes --lag 2");
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut note = String::new();
         stderr.read_line(&mut note).unwrap();
@@ -58,7 +58,7 @@ fn a_version_that_is_still_in_the_stream_is_not_created_a_second_time() {
         assert_eq!((ran.code, &ran.lines[0]), (0, &step), "{ran:?}");
         let items = table.items();
         assert_eq!((&items["E v7"], &items["E v0"]["Latest"]["N"]), (&late, &json!(latest)));
-        table.lines(&["audit", "--all", "--lag", "0"], 0);
+        table.lines("audit --all --lag 0", 0);
         // The next update gets a new number.
         let next = latest.parse::<u64>().unwrap() + 1;
         assert_eq!(table.write(json!({"ID": "E", "N": "next"})), next);
@@ -121,7 +121,7 @@ fn a_plan_from_before_a_purge_brings_nothing_back() {
     // The steps revive the latest item, and put version 7.
     for ((table, _), outcome) in [(behind(deleted), "Conflict"), (behind(unchanged), "Purged")] {
         let plan = plan(&table);
-        table.json(&["purge", "E", "--yes", "--wait", "0s"], 0);
+        table.json("purge E --yes --wait 0s", 0);
         let done = execute(&table, plan);
         assert_eq!(done[outcome], 1, "{done}");
         assert!(table.items().is_empty(), "{:?}", table.items());

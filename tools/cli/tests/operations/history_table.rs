@@ -25,13 +25,13 @@ fn fill(table: &Table) {
             table.write(update);
         }
     }
-    table.json(&["pin", "A", "2"], 0);
-    table.json(&["prune", "A", "--keep", "9", "--grace", "9d"], 0);
-    table.json(&["metadata", "A", "--set", "Name=Equipment-001"], 0);
+    table.json("pin A 2", 0);
+    table.json("prune A --keep 9 --grace 9d", 0);
+    table.json("metadata A --set Name=Equipment-001", 0);
     let image = json!({"PK": {"S": "B"}, "SK": {"S": "v0"}, "Latest": {"N": "99"}});
     table.quarantine("B", "4200", "Conflict", &image);
     table.write(json!({"ID": "Gone"}));
-    table.json(&["purge", "Gone", "--yes", "--wait", "0s"], 0);
+    table.json("purge Gone --yes --wait 0s", 0);
 }
 
 /// Creates a history table, and returns the store of functions that are deployed with it.
@@ -64,13 +64,13 @@ fn shown(table: &Table) -> Vec<Vec<Value>> {
     let mut shown = Vec::new();
     for id in ENTITIES {
         for arguments in [
-            &["history", id][..],
-            &["history", id, "--oldest-first", "--limit", "3"],
-            &["get", id],
-            &["get", id, "--version", "7"],
-            &["diff", id, "5", "6"],
-            &["items", id],
-            &["quarantine", id],
+            &format!("history {id}"),
+            &format!("history {id} --oldest-first --limit 3"),
+            &format!("get {id}"),
+            &format!("get {id} --version 7"),
+            &format!("diff {id} 5 6"),
+            &format!("items {id}"),
+            &format!("quarantine {id}"),
         ] {
             shown.push(table.run(arguments).lines);
         }
@@ -80,7 +80,7 @@ fn shown(table: &Table) -> Vec<Vec<Value>> {
 
 /// Audits the table: nothing but the record in quarantine is found.
 fn assert_sound(table: &Table) {
-    let audited = table.run(&["audit", "--all", "--lag", "0"]);
+    let audited = table.run("audit --all --lag 0");
     let summary = audited.lines.last().map(|summary| summary["Findings"].clone());
     assert_eq!(summary, Some(json!({"Quarantined": 1})), "{audited:?}");
     assert_eq!(audited.lines.last().unwrap()["Entities"], 3, "{audited:?}");
@@ -107,7 +107,7 @@ fn history_beside_the_latest_items_is_moved() {
     // Nothing is deleted before all of it is copied.
     let other = json!({"PK": {"S": "C"}, "SK": {"S": "v5"}, "Image": {"M": {"n": {"S": "another"}}}});
     put(&table, &history, other);
-    let adopt = ["admin", "table", "adopt", "--history-table", &history];
+    let adopt = format!("admin table adopt --history-table {history}");
     let refused = table.run(&adopt);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert_eq!(

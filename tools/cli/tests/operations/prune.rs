@@ -9,7 +9,7 @@ use shared::{
 };
 
 use testkit::{
-    command::{Run, members},
+    command::{Arguments, Run, members},
     table::Table,
 };
 
@@ -52,12 +52,9 @@ fn marked(table: &Table, id: &str) -> Vec<u64> {
     numbers
 }
 
-fn numbers(lines: &[Value]) -> Vec<u64> {
-    lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
-}
-
-pub(crate) fn line(table: &Table, arguments: &[&str]) -> Value {
-    let ran = table.run(arguments);
+pub(crate) fn line(table: &Table, arguments: &(impl Arguments + ?Sized)) -> Value {
+    let arguments = arguments.words();
+    let ran = table.run(&arguments);
     assert_eq!((ran.code, ran.lines.len()), (0, 1), "{arguments:?} {ran:?}");
     ran.lines[0].clone()
 }
@@ -68,38 +65,29 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
         let table = with_digits(digits);
         days(&table, 12);
         let key = |number: u64| format!("v{number:0width$}", width = usize::from(digits));
-        assert_eq!(
-            line(&table, &["pin", "E", "3"]),
-            json!({"ID": "E", "Version": 3, "Pinned": true})
+        table.check(
+            r#"
+            pin E 3 => = {"ID": "E", "Version": 3, "Pinned": true}
+            prune E --keep 4 --dry-run => {"Floor": 9, "Marked": 7}
+            history E --limit 100 => Version [12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
+            "#,
         );
-        let planned = line(&table, &["prune", "E", "--keep", "4", "--dry-run"]);
-        assert_eq!((&planned["Floor"], &planned["Marked"]), (&json!(9), &json!(7)));
-        assert_eq!(numbers(&table.run(&["history", "E"]).lines).len(), 12);
         assert!(!table.items_of("E").contains_key("floor"));
 
-        let pruned = line(&table, &["prune", "E", "--keep", "4"]);
-        assert_eq!(
-            (&pruned["Floor"], &pruned["Marked"], &pruned["Left"]),
-            (&json!(9), &json!(7), &json!(1))
+        let pruned = line(&table, "prune E --keep 4");
+        assert_eq!(members(&pruned, &["Floor", "Marked", "Left"]), json!([9, 7, 1]));
+        table.check(
+            r#"
+            history E => Version [12, 11, 10, 9, 3] => 0 nothing
+            get E --version 8 => 3 error: version 8 of E was pruned: its history begins at version 9
+            lag E => = {"ID": "E", "Latest": 12, "Through": 12}
+            audit E --all --lag 0 => 2
+            audit --all --lag 0 => Entities [1]
+            "#,
         );
-        let ran = table.run(&["history", "E"]);
-        assert_eq!((numbers(&ran.lines), ran.stderr.as_str()), (vec![12, 11, 10, 9, 3], ""));
-        let ran = table.run(&["get", "E", "--version", "8"]);
-        assert_eq!(
-            (ran.code, ran.stderr.as_str()),
-            (3, "error: version 8 of E was pruned: its history begins at version 9\n")
-        );
-        let three = line(&table, &["get", "E", "--version", "3"]);
+        let three = line(&table, "get E --version 3");
         let members: Vec<_> = three["Attributes"].as_object().unwrap().keys().collect();
         assert_eq!(members, ["State", "Timestamp"]);
-        assert_eq!(
-            line(&table, &["lag", "E"]),
-            json!({"ID": "E", "Latest": 12, "Through": 12})
-        );
-        let ran = table.run(&["audit", "E", "--all", "--lag", "0"]);
-        assert_eq!(ran.code, 2);
-        let ran = table.run(&["audit", "--all", "--lag", "0"]);
-        assert_eq!((ran.code, ran.lines.len()), (0, 1), "{ran:?}");
         // Versions that DynamoDB deletes later are no gap, but missing versions above the floor are.
         for number in [1, 2, 4, 5, 6, 7, 8] {
             let items = table.items_of("E");
@@ -107,19 +95,17 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
             assert_eq!(ttl.as_str().unwrap(), pruned["Expires"].to_string(), "{number}");
             table.delete("E", &key(number));
         }
-        assert_eq!(table.run(&["audit", "--all", "--lag", "0"]).code, 0);
+        table.check("audit --all --lag 0 => Findings [{}]");
         table.delete("E", &key(10));
-        let ran = table.run(&["audit", "E", "--lag", "0"]);
-        assert_eq!(ran.code, 4);
-        assert_eq!(ran.lines[0], json!({"ID": "E", "Finding": "Gap", "From": 10, "To": 10}));
-        let ran = table.run(&["history", "E"]);
-        assert_eq!(ran.stderr, "note: not in the history yet: 10\n");
+        let ran = table.run("audit E --lag 0");
+        let gap = json!({"ID": "E", "Finding": "Gap", "From": 10, "To": 10});
+        assert_eq!((ran.code, &ran.lines[0]), (4, &gap));
+        table.check("history E => Version [12, 11, 9, 3] => 0 note: not in the history yet: 10");
         // v0 and the pinned version are kept.
         let items = table.items_of("E");
         assert!(items["v0"].get("TTL").is_none() && items[&key(3)].get("TTL").is_none());
         // A second run has nothing to do.
-        let again = line(&table, &["prune", "E", "--keep", "100"]);
-        assert_eq!((&again["Floor"], &again["Marked"]), (&json!(9), &json!(0)));
+        table.check(r#"prune E --keep 100 => {"Floor": 9, "Marked": 0}"#);
     }
 }
 
@@ -127,35 +113,28 @@ fn pruned_versions_disappear_at_once_and_are_no_gap() {
 fn pruning_by_age_keeps_the_version_of_every_time_since() {
     let table = new_table();
     recorded(&table, "E", &(0..12).rev().map(Some).collect::<Vec<_>>());
-    // When the last five days began, the version of the day before was the latest.
-    let pruned = line(&table, &["prune", "E", "--older-than", "5d"]);
-    assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(7), &json!(6)));
     let ago = |hours: i64| {
         let now = i64::try_from(shared::clock::since_epoch().as_secs()).unwrap();
-        jiff_text(now - hours * 3600)
+        jiff::Timestamp::from_second(now - hours * 3600).unwrap()
     };
-    assert_eq!(line(&table, &["get", "E", "--at", &ago(36)])["Version"], 10);
-    assert_eq!(line(&table, &["get", "E", "--at", &ago(5 * 24 - 1)])["Version"], 7);
-    let ran = table.run(&["get", "E", "--at", &ago(24 * 8)]);
-    assert_eq!(
-        (ran.code, ran.stderr.as_str()),
-        (
-            3,
-            "error: it was pruned: history begins at version 7; read the oldest version that is left with --version 7\n"
-        )
-    );
-    for (arguments, said) in [
-        (&["prune", "E"][..], "error: "),
-        (&["prune", "E", "--keep", "0"], "error: "),
-        (&["prune", "E", "--keep", "1", "--older-than", "1d"], "error: "),
-        (&["prune", "E", "--older-than", "1 month"], "error: "),
-        (&["prune", "E", "--older-than", "-1d"], "error: "),
-    ] {
-        let ran = table.run(arguments);
-        assert_eq!(ran.code, 2, "{arguments:?}");
-        assert!(ran.stderr.starts_with(said));
-    }
-    assert_eq!(table.run(&["prune", "F", "--keep", "1"]).code, 3);
+    // When the last five days began, the version of the day before was the latest.
+    table.check(&format!(
+        r#"
+        prune E --older-than 5d => {{"Floor": 7, "Marked": 6}}
+        get E --at {} => {{"Version": 10}}
+        get E --at {} => {{"Version": 7}}
+        get E --at {} => 3 error: it was pruned: history begins at version 7; read the oldest version that is left with --version 7
+        prune E => 2 error: …
+        prune E --keep 0 => 2 error: …
+        prune E --keep 1 --older-than 1d => 2 error: …
+        prune E --older-than '1 month' => 2 error: …
+        prune E --older-than -1d => 2 error: …
+        prune F --keep 1 => 3
+        "#,
+        ago(36),
+        ago(5 * 24 - 1),
+        ago(24 * 8),
+    ));
 }
 
 #[test]
@@ -169,8 +148,7 @@ fn the_age_of_a_version_is_not_the_time_of_the_client() {
         item["Timestamp"] = json!({"N": "1604261040000"});
         table.put(item);
     }
-    let pruned = line(&table, &["prune", "Fresh", "--older-than", "90d"]);
-    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 0]));
+    table.check(r#"prune Fresh --older-than 90d => {"Floor": 1, "Marked": 0, "Undated": 0}"#);
     assert_eq!(marked(&table, "Fresh"), [0; 0]);
     // Recorded long ago, without a time of the client.
     recorded(&table, "Old", &[Some(400), Some(300), Some(200), Some(1)]);
@@ -179,8 +157,7 @@ fn the_age_of_a_version_is_not_the_time_of_the_client() {
         item.as_object_mut().unwrap().remove("Timestamp");
         table.put(item);
     }
-    let pruned = line(&table, &["prune", "Old", "--older-than", "90d"]);
-    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
+    table.check(r#"prune Old --older-than 90d => {"Floor": 3, "Marked": 2, "Undated": 0}"#);
     assert_eq!(marked(&table, "Old"), [1, 2]);
 }
 
@@ -188,13 +165,14 @@ fn the_age_of_a_version_is_not_the_time_of_the_client() {
 fn versions_of_an_unknown_time_are_kept_and_counted() {
     let table = new_table();
     recorded(&table, "Undated", &[None; 3]);
-    let pruned = line(&table, &["prune", "Undated", "--older-than", "0s"]);
-    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([1, 0, 3]));
     recorded(&table, "Mixed", &[None, None, Some(100), None, Some(0)]);
-    let pruned = line(&table, &["prune", "Mixed", "--older-than", "90d"]);
-    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 1]));
-    let pruned = line(&table, &["prune", "Undated", "--keep", "1"]);
-    assert_eq!(members(&pruned, &["Floor", "Marked", "Undated"]), json!([3, 2, 0]));
+    table.check(
+        r#"
+        prune Undated --older-than 0s => {"Floor": 1, "Marked": 0, "Undated": 3}
+        prune Mixed --older-than 90d => {"Floor": 3, "Marked": 2, "Undated": 1}
+        prune Undated --keep 1 => {"Floor": 3, "Marked": 2, "Undated": 0}
+        "#,
+    );
 }
 
 fn summary(ran: &Run) -> &Value {
@@ -211,7 +189,7 @@ fn several(table: &Table) {
     recorded(table, "Fresh", &[Some(3), Some(2), Some(1)]);
     recorded(table, "Undated", &[None, None]);
     recorded(table, "Pinned", &[Some(300), Some(200), Some(100)]);
-    line(table, &["pin", "Pinned", "1"]);
+    line(table, "pin Pinned 1");
     recorded(table, "Gap", &[Some(300), Some(250), Some(200), Some(150)]);
     table.delete("Gap", "v3");
     // Neither has a latest item.
@@ -226,7 +204,7 @@ fn a_whole_table_is_pruned() {
     several(&table);
     let before = table.items();
     for segments in ["1", "4", "13"] {
-        let ran = table.run(&["prune", "--all", "--keep", "1", "--dry-run", "--segments", segments]);
+        let ran = table.run(&format!("prune --all --keep 1 --dry-run --segments {segments}"));
         assert_eq!((ran.code, ran.lines.len(), ran.stderr.as_str()), (0, 1, ""), "{ran:?}");
         assert_eq!(members(summary(&ran), &COUNTS), json!([6, 5, 9, 1, 0, 1, 0]));
         assert_eq!(summary(&ran)["DryRun"], true);
@@ -235,7 +213,7 @@ fn a_whole_table_is_pruned() {
             (true, &json!(0.0))
         );
     }
-    let arguments = ["prune", "--all", "--older-than", "90d", "--max-read-units", "10000"];
+    let arguments = "prune --all --older-than 90d --max-read-units 10000";
     let ran = table.run(&arguments);
     assert_eq!((ran.code, ran.lines.len(), ran.stderr.as_str()), (0, 1, ""), "{ran:?}");
     assert_eq!(members(summary(&ran), &COUNTS), json!([6, 3, 5, 1, 2, 1, 0]));
@@ -260,7 +238,7 @@ fn a_whole_table_is_pruned() {
         members(summary(&ran), &["Pruned", "Marked", "Left", "Stopped"]),
         json!([0, 0, 6, 1])
     );
-    let ran = table.run(&["prune", "--all", "--older-than", "90d", "--over-gaps", "--grace", "1h"]);
+    let ran = table.run("prune --all --older-than 90d --over-gaps --grace 1h");
     assert_eq!(
         members(summary(&ran), &["Pruned", "Marked", "Stopped"]),
         json!([1, 0, 0])
@@ -310,38 +288,36 @@ fn one_entity_that_fails_does_not_stop_the_others() {
 
 #[test]
 fn invalid_arguments_of_a_whole_table() {
-    let table = new_table();
-    for arguments in [
-        &["prune", "--all"][..],
-        &["prune", "E", "--all", "--keep", "1"],
-        &["prune", "--all", "--keep", "1", "--older-than", "1d"],
-        &["prune", "--all", "--keep", "1", "--segments", "0"],
-        &["prune", "E", "--keep", "1", "--segments", "2"],
-        &["prune", "E", "--keep", "1", "--state", "x"],
-        &["prune", "--keep", "1"],
-    ] {
-        assert_eq!(table.run(arguments).code, 2, "{arguments:?}");
-    }
-    let ran = table.run(&["prune", "--all", "--keep", "1"]);
-    assert_eq!(members(summary(&ran), &COUNTS), json!([0, 0, 0, 0, 0, 0, 0]));
+    new_table().check(
+        r#"
+        prune --all => 2
+        prune E --all --keep 1 => 2
+        prune --all --keep 1 --older-than 1d => 2
+        prune --all --keep 1 --segments 0 => 2
+        prune E --keep 1 --segments 2 => 2
+        prune E --keep 1 --state x => 2
+        prune --keep 1 => 2
+        prune --all --keep 1 => {"Entities": 0, "Pruned": 0, "Marked": 0, "Left": 0, "Undated": 0, "Stopped": 0, "Failed": 0}
+        "#,
+    );
 }
 
-/// Runs the command and kills it as soon as the state file changes.
-pub(crate) fn run_until_saved(table: &Table, arguments: &[&str], path: &Path) -> Option<Run> {
+/// Runs the command and kills it as soon as the state file changes. Returns `true` if it ended before.
+pub(crate) fn run_until_saved(table: &Table, arguments: &str, path: &Path) -> (bool, Run) {
     let before = std::fs::read_to_string(path).ok();
     let mut child = table.start(arguments);
-    loop {
+    let is_ended = loop {
         if child.try_wait().unwrap().is_some() {
-            return Some(Run::wait(child));
+            break true;
         }
         let now = std::fs::read_to_string(path).ok();
         if now.is_some() && now != before {
             child.kill().unwrap();
-            child.wait().unwrap();
-            return None;
+            break false;
         }
         std::thread::yield_now();
-    }
+    };
+    (is_ended, Run::wait(child))
 }
 
 #[test]
@@ -357,59 +333,30 @@ fn a_killed_run_of_a_whole_table_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let file = path.to_str().unwrap();
-    let run = [
-        "prune",
-        "--all",
-        "--older-than",
-        "90d",
-        "--segments",
-        "2",
-        "--state",
-        file,
-    ];
-    let slowly = [&run[..], &["--max-read-units", "15"]].concat();
+    let run = format!("prune --all --older-than 90d --segments 2 --state {file}");
+    let slowly = format!("{run} --max-read-units 15");
     let mut kills = 0;
     let last = loop {
-        if let Some(ended) = run_until_saved(&table, &slowly, &path) {
-            break ended;
+        let (is_ended, ran) = run_until_saved(&table, &slowly, &path);
+        if is_ended {
+            break ran;
         }
         if kills == 0 {
             // The state belongs to this run only.
             let state = std::fs::read_to_string(&path).unwrap();
             for other in [
-                &["prune", "--all", "--older-than", "91d", "--state", file][..],
-                &["prune", "--all", "--keep", "1", "--state", file],
-                &[
-                    "prune",
-                    "--all",
-                    "--older-than",
-                    "90d",
-                    "--grace",
-                    "1d",
-                    "--state",
-                    file,
-                ],
-                &["prune", "--all", "--older-than", "90d", "--over-gaps", "--state", file],
-                &["prune", "--all", "--older-than", "90d", "--dry-run", "--state", file],
-                &[
-                    "prune",
-                    "--all",
-                    "--older-than",
-                    "90d",
-                    "--segments",
-                    "3",
-                    "--state",
-                    file,
-                ],
-                &["audit", "--all", "--state", file],
-                &["backfill", "--yes", "--state", file],
+                "prune --all --older-than 91d",
+                "prune --all --keep 1",
+                "prune --all --older-than 90d --grace 1d",
+                "prune --all --older-than 90d --over-gaps",
+                "prune --all --older-than 90d --dry-run",
+                "prune --all --older-than 90d --segments 3",
+                "audit --all",
+                "backfill --yes",
             ] {
-                let ran = table.run(other);
-                assert_eq!(ran.code, 2, "{other:?} {ran:?}");
-                assert!(
-                    ran.stderr.contains("the checkpoint belongs to another run: prune of "),
-                    "{ran:?}"
-                );
+                let ran = table.run(&format!("{other} --state {file}"));
+                let said = "the checkpoint belongs to another run: prune of ";
+                assert!(ran.code == 2 && ran.stderr.contains(said), "{other} {ran:?}");
                 assert_eq!(std::fs::read_to_string(&path).unwrap(), state);
             }
         }
@@ -439,13 +386,9 @@ fn a_state_that_cannot_be_read_is_an_error() {
     for state in ["nonsense", "{}", r#"{"Command": "prune", "Table": "T"}"#] {
         std::fs::write(&path, state).unwrap();
         let ran = table.run(&["prune", "--all", "--keep", "1", "--state", path.to_str().unwrap()]);
-        assert_eq!(ran.code, 2, "{state} {}", ran.stderr);
+        assert_eq!(ran.code, 2, "{state} {ran:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), state);
     }
-}
-
-fn jiff_text(seconds: i64) -> String {
-    jiff::Timestamp::from_second(seconds).unwrap().to_string()
 }
 
 #[test]
@@ -453,47 +396,41 @@ fn a_gap_stops_pruning_without_over_gaps() {
     let table = new_table();
     days(&table, 6);
     table.delete("E", "v3");
-    let ran = table.run(&["prune", "E", "--keep", "1"]);
-    assert_eq!(
-        (&ran.lines[0]["Floor"], &ran.lines[0]["Marked"]),
-        (&json!(3), &json!(2))
-    );
-    assert!(ran.stderr.starts_with("note: version 3 is missing"), "{}", ran.stderr);
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 4);
-    let pruned = line(&table, &["prune", "E", "--keep", "1", "--over-gaps"]);
-    assert_eq!((&pruned["Floor"], &pruned["Marked"]), (&json!(6), &json!(2)));
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
     // The latest version is never pruned.
-    assert_eq!(line(&table, &["get", "E", "--version", "6"])["Version"], 6);
+    table.check(
+        r#"
+        prune E --keep 1 => {"Floor": 3, "Marked": 2} => 0 note: version 3 is missing…
+        audit E --lag 0 => 4
+        prune E --keep 1 --over-gaps => {"Floor": 6, "Marked": 2}
+        audit E --lag 0 => 0
+        get E --version 6 => {"Version": 6}
+        "#,
+    );
 }
 
 #[test]
 fn within_the_grace_period_a_marked_version_can_be_read_and_pinned() {
     let table = new_table();
     days(&table, 4);
-    line(&table, &["prune", "E", "--keep", "1", "--grace", "1h"]);
-    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
-    assert_eq!(line(&table, &["pin", "E", "2"])["Pinned"], true);
-    assert!(table.items_of("E")["v2"].get("TTL").is_none());
-    // A prune without grace period keeps existing marks.
-    line(&table, &["prune", "E", "--keep", "1"]);
-    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 2, 1]);
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
-    let ran = table.run(&["pin", "E", "2", "--unpin"]);
-    assert_eq!(ran.stderr, "note: it is below the floor: the next prune marks it\n");
-    let ran = table.run(&["audit", "E", "--lag", "0"]);
-    assert_eq!(
-        ran.lines[0],
-        json!({"ID": "E", "Finding": "Unpruned", "From": 2, "To": 2})
+    // A prune without grace period keeps existing marks. An expired or missing version cannot be pinned.
+    table.check(
+        r#"
+        prune E --keep 1 --grace 1h => {"Floor": 4}
+        history E => Version [4, 3, 2, 1]
+        pin E 2 => {"Pinned": true}
+        prune E --keep 1 => {"Marked": 0}
+        history E => Version [4, 3, 2, 1]
+        audit E --lag 0 => 0
+        pin E 2 --unpin => {"Pinned": false} => 0 note: it is below the floor: the next prune marks it
+        audit E --lag 0 => Finding ["Unpruned", null] => From [2, null] => To [2, null] => 4
+        prune E --keep 1 => {"Marked": 1}
+        history E => Version [4, 3, 1]
+        pin E 2 => 3
+        pin E 9 => 3
+        pin E 9 --unpin => 3
+        pin E 0 => 2
+        "#,
     );
-    line(&table, &["prune", "E", "--keep", "1"]);
-    assert_eq!(numbers(&table.run(&["history", "E"]).lines), [4, 3, 1]);
-    // An expired or missing version cannot be pinned.
-    for number in ["2", "9"] {
-        assert_eq!(table.run(&["pin", "E", number]).code, 3);
-        assert_eq!(table.run(&["pin", "E", "9", "--unpin"]).code, 3);
-    }
-    assert_eq!(table.run(&["pin", "E", "0"]).code, 2);
     assert!(!table.items_of("E").contains_key("v9"));
 }
 
@@ -511,68 +448,39 @@ fn a_redelivered_pruned_version_is_already_recorded() {
         let made = VersionItem::from_image(image, table.store.digits()).unwrap();
         table.runtime.block_on(table.store.put_version(&made)).unwrap()
     };
-    line(&table, &["pin", "E", "1"]);
+    line(&table, "pin E 1");
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
-    table.run(&["pin", "E", "1", "--unpin"]);
-    line(&table, &["prune", "E", "--keep", "1"]);
+    table.run("pin E 1 --unpin");
+    line(&table, "prune E --keep 1");
     assert_eq!(redelivered(), PutOutcome::AlreadyRecorded);
     assert!(table.items_of("E")["v1"].get("TTL").is_some());
     // A put that does not read the floor would store a deleted version again: the audit reports it, and the next prune removes it.
     table.delete("E", "v1");
     assert_eq!(redelivered(), PutOutcome::Recorded);
     assert_eq!(table.items_of("E")["v1"], first);
-    let ran = table.run(&["audit", "E", "--lag", "0"]);
+    let ran = table.run("audit E --lag 0");
     assert_eq!((ran.code, &ran.lines[0]["Finding"]), (4, &json!("Unpruned")));
-    assert_eq!(line(&table, &["prune", "E", "--keep", "1"])["Marked"], 1);
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
-}
-
-#[test]
-fn the_next_prune_completes_a_killed_one() {
-    let table = new_table();
-    table.put(latest("E", 400));
-    for number in 1..=400 {
-        table.put(version("E", number));
-    }
-    let mut child = table.start(&["prune", "E", "--keep", "1", "--max-write-units", "50"]);
-    let began = std::time::Instant::now();
-    while !table.items_of("E").values().any(|item| item.get("TTL").is_some()) {
-        assert!(began.elapsed().as_secs() < 30);
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let marked = table
-        .items_of("E")
-        .values()
-        .filter(|item| item.get("TTL").is_some())
-        .count();
-    assert!((1..399).contains(&marked), "{marked}");
-    let ran = table.run(&["audit", "E", "--lag", "0"]);
-    assert!(ran.lines.iter().any(|line| line["Finding"] == "Unpruned"), "{ran:?}");
-    // Requests in flight at the kill may have arrived after the count.
-    let left = line(&table, &["prune", "E", "--keep", "1"])["Marked"].as_u64().unwrap();
-    assert!(0 < left && left <= 399 - marked as u64, "{left} and {marked}");
-    assert_eq!(table.run(&["audit", "E", "--lag", "0"]).code, 0);
+    assert_eq!(line(&table, "prune E --keep 1")["Marked"], 1);
+    assert_eq!(table.run("audit E --lag 0").code, 0);
 }
 
 #[test]
 fn an_expired_state_is_not_listed() {
     let table = new_table();
-    for (day, ttl) in [
-        ("01", None),
-        ("02", Some("9999999999")),
-        ("03", Some("1")),
-        ("04", Some("1")),
-    ] {
-        let mut state = json!({"PK": {"S": "E"}, "SK": {"S": format!("2020-01-{day}T00:00:00")}});
+    for (day, ttl) in [(1, None), (2, Some("9999999999")), (3, Some("1")), (4, Some("1"))] {
+        let mut state = json!({"PK": {"S": "E"}, "SK": {"S": format!("2020-01-0{day}T00:00:00")}});
         if let Some(ttl) = ttl {
             state["TTL"] = json!({"N": ttl});
         }
         table.put(state);
     }
-    assert_eq!(line(&table, &["state", "latest", "E"])["Time"], "2020-01-02T00:00:00");
-    assert_eq!(table.run(&["state", "list", "E"]).lines.len(), 2);
+    table.check(
+        r#"
+        state latest E => {"Time": "2020-01-02T00:00:00"}
+        state list E => Time ["2020-01-01T00:00:00", "2020-01-02T00:00:00"]
+        "#,
+    );
     table.delete("E", "2020-01-01T00:00:00");
     table.delete("E", "2020-01-02T00:00:00");
-    assert_eq!(table.run(&["state", "latest", "E"]).code, 3);
+    table.check("state latest E => 3");
 }

@@ -1,7 +1,5 @@
 //! `vzero admin table create`: on the embedded DynamoDB, and on an endpoint that rejects requests.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{collections::HashMap, process::Command, sync::Mutex};
 
 use aws_sdk_dynamodb::types::{
@@ -10,15 +8,18 @@ use aws_sdk_dynamodb::types::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use testkit::{command::Run, database::create_table, endpoint::is_skipped, table::Table};
+use testkit::{
+    command::Run,
+    database::create_table,
+    endpoint::{is_about_one_table, is_skipped},
+    table::Table,
+};
 
-fn new_table() -> Table {
-    Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
+use crate::new_table;
 
 /// Creates the table of this name with the command.
-fn create(table: &Table, name: &str, options: &[&str]) -> Run {
-    table.run(&[&["--table", name, "table", "create"], options].concat())
+fn create(table: &Table, name: &str, options: &str) -> Run {
+    table.run(&format!("--table {name} table create {options}"))
 }
 
 fn state(name: &str, outcome: &str) -> Value {
@@ -38,7 +39,7 @@ fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_show
         return;
     }
     let table = new_table();
-    let run = create(&table, "Factory", &[]);
+    let run = create(&table, "Factory", "");
     assert_eq!(
         (run.code, run.json(), run.stderr.as_str()),
         (0, state("Factory", "Created"), NOTE)
@@ -54,18 +55,18 @@ fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_show
         .stream_enabled(true)
         .stream_view_type(StreamViewType::NewImage);
     assert_eq!(described.stream_specification, Some(image.build().unwrap()));
-    let run = create(&table, "Factory", &[]);
+    let run = create(&table, "Factory", "");
     assert_eq!(
         (run.code, run.json(), run.stderr.as_str()),
         (0, state("Factory", "Exists"), NOTE)
     );
 
     // The table works: versions, and a stream for them.
-    let write = ["--table", "Factory", "put", "E", "--mode", "inline", "--set", "A=1"];
+    let write = "--table Factory put E --mode inline --set A=1";
     assert_eq!(table.json(&write, 0)["Version"], 1);
-    assert_eq!(table.run(&["--table", "Factory", "items", "E"]).lines.len(), 2);
+    assert_eq!(table.run("--table Factory items E").lines.len(), 2);
     // The width of a table with items is 1.
-    let run = create(&table, "Factory", &["--version-digits", "10"]);
+    let run = create(&table, "Factory", "--version-digits 10");
     assert_eq!((run.code, &run.json()["Outcome"]), (2, &json!("Exists")));
     assert!(
         run.stderr
@@ -75,34 +76,28 @@ fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_show
 
 #[test]
 fn a_width_is_stored_with_the_table() {
-    if testkit::endpoint::is_about_one_table("a_width_is_stored_with_the_table") {
+    if is_about_one_table("a_width_is_stored_with_the_table") {
         return;
     }
     let table = new_table();
     let name = table.endpoint.table("Ten");
-    let run = create(&table, &name, &["--version-digits", "10"]);
-    assert_eq!(
-        (run.code, &run.json()["VersionDigits"]),
-        (0, &json!(10)),
-        "{}",
-        run.stderr
-    );
-    let run = create(&table, &name, &[]);
-    assert_eq!((run.code, &run.json()["VersionDigits"]), (0, &json!(10)));
-    let run = create(&table, &name, &["--version-digits", "9"]);
+    table.check(&format!(
+        r#"
+        --table {name} table create --version-digits 10 => {{"VersionDigits": 10}}
+        --table {name} table create => {{"VersionDigits": 10}}
+        --table {name} put E --mode inline --set A=1 => {{"Version": 1}}
+        --table {name} items E => SK ["v0", "v0000000001"]
+        "#
+    ));
+    let run = create(&table, &name, "--version-digits 9");
     assert_eq!((run.code, &run.json()["VersionDigits"]), (2, &json!(10)));
-    assert!(
-        run.stderr
-            .ends_with("error: the table's version keys have 10 digits, not 9\n")
-    );
-    table.json(&["--table", &name, "put", "E", "--mode", "inline", "--set", "A=1"], 0);
-    let keys: Vec<_> = table.lines(&["--table", &name, "items", "E"], 0);
-    assert_eq!(keys[1]["SK"], "v0000000001");
+    let said = "error: the table's version keys have 10 digits, not 9\n";
+    assert!(run.stderr.ends_with(said), "{run:?}");
 
     // An existing table without a width is not changed.
     let empty = new_table();
-    let run = create(&empty, &empty.name, &["--version-digits", "10"]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = create(&empty, &empty.name, "--version-digits 10");
+    assert_eq!(run.code, 0, "{run:?}");
     assert!(
         run.stderr
             .contains("note: the table is empty: the first put stores the width of version keys\n")
@@ -121,7 +116,7 @@ fn unprotect(table: &Table, name: &str) {
 
 #[test]
 fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
-    if testkit::endpoint::is_about_one_table("a_table_that_does_not_fit_is_an_error_that_names_the_difference") {
+    if is_about_one_table("a_table_that_does_not_fit_is_an_error_that_names_the_difference") {
         return;
     }
     let table = new_table();
@@ -150,17 +145,17 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
         ("NoStream", &keys, "it has no stream"),
     ] {
         let name = create_with(name, keys);
-        let run = create(&table, &name, &[]);
+        let run = create(&table, &name, "");
         let error = format!("error: the table {name} exists, but {difference}\n");
         assert_eq!(run.code, 4);
-        assert!(run.stderr.ends_with(&error), "{}", run.stderr);
+        assert!(run.stderr.ends_with(&error), "{run:?}");
         assert_eq!(
             (&run.json()["Outcome"], &run.json()["Table"]),
             (&json!("Exists"), &json!(name))
         );
     }
     // Settings without which versioning works are notes. The table is not changed.
-    let run = create(&table, &table.name, &[]);
+    let run = create(&table, &table.name, "");
     let mut expected = state(&table.name, "Exists");
     expected["DeletionProtection"] = json!(false);
     expected["Encryption"] = json!(false);
@@ -175,13 +170,9 @@ fn a_table_that_does_not_fit_is_an_error_that_names_the_difference() {
         "encryption with the AWS managed key",
         "time to live",
     ] {
-        assert!(
-            run.stderr.contains(&format!("note: {note} is disabled\n")),
-            "{}",
-            run.stderr
-        );
+        assert!(run.stderr.contains(&format!("note: {note} is disabled\n")), "{run:?}");
     }
-    assert_eq!(create(&table, &table.name, &[]).json(), run.json());
+    assert_eq!(create(&table, &table.name, "").json(), run.json());
 }
 
 /// Serves a DynamoDB that returns these errors, by operation, and otherwise describes a table that fits.
@@ -223,7 +214,7 @@ async fn serve(errors: HashMap<&'static str, &'static str>) -> String {
 }
 
 async fn create_at(endpoint: &str) -> Run {
-    let mut vzero = Command::new(env!("CARGO_BIN_EXE_vzero"));
+    let mut vzero = Command::new(crate::VZERO);
     vzero
         .env_clear()
         .args(["--endpoint-url", endpoint, "--table", "Factory", "table", "create"]);
@@ -235,12 +226,7 @@ async fn create_at(endpoint: &str) -> Run {
 async fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
     let endpoint = serve(HashMap::from([("UpdateTimeToLive", "AccessDeniedException")])).await;
     let run = create_at(&endpoint).await;
-    assert_eq!(
-        (run.code, &run.json()["Outcome"]),
-        (5, &json!("Created")),
-        "{}",
-        run.stderr
-    );
+    assert_eq!((run.code, &run.json()["Outcome"]), (5, &json!("Created")), "{run:?}");
     assert_eq!(run.json()["PointInTimeRecovery"], true);
     let error = "error: the table Factory was created without time to live \
                  (UpdateTimeToLive failed with AccessDeniedException (request unknown)); \

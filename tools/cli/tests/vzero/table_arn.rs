@@ -2,8 +2,6 @@
 //!
 //! The embedded database knows tables by name only, so the ARNs are replaced between it and the command.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{
     collections::BTreeSet,
     io::{Read as _, Write as _},
@@ -69,7 +67,7 @@ fn send(database: &str, headers: &HeaderMap, body: &str) -> Value {
 }
 
 async fn vzero(endpoint: &str, table: &str, command: &str) -> (Option<i32>, String) {
-    let mut vzero = tokio::process::Command::new(env!("CARGO_BIN_EXE_vzero"));
+    let mut vzero = tokio::process::Command::new(crate::VZERO);
     vzero.env_clear().args(["--endpoint-url", endpoint, "--table", table]);
     let output = vzero.args(command.split(' ')).output().await.unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,46 +1,55 @@
 //! Output on a terminal: its width and its pager.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{
     fs::File,
-    io::Read as _,
+    io::{Read as _, Write as _},
     process::{ExitStatus, Stdio},
 };
 
 use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
-use testkit::table::Table;
+use testkit::{command::Arguments, table::Table};
 
-/// Runs the command on a terminal of 80 columns, and returns its output without line ends.
-fn on_terminal(table: &Table, pager: &str, arguments: &[&str]) -> (ExitStatus, Vec<String>) {
+/// Runs the command on a terminal of this width, answers a question with no, and returns the output.
+pub(crate) fn run(
+    table: &Table,
+    columns: u16,
+    pager: &str,
+    arguments: &(impl Arguments + ?Sized),
+) -> (ExitStatus, String) {
     let size = Winsize {
         ws_row: 24,
-        ws_col: 80,
+        ws_col: columns,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None).unwrap();
     let side = || Stdio::from(pty.slave.try_clone().unwrap());
     let mut command = table.command(arguments);
-    command.env("TERM", "xterm").env("PAGER", pager);
-    command.stdin(Stdio::null()).stdout(side()).stderr(side());
-    let mut child = command.spawn().unwrap();
+    command.env("TERM", "xterm-256color").env("PAGER", pager);
+    let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
     // Only the child and its pager hold the terminal now, so the output ends with them.
     drop((command, pty.slave));
     let mut terminal = File::from(pty.master);
+    terminal.write_all(b"no\n").unwrap();
     let (mut output, mut bytes) = (Vec::new(), [0; 4096]);
     while let Ok(count @ 1..) = terminal.read(&mut bytes) {
         output.extend_from_slice(&bytes[..count]);
     }
-    let lines = String::from_utf8(output).unwrap();
-    let lines = lines.lines().map(|line| line.trim_end_matches('\r').to_owned());
-    (child.wait().unwrap(), lines.collect())
+    (child.wait().unwrap(), String::from_utf8(output).unwrap())
+}
+
+/// Runs the command on a terminal of 80 columns, and returns the lines of its output.
+fn on_terminal(table: &Table, pager: &str, arguments: &str) -> (ExitStatus, Vec<String>) {
+    let (status, output) = run(table, 80, pager, arguments);
+    let lines = output.lines().map(|line| line.trim_end_matches('\r').to_owned());
+    // The terminal shows the answer.
+    (status, lines.skip(1).collect())
 }
 
 /// Returns a table whose entities have one version each: with a long value, and with many attributes.
 fn new_table() -> Table {
-    let table = Table::new(env!("CARGO_BIN_EXE_vzero"));
+    let table = crate::new_table();
     let many: serde_json::Map<_, _> = (0..20).map(|n| (format!("Attribute{n}"), json!("value"))).collect();
     for (id, attributes) in [
         ("Long", json!({"State": "x".repeat(300), "Qty": 5})),
@@ -60,38 +69,38 @@ fn new_table() -> Table {
 fn tables_fit_80_columns() {
     let table = new_table();
     for arguments in [
-        &["history", "Long"][..],
-        &["history", "Many"],
-        &["get", "Long"],
-        &["items", "Long"],
-        &["items", "Many"],
-        &["diff", "Long", "1", "1"],
-        &["metadata", "Long", "--set", "Name=n"],
+        "history Long",
+        "history Many",
+        "get Long",
+        "items Long",
+        "items Many",
+        "diff Long 1 1",
+        "metadata Long --set Name=n",
     ] {
         let (status, lines) = on_terminal(&table, "cat", arguments);
         assert!(status.success(), "{lines:#?}");
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 80, "{arguments:?} has {widest} columns: {lines:#?}");
     }
-    let (_, lines) = on_terminal(&table, "cat", &["history", "Long"]);
+    let (_, lines) = on_terminal(&table, "cat", "history Long");
     assert!(lines.iter().any(|line| line.contains("xxx…")), "{lines:#?}");
     assert_eq!(
         lines.last().unwrap(),
         "(values that end with … are shortened: --full shows them)"
     );
-    let (_, lines) = on_terminal(&table, "cat", &["history", "Long", "--full"]);
+    let (_, lines) = on_terminal(&table, "cat", "history Long --full");
     assert!(lines.iter().any(|line| line.contains(&"x".repeat(300))), "{lines:#?}");
-    let (_, lines) = on_terminal(&table, "cat", &["history", "Many"]);
+    let (_, lines) = on_terminal(&table, "cat", "history Many");
     assert!(lines.iter().any(|line| line == "Attribute19  value"), "{lines:#?}");
     // Without a terminal, nothing is shortened.
-    let whole = table.run(&["--output", "table", "history", "Long"]).stdout;
+    let whole = table.run("--output table history Long").stdout;
     assert!(whole.contains(&"x".repeat(300)) && !whole.contains('…'), "{whole}");
 }
 
 #[test]
 fn reads_are_shown_in_the_pager() {
     let table = new_table();
-    let is_paged = |arguments: &[&str]| {
+    let is_paged = |arguments: &str| {
         let (status, lines) = on_terminal(&table, "sed 's/^/paged: /'", arguments);
         let paged = lines.iter().filter(|line| line.starts_with("paged: ")).count();
         assert!(paged == 0 || paged == lines.len(), "{arguments:?}: {lines:#?}");
@@ -99,33 +108,25 @@ fn reads_are_shown_in_the_pager() {
         (status.code(), paged > 0)
     };
     for arguments in [
-        &["get", "Long"][..],
-        &["history", "Long"],
-        &["history", "Long", "--changes"],
-        &["items", "Long"],
-        &[
-            "plan",
-            "--updates-per-second",
-            "10",
-            "--entities",
-            "50",
-            "--item-bytes",
-            "500",
-        ],
+        "get Long",
+        "history Long",
+        "history Long --changes",
+        "items Long",
+        "plan --updates-per-second 10 --entities 50 --item-bytes 500",
     ] {
         assert_eq!(is_paged(arguments), (Some(0), true), "{arguments:?}");
     }
     for (arguments, code) in [
-        (&["get", "Long", "--no-pager"][..], 0),
-        (&["get", "Long", "--output", "json"], 0),
-        (&["get", "Other"], 3),
-        (&["get", "--pager", "cat", "Long"], 0),
-        (&["get", "--pager", "no-such-program -x", "Long"], 0),
-        (&["put", "Long", "--set", "A=1"], 0),
+        ("get Long --no-pager", 0),
+        ("get Long --output json", 0),
+        ("get Other", 3),
+        ("get --pager cat Long", 0),
+        ("get --pager 'no-such-program -x' Long", 0),
+        ("put Long --set A=1", 0),
     ] {
         assert_eq!(is_paged(arguments), (Some(code), false), "{arguments:?}");
     }
     // A pager that is closed early ends the command without an error.
-    let (status, lines) = on_terminal(&table, "head -n 1", &["history", "Many", "--full"]);
+    let (status, lines) = on_terminal(&table, "head -n 1", "history Many --full");
     assert!(status.success() && lines.len() == 1, "{lines:#?}");
 }

@@ -1,14 +1,12 @@
 //! Tests of `vzero admin plan` as a command, and of the documents that contain its output.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
 /// Runs `vzero admin plan` with arguments that spaces separate, without environment variables: no credentials, no Region, no table.
 fn vzero(arguments: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vzero"));
+    let mut command = Command::new(crate::VZERO);
     command.env_clear().arg("plan").args(arguments.split_whitespace());
     command.output().unwrap()
 }

@@ -1,47 +1,38 @@
 //! Items whose sort keys extend the key of a version, such as `v3#note`, are neither versions nor errors.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use serde_json::{Value, json};
 use testkit::table::Table;
 
 /// Commands that read the entity `E` or the table, and change nothing.
-fn reads(at: &str) -> Vec<Vec<&str>> {
-    let mut commands: Vec<Vec<&str>> = [
-        "get E",
-        "get E --eventual",
-        "get E --version 1",
-        "get E --version 3",
-        "get E --effective-at 2020-01-02",
-        "history E",
-        "history E --limit 2",
-        "history E --oldest-first --limit 2",
-        "history E --from 2 --to 3",
-        "history E --changes",
-        "history E --changed N",
-        "diff E 2 3",
-        "lag E",
-        "audit E --lag 0",
-        "audit --all --lag 0",
-        "repair E --lag 0 --dry-run",
-        "repair --all --lag 0 --dry-run",
-        "prune E --keep 1 --dry-run",
-        "prune --all --keep 1 --dry-run",
-    ]
-    .iter()
-    .map(|command| command.split(' ').collect())
-    .collect();
-    commands.push(vec!["get", "E", "--at", at]);
-    commands
-}
+const READS: &str = "\
+get E
+get E --eventual
+get E --version 1
+get E --version 3
+get E --effective-at 2020-01-02
+history E
+history E --limit 2
+history E --oldest-first --limit 2
+history E --from 2 --to 3
+history E --changes
+history E --changed N
+diff E 2 3
+lag E
+audit E --lag 0
+audit --all --lag 0
+repair E --lag 0 --dry-run
+repair --all --lag 0 --dry-run
+prune E --keep 1 --dry-run
+prune --all --keep 1 --dry-run
+get E --at ";
 
-fn outputs(table: &Table, at: &str) -> Vec<(Vec<String>, i32, String, String)> {
-    let run = |arguments: &Vec<&str>| {
+/// Runs the commands, the last one with this time.
+fn outputs(table: &Table, at: &str) -> Vec<(i32, String, String)> {
+    let run = |arguments: &str| {
         let run = table.run(arguments);
-        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        (arguments, run.code, without_expiry(&run.stdout), run.stderr)
+        (run.code, without_expiry(&run.stdout), run.stderr)
     };
-    reads(at).iter().map(run).collect()
+    format!("{READS}{at}").lines().map(run).collect()
 }
 
 /// Removes the time at which pruned versions would expire, which depends on the clock.
@@ -58,7 +49,7 @@ fn without_expiry(stdout: &str) -> String {
 
 fn put(table: &Table, n: u64) -> Value {
     let (change, time) = (format!("N={n}"), format!("2020-01-0{n}"));
-    let arguments = ["put", "--mode", "inline", "E", "--set", &change, "--time", &time];
+    let arguments = format!("put --mode inline E --set {change} --time {time}");
     table.json(&arguments, 0)
 }
 
@@ -68,17 +59,15 @@ fn an_item_beside_a_version_is_not_a_version() {
         return;
     }
     for digits in [1, 2, 10] {
-        let table = Table::with_digits(env!("CARGO_BIN_EXE_vzero"), digits);
+        let table = Table::with_digits(crate::VZERO, digits);
         for n in 1..=3 {
             put(&table, n);
         }
-        let second = table.json(&["get", "E", "--version", "2"], 0);
+        let second = table.json("get E --version 2", 0);
         let at = second["RecordedAt"].as_str().unwrap().to_owned();
         let before = outputs(&table, &at);
         assert!(
-            before
-                .iter()
-                .all(|(_, code, stdout, _)| *code == 0 && !stdout.is_empty()),
+            before.iter().all(|(code, stdout, _)| *code == 0 && !stdout.is_empty()),
             "{before:?}"
         );
 
@@ -101,17 +90,17 @@ fn an_item_beside_a_version_is_not_a_version() {
 
         // The next versions have the next numbers, and restores copy no note.
         assert_eq!(put(&table, 4)["Version"], 4);
-        let restored = table.json(&["restore", "--mode", "inline", "E", "3"], 0);
+        let restored = table.json("restore --mode inline E 3", 0);
         assert_eq!(restored["Version"], 5);
-        let latest = table.json(&["get", "E"], 0);
+        let latest = table.json("get E", 0);
         assert_eq!(latest["Attributes"], json!({"N": "3"}));
-        table.lines(&["audit", "E", "--lag", "0"], 0);
+        table.lines("audit E --lag 0", 0);
         let items = table.items_of("E");
         assert_eq!(items[&format!("{}#note", pad(4))]["Text"]["S"], "a note");
         assert_eq!(items[&pad(4)]["N"]["S"], "4");
 
         // Pruning removes versions, and leaves the items beside them.
-        table.lines(&["prune", "E", "--keep", "1"], 0);
+        table.lines("prune E --keep 1", 0);
         let is_marked = |key: &str| table.items_of("E")[key].get("TTL").is_some();
         assert!(is_marked(&pad(1)) && !is_marked(&format!("{}#note", pad(1))));
     }

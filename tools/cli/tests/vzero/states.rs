@@ -1,13 +1,9 @@
 //! States of a table: `vzero admin state load`, `vzero admin state list`, and all items of an entity: `vzero admin items`.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use serde_json::{Value, json};
 use testkit::{command::Run, table::Table};
 
-fn new_table() -> Table {
-    Table::new(env!("CARGO_BIN_EXE_vzero"))
-}
+use crate::new_table;
 
 /// States of three machines, as items with their keys.
 const STATES: &str = r#"[
@@ -29,7 +25,7 @@ const METADATA: [(&str, &str, &str); 3] = [
 ];
 
 fn load(table: &Table, text: &str) -> Run {
-    table.run_with_input(&["state", "load", "-"], text)
+    table.run_with_input("state load -", text)
 }
 
 fn listed(id: &str, time: &str, state: &str) -> Value {
@@ -37,8 +33,8 @@ fn listed(id: &str, time: &str, state: &str) -> Value {
 }
 
 /// Returns the times of the states that the arguments select.
-fn times(table: &Table, arguments: &[&str]) -> Vec<String> {
-    let lines = table.lines(&[&["state", "list"], arguments].concat(), 0);
+fn times(table: &Table, arguments: &str) -> Vec<String> {
+    let lines = table.lines(&format!("state list {arguments}"), 0);
     lines
         .iter()
         .map(|line| line["Time"].as_str().unwrap().to_owned())
@@ -50,21 +46,14 @@ fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
     let table = new_table();
     for (id, name, factory) in METADATA {
         let [name, factory] = [format!("Name={name}"), format!("FactoryId={factory}")];
-        table.json(&["metadata", id, "--set", &name, "--set", &factory], 0);
+        table.json(&format!("metadata {id} --set {name} --set {factory}"), 0);
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), STATES).unwrap();
     let path = file.path().to_str().unwrap();
-    assert_eq!(table.json(&["state", "load", path], 0), json!({"Loaded": 10}));
+    assert_eq!(table.json(&format!("state load {path}"), 0), json!({"Loaded": 10}));
 
-    let month = [
-        "state",
-        "list",
-        "Equipment#118",
-        "--prefix",
-        "2023-12",
-        "--newest-first",
-    ];
+    let month = "state list Equipment#118 --prefix 2023-12 --newest-first";
     let expected = [
         ("2023-12-19T12:15:00", "WARNING2"),
         ("2023-12-18T11:05:00", "ERROR"),
@@ -72,44 +61,28 @@ fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
         ("2023-12-16T09:45:00", "WARNING1"),
         ("2023-12-15T08:30:00", "NORMAL"),
     ];
-    let expected = expected.map(|(time, state)| listed("Equipment#118", time, state));
-    assert_eq!(table.lines(&month, 0), expected);
-    assert_eq!(table.lines(&[&month[..], &["--limit", "1"]].concat(), 0), expected[..1]);
-    assert!(table.lines(&[&month[..], &["--limit", "0"]].concat(), 0).is_empty());
-    assert_eq!(times(&table, &["Equipment#1", "--prefix", "2023-11"]).len(), 2);
     assert_eq!(
-        times(&table, &["Equipment#1", "--prefix", "2023-1", "--limit", "2"]).len(),
-        2
+        table.lines(month, 0),
+        expected.map(|(time, state)| listed("Equipment#118", time, state))
     );
-    assert_eq!(
-        times(
-            &table,
-            &[
-                "Equipment#118",
-                "--prefix",
-                "2023-12",
-                "--from",
-                "2023-12-18",
-                "--to",
-                "2024-12-31"
-            ]
-        ),
-        ["2023-12-18T11:05:00", "2023-12-19T12:15:00"]
-    );
-    assert_eq!(
-        times(&table, &["Equipment#118", "--newest-first", "--eventual"]).len(),
-        5
-    );
-    assert!(times(&table, &["Equipment#6", "--prefix", "2023"]).is_empty());
-    // The whole item collection of one machine.
-    let collection = table.lines(&["items", "Equipment#6"], 0);
-    let keys: Vec<_> = collection.iter().map(|item| item["SK"].as_str().unwrap()).collect();
-    assert_eq!(keys, ["Metadata", "2024-03-07T22:09:29", "2024-03-30T22:09:29"]);
+    // The last line has the whole item collection of one machine.
+    table.check(&format!(
+        r#"
+        {month} --limit 1 => Time ["2023-12-19T12:15:00"]
+        {month} --limit 0 => Time []
+        state list Equipment#1 --prefix 2023-11 => Time ["2023-11-05T12:12:00", "2023-11-06T12:05:00"]
+        state list Equipment#1 --prefix 2023-1 --limit 2 => Time ["2023-10-03T12:32:00", "2023-11-05T12:12:00"]
+        state list Equipment#118 --prefix 2023-12 --from 2023-12-18 --to 2024-12-31 => Time ["2023-12-18T11:05:00", "2023-12-19T12:15:00"]
+        state list Equipment#6 --newest-first --eventual => Time ["2024-03-30T22:09:29", "2024-03-07T22:09:29"]
+        state list Equipment#6 --prefix 2023 => Time []
+        items Equipment#6 => SK ["Metadata", "2024-03-07T22:09:29", "2024-03-30T22:09:29"]
+        "#
+    ));
 
     // A load can be repeated, and its input can be the output of a list.
     let before = table.items();
-    assert_eq!(table.json(&["state", "load", path], 0), json!({"Loaded": 10}));
-    let listing = table.run(&month);
+    assert_eq!(table.json(&format!("state load {path}"), 0), json!({"Loaded": 10}));
+    let listing = table.run(month);
     assert_eq!(load(&table, &listing.stdout).json(), json!({"Loaded": 5}));
     assert_eq!(table.items(), before);
     assert_eq!(before.len(), 13);
@@ -119,19 +92,16 @@ fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
 fn each_form_of_a_state_is_loaded() {
     let table = new_table();
     // An existing state is replaced, with all its attributes.
-    table.json(
-        &["state", "put", "E", "--time", "2023-01-01T00:00:00", "--set", "Old=1"],
-        0,
-    );
+    table.json("state put E --time 2023-01-01T00:00:00 --set Old=1", 0);
     let text = r#"
 {"ID": "E", "Time": "2023-01-01", "N": 1.50, "Tags": {"$strings": ["a"]}, "None": null}
 
 {"PK": "E", "SK": "2023-01-01T01:00:00+01:00.", "Time": "x"}
 "#;
     let run = load(&table, text);
-    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{}", run.stderr);
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:?}");
     let run = load(&table, &text.replace("+01:00.", ".5+01:00"));
-    assert_eq!(run.json(), json!({"Loaded": 2}), "{}", run.stderr);
+    assert_eq!(run.json(), json!({"Loaded": 2}), "{run:?}");
     let items = table.items_of("E");
     assert_eq!(items.len(), 2);
     let first = &items["2023-01-01T00:00:00"];
@@ -155,92 +125,50 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
         r#"{{"ID": "E", "Time": "2024-01-01", "A": "{}"}}"#,
         "x".repeat(400 * 1024)
     );
-    for (second, message) in [
-        (r#"{"ID": "E"}"#, "line 2: Time is missing"),
-        (r#"{"Time": "2023-01-01"}"#, "line 2: ID is missing"),
-        (r#"{"PK": "E", "Time": "2023-01-01"}"#, "line 2: SK is missing"),
-        (r#"{"ID": 1, "Time": "2023-01-01"}"#, "line 2: ID is not a string"),
-        (
-            r#"{"ID": "", "Time": "2023-01-01"}"#,
-            "line 2: ID: the partition key is empty",
-        ),
-        (
-            r##"{"ID": "#vzero", "Time": "2023-01-01"}"##,
-            "line 2: ID: the partition key #vzero, and keys that begin with #vzero#, are reserved",
-        ),
-        (
-            r#"{"ID": "E", "Time": "soon"}"#,
-            "line 2: Time: it is not an ISO 8601 date and time",
-        ),
-        (
-            r#"{"PK": "E", "SK": "v0"}"#,
-            "line 2: SK: it is not an ISO 8601 date and time",
-        ),
-        (
-            r#"{"PK": "E", "SK": "v1"}"#,
-            "line 2: SK: it is not an ISO 8601 date and time",
-        ),
-        (
-            r#"{"PK": "E", "SK": "Metadata"}"#,
-            "line 2: SK: it is not an ISO 8601 date and time",
-        ),
-        (
-            r#"{"ID": "E", "Time": "2024-01-01", "Latest": 1}"#,
-            "line 2: Latest is reserved",
-        ),
-        (
-            r#"{"ID": "E", "Time": "2024-01-01", "A": {"$odd": 1}}"#,
-            "line 2: A: $odd is no known form",
-        ),
-        (
-            r#"{"ID": "E", "Time": "2024-01-01", "A": 1e999}"#,
-            "line 2: A: a number cannot be stored",
-        ),
-        (
-            r#"{"ID": "E", "Time": "2024-01-01", "A": {"$strings": []}}"#,
-            "line 2: A: $strings has no element, or one of them twice",
-        ),
-        (r#"{"ID": "E", "Time": "2024-01-01", "": 1}"#, "line 2: a name is empty"),
-        (&large, "line 2: the item would be larger than 400 KB"),
-        (
-            r#"  {"ID": "E", "Time": "2023-01-01"}"#,
-            "line 1 and line 2, column 3 have the same entity and time",
-        ),
-        (
-            r#"{"PK": "E", "SK": "2023-01-01T00:00:00Z"}"#,
-            "line 1 and line 2 have the same entity and time",
-        ),
-        ("5", "line 2: it is not a JSON object"),
-        (
-            r#"{"ID": "E", }"#,
-            "line 2, column 13: expected the name of a member in quotes",
-        ),
-        (r#"{"ID": "E""#, "line 2, column 11: the text ends too early"),
+    let rows = r##"
+{"ID": "E"} => line 2: Time is missing
+{"Time": "2023-01-01"} => line 2: ID is missing
+{"PK": "E", "Time": "2023-01-01"} => line 2: SK is missing
+{"ID": 1, "Time": "2023-01-01"} => line 2: ID is not a string
+{"ID": "", "Time": "2023-01-01"} => line 2: ID: the partition key is empty
+{"ID": "#vzero", "Time": "2023-01-01"} => line 2: ID: the partition key #vzero, and keys that begin with #vzero#, are reserved
+{"ID": "E", "Time": "soon"} => line 2: Time: it is not an ISO 8601 date and time
+{"PK": "E", "SK": "v0"} => line 2: SK: it is not an ISO 8601 date and time
+{"PK": "E", "SK": "v1"} => line 2: SK: it is not an ISO 8601 date and time
+{"PK": "E", "SK": "Metadata"} => line 2: SK: it is not an ISO 8601 date and time
+{"ID": "E", "Time": "2024-01-01", "Latest": 1} => line 2: Latest is reserved
+{"ID": "E", "Time": "2024-01-01", "A": {"$odd": 1}} => line 2: A: $odd is no known form
+{"ID": "E", "Time": "2024-01-01", "A": 1e999} => line 2: A: a number cannot be stored
+{"ID": "E", "Time": "2024-01-01", "A": {"$strings": []}} => line 2: A: $strings has no element, or one of them twice
+{"ID": "E", "Time": "2024-01-01", "": 1} => line 2: a name is empty
+  {"ID": "E", "Time": "2023-01-01"} => line 1 and line 2, column 3 have the same entity and time
+{"PK": "E", "SK": "2023-01-01T00:00:00Z"} => line 1 and line 2 have the same entity and time
+5 => line 2: it is not a JSON object
+{"ID": "E", } => line 2, column 13: expected the name of a member in quotes
+{"ID": "E" => line 2, column 11: the text ends too early"##;
+    let rows = rows.lines().skip(1).map(|row| row.split_once(" => ").unwrap());
+    let more = [
+        (large.as_str(), "line 2: the item would be larger than 400 KB"),
         ("{\"ID\": \"E\"}\n\n{}", "line 2: Time is missing; 2 errors in total"),
-    ] {
+    ];
+    for (second, message) in rows.chain(more) {
         let run = load(&table, &format!("{valid}\n{second}"));
         assert!(
             run.stderr.starts_with(&format!("error: -: {message}")),
-            "{second}: {}",
-            run.stderr
+            "{second}: {run:?}"
         );
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.lines().count()), (2, "", 1));
         assert!(!run.stderr.contains("secret"));
     }
     // An array can have several states on a line.
     let run = load(&table, &format!("[{valid},\n {valid}, {{}}]"));
-    assert!(
-        run.stderr.contains("line 2, column 61: ID is missing"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("line 2, column 61: ID is missing"), "{run:?}");
     let run = load(&table, &format!("[{valid}"));
     assert!(
         run.stderr.contains("line 1, column 59: the text ends too early"),
-        "{}",
-        run.stderr
+        "{run:?}"
     );
-    let run = table.run(&["state", "load", "/no/such/file"]);
+    let run = table.run("state load /no/such/file");
     assert_eq!(
         (run.code, run.stderr.starts_with("error: /no/such/file: No such file")),
         (2, true)
@@ -251,10 +179,10 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
 #[test]
 fn a_prefix_that_no_time_has_is_rejected() {
     let table = new_table();
-    let message = "error: --prefix: it is not the beginning of a stored time, such as 2023-12 or 2023-12-15T08\n";
-    for prefix in ["", "v", "v0", "Meta", "2023-13", "2023-12*", "2023-12-15T08:30:00Z"] {
-        let run = table.run(&["state", "list", "E", "--prefix", prefix]);
-        assert_eq!((run.code, run.stderr.as_str()), (2, message), "{prefix}");
+    for prefix in ["''", "v", "v0", "Meta", "2023-13", "2023-12*", "2023-12-15T08:30:00Z"] {
+        table.check(&format!(
+            "state list E --prefix {prefix} => 2 error: --prefix: it is not the beginning of a stored time, such as 2023-12 or 2023-12-15T08"
+        ));
     }
 }
 
@@ -268,11 +196,11 @@ fn a_long_load_shows_its_progress() {
     let run = load(&table, &text);
     assert_eq!(run.json(), json!({"Loaded": 2005}));
     assert_eq!(run.stderr, "1000 states stored\n2000 states stored\n");
-    let newest = times(&table, &["E", "--newest-first", "--limit", "1200"]);
+    let newest = times(&table, "E --newest-first --limit 1200");
     assert_eq!((newest.len(), newest[0].as_str()), (1200, minute(2004).as_str()));
-    assert_eq!(times(&table, &["E"]).len(), 2005);
+    assert_eq!(times(&table, "E").len(), 2005);
     // All items are one page.
-    let run = table.run(&["items", "E"]);
+    let run = table.run("items E");
     assert_eq!((run.lines.len(), run.stderr.as_str()), (2005, "2005 items read\n"));
 }
 
@@ -281,33 +209,22 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
     let table = new_table();
     for n in 1..=11 {
         let version = format!("State={n}");
-        table.json(&["put", "E", "--mode", "inline", "--set", &version], 0);
+        table.json(&format!("put E --mode inline --set {version}"), 0);
     }
     table.json(
-        &[
-            "put",
-            "E",
-            "--mode",
-            "transaction",
-            "--idempotency",
-            "ledger",
-            "--request-id",
-            "r",
-            "--set",
-            "State=12",
-        ],
+        "put E --mode transaction --idempotency ledger --request-id r --set State=12",
         0,
     );
-    table.json(&["metadata", "E", "--set", "Name=Press"], 0);
+    table.json("metadata E --set Name=Press", 0);
     for time in ["2023-12-16T09:45:00", "2023-12-15T08:30:00"] {
-        table.json(&["state", "put", "E", "--time", time, "--set", "State=OK"], 0);
+        table.json(&format!("state put E --time {time} --set State=OK"), 0);
     }
-    table.json(&["prune", "E", "--keep", "100"], 0);
+    table.json("prune E --keep 100", 0);
     table.put(json!({"PK": {"S": "E"}, "SK": {"S": "note\u{7}"}, "Text": {"S": "foreign"}}));
     table.put(json!({"PK": {"S": "E"}, "SK": {"S": "expired"}, "TTL": {"N": "1"}}));
     table.put(json!({"PK": {"S": "F"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}}));
 
-    let run = table.run(&["items", "E"]);
+    let run = table.run("items E");
     assert_eq!(
         (run.code, run.stderr.as_str()),
         (0, "note: 1 expired items are not shown\n")
@@ -331,7 +248,7 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
     assert_eq!((&latest["Latest"], &latest["State"]), (&json!(12), &json!("12")));
     assert!(latest.get("RequestPayload").is_some() && latest.get("PK").is_none());
 
-    let run = table.run(&["items", "E", "--output", "table", "--eventual"]);
+    let run = table.run("items E --output table --eventual");
     let places = [
         "E\n",
         "\nMetadata\n",
@@ -340,20 +257,15 @@ fn items_of_an_entity_in_the_order_of_their_kinds() {
         "\nStates\n",
         "\nOther items\n",
     ];
-    let places = places.map(|title| {
-        run.stdout
-            .find(title)
-            .unwrap_or_else(|| panic!("{title}: {}", run.stdout))
-    });
+    let places = places.map(|title| run.stdout.find(title).unwrap_or_else(|| panic!("{title}: {run:?}")));
     assert!(places.is_sorted());
     assert!(
         run.stdout.contains("│ note\\u{7}") && !run.stdout.contains("RequestPayload"),
-        "{}",
-        run.stdout
+        "{run:?}"
     );
 
-    let missing = table.run(&["items", "None"]);
-    let get = table.run(&["get", "None"]);
+    let missing = table.run("items None");
+    let get = table.run("get None");
     assert_eq!(missing.code, 3);
     let said = &missing.stderr;
     assert!(
@@ -370,13 +282,13 @@ fn states_are_one_table() {
         &table,
         "{\"ID\": \"E\", \"Time\": \"2023-01-01\", \"A\": 1}\n{\"ID\": \"E\", \"Time\": \"2023-01-02\", \"B\": \"x\"}",
     );
-    let run = table.run(&["state", "list", "E", "--output", "table"]);
+    let run = table.run("state list E --output table");
     let rows: Vec<_> = run.stdout.lines().filter(|line| line.starts_with('│')).collect();
     let expected = [
         "│ Time                ┆ A ┆ B │",
         "│ 2023-01-01T00:00:00 ┆ 1 ┆   │",
         "│ 2023-01-02T00:00:00 ┆   ┆ x │",
     ];
-    assert_eq!(rows, expected, "{}", run.stdout);
-    assert_eq!(table.run(&["state", "list", "F", "--output", "table"]).stdout, "");
+    assert_eq!(rows, expected, "{run:?}");
+    assert_eq!(table.run("state list F --output table").stdout, "");
 }

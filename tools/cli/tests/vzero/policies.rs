@@ -1,0 +1,342 @@
+//! Compares the policies of `docs/access.md`, for readers and for operators of a history table, and those of `docs/security.md` with
+//! the actions that the commands need.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
+
+use aws_sdk_dynamodb::{Client, types::AttributeValue};
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        entity::EntityId, keys::VersionDigits, quarantine::QuarantinedRecord, sequence::SequenceNumber,
+        version::Version,
+    },
+    dynamodb::Store,
+};
+use tempfile::TempDir;
+use testkit::{
+    database::put_item,
+    endpoint::{is_skipped, sdk_config},
+    pages::{access_statements, policy_actions},
+    table,
+    tap::{Needed, Tap},
+};
+
+const LATEST: &str = "VersionControl";
+const HISTORY: &str = "Versions";
+
+/// The commands of each policy, by the `Sid` of its statements. They run in this order.
+const OF_READERS: [(&str, &[&str]); 6] = [
+    ("ReadLatest", &["get E"]),
+    (
+        "ReadHistory",
+        &[
+            "get E --version 2",
+            "get E --at 2020-11-01T20:04:00",
+            "get E --effective-at 2020-11-01T20:04:00",
+            "history E",
+            "history E --changes --since 2020-11-01",
+            "diff E 2 3",
+            "lag E",
+            "items E",
+        ],
+    ),
+    (
+        "Audit",
+        &["audit E --lag 0", "audit --all --lag 0", "quarantine E", "quarantine"],
+    ),
+    (
+        "Prune",
+        &["pin E 2", "prune E --keep 2", "prune --all --keep 1", "pin E 2 --unpin"],
+    ),
+    ("Adopt", &["table adopt --history-table Versions"]),
+    ("Purge", &["purge E --yes --wait 0s"]),
+];
+
+/// The statements that a policy extends.
+const READERS_EXTEND: [(&str, &[&str]); 6] = [
+    ("ReadLatest", &[]),
+    ("ReadHistory", &["ReadLatest"]),
+    ("Audit", &["ReadLatest", "ReadHistory"]),
+    ("Prune", &["ReadLatest", "ReadHistory", "Audit"]),
+    ("Adopt", &["ReadLatest"]),
+    ("Purge", &["ReadLatest", "ReadHistory", "Audit"]),
+];
+
+/// The commands of each policy, by the `Sid` of its statement. They run in this order, so that later commands find items.
+const COMMANDS: [(&str, &[&str]); 7] = [
+    (
+        "Write",
+        &[
+            "put E --set A=1 --time 2020-11-01T20:04:00",
+            "put E --set A=2 --mode inline",
+            "put E --set A=3 --mode transaction",
+            "put E --set A=3 --mode inline --idempotency ledger",
+            "put E --set A=3 --skip-unchanged",
+            "restore E 2 --mode inline",
+            "delete E --mode inline",
+            "undelete E --mode inline",
+            "metadata E --set Name=x",
+            "state put E --time 2020-11-12T20:04:00 --set State=OK",
+            "state put E --time 2020-11-12T20:04:00 --set State=BAD --replace",
+        ],
+    ),
+    (
+        "Read",
+        &[
+            "get E",
+            "get E --version 2",
+            "get E --at 2020-11-01T20:04:00",
+            "get E --effective-at 2020-11-01T20:04:00",
+            "history E",
+            "history E --changes --since 2020-11-01",
+            "diff E 2 3",
+            "lag E",
+            "state latest E",
+            "state list E",
+            "state list E --prefix 2020-11 --newest-first --limit 1",
+            "items E",
+        ],
+    ),
+    // The first one creates the table, the second one finds it.
+    (
+        "CreateTable",
+        &["--table Factory table create", "--table Factory table create"],
+    ),
+    ("Load", &["state load STATES"]),
+    (
+        "Audit",
+        &["audit E --lag 0", "audit --all --lag 0", "quarantine E", "quarantine"],
+    ),
+    // Single versions and batches, new and existing ones.
+    (
+        "RedriveTable",
+        &["redrive DOCUMENT --dry-run", "redrive DOCUMENT", "redrive DOCUMENT"],
+    ),
+    (
+        "Maintain",
+        &[
+            "redrive quarantine:",
+            "repair --all --lag 0 --yes",
+            "repair --all --lag 0 --from DOCUMENT --yes",
+            "pin E 2",
+            "prune E --keep 2",
+            "prune --all --keep 1",
+            "pin E 2 --unpin",
+            "backfill --mode transaction --yes",
+            "purge E --yes --wait 0s",
+        ],
+    ),
+];
+
+/// The statements that a policy extends.
+const EXTENDS: [(&str, &[&str]); 7] = [
+    ("Read", &[]),
+    ("Write", &["Read"]),
+    ("CreateTable", &["Read", "Write"]),
+    ("Load", &[]),
+    ("Audit", &["Read"]),
+    ("Maintain", &["Read", "Write", "Audit"]),
+    ("RedriveTable", &["Read", "Write"]),
+];
+
+/// Policies with their commands.
+type Commands<'a> = &'a [(&'static str, &'a [&'a str])];
+
+/// A database whose requests are listed, its table, and the files that commands read.
+struct World {
+    tap: Tap,
+    client: Client,
+    store: Store,
+    digits: u8,
+    folder: TempDir,
+}
+
+impl World {
+    async fn new(digits: u8, has_own_history: bool) -> Self {
+        let tap = Tap::embedded();
+        let client = Client::new(&sdk_config(&tap.endpoint).await);
+        let stream_arn = table::create(&client, LATEST).await.unwrap();
+        let mut store = Store::new(client.clone(), LATEST, VersionDigits::new(digits).unwrap());
+        if has_own_history {
+            table::create_history(&client, HISTORY).await.unwrap();
+            store = store.with_history(Some(HISTORY.to_owned()));
+            store.claim_layout().await.unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("DOCUMENT"), document(&stream_arn).to_string()).unwrap();
+        fs::write(
+            folder.path().join("STATES"),
+            r#"{"ID": "S", "Time": "2020-11-12T20:04:00"}"#,
+        )
+        .unwrap();
+        Self {
+            tap,
+            client,
+            store,
+            digits,
+            folder,
+        }
+    }
+
+    /// Runs the commands, and returns the actions that those of each policy need.
+    async fn needed(&self, policies: Commands<'_>) -> BTreeMap<&'static str, BTreeSet<Needed>> {
+        let mut found = BTreeMap::new();
+        for (sid, commands) in policies {
+            self.prepare(sid).await;
+            self.tap.clear();
+            for command in *commands {
+                let mut vzero = tokio::process::Command::new(crate::VZERO);
+                vzero.env_clear().current_dir(self.folder.path());
+                vzero.args(["--endpoint-url", &self.tap.endpoint]);
+                if self.store.own_history().is_none() {
+                    vzero.args(["--version-digits", &self.digits.to_string()]);
+                }
+                let output = vzero.args(command.split(' ')).output().await.unwrap();
+                // Version items that stream-fn would put are missing, and an audit reports them.
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                assert!(matches!(output.status.code(), Some(0 | 3 | 4)), "{command}: {stderr}");
+            }
+            found.insert(*sid, self.tap.needed());
+        }
+        found
+    }
+
+    /// Puts what the commands of a policy need.
+    async fn prepare(&self, sid: &str) {
+        match sid {
+            "Adopt" => leave_history_behind(&self.client, self.digits).await,
+            "Maintain" => assert!(self.store.quarantine(&quarantined()).await.unwrap()),
+            "RedriveTable" => {
+                // It counts the versions of the document.
+                let counted = json!({"PK": {"S": "R"}, "SK": {"S": "v0"}, "Latest": {"N": "26"}});
+                put_item(&self.client, LATEST, counted).await;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Makes the layout one with history beside the latest items, where a version is.
+async fn leave_history_behind(client: &Client, digits: u8) {
+    client
+        .update_item()
+        .table_name(LATEST)
+        .key("PK", AttributeValue::S("#vzero".to_owned()))
+        .key("SK", AttributeValue::S("config".to_owned()))
+        .update_expression("REMOVE HistoryTable")
+        .send()
+        .await
+        .unwrap();
+    let key = VersionDigits::new(digits).unwrap().version_key(Version::FIRST);
+    let item = json!({"PK": {"S": "M"}, "SK": {"S": key}, "Pinned": {"BOOL": true}});
+    put_item(client, LATEST, item).await;
+}
+
+/// Returns a failure document with more records than one batch.
+fn document(stream_arn: &str) -> Value {
+    let record = |latest: usize| {
+        let keys = json!({"PK": {"S": "R"}, "SK": {"S": "v0"}});
+        let mut image = keys.clone();
+        image["Latest"] = json!({"N": latest.to_string()});
+        let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": format!("{latest:021}")});
+        json!({"eventName": "MODIFY", "dynamodb": change})
+    };
+    let records: Vec<_> = (1..=26).map(record).collect();
+    json!({
+        "DDBStreamBatchInfo": {
+            "streamArn": stream_arn, "shardId": "shardId-1",
+            "startSequenceNumber": format!("{:021}", 1), "endSequenceNumber": format!("{:021}", 26), "batchSize": 26,
+        },
+        "payload": {"Records": records},
+    })
+}
+
+/// A record in quarantine whose version is missing.
+fn quarantined() -> QuarantinedRecord {
+    let record = &document("")["payload"]["Records"][0];
+    QuarantinedRecord {
+        entity: EntityId::new("R").unwrap(),
+        number: SequenceNumber::new("1").unwrap(),
+        kind: "Conflict".to_owned(),
+        reason: "a reason".to_owned(),
+        version: None,
+        at: None,
+        record: record.to_string(),
+    }
+}
+
+/// Returns the actions of a documented policy.
+fn documented(sid: &str) -> BTreeSet<Needed> {
+    let statements = access_statements(sid);
+    assert!(!statements.is_empty(), "there is no policy {sid}");
+    let texts = |value: &Value| match value {
+        Value::Array(texts) => texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect(),
+        text => vec![text.as_str().unwrap().to_owned()],
+    };
+    let table = |resource: &str| match resource {
+        "LATEST" => LATEST,
+        "HISTORY" => HISTORY,
+        other => panic!("{other} is not a table"),
+    };
+    let mut found = BTreeSet::new();
+    for statement in &statements {
+        for resource in texts(&statement["Resource"]) {
+            let actions = texts(&statement["Action"]).into_iter();
+            found.extend(actions.map(|action| Needed {
+                action,
+                table: Some(table(&resource).to_owned()),
+            }));
+        }
+    }
+    found
+}
+
+/// Compares what the commands of a policy need beside those that it extends with the documented actions.
+fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
+    found: &BTreeMap<&str, BTreeSet<T>>,
+    extends: &[(&str, &[&str])],
+    documented: impl Fn(&str) -> BTreeSet<T>,
+) {
+    for (sid, before) in extends {
+        let allowed: BTreeSet<_> = before.iter().flat_map(|sid| documented(sid)).collect();
+        let besides: BTreeSet<_> = found[sid].difference(&allowed).cloned().collect();
+        assert_eq!(besides, documented(sid), "{sid}");
+    }
+}
+
+#[tokio::test]
+async fn operators_need_exactly_the_documented_actions() {
+    let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for digits in [1, 10] {
+        for (sid, needed) in World::new(digits, false).await.needed(&COMMANDS).await {
+            let actions = needed.into_iter().map(|needed| needed.action);
+            found.entry(sid).or_default().extend(actions);
+        }
+    }
+    assert_documented(&found, &EXTENDS, |sid| policy_actions(sid, &["dynamodb:"]));
+}
+
+#[tokio::test]
+async fn readers_auditors_and_operators_need_exactly_the_documented_actions() {
+    const TEST: &str = "readers_auditors_and_operators_need_exactly_the_documented_actions";
+    if is_skipped(TEST, "it needs a proxy of an embedded DynamoDB") {
+        return;
+    }
+    let mut found: BTreeMap<&str, BTreeSet<Needed>> = BTreeMap::new();
+    for digits in [1, 10] {
+        let world = World::new(digits, true).await;
+        let metadata = json!({"PK": {"S": "E"}, "SK": {"S": "Metadata"}});
+        put_item(&world.client, LATEST, metadata).await;
+        for number in 1..=4 {
+            let update = json!({"ID": "E", "N": number, "Time": "2020-11-01T20:04:00"});
+            table::write(&world.store, update).await;
+        }
+        for (sid, actions) in world.needed(&OF_READERS).await {
+            found.entry(sid).or_default().extend(actions);
+        }
+    }
+    assert_documented(&found, &READERS_EXTEND, documented);
+}
