@@ -61,8 +61,8 @@ impl Upstream<'_> {
     /// Invokes one of the writer processes.
     async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> WriterResult {
         for update in updates {
-            let mut deliveries = lock(&self.deliveries);
-            let count = deliveries.entry(*update).or_default();
+            let mut seen = lock(&self.seen);
+            let count = seen.deliveries.entry(*update).or_default();
             *count += 1;
             if *count > 1 {
                 self.connector.count("duplicate-delivery");
@@ -92,9 +92,17 @@ impl Upstream<'_> {
             misdeployed: &self.misdeployed,
             number: writer,
             connector: &self.connector,
-            overruns: &self.overruns,
+            seen: &self.seen,
         };
-        process.write(updates.to_vec(), &event, invocation).await
+        let result = process.write(updates.to_vec(), &event, invocation).await;
+        let is_failed = |response: &Value| {
+            response["batchItemFailures"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty())
+        };
+        let is_done = matches!(&result, WriterResult::Response(response) if !is_failed(response));
+        lock(&self.seen).failed_invocations += u64::from(!is_done);
+        result
     }
 
     /// Invokes a writer with one update. Returns `true` if it responded, or a repetition cannot change its error.
@@ -160,7 +168,7 @@ impl Upstream<'_> {
     pub(crate) async fn send_reused(&self, update: usize, event: Value) {
         let invocation = Carrier::invocation("reused");
         if let WriterResult::Response(response) = self.write(&[update], event, &invocation).await {
-            lock(&self.reused).push((update, response));
+            lock(&self.seen).reused.push((update, response));
         }
     }
 
@@ -256,7 +264,7 @@ impl Upstream<'_> {
         if hurried {
             // The message becomes visible while the function processes it.
             self.connector.count("visibility-too-short");
-            lock(&self.overlapping).insert(messages[0].update);
+            lock(&self.seen).overlapping.insert(messages[0].update);
             let from = self.clock.millis() + self.connector.draw(|rng| rng.u64(1..200));
             self.deliver_again(&messages[0].id, from, self.forgets());
         }
@@ -327,7 +335,7 @@ impl Upstream<'_> {
 
     fn answer(&self, update: usize, response: UpstreamResponse, from: usize) {
         let to = self.connector.stream().len();
-        lock(&self.answers).push(Answer {
+        lock(&self.seen).answers.push(Answer {
             update,
             response,
             from,

@@ -9,6 +9,7 @@ use std::{
 
 use local::{
     mapping::{
+        Counters, Environment, Identity, Mapping,
         destination::Destination,
         failure::Document,
         filter::Filters,
@@ -27,10 +28,49 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
+    functions::{StreamFunction, StreamInvoker},
     mutation::Mutation,
     schedule::{FaultKind, MALFORMED, Point, Settings},
     stream::Stream,
 };
+
+/// The mapping of a run.
+pub(crate) struct Simulated;
+
+impl Environment for Simulated {
+    type Source = FaultySource;
+    type Invoker = StreamInvoker;
+    type Destination = Bucket;
+    type Positions = KeptPositions;
+    type Clock = Clock;
+}
+
+/// Creates the mapping, which continues at its last position.
+pub(crate) fn mapping(
+    settings: settings::Settings,
+    connector: &Connector,
+    function: &Arc<StreamFunction>,
+    bucket: &Bucket,
+    clock: Clock,
+) -> Mapping<Simulated> {
+    Mapping {
+        settings,
+        identity: Identity {
+            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+            stream_arn: connector.stream().arn(),
+        },
+        source: FaultySource {
+            connector: connector.clone(),
+            clock,
+        },
+        invoker: StreamInvoker(Arc::clone(function)),
+        destination: bucket.clone(),
+        positions: KeptPositions(connector.stream().clone()),
+        clock,
+        counters: Counters::default(),
+    }
+}
 
 pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> settings::Settings {
     settings::Settings {

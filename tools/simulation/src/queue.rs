@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::{caller::lock, operators::queues::Letter};
+use crate::{caller::lock, operators::services::Letter};
 
 /// Time after which a queue delivers a message again, as in template.yaml.
 pub(crate) const VISIBILITY_TIMEOUT_MILLIS: u64 = 180_000;
@@ -65,8 +65,6 @@ impl DeadLetter {
             id: self.message_id.clone(),
             body: self.body.to_string(),
             sent_millis: self.sent_millis,
-            group: None,
-            deduplication_id: None,
         }
     }
 }

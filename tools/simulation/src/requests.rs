@@ -9,6 +9,11 @@ use shared::domain::{
 
 use crate::database::{BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION};
 
+/// Returns the text at a JSON pointer, empty if there is none.
+pub(crate) fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Returns the partition key and the sort key of each item that a request reads or writes.
 pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
     let of = |item: &Value| {

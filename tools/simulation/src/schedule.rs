@@ -17,7 +17,7 @@ pub(crate) const MALFORMED: &str = "malformed";
 pub(crate) const BACKFILLED: &str = "backfilled";
 
 /// The input of one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) seed: u64,
     pub(crate) settings: Settings,
@@ -31,7 +31,7 @@ pub(crate) struct Schedule {
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting")]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     /// `stream`, `inline` or `transaction`
     pub(crate) write_mode: String,
@@ -107,10 +107,7 @@ impl Settings {
 
     /// Returns the name of the table of history.
     pub(crate) fn history_table(&self) -> &'static str {
-        match self.own_history {
-            true => HISTORY,
-            false => TABLE,
-        }
+        if self.own_history { HISTORY } else { TABLE }
     }
 }
 
@@ -313,6 +310,10 @@ pub(crate) enum Point {
     InvokeWriter,
     /// A request of an operator's command.
     Operator,
+    /// One of these that changes the table.
+    OperatorWrite,
+    /// A request of an operator's command to S3 or SQS.
+    External,
     /// `BatchGetItem` of a reader of the history.
     BatchGet,
 }

@@ -22,7 +22,7 @@ use shared::domain::sequence::SequenceNumber;
 
 use crate::{
     caller::{Author, lock},
-    database::execute,
+    database::send,
     error::SimulationError,
     requests::flat,
 };
@@ -130,6 +130,10 @@ impl Stream {
             state.copy(index, database, by)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn arn(&self) -> String {
+        lock(&self.0).arn.clone()
     }
 
     /// Returns the number of records.
@@ -267,10 +271,10 @@ impl Stream {
 }
 
 fn first_iterator(database: &Database, arn: &str) -> Result<String, SimulationError> {
-    let described = call(database, "DescribeStream", json!({"StreamArn": arn}))?;
+    let described = send(database, "DescribeStream", &json!({"StreamArn": arn}))?;
     let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
     let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
-    let iterator = call(database, "GetShardIterator", request)?;
+    let iterator = send(database, "GetShardIterator", &request)?;
     Ok(iterator["ShardIterator"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -357,10 +361,4 @@ fn hash(key: &str) -> u32 {
         .take(4)
         .fold(0, |hash, byte| hash << 8 | u32::from(*byte))
         .min(u32::MAX - 1)
-}
-
-fn call(database: &Database, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-    let output = execute(database, operation, body.to_string().as_bytes());
-    let output = output.map_err(|source| SimulationError::Request { operation, source })?;
-    Ok(serde_json::from_str(&output)?)
 }

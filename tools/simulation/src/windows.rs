@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::{caller::Caller, requests::keys};
+use crate::{caller::Caller, database, requests::keys};
 
 /// Sort key of the layout.
 const LAYOUT: &str = "config";
@@ -16,6 +16,10 @@ pub(crate) enum Scope {
     WriterDenied,
     /// IAM denies every write of stream-fn.
     StreamFunctionDenied,
+    /// Every write of the writers fails.
+    WriterFails,
+    /// Every write of stream-fn fails.
+    StreamFunctionFails,
     /// IAM denies the reads of the stream.
     StreamDenied,
     /// The requests by which a function checks the layout are throttled.
@@ -36,6 +40,7 @@ impl Scope {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::WriterDenied | Self::StreamFunctionDenied => "action-denied",
+            Self::WriterFails | Self::StreamFunctionFails => "error-before",
             Self::StreamDenied => "stream-denied",
             Self::LayoutThrottled | Self::LayoutDenied => "layout-unchecked",
             Self::Partition(_) => "partition-throttled",
@@ -50,6 +55,10 @@ impl Scope {
         match self {
             Self::WriterDenied => caller.is_some_and(Caller::is_writer),
             Self::StreamFunctionDenied => caller.is_some_and(Caller::is_stream_function) && !is_read,
+            Self::WriterFails => caller.is_some_and(Caller::is_writer) && !database::is_read(operation),
+            Self::StreamFunctionFails => {
+                caller.is_some_and(Caller::is_stream_function) && !database::is_read(operation)
+            }
             Self::StreamDenied => false,
             Self::LayoutThrottled | Self::LayoutDenied => {
                 let is_of_function = caller.is_some_and(|caller| caller.is_writer() || caller.is_stream_function());

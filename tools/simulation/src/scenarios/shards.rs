@@ -23,8 +23,12 @@ use std::{
     time::Duration,
 };
 
+use aws_smithy_runtime_api::client::{
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
+};
 use local::mapping::{
-    Clock as _, Counters, Environment, InvocationOutcome, Invoker, Mapping,
+    Clock as _, Counters, Environment, Identity, InvocationOutcome, Invoker, Mapping,
     destination::Destination,
     failure::Document,
     position::{InMemory, Position},
@@ -35,25 +39,26 @@ use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
 use tokio::{
     sync::Notify,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
-use self::place::{NODES, Place};
-use super::{
-    Outcome,
-    endpoint::{Endpoint, Handler},
-    failures_of, identity, in_virtual_time, number_of, records_of,
-    settings::Stack,
-};
+use self::place::{NODES, Place, STREAM_ARN};
+use super::{Outcome, settings::Stack};
 use crate::{
     caller::lock,
-    clock::Clock,
-    database::{BATCH_EXECUTE_STATEMENT, Response},
+    clock::{Clock, in_virtual_time},
+    database::BATCH_EXECUTE_STATEMENT,
     error::SimulationError,
+    functions::failed,
+    http::{self, Response, Service},
+    mapping::records_of,
+    requests::text,
     schedule::TABLE,
     setup::client_with,
 };
 
+/// Duration of a request to the database.
+const REQUEST: Duration = Duration::from_millis(5);
 /// One of this number of lists fails.
 const FAILING_LISTS: u64 = 5;
 /// Maximum virtual time.
@@ -156,9 +161,15 @@ impl World {
 
 /// The table: it has no purge markers, and rejects the records of failing shards. What it stores, the responses of stream-fn
 /// show.
-impl Handler for World {
-    fn respond(&self, operation: &str, body: Value) -> Response {
-        match operation {
+#[derive(Clone)]
+struct Table;
+
+impl Service for Table {
+    async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+        let body = request.body().bytes().unwrap_or_default();
+        let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
+        sleep(REQUEST / 2).await;
+        let response = match http::operation(&request) {
             "PutItem" if place::is_never_stored(&body["Item"]) => Response::error(500, "InternalServerError"),
             "PutItem" => Response::ok(&json!({})),
             BATCH_EXECUTE_STATEMENT => {
@@ -167,7 +178,9 @@ impl Handler for World {
             }
             "BatchGetItem" => Response::ok(&json!({"Responses": {TABLE: []}, "UnprocessedKeys": {}})),
             _ => Response::error(400, "ValidationException"),
-        }
+        };
+        sleep(REQUEST / 2).await;
+        response.into_http()
     }
 }
 
@@ -246,16 +259,18 @@ impl Invoker for StreamFunction {
             serde_json::to_value(response).ok()
         };
         let response: Option<Value> = response.await;
-        if let Some(response) = &response {
-            let failures = failures_of(response);
-            self.world
-                .complete(numbers.into_iter().filter(|number| !failures.contains(number)));
-        }
-        match response {
-            Some(response) => InvocationOutcome::Response(response.to_string().into_bytes()),
-            None => InvocationOutcome::FunctionError,
-        }
+        let Some(response) = response.map(|response| response.to_string().into_bytes()) else {
+            return InvocationOutcome::FunctionError;
+        };
+        let failures = failed(&response);
+        let is_stored = |number: &u64| !failures.contains(&place::sequence_number(*number));
+        self.world.complete(numbers.into_iter().filter(is_stored));
+        InvocationOutcome::Response(response)
     }
+}
+
+fn number_of(record: &Value) -> u64 {
+    text(record, "/dynamodb/SequenceNumber").parse().unwrap_or(0)
 }
 
 /// The on-failure destination.
@@ -289,7 +304,7 @@ pub(crate) fn run(shards: u64) -> Result<Outcome, SimulationError> {
     let stack = Stack::read()?;
     // Real time, which the result reports.
     let started = shared::clock::since_epoch();
-    let mut outcome = in_virtual_time(read(&stack, shards.div_ceil(NODES) * NODES))?;
+    let mut outcome = in_virtual_time(1, read(&stack, shards.div_ceil(NODES) * NODES))?;
     let elapsed = shared::clock::since_epoch().saturating_sub(started);
     outcome.figures["real_seconds"] = json!(elapsed.as_secs_f64());
     outcome.figures["peak_memory_megabytes"] = json!(peak_memory());
@@ -313,10 +328,14 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
         }),
         finished: Notify::new(),
     });
-    let client = client_with(&Endpoint(Arc::clone(&world)), stack.client());
+    let client = client_with(&Table, stack.config.client);
     let mapping = Mapping::<ManyShards> {
         settings: stack.mapping.clone(),
-        identity: identity(),
+        identity: Identity {
+            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+            stream_arn: STREAM_ARN.to_owned(),
+        },
         source: Shards(Arc::clone(&world)),
         invoker: StreamFunction {
             writer: HistoryWriter::new(client, &stack.config)
@@ -386,4 +405,22 @@ fn peak_memory() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+    use super::*;
+
+    #[test]
+    fn many_shards_are_listed_rarely_and_read_in_order() {
+        let outcome = run(500).unwrap();
+        assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+        let figures = &outcome.figures;
+        assert_eq!(figures["shards"], 500);
+        assert_eq!(figures["documents"], 5);
+        // About one list every 10 s, and not one for each shard that ends.
+        assert!(figures["lists"].as_u64().unwrap() < 100, "{figures}");
+    }
 }
