@@ -182,7 +182,7 @@ impl Upstream<'_> {
         let operators = &self.desk.operators;
         let letters = self.take_letters();
         for letter in &letters {
-            self.desk.queues.add(DEAD_LETTERS, letter.message());
+            self.desk.queues.add(DEAD_LETTERS, letter.letter.clone());
         }
         let documents = self.documents();
         // A record can fail because of one that follows later.

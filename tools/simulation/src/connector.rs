@@ -269,7 +269,7 @@ impl Connector {
         if !is_possible {
             return None;
         }
-        self.count(fault.name());
+        self.count(&fault.name());
         Some(fault)
     }
 
@@ -333,7 +333,7 @@ impl Connector {
     pub(crate) async fn external(&self, execute: impl Fn() -> Response) -> Result<HttpResponse, ConnectorError> {
         let fault = self.fault(Point::External);
         if let Some(kind) = fault {
-            self.count(kind.name());
+            self.count(&kind.name());
         }
         let response = match fault {
             None => execute(),

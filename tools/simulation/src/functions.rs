@@ -19,12 +19,10 @@ use shared::{
 };
 use stream_fn::HistoryWriter;
 use tokio::time::{sleep, timeout};
-use writer_fn::{Writer, request::Carrier};
 
 use crate::{
     caller::{Author, CALLER, Caller, MISDEPLOYED, lock},
     connector::Connector,
-    evidence::Evidence,
     mutation::Mutation,
     requests::text,
     schedule::{FaultKind, Point},
@@ -77,7 +75,7 @@ pub(crate) struct Misdeployed<T> {
 
 impl<T> Misdeployed<T> {
     /// Returns the function that a fault of an invocation runs, if it runs one of these.
-    fn of(&self, fault: Option<FaultKind>) -> Option<&T> {
+    pub(crate) fn of(&self, fault: Option<FaultKind>) -> Option<&T> {
         match fault {
             Some(FaultKind::WrongLayout) => Some(&self.width),
             Some(FaultKind::WrongHistory) => Some(&self.history),
@@ -87,7 +85,7 @@ impl<T> Misdeployed<T> {
 }
 
 /// Returns the deadline of an invocation that ends after `left`.
-fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
+pub(crate) fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
     Deadline::after(mutation.map_or(left, |mutation| mutation.deadline(left)))
 }
 
@@ -99,57 +97,6 @@ pub(crate) enum WriterResult {
     Lost,
     /// Lambda did not start the invocation.
     Throttled,
-}
-
-/// One of the writer processes.
-pub(crate) struct WriterProcess<'a> {
-    pub(crate) writer: &'a Writer,
-    pub(crate) misdeployed: &'a Misdeployed<Writer>,
-    pub(crate) number: usize,
-    pub(crate) connector: &'a Connector,
-    pub(crate) seen: &'a Mutex<Evidence>,
-}
-
-impl WriterProcess<'_> {
-    /// Delivers an event with these updates in an invocation.
-    pub(crate) async fn write(&self, updates: Vec<usize>, event: &Value, invocation: &Carrier) -> WriterResult {
-        let event = event.to_string();
-        let connector = self.connector;
-        let fault = connector.fault(Point::InvokeWriter);
-        if let Some(kind) = fault {
-            connector.count(kind.name());
-        }
-        let limit = match fault {
-            Some(FaultKind::NotInvoked) => return WriterResult::Throttled,
-            Some(FaultKind::FunctionTimeOut) => connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
-            _ => WRITER_TIMEOUT,
-        };
-        let mutation = connector.mutation();
-        let deadline = deadline(WRITER_TIMEOUT, mutation);
-        let (writer, number) = match self.misdeployed.of(fault) {
-            Some(misdeployed) => (misdeployed, MISDEPLOYED),
-            None => (self.writer, self.number),
-        };
-        let handle = writer.handle_from(invocation, Some(&event), deadline);
-        let caller = Caller::of_process(Author::Writer(updates), Some(number));
-        let ended = process(&caller, limit, handle).await;
-        match ended {
-            Ended::TimedOut if fault.is_none() => {
-                lock(self.seen).overruns += 1;
-                WriterResult::Lost
-            }
-            Ended::Died | Ended::TimedOut => WriterResult::Lost,
-            _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
-            Ended::Returned(Ok(response)) => {
-                let mut response = serde_json::to_value(response).unwrap_or_default();
-                if let Some(mutation) = mutation {
-                    mutation.writer_response(&mut response);
-                }
-                WriterResult::Response(response)
-            }
-            Ended::Returned(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
-        }
-    }
 }
 
 #[derive(Clone)]
@@ -352,7 +299,7 @@ impl StreamFunction {
         let caller = Caller::new(Author::StreamFunction);
         let fault = function.connector.fault(Point::Invoke);
         if let Some(kind) = fault {
-            function.connector.count(kind.name());
+            function.connector.count(&kind.name());
         }
         if let Some(misdeployed) = function.misdeployed.as_ref().and_then(|all| all.of(fault)) {
             // The records stay in the stream until stream-fn has the layout of the table.

@@ -32,7 +32,6 @@ mod world;
 
 use std::{
     collections::BTreeMap,
-    io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -42,7 +41,6 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum as _};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use shared::logging::chain;
 
@@ -121,7 +119,7 @@ fn main() -> ExitCode {
         return list(Mutation::value_variants().iter().map(|mutation| mutation.name()));
     }
     if args.list_faults {
-        return list(faults::NAMES.map(ToOwned::to_owned));
+        return list(faults::names());
     }
     if args.outages {
         return report_scenario(scenarios::outages::run(&scenarios::outages::SECONDS));
@@ -143,7 +141,6 @@ fn main() -> ExitCode {
         // Also a run that is stopped can be repeated.
         print(&format!("schedules with the seeds from {}", args.seed));
     }
-    let progress = progress(count);
     let tally = Mutex::new(Tally::default());
     in_threads(args.threads, count, |index| {
         let schedule = match &replayed {
@@ -151,13 +148,11 @@ fn main() -> ExitCode {
             None => Schedule::draw(args.seed.wrapping_add(index)),
         };
         let goes_on = run_one(schedule, &args, &tally);
-        progress.inc(1);
-        if progress.is_hidden() && index % 500 == 499 {
+        if index % 500 == 499 {
             print(&format!("{} of {count} schedules", index + 1));
         }
         goes_on
     });
-    progress.finish_and_clear();
     report(&args, tally.into_inner().unwrap_or_default())
 }
 
@@ -341,17 +336,6 @@ fn read(path: &Path) -> Result<Schedule, SimulationError> {
     }
 }
 
-fn progress(count: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(Some(count), target);
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} schedules, {per_sec}, {eta} left");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
 #[allow(clippy::print_stderr, reason = "progress and explanations")]
 fn print(text: &str) {
     eprintln!("{text}");
@@ -399,7 +383,7 @@ mod tests {
             assert_eq!(runs[0].documents.len(), runs[1].documents.len(), "seed {seed}");
             assert_eq!(runs[0].faults, runs[1].faults, "seed {seed}");
             for name in runs[0].faults.keys() {
-                assert!(faults::NAMES.contains(&name.as_str()), "--list-faults lacks {name}");
+                assert!(faults::names().contains(name), "--list-faults lacks {name}");
             }
             assert_eq!(check(&schedule, &runs[0]), [], "seed {seed}");
         }

@@ -13,7 +13,7 @@ use local::{
         destination::Destination,
         failure::Document,
         filter::Filters,
-        position::{Position, Positions},
+        position::Position,
         record::Record,
         settings::{self, StartingPosition},
         source::{Page, Shard, Source, SourceError},
@@ -21,7 +21,6 @@ use local::{
     template::Template,
 };
 use serde_json::{Value, json};
-use shared::domain::sequence::SequenceNumber;
 use tokio::time::Instant;
 
 use crate::{
@@ -41,7 +40,7 @@ impl Environment for Simulated {
     type Source = FaultySource;
     type Invoker = StreamInvoker;
     type Destination = Bucket;
-    type Positions = KeptPositions;
+    type Positions = Stream;
     type Clock = Clock;
 }
 
@@ -66,7 +65,7 @@ pub(crate) fn mapping(
         },
         invoker: StreamInvoker(Arc::clone(function)),
         destination: bucket.clone(),
-        positions: KeptPositions(connector.stream().clone()),
+        positions: connector.stream().clone(),
         clock,
         counters: Counters::default(),
     }
@@ -120,7 +119,7 @@ impl FaultySource {
         let Some(fault) = self.connector.fault(Point::Poll) else {
             return Ok(());
         };
-        self.connector.count(fault.name());
+        self.connector.count(&fault.name());
         Err(match fault {
             FaultKind::IteratorExpired => SourceError::ExpiredIterator,
             _ => SourceError::Unavailable("InternalServerError".to_owned()),
@@ -207,19 +206,4 @@ impl Destination for Bucket {
 pub(crate) fn records_of(document: &Value) -> Vec<Value> {
     let payload: Value = serde_json::from_str(document["payload"].as_str().unwrap_or_default()).unwrap_or_default();
     payload["Records"].as_array().cloned().unwrap_or_default()
-}
-
-/// The positions of the mapping, which a restart reads again.
-#[derive(Clone)]
-pub(crate) struct KeptPositions(pub(crate) Stream);
-
-impl Positions for KeptPositions {
-    fn load(&self, shard: &str) -> Option<Position> {
-        self.0.position(shard)
-    }
-
-    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
-        self.0.save_position(shard, position);
-        Ok(())
-    }
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    io,
     ops::Range,
     sync::{Arc, Mutex},
     time::Duration,
@@ -12,7 +13,7 @@ use std::{
 
 use dynoxide::{Database, actions::get_records::GetRecordsRequest};
 use local::mapping::{
-    position::Position,
+    position::{Position, Positions},
     record::Record,
     source::{Page, Shard, SourceError},
 };
@@ -248,14 +249,6 @@ impl Stream {
         Ok(Some(Page { records, next }))
     }
 
-    pub(crate) fn position(&self, shard: &str) -> Option<Position> {
-        lock(&self.0).positions.get(shard).cloned().map(Position::After)
-    }
-
-    pub(crate) fn save_position(&self, shard: &str, position: &SequenceNumber) {
-        lock(&self.0).positions.insert(shard.to_owned(), position.clone());
-    }
-
     /// Returns `true` if the mapping is done with every record that is not trimmed.
     pub(crate) fn is_done(&self) -> bool {
         let state = lock(&self.0);
@@ -267,6 +260,18 @@ impl Stream {
             let mut open = shard.records.iter().skip(done);
             open.all(|record| state.trimmed.contains(record.sequence_number().as_str()))
         })
+    }
+}
+
+/// The positions of the mapping, which a restart reads again.
+impl Positions for Stream {
+    fn load(&self, shard: &str) -> Option<Position> {
+        lock(&self.0).positions.get(shard).cloned().map(Position::After)
+    }
+
+    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
+        lock(&self.0).positions.insert(shard.to_owned(), position.clone());
+        Ok(())
     }
 }
 

@@ -33,6 +33,7 @@ use crate::{
     mapping::Bucket,
     operators::Desk,
     queue::{DeadLetter, Queue},
+    requests::text,
     schedule::{Command, Content, HISTORY, MALFORMED, Schedule, Step, StepKind, TABLE},
 };
 
@@ -182,15 +183,13 @@ impl Upstream<'_> {
 
     /// Returns partition key and sort key of each version item.
     fn version_keys(&self) -> HashSet<(String, String)> {
-        let items = (self.connector).send("Scan", json!({"TableName": self.schedule.settings.history_table()}));
-        let key = |item: &Value| {
-            let [partition_key, sort_key] = ["PK", "SK"].map(|name| item[name]["S"].as_str().map(str::to_owned));
-            let version = sort_key.filter(|key| self.digits.version_of(key).is_some())?;
-            Some((partition_key?, version))
+        let items = self.connector.scan(self.schedule.settings.history_table());
+        let key = |item: Value| {
+            let (entity, key) = (text(&item, "/PK/S"), text(&item, "/SK/S"));
+            self.digits.version_of(key)?;
+            Some((entity.to_owned(), key.to_owned()))
         };
-        let items = items.ok();
-        let items = items.as_ref().and_then(|output| output["Items"].as_array());
-        items.into_iter().flatten().filter_map(key).collect()
+        items.unwrap_or_default().into_iter().filter_map(key).collect()
     }
 
     /// Increments `Latest`, and sets `RecordedAt`. Returns `true` if there is such an item.

@@ -392,7 +392,7 @@ fn every_interruption(command: Command, create: fn(Vec<Fault>) -> World) {
             let world = create(vec![fault]);
             command.prepare(&world).await;
             let end = Box::pin(command.run(&world)).await;
-            if !world.connector.faults().contains_key(kind.name()) {
+            if !world.connector.faults().contains_key(&kind.name()) {
                 return false;
             }
             if is_done(&end) {
@@ -466,7 +466,7 @@ fn an_interrupted_redrive_of_updates_sends_each_with_one_request_id() {
                 queues.send(DEAD_LETTERS, letter.to_owned());
             }
             let _ = Box::pin(operators.redrive_queue(DEAD_LETTERS)).await;
-            let is_interrupted = world.connector.faults().contains_key(kind.name());
+            let is_interrupted = world.connector.faults().contains_key(&kind.name());
             world.connector.stop_faults().await;
             for _ in 0..MAX_REPETITIONS {
                 // A message is hidden until its visibility timeout, if the command was killed.

@@ -120,12 +120,15 @@ fn schedule(stack: &Stack, lasts: u64, fails: &Scope) -> Schedule {
         kind: StepKind::Window { scope, millis },
     };
     let minutes = 0..=(BEFORE + lasts + AFTER) / 60;
-    let updates = minutes.clone().map(|number| Update {
-        id: format!("r{number}"),
-        entity: format!("e{}", number % ENTITIES),
-        members: json!({"Value": number}),
-        origin: [Origin::Message, Origin::Invocation, Origin::TimedClient][(number % 3) as usize],
-        sent_offset: 0,
+    let updates = minutes.clone().map(|number| {
+        let update = usize::try_from(number).unwrap_or_default();
+        let origin = [Origin::Message, Origin::Invocation, Origin::TimedClient][update % 3];
+        Update::new(
+            update,
+            &format!("e{}", number % ENTITIES),
+            json!({"Value": number}),
+            origin,
+        )
     });
     let deliveries = minutes.map(|number| {
         let update = usize::try_from(number).unwrap_or_default();

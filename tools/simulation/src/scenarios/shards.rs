@@ -68,8 +68,14 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Maximum number of violations that are described.
 const MAX_VIOLATIONS: usize = 20;
 
+/// The stream, stream-fn and the on-failure destination.
+#[derive(Clone)]
+struct World(Arc<Inner>);
+
 /// The state of the run, and what was seen.
-struct World {
+struct Inner {
+    writer: HistoryWriter,
+    limit: Duration,
     shards: u64,
     start: Instant,
     clock: Clock,
@@ -147,7 +153,7 @@ impl Seen {
     }
 }
 
-impl World {
+impl Inner {
     fn complete(&self, numbers: impl IntoIterator<Item = u64>) {
         let delay = self.start.elapsed();
         let mut seen = lock(&self.seen);
@@ -184,10 +190,7 @@ impl Service for Table {
     }
 }
 
-#[derive(Clone)]
-struct Shards(Arc<World>);
-
-impl Source for Shards {
+impl Source for World {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
         let list = self.0.lists.fetch_add(1, Ordering::Relaxed) + 1;
         if list.is_multiple_of(FAILING_LISTS) {
@@ -224,20 +227,13 @@ impl Source for Shards {
     }
 }
 
-#[derive(Clone)]
-struct StreamFunction {
-    writer: HistoryWriter,
-    world: Arc<World>,
-    limit: Duration,
-}
-
-impl Invoker for StreamFunction {
+impl Invoker for World {
     fn request_id(&self) -> String {
-        format!("invocation-{}", self.world.invocations.load(Ordering::Relaxed))
+        format!("invocation-{}", self.0.invocations.load(Ordering::Relaxed))
     }
 
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
-        self.world.invocations.fetch_add(1, Ordering::Relaxed);
+        self.0.invocations.fetch_add(1, Ordering::Relaxed);
         let event: Value = serde_json::from_str(&payload).unwrap_or_default();
         let numbers: Vec<_> = event["Records"]
             .as_array()
@@ -246,7 +242,7 @@ impl Invoker for StreamFunction {
             .map(number_of)
             .collect();
         {
-            let mut seen = lock(&self.world.seen);
+            let mut seen = lock(&self.0.seen);
             // Within a batch, the function decides the order: its puts are conditional and idempotent.
             if let Some(first) = numbers.first() {
                 seen.deliver(*first);
@@ -254,8 +250,8 @@ impl Invoker for StreamFunction {
         }
         let response = async {
             let event = payload;
-            let handle = self.writer.handle(&event, "lambda", Deadline::after(self.limit));
-            let response = timeout(self.limit, handle).await.ok()?.ok()?;
+            let handle = self.0.writer.handle(&event, "lambda", Deadline::after(self.0.limit));
+            let response = timeout(self.0.limit, handle).await.ok()?.ok()?;
             serde_json::to_value(response).ok()
         };
         let response: Option<Value> = response.await;
@@ -264,7 +260,7 @@ impl Invoker for StreamFunction {
         };
         let failures = failed(&response);
         let is_stored = |number: &u64| !failures.contains(&place::sequence_number(*number));
-        self.world.complete(numbers.into_iter().filter(is_stored));
+        self.0.complete(numbers.into_iter().filter(is_stored));
         InvocationOutcome::Response(response)
     }
 }
@@ -273,11 +269,7 @@ fn number_of(record: &Value) -> u64 {
     text(record, "/dynamodb/SequenceNumber").parse().unwrap_or(0)
 }
 
-/// The on-failure destination.
-#[derive(Clone)]
-struct Bucket(Arc<World>);
-
-impl Destination for Bucket {
+impl Destination for World {
     async fn put(&self, document: Document) -> io::Result<()> {
         let numbers: Vec<_> = records_of(&document.body).iter().map(number_of).collect();
         for number in &numbers {
@@ -292,9 +284,9 @@ impl Destination for Bucket {
 struct ManyShards;
 
 impl Environment for ManyShards {
-    type Source = Shards;
-    type Invoker = StreamFunction;
-    type Destination = Bucket;
+    type Source = World;
+    type Invoker = World;
+    type Destination = World;
     type Positions = InMemory;
     type Clock = Clock;
 }
@@ -315,7 +307,12 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
     let start = Instant::now();
     let clock = Clock(start);
     let records: usize = Place::all(shards).map(|place| place.versions().len()).sum();
-    let world = Arc::new(World {
+    let client = client_with(&Table, stack.config.client);
+    let world = Arc::new(Inner {
+        writer: HistoryWriter::new(client, &stack.config)
+            .with_checked_layout()
+            .with_clock(clock.shifted(0)),
+        limit: stack.stream_timeout,
         shards,
         start,
         clock,
@@ -328,7 +325,6 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
         }),
         finished: Notify::new(),
     });
-    let client = client_with(&Table, stack.config.client);
     let mapping = Mapping::<ManyShards> {
         settings: stack.mapping.clone(),
         identity: Identity {
@@ -336,15 +332,9 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
             function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
             stream_arn: STREAM_ARN.to_owned(),
         },
-        source: Shards(Arc::clone(&world)),
-        invoker: StreamFunction {
-            writer: HistoryWriter::new(client, &stack.config)
-                .with_checked_layout()
-                .with_clock(clock.shifted(0)),
-            world: Arc::clone(&world),
-            limit: stack.stream_timeout,
-        },
-        destination: Bucket(Arc::clone(&world)),
+        source: World(Arc::clone(&world)),
+        invoker: World(Arc::clone(&world)),
+        destination: World(Arc::clone(&world)),
         positions: InMemory::default(),
         clock,
         counters: Counters::default(),
