@@ -38,7 +38,7 @@ fn incomplete(why: impl ToString) -> OperationError {
 impl Operators {
     /// `vzero admin table adopt --history-table`.
     pub(crate) async fn adopt(&self, history: &str) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let adopted = self.connection.store.adopt_table(Some(history), None).await;
             adopted.map(drop).map_err(incomplete)
         })
@@ -48,7 +48,7 @@ impl Operators {
     /// `vzero audit --all`. Returns the findings, also of an audit that was killed.
     pub(crate) async fn audit(&self, lag: Duration) -> Vec<Value> {
         let found = RefCell::<Vec<Value>>::default();
-        self.run(async {
+        self.run(async || {
             let checkpoint = self.checkpoint("audit");
             let mut audit = TableAudit::new(&self.connection, &self.pace(), lag, None, checkpoint.as_deref())?;
             while let Some(audited) = audit.step().await? {
@@ -68,7 +68,7 @@ impl Operators {
     /// `vzero admin backfill --yes`: puts the items of a table with one key under versioning. With the versioned table itself, it counts
     /// the latest items without `Latest`.
     pub(crate) async fn backfill(&self, from_table: &str, ordering: Ordering, write: WriteOptions) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let import = Import {
                 from_table: from_table.to_owned(),
                 id: None,
@@ -93,7 +93,7 @@ impl Operators {
 
     /// `vzero admin pin`. Fails if the version is missing or expired.
     pub(crate) async fn pin(&self, entity: &str, version: Version) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let store = &self.connection.store;
             let entity = EntityId::new(entity)?;
             match store.pin_version(&entity, version, store.clock().now()).await? {
@@ -106,7 +106,7 @@ impl Operators {
 
     /// `vzero admin prune ID`.
     pub(crate) async fn prune(&self, entity: &str, options: Options) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let pace = self.pace();
             let prune = EntityPrune::plan(&self.connection.store, entity, options, &pace).await?;
             prune.run(&pace, &Silent).await?;
@@ -117,7 +117,7 @@ impl Operators {
 
     /// `vzero admin prune --all`.
     pub(crate) async fn prune_table(&self, options: Options) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let checkpoint = self.checkpoint("prune");
             let mut run = TablePrune::new(&self.connection, options, &self.pace(), None, checkpoint.as_deref())?;
             while run.step().await?.is_some() {}
@@ -131,7 +131,7 @@ impl Operators {
 
     /// `vzero admin purge ID --wait`.
     pub(crate) async fn purge(&self, entity: &str, wait: Duration) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let mut purge = Purge::of(&self.connection.store, entity).await?;
             purge.run(wait, |_| {}).await
         })
@@ -155,7 +155,7 @@ impl Operators {
     }
 
     async fn redrive_from(&self, source: Source) -> CommandEnd {
-        self.run_as(Author::Redrive, async {
+        self.run_as(Author::Redrive, async || {
             let services = ExternalServices::of_library();
             let mut feed = Feed::new(&self.connection, &services, &Silent);
             feed.resend = Some(Resend::default());
@@ -176,7 +176,7 @@ impl Operators {
         lag: Duration,
     ) -> CommandEnd {
         self.services.set_documents(documents);
-        self.run(async {
+        self.run(async || {
             let services = ExternalServices::of_library();
             let feed = Feed::new(&self.connection, &services, &Silent);
             let source = [ExternalServices::documents()];
@@ -195,7 +195,7 @@ impl Operators {
 
     /// `vzero restore`, `delete` and `undelete`. A command that is repeated has the same request id.
     pub(crate) async fn restore(&self, command: &Command, write: WriteOptions) -> CommandEnd {
-        self.run(async {
+        self.run(async || {
             let store = &self.connection.store;
             let id = |name: String| RequestId::new(name).map_err(incomplete);
             let change = ChangeOptions::default();

@@ -122,13 +122,13 @@ impl Operators {
     }
 
     /// Runs a command in a process of its own.
-    async fn run(&self, command: impl Future<Output = Result<(), OperationError>>) -> CommandEnd {
+    async fn run(&self, command: impl AsyncFnOnce() -> Result<(), OperationError>) -> CommandEnd {
         self.run_as(Author::Operator, command).await
     }
 
     /// Runs a command whose writes have this author.
-    async fn run_as(&self, author: Author, command: impl Future<Output = Result<(), OperationError>>) -> CommandEnd {
-        let ended = process(&Caller::new(author), COMMAND_TIMEOUT, command).await;
+    async fn run_as(&self, author: Author, command: impl AsyncFnOnce() -> Result<(), OperationError>) -> CommandEnd {
+        let ended = process(&Caller::new(author), COMMAND_TIMEOUT, command()).await;
         ended.returned()
     }
 }

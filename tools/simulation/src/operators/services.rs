@@ -120,7 +120,7 @@ impl ExternalServices {
         if request.headers().get("x-amz-target").is_none() {
             let path = request.uri().strip_prefix(S3_ENDPOINT).unwrap_or(request.uri());
             return self.s3(path);
-        };
+        }
         let body = request.body().bytes().unwrap_or_default();
         let body = serde_json::from_slice(body).unwrap_or_default();
         self.sqs(http::operation(request), &body)

@@ -85,8 +85,10 @@ impl World {
     fn with_checkpoints(faults: Vec<Fault>) -> Self {
         let (mut world, folder) = (Self::new(faults), tempfile::tempdir().unwrap());
         world.desk.operators.checkpoints = Some(folder.path().to_owned());
-        world._folder = Some(folder);
-        world
+        Self {
+            _folder: Some(folder),
+            ..world
+        }
     }
 
     /// Creates versions of an entity, with their version items.
