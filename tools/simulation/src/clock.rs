@@ -1,14 +1,14 @@
 //! Virtual time, as the functions, the mapping and the database read it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use dynoxide::storage_backend;
+use dynoxide::{Database, storage_backend};
 use local::mapping;
 use serde::{Deserialize, Serialize};
 use shared::clock;
 use tokio::time::Instant;
 
-use crate::schedule::Settings;
+use crate::{error::SimulationError, schedule::Settings};
 
 /// Start of virtual time: 2026-01-01T00:00:00Z.
 const START_MILLIS: u64 = 1_767_225_600_000;
@@ -59,11 +59,28 @@ impl ProcessClock {
     }
 }
 
+/// Runs a future in one thread and in virtual time. The seed determines it completely.
+pub(crate) fn in_virtual_time<T>(seed: u64, future: impl Future<Output = T>) -> Result<T, SimulationError> {
+    // The random number generator of the SDK and the library.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(SimulationError::Runtime)?;
+    Ok(runtime.block_on(future))
+}
+
 /// Virtual time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(pub(crate) Instant);
 
 impl Clock {
+    /// Opens an empty database with this clock.
+    pub(crate) fn database(self) -> Result<Database, SimulationError> {
+        Database::memory_with_clock(Arc::new(self)).map_err(SimulationError::OpenDatabase)
+    }
+
     /// Returns a clock that differs by an offset in milliseconds.
     pub(crate) fn shifted(self, offset: i64) -> clock::Clock {
         let start = Duration::from_millis(START_MILLIS.saturating_add_signed(offset));

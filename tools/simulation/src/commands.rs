@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use operations::purge::entity::DEFAULT_WAIT;
-use operations::{prune, redrive::Dropped, repair::Scope};
+use operations::{prune, purge::entity::DEFAULT_WAIT};
 use serde_json::{Value, json};
 use shared::domain::version::Version;
 use writer_fn::request::Carrier;
@@ -14,12 +13,10 @@ use crate::{
     error::SimulationError,
     mutation::Mutation,
     operators::{
-        backfill::create_source,
+        CommandEnd, DEAD_LETTERS, UPDATES,
         copy::{create_copy, run_on_copy},
-        desk::{DEAD_LETTERS, UPDATES},
-        queues::Letter,
-        repair::RepairOptions,
-        result::OperatorResult,
+        create_source, is_done,
+        services::Letter,
     },
     queue::DeadLetter,
     schedule::{BACKFILLED, Command, HISTORY, TABLE},
@@ -40,7 +37,7 @@ impl Upstream<'_> {
     pub(crate) async fn command(&self, command: &Command) {
         for run in 0..MAX_RUNS {
             self.connector.back_off(run).await;
-            if Box::pin(self.run_command(command)).await.is_done() {
+            if is_done(&Box::pin(self.run_command(command)).await) {
                 self.done(command);
                 return;
             }
@@ -51,16 +48,18 @@ impl Upstream<'_> {
     fn done(&self, command: &Command) {
         match command {
             Command::Purge { entity } => {
-                lock(&self.purges).push((entity.clone(), self.connector.stream().len()));
+                lock(&self.seen)
+                    .purges
+                    .push((entity.clone(), self.connector.stream().len()));
             }
             Command::Pin { entity, version } => {
-                lock(&self.pins).push((entity.clone(), *version));
+                lock(&self.seen).pins.push((entity.clone(), *version));
             }
             _ => {}
         }
     }
 
-    async fn run_command(&self, command: &Command) -> OperatorResult {
+    async fn run_command(&self, command: &Command) -> CommandEnd {
         let operators = &self.desk.operators;
         match command {
             Command::Prune { entity, keep } => {
@@ -73,9 +72,8 @@ impl Upstream<'_> {
             }
             Command::Purge { entity } => {
                 self.connector.count("purge");
-                operators
-                    .purge_with(entity, self.mutated(DEFAULT_WAIT, Mutation::purge_wait))
-                    .await
+                let wait = self.mutated(DEFAULT_WAIT, Mutation::purge_wait);
+                operators.purge(entity, wait).await
             }
             Command::Repair => {
                 self.connector.count("repair");
@@ -88,8 +86,8 @@ impl Upstream<'_> {
             Command::Redrive => {
                 self.connector.count("redrive");
                 let redriven = operators.redrive(&self.documents()).await;
-                let quarantine = operators.redrive_quarantine(None, Dropped::default()).await;
-                if redriven.is_done() { quarantine } else { redriven }
+                let quarantine = operators.redrive_quarantine().await;
+                if is_done(&redriven) { quarantine } else { redriven }
             }
             Command::Backfill { number } => {
                 self.connector.count("backfill");
@@ -122,7 +120,9 @@ impl Upstream<'_> {
                 let after = self.connector.scan(HISTORY).unwrap_or_default();
                 let changed = before.into_iter().filter(|item| !after.contains(item));
                 let changed = changed.map(|item| format!("{} of production was changed", item["SK"]));
-                lock(&self.uses_of_copy).extend(processed.into_iter().chain(changed));
+                lock(&self.seen)
+                    .uses_of_copy
+                    .extend(processed.into_iter().chain(changed));
                 used
             }
             Command::Pin { entity, version } => {
@@ -152,10 +152,10 @@ impl Upstream<'_> {
 
     /// Returns the findings of an audit of the table.
     pub(crate) async fn audit(&self) -> Vec<Value> {
-        self.desk.operators.audit(LAG).await.lines
+        self.desk.operators.audit(LAG).await
     }
 
-    async fn backfill(&self, from_table: &str) -> OperatorResult {
+    async fn backfill(&self, from_table: &str) -> CommandEnd {
         let settings = config(&self.schedule.settings, None);
         let (ordering, write) = settings
             .map(|config| (config.ordering, config.write))
@@ -163,22 +163,14 @@ impl Upstream<'_> {
         Box::pin(self.desk.operators.backfill(from_table, ordering, write)).await
     }
 
-    async fn repair(&self, revive: bool) -> OperatorResult {
-        let options = RepairOptions {
-            revive,
-            lag: self.mutated(LAG, Mutation::lag),
-            ..RepairOptions::default()
-        };
-        self.desk
-            .operators
-            .repair(Scope::Table, &self.documents(), options)
-            .await
+    async fn repair(&self, revive: bool) -> CommandEnd {
+        let (documents, lag) = (self.documents(), self.mutated(LAG, Mutation::lag));
+        self.desk.operators.repair(&documents, (false, revive), lag).await
     }
 
     fn mutated(&self, time: Duration, change: impl FnOnce(Mutation, Duration) -> Duration) -> Duration {
-        self.connector
-            .mutation()
-            .map_or(time, |mutation| change(mutation, time))
+        let mutation = self.connector.mutation();
+        mutation.map_or(time, |mutation| change(mutation, time))
     }
 
     fn documents(&self) -> Vec<Value> {
@@ -190,7 +182,7 @@ impl Upstream<'_> {
         let operators = &self.desk.operators;
         let letters = self.take_letters();
         for letter in &letters {
-            self.desk.queues.add(DEAD_LETTERS, letter.message());
+            self.desk.queues.add(DEAD_LETTERS, letter.letter.clone());
         }
         let documents = self.documents();
         // A record can fail because of one that follows later.
@@ -198,7 +190,7 @@ impl Upstream<'_> {
             if !documents.is_empty() {
                 operators.redrive(&documents).await;
             }
-            operators.redrive_quarantine(None, Dropped::default()).await;
+            operators.redrive_quarantine().await;
             self.repair(false).await;
             if documents.is_empty() {
                 break;
@@ -215,11 +207,7 @@ impl Upstream<'_> {
 
     /// Delivers an update that was redriven, with its new message id.
     async fn redeliver(&self, letters: &[DeadLetter], letter: &Letter) {
-        let is_of = |update: usize| {
-            letter
-                .body
-                .contains(&format!("\"{}\"", self.schedule.updates[update].id))
-        };
+        let is_of = |update: usize| (letter.body).contains(&format!("\"{}\"", self.schedule.updates[update].id));
         let Some(update) = letters.iter().map(|letter| letter.update).find(|update| is_of(*update)) else {
             return;
         };
@@ -234,15 +222,11 @@ impl Upstream<'_> {
         });
         for attempt in 0..MAX_ATTEMPTS {
             self.connector.back_off(attempt).await;
-            if self.deliver_record(update, &record).await {
+            let event = json!({"Records": [record]});
+            if self.invoke_batch(update, event, &Carrier::invocation("redriven")).await {
                 return;
             }
         }
-    }
-
-    async fn deliver_record(&self, update: usize, record: &Value) -> bool {
-        let event = json!({"Records": [record]});
-        self.invoke_batch(update, event, &Carrier::invocation("redriven")).await
     }
 }
 

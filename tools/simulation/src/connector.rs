@@ -7,7 +7,6 @@ mod partial;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -15,14 +14,9 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_dynamodb::config::RuntimeComponents;
-use aws_smithy_runtime_api::{
-    client::{
-        http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
-        orchestrator::{HttpRequest, HttpResponse},
-        result::ConnectorError,
-    },
-    http::StatusCode,
+use aws_smithy_runtime_api::client::{
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
 };
 use dynoxide::Database;
 use fastrand::Rng;
@@ -36,8 +30,9 @@ use tokio::{
 
 use crate::{
     caller::{Author, CALLER, Caller, lock},
-    database::{BATCH_EXECUTE_STATEMENT, Response, execute, put_all},
+    database::{self, BATCH_EXECUTE_STATEMENT, put_all},
     error::SimulationError,
+    http::{self, Response, Service},
     mutation::Mutation,
     plan::{FaultPlan, point},
     requests,
@@ -45,6 +40,9 @@ use crate::{
     stream::{Stream, Write},
     windows::{Scope, Windows},
 };
+
+/// The mapping can be disabled for 25 hours.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
 
 /// Payload of a panic that a fault causes.
 pub(crate) struct InjectedPanic;
@@ -86,6 +84,16 @@ impl Connector {
         self.0.mutation
     }
 
+    /// Creates a table, see [`database::create_table`].
+    pub(crate) fn create_table(
+        &self,
+        name: &str,
+        keys: &[&str],
+        view: Option<&str>,
+    ) -> Result<String, SimulationError> {
+        database::create_table(&self.0.database, name, keys, view)
+    }
+
     /// Opens the stream of the table, with this number of shards.
     pub(crate) fn open_stream(&self, arn: &str, shards: u32) -> Result<(), SimulationError> {
         self.0.stream.open(&self.0.database, arn, shards)
@@ -107,10 +115,14 @@ impl Connector {
 
     /// Sends a request without faults, as another program.
     pub(crate) fn send(&self, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-        let output = execute(&self.0.database, operation, body.to_string().as_bytes());
-        self.written(operation, &Author::Other)?;
-        let output = output.map_err(|source| SimulationError::Request { operation, source })?;
-        Ok(serde_json::from_str(&output)?)
+        let output = database::send(&self.0.database, operation, &body);
+        self.written(operation, &Author::Other, None)?;
+        output
+    }
+
+    /// Puts an item, as another program.
+    pub(crate) fn put(&self, table: &str, item: &Value) -> Result<Value, SimulationError> {
+        self.send("PutItem", json!({"TableName": table, "Item": item}))
     }
 
     /// Reads all items of a table without faults, page by page.
@@ -131,7 +143,7 @@ impl Connector {
     /// Deletes the items that have expired. Returns their number.
     pub(crate) fn expire(&self) -> Result<usize, SimulationError> {
         let expired = self.0.database.sweep_ttl();
-        self.written("DeleteItem", &Author::Other)?;
+        self.written("DeleteItem", &Author::Other, None)?;
         let operation = "DeleteItem";
         expired.map_err(|source| SimulationError::Request { operation, source })
     }
@@ -169,25 +181,9 @@ impl Connector {
         self.0.writes.notified()
     }
 
-    /// Copies the records of a write to the stream.
-    fn written(&self, operation: &str, author: &Author) -> Result<(), SimulationError> {
-        self.written_by(operation, author, None)
-    }
-
-    /// As [`Self::written`], by a writer process.
-    fn written_by(&self, operation: &str, author: &Author, process: Option<usize>) -> Result<(), SimulationError> {
-        const READS: [&str; 9] = [
-            "GetItem",
-            "BatchGetItem",
-            "Query",
-            "Scan",
-            "DescribeTable",
-            "ListStreams",
-            "DescribeStream",
-            "GetShardIterator",
-            "GetRecords",
-        ];
-        if !READS.contains(&operation) && operation != "CreateTable" {
+    /// Copies the records of a write to the stream. `process` is the number of the writer process.
+    fn written(&self, operation: &str, author: &Author, process: Option<usize>) -> Result<(), SimulationError> {
+        if !database::is_read(operation) && operation != "CreateTable" {
             let by = Write {
                 author: author.clone(),
                 process,
@@ -204,20 +200,29 @@ impl Connector {
         lock(&self.0.late).push(tokio::spawn(task));
     }
 
-    /// Waits for all late tasks.
-    pub(crate) async fn finish_late(&self) {
-        let late = std::mem::take(&mut *lock(&self.0.late));
-        join_all(late).await;
-    }
-
     pub(crate) fn faults(&self) -> BTreeMap<String, u64> {
         lock(&self.0.plan).occurred().clone()
     }
 
-    /// Stops all faults except those of readers.
-    pub(crate) fn stop_faults(&self) {
+    /// Stops all faults except those of readers, and waits for all late tasks.
+    pub(crate) async fn stop_faults(&self) {
         lock(&self.0.plan).stop();
         lock(&self.0.windows).close();
+        let late = std::mem::take(&mut *lock(&self.0.late));
+        join_all(late).await;
+    }
+
+    /// Waits until the mapping reached the end of the stream. `false` if it did not in time.
+    pub(crate) async fn settle(&self) -> bool {
+        let started = Instant::now();
+        while started.elapsed() < SETTLE_TIMEOUT {
+            if self.stream().is_done() {
+                return true;
+            }
+            // Most runs end soon, and some after a day.
+            sleep((started.elapsed() / 20).max(Duration::from_millis(250))).await;
+        }
+        false
     }
 
     pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
@@ -232,9 +237,158 @@ impl Connector {
         }
     }
 
+    /// Returns the fault of a request: of a window that is open, or of its point.
+    fn fault_of(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> Option<FaultKind> {
+        if let Some(scope) = lock(&self.0.windows).of_request(operation, caller, body) {
+            let fault = match scope {
+                Scope::StreamFunctionFails | Scope::WriterFails => Some(FaultKind::ErrorBefore),
+                Scope::Lossy { percent, .. } => self.draw(|rng| loss(rng, *percent)),
+                Scope::SuccessUnanswered { .. } => Some(FaultKind::SuccessUnanswered),
+                Scope::Partition(_) | Scope::LayoutThrottled => Some(FaultKind::Throttled),
+                Scope::Unresponsive => Some(FaultKind::Hang),
+                _ => Some(FaultKind::Denied),
+            };
+            if fault.is_some() {
+                self.count(scope.name());
+                return fault;
+            }
+        }
+        let point = point(operation, caller)?;
+        let is_write = point == Point::Operator && !database::is_read(operation);
+        let of_write = is_write.then(|| self.fault(Point::OperatorWrite)).flatten();
+        let fault = self.fault(point).or(of_write)?;
+        let is_possible = match fault {
+            FaultKind::TransactionConflict => operation == "TransactWriteItems",
+            FaultKind::StatementsThrottled | FaultKind::StatementsApplied => operation == BATCH_EXECUTE_STATEMENT,
+            // A request is rejected as a whole because of another statement.
+            FaultKind::Rejected => {
+                operation == BATCH_EXECUTE_STATEMENT && body()["Statements"].as_array().is_some_and(|all| all.len() > 1)
+            }
+            _ => true,
+        };
+        if !is_possible {
+            return None;
+        }
+        self.count(&fault.name());
+        Some(fault)
+    }
+
+    /// Executes a request after its sender has stopped waiting for it.
+    fn execute_late(&self, operation: String, mut body: Value) {
+        let wait = self.draw(|rng| match rng.bool() {
+            true => Duration::from_millis(rng.u64(2000..10_000)),
+            false => Duration::from_secs(rng.u64(10..600)),
+        });
+        if let Some(mutation) = self.mutation() {
+            mutation.delayed(&operation, &mut body);
+        }
+        let connector = self.clone();
+        let caller = Caller::current().unwrap_or_else(|| Caller::new(Author::Other));
+        self.run_late(CALLER.scope(caller, async move {
+            sleep(wait).await;
+            let _ = connector.execute(&operation, body.to_string().as_bytes());
+        }));
+    }
+
+    /// Executes a request, which the mutation may change.
+    fn execute(&self, operation: &str, body: &[u8]) -> Response {
+        let response = match self.mutation() {
+            None => self.execute_as_is(operation, body),
+            Some(mutation) => self.execute_mutated(mutation, operation, body),
+        };
+        let caller = Caller::current();
+        let author = caller.as_ref().map_or(Author::Other, |caller| caller.author().clone());
+        match self.written(operation, &author, caller.and_then(|caller| caller.process())) {
+            Ok(()) => response,
+            Err(_) => Response::error(500, "InternalServerError"),
+        }
+    }
+
+    fn execute_as_is(&self, operation: &str, body: &[u8]) -> Response {
+        let is_stale = self.0.is_stale.load(Ordering::Relaxed)
+            && operation == "Query"
+            && Caller::current().is_some_and(|caller| caller.is_stream_function());
+        if is_stale && let Some(response) = self.read_earlier(body) {
+            return response;
+        }
+        database::respond(&self.0.database, operation, body)
+    }
+
+    fn execute_mutated(&self, mutation: Mutation, operation: &str, body: &[u8]) -> Response {
+        let caller = Caller::current();
+        let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
+        mutation.request(operation, &mut request);
+        if let Some(puts) = mutation.puts(operation, &request) {
+            return put_all(&self.0.database, puts);
+        }
+        let mut response = self.execute_as_is(operation, request.to_string().as_bytes());
+        if let Ok(mut body) = serde_json::from_str(&response.body) {
+            mutation.response(operation, caller.as_deref(), &request, &mut body);
+            response.body = body.to_string();
+        }
+        response
+    }
+
+    /// Executes a request of an operator to another service.
+    pub(crate) async fn external(&self, execute: impl Fn() -> Response) -> Result<HttpResponse, ConnectorError> {
+        let fault = self.fault(Point::External);
+        if let Some(kind) = fault {
+            self.count(&kind.name());
+        }
+        let response = match fault {
+            None => execute(),
+            Some(FaultKind::KilledBefore) => killed().await,
+            Some(kind) => {
+                execute();
+                match kind {
+                    FaultKind::KilledAfter => killed().await,
+                    _ => Response::error(500, "InternalServerError"),
+                }
+            }
+        };
+        response.into_http()
+    }
+
+    async fn delay(&self) {
+        let millis = self.draw(|rng| rng.u64(0..12));
+        if millis > 0 {
+            sleep(Duration::from_millis(millis)).await;
+        }
+    }
+}
+
+/// Ends the process of the current request.
+async fn killed<T>() -> T {
+    if let Some(caller) = Caller::current() {
+        caller.kill.notify_one();
+    }
+    std::future::pending().await
+}
+
+/// Returns the fault of a request, if it is lost: each request and each response with this probability.
+fn loss(rng: &mut Rng, percent: u8) -> Option<FaultKind> {
+    const OF_REQUEST: &[FaultKind] = &[FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed];
+    const OF_RESPONSE: &[FaultKind] = &[FaultKind::ResponseDropped, FaultKind::TimeOut];
+    [OF_REQUEST, OF_RESPONSE]
+        .into_iter()
+        .find_map(|faults| (rng.u8(..100) < percent).then(|| faults[rng.usize(..faults.len())]))
+}
+
+/// Notes which items of its sender a fault hinders.
+fn hinder(fault: FaultKind, operation: &str, caller: Option<&Caller>, body: &Value) {
+    let Some(caller) = caller else { return };
+    match fault {
+        FaultKind::Panic | FaultKind::KilledBefore | FaultKind::KilledAfter => caller.hinder_all(),
+        // Without the check of the layout, no record is processed.
+        _ if operation == "DescribeTable" => caller.hinder_all(),
+        _ => lock(&caller.hindered).extend(requests::keys(operation, body)),
+    }
+    caller.set_fault();
+}
+
+impl Service for Connector {
     async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let operation = http::operation(&request).to_owned();
         let body = request.body().bytes().unwrap_or_default();
         let json = || serde_json::from_slice::<Value>(body).unwrap_or_default();
         let caller = Caller::current();
@@ -291,154 +445,10 @@ impl Connector {
                 if kind == FaultKind::KilledAfter {
                     let _ = self.execute(&operation, body);
                 }
-                if let Some(caller) = &caller {
-                    caller.kill.notify_one();
-                }
-                std::future::pending().await
+                killed().await
             }
         };
         self.delay().await;
-        let status = StatusCode::try_from(response.status).map_err(|error| ConnectorError::user(error.into()))?;
-        let mut response = HttpResponse::new(status, response.body.into());
-        response.headers_mut().insert("x-amzn-requestid", "simulated");
-        Ok(response)
-    }
-
-    /// Returns the fault of a request: of a window that is open, or of its point.
-    fn fault_of(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> Option<FaultKind> {
-        if let Some(scope) = lock(&self.0.windows).of_request(operation, caller, body) {
-            let fault = match scope {
-                Scope::Lossy { percent, .. } => self.draw(|rng| loss(rng, *percent)),
-                Scope::SuccessUnanswered { .. } => Some(FaultKind::SuccessUnanswered),
-                Scope::Partition(_) | Scope::LayoutThrottled => Some(FaultKind::Throttled),
-                Scope::Unresponsive => Some(FaultKind::Hang),
-                _ => Some(FaultKind::Denied),
-            };
-            if fault.is_some() {
-                self.count(scope.name());
-                return fault;
-            }
-        }
-        let fault = self.fault(point(operation, caller)?)?;
-        let is_possible = match fault {
-            FaultKind::TransactionConflict => operation == "TransactWriteItems",
-            FaultKind::StatementsThrottled | FaultKind::StatementsApplied => operation == BATCH_EXECUTE_STATEMENT,
-            // A request is rejected as a whole because of another statement.
-            FaultKind::Rejected => {
-                operation == BATCH_EXECUTE_STATEMENT && body()["Statements"].as_array().is_some_and(|all| all.len() > 1)
-            }
-            _ => true,
-        };
-        if !is_possible {
-            return None;
-        }
-        self.count(fault.name());
-        Some(fault)
-    }
-
-    /// Executes a request after its sender has stopped waiting for it.
-    fn execute_late(&self, operation: String, mut body: Value) {
-        let wait = self.draw(|rng| match rng.bool() {
-            true => Duration::from_millis(rng.u64(2000..10_000)),
-            false => Duration::from_secs(rng.u64(10..600)),
-        });
-        if let Some(mutation) = self.mutation() {
-            mutation.delayed(&operation, &mut body);
-        }
-        let connector = self.clone();
-        let caller = Caller::current().unwrap_or_else(|| Caller::new(Author::Other));
-        self.run_late(CALLER.scope(caller, async move {
-            sleep(wait).await;
-            let _ = connector.execute(&operation, body.to_string().as_bytes());
-        }));
-    }
-
-    /// Executes a request, which the mutation may change.
-    fn execute(&self, operation: &str, body: &[u8]) -> Response {
-        let response = match self.mutation() {
-            None => self.execute_as_is(operation, body),
-            Some(mutation) => self.execute_mutated(mutation, operation, body),
-        };
-        let caller = Caller::current();
-        let author = caller.as_ref().map_or(Author::Other, |caller| caller.author().clone());
-        match self.written_by(operation, &author, caller.and_then(|caller| caller.process())) {
-            Ok(()) => response,
-            Err(_) => Response::error(500, "InternalServerError"),
-        }
-    }
-
-    fn execute_as_is(&self, operation: &str, body: &[u8]) -> Response {
-        let is_stale = self.0.is_stale.load(Ordering::Relaxed)
-            && operation == "Query"
-            && Caller::current().is_some_and(|caller| caller.is_stream_function());
-        if is_stale && let Some(response) = self.read_earlier(body) {
-            return response;
-        }
-        let (status, body) = match execute(&self.0.database, operation, body) {
-            Ok(body) => (200, body),
-            Err(error) => (error.status_code(), error.to_json()),
-        };
-        Response { status, body }
-    }
-
-    fn execute_mutated(&self, mutation: Mutation, operation: &str, body: &[u8]) -> Response {
-        let caller = Caller::current();
-        let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
-        mutation.request(operation, &mut request);
-        if let Some(puts) = mutation.puts(operation, &request) {
-            return put_all(&self.0.database, puts);
-        }
-        let mut response = self.execute_as_is(operation, request.to_string().as_bytes());
-        if let Ok(mut body) = serde_json::from_str(&response.body) {
-            mutation.response(operation, caller.as_deref(), &request, &mut body);
-            response.body = body.to_string();
-        }
-        response
-    }
-
-    async fn delay(&self) {
-        let millis = self.draw(|rng| rng.u64(0..12));
-        if millis > 0 {
-            sleep(Duration::from_millis(millis)).await;
-        }
-    }
-}
-
-/// Returns the fault of a request, if it is lost: each request and each response with this probability.
-fn loss(rng: &mut Rng, percent: u8) -> Option<FaultKind> {
-    const OF_REQUEST: &[FaultKind] = &[FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed];
-    const OF_RESPONSE: &[FaultKind] = &[FaultKind::ResponseDropped, FaultKind::TimeOut];
-    [OF_REQUEST, OF_RESPONSE]
-        .into_iter()
-        .find_map(|faults| (rng.u8(..100) < percent).then(|| faults[rng.usize(..faults.len())]))
-}
-
-/// Notes which items of its sender a fault hinders.
-fn hinder(fault: FaultKind, operation: &str, caller: Option<&Caller>, body: &Value) {
-    let Some(caller) = caller else { return };
-    match fault {
-        FaultKind::Panic | FaultKind::KilledBefore | FaultKind::KilledAfter => caller.hinder_all(),
-        // Without the check of the layout, no record is processed.
-        _ if operation == "DescribeTable" => caller.hinder_all(),
-        _ => lock(&caller.hindered).extend(requests::keys(operation, body)),
-    }
-    caller.set_fault();
-}
-
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connector")
-    }
-}
-
-impl HttpConnector for Connector {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        HttpConnectorFuture::new(self.clone().respond(request))
-    }
-}
-
-impl HttpClient for Connector {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
+        response.into_http()
     }
 }

@@ -4,28 +4,54 @@ use dynoxide::{Database, errors::DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
+use crate::{error::SimulationError, http::Response};
+
 pub(crate) const BATCH_EXECUTE_STATEMENT: &str = "BatchExecuteStatement";
 pub(crate) const EXECUTE_TRANSACTION: &str = "ExecuteTransaction";
 
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) body: String,
+/// Sends a request that has no faults.
+pub(crate) fn send(database: &Database, operation: &'static str, body: &Value) -> Result<Value, SimulationError> {
+    let output = execute(database, operation, body.to_string().as_bytes());
+    let output = output.map_err(|source| SimulationError::Request { operation, source })?;
+    Ok(serde_json::from_str(&output)?)
 }
 
-impl Response {
-    pub(crate) fn ok(body: &Value) -> Self {
-        Self {
-            status: 200,
-            body: body.to_string(),
-        }
+/// Creates a table with these keys, and returns the ARN of its stream, which has this view. Without a view, it has no stream.
+pub(crate) fn create_table(
+    database: &Database,
+    name: &str,
+    keys: &[&str],
+    view: Option<&str>,
+) -> Result<String, SimulationError> {
+    let attribute = |key: &&str| json!({"AttributeName": key, "AttributeType": "S"});
+    let roles = keys.iter().zip(["HASH", "RANGE"]);
+    let mut table = json!({
+        "TableName": name, "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": keys.iter().map(attribute).collect::<Vec<_>>(),
+        "KeySchema": roles.map(|(key, role)| json!({"AttributeName": key, "KeyType": role})).collect::<Vec<_>>(),
+    });
+    if let Some(view) = view {
+        table["StreamSpecification"] = json!({"StreamEnabled": true, "StreamViewType": view});
     }
+    let created = send(database, "CreateTable", &table)?;
+    let arn = created["TableDescription"]["LatestStreamArn"].as_str();
+    Ok(arn.unwrap_or_default().to_owned())
+}
 
-    pub(crate) fn error(status: u16, code: &str) -> Self {
-        Self {
-            status,
-            body: json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}")}).to_string(),
-        }
-    }
+/// Returns `true` if an operation changes no table.
+pub(crate) fn is_read(operation: &str) -> bool {
+    ["Get", "BatchGet", "Query", "Scan", "Describe", "List"]
+        .iter()
+        .any(|read| operation.starts_with(read))
+}
+
+/// Executes a request of an SDK client.
+pub(crate) fn respond(database: &Database, operation: &str, body: &[u8]) -> Response {
+    let (status, body) = match execute(database, operation, body) {
+        Ok(body) => (200, body),
+        Err(error) => (error.status_code(), error.to_json()),
+    };
+    Response { status, body }
 }
 
 /// Executes a request. Both bodies are JSON.

@@ -10,12 +10,13 @@ use tokio::time::{sleep, timeout};
 use writer_fn::request::{self, Carrier};
 
 use crate::{
-    caller::lock,
+    caller::{Author, Caller, MISDEPLOYED, lock},
     clock::Jump,
     evidence::{Answer, UpstreamResponse},
-    functions::{WriterProcess, WriterResult},
+    functions::{Ended, WRITER_TIMEOUT, WriterResult, deadline, process},
+    operators::services::Letter,
     queue::{DeadLetter, Message, Received},
-    schedule::Origin,
+    schedule::{FaultKind, Origin, Point},
     upstream::Upstream,
 };
 
@@ -61,8 +62,8 @@ impl Upstream<'_> {
     /// Invokes one of the writer processes.
     async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> WriterResult {
         for update in updates {
-            let mut deliveries = lock(&self.deliveries);
-            let count = deliveries.entry(*update).or_default();
+            let mut seen = lock(&self.seen);
+            let count = seen.deliveries.entry(*update).or_default();
             *count += 1;
             if *count > 1 {
                 self.connector.count("duplicate-delivery");
@@ -87,14 +88,53 @@ impl Upstream<'_> {
         if self.schedule.settings.clock_jumps.iter().any(has_jumped) {
             self.connector.count("clock-jump");
         }
-        let process = WriterProcess {
-            writer: &writers[writer],
-            misdeployed: &self.misdeployed,
-            number: writer,
-            connector: &self.connector,
-            overruns: &self.overruns,
+        let result = self.run_writer(writer, updates, &event.to_string(), invocation).await;
+        let is_failed = |response: &Value| {
+            response["batchItemFailures"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty())
         };
-        process.write(updates.to_vec(), &event, invocation).await
+        let is_done = matches!(&result, WriterResult::Response(response) if !is_failed(response));
+        lock(&self.seen).failed_invocations += u64::from(!is_done);
+        result
+    }
+
+    /// Delivers an event with these updates in an invocation of a writer process.
+    async fn run_writer(&self, number: usize, updates: &[usize], event: &str, invocation: &Carrier) -> WriterResult {
+        let connector = &self.connector;
+        let fault = connector.fault(Point::InvokeWriter);
+        if let Some(kind) = fault {
+            connector.count(&kind.name());
+        }
+        let limit = match fault {
+            Some(FaultKind::NotInvoked) => return WriterResult::Throttled,
+            Some(FaultKind::FunctionTimeOut) => connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
+            _ => WRITER_TIMEOUT,
+        };
+        let mutation = connector.mutation();
+        let deadline = deadline(WRITER_TIMEOUT, mutation);
+        let (writer, number) = match self.misdeployed.of(fault) {
+            Some(misdeployed) => (misdeployed, MISDEPLOYED),
+            None => (&self.writers[number], number),
+        };
+        let handle = writer.handle_from(invocation, Some(event), deadline);
+        let caller = Caller::of_process(Author::Writer(updates.to_vec()), Some(number));
+        match process(&caller, limit, handle).await {
+            Ended::TimedOut if fault.is_none() => {
+                lock(&self.seen).overruns += 1;
+                WriterResult::Lost
+            }
+            Ended::Died | Ended::TimedOut => WriterResult::Lost,
+            _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
+            Ended::Returned(Ok(response)) => {
+                let mut response = serde_json::to_value(response).unwrap_or_default();
+                if let Some(mutation) = mutation {
+                    mutation.writer_response(&mut response);
+                }
+                WriterResult::Response(response)
+            }
+            Ended::Returned(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
+        }
     }
 
     /// Invokes a writer with one update. Returns `true` if it responded, or a repetition cannot change its error.
@@ -160,7 +200,7 @@ impl Upstream<'_> {
     pub(crate) async fn send_reused(&self, update: usize, event: Value) {
         let invocation = Carrier::invocation("reused");
         if let WriterResult::Response(response) = self.write(&[update], event, &invocation).await {
-            lock(&self.reused).push((update, response));
+            lock(&self.seen).reused.push((update, response));
         }
     }
 
@@ -192,13 +232,12 @@ impl Upstream<'_> {
             "version": "1.0", "timestamp": recorded_at, "requestPayload": event,
             "requestContext": {"requestId": id, "condition": "RetriesExhausted"},
         });
-        let message_id = format!("letter-{id}");
-        lock(&self.letters).push(DeadLetter {
-            update,
-            message_id,
-            body,
+        let letter = Letter {
+            id: format!("letter-{id}"),
+            body: body.to_string(),
             sent_millis: self.clock.millis(),
-        });
+        };
+        lock(&self.letters).push(DeadLetter { update, letter });
     }
 
     /// Returns the time of the first attempt, as a later one reads it from its trace.
@@ -249,14 +288,14 @@ impl Upstream<'_> {
     }
 
     async fn deliver_batch(&self, messages: Vec<Message>) {
-        for _ in messages.iter().filter(|message| message.receive_count() > 1) {
+        for _ in messages.iter().filter(|message| message.receive_count > 1) {
             self.connector.count("visibility-timeout");
         }
         let (hurried, again) = self.connector.draw(|rng| (rng.u8(..40) == 0, rng.u8(..40) == 0));
         if hurried {
             // The message becomes visible while the function processes it.
             self.connector.count("visibility-too-short");
-            lock(&self.overlapping).insert(messages[0].update);
+            lock(&self.seen).overlapping.insert(messages[0].update);
             let from = self.clock.millis() + self.connector.draw(|rng| rng.u64(1..200));
             self.deliver_again(&messages[0].id, from, self.forgets());
         }
@@ -317,9 +356,11 @@ impl Upstream<'_> {
     pub(crate) fn take_letters(&self) -> Vec<DeadLetter> {
         let dead = self.queue.take_dead().into_iter().map(|message| DeadLetter {
             update: message.update,
-            body: self.event(message.update),
-            sent_millis: message.sent(),
-            message_id: message.id,
+            letter: Letter {
+                body: self.event(message.update).to_string(),
+                sent_millis: message.sent,
+                id: message.id,
+            },
         });
         let letters = std::mem::take(&mut *lock(&self.letters));
         dead.chain(letters).collect()
@@ -327,7 +368,7 @@ impl Upstream<'_> {
 
     fn answer(&self, update: usize, response: UpstreamResponse, from: usize) {
         let to = self.connector.stream().len();
-        lock(&self.answers).push(Answer {
+        lock(&self.seen).answers.push(Answer {
             update,
             response,
             from,

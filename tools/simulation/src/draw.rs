@@ -11,6 +11,11 @@ use crate::attached;
 use crate::clock::Jump;
 use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update};
 
+/// Periods in milliseconds.
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
 /// Number of writer processes.
 const WRITERS: usize = 4;
 /// One schedule in this number is a situation.
@@ -31,7 +36,7 @@ const MAPS: u8 = 8;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
-const REQUESTS: [FaultKind; 9] = [
+pub(crate) const REQUESTS: [FaultKind; 9] = [
     FaultKind::Throttled,
     FaultKind::ErrorBefore,
     FaultKind::ErrorAfter,
@@ -42,7 +47,7 @@ const REQUESTS: [FaultKind; 9] = [
     FaultKind::KilledBefore,
     FaultKind::KilledAfter,
 ];
-const INVOCATIONS: [FaultKind; 6] = [
+pub(crate) const INVOCATIONS: [FaultKind; 6] = [
     FaultKind::NotInvoked,
     FaultKind::FunctionTimeOut,
     FaultKind::Redelivered,
@@ -113,10 +118,9 @@ impl Schedule {
             return Self {
                 seed,
                 settings,
-                updates: Vec::new(),
-                steps: Vec::new(),
                 faults,
                 attached,
+                ..Self::default()
             };
         }
         // Close seeds have similar first numbers.
@@ -154,7 +158,7 @@ impl Schedule {
             updates,
             steps,
             faults,
-            attached: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -182,20 +186,10 @@ impl Settings {
             startup: pick(rng, &[0, 0, 0, 51, 72]),
             shards: pick(rng, &[1, 1, 2, 3]),
             queue_batch_size: pick(rng, &[1, 3, 10]),
-            clock_jumps: Vec::new(),
-            forgets_receives: false,
-            windows: Vec::new(),
-            own_history: false,
-            compresses: false,
-            rolled_back: false,
-            starts_early: false,
-            stale_reads: false,
-            new_images: false,
+            ..Self::default()
         }
     }
-}
 
-impl Settings {
     /// Lets the processes differ, and the queue forget receives, in some schedules.
     fn vary_processes(&mut self, rng: &mut Rng) {
         self.forgets_receives = rng.u8(..PROCESSES) == 0;
@@ -263,22 +257,15 @@ impl Update {
                 members[name] = json!(format!("text-{}", rng.u8(..4)));
             }
         }
-        Self {
-            id: format!("r{number}"),
-            entity: scale.entity(rng),
-            members,
-            origin: pick(
-                rng,
-                &[
-                    Origin::Client,
-                    Origin::TimedClient,
-                    Origin::Event,
-                    Origin::Message,
-                    Origin::Invocation,
-                ],
-            ),
-            sent_offset: 0,
-        }
+        let entity = scale.entity(rng);
+        let origins = [
+            Origin::Client,
+            Origin::TimedClient,
+            Origin::Event,
+            Origin::Message,
+            Origin::Invocation,
+        ];
+        Self::new(number, &entity, members, pick(rng, &origins))
     }
 }
 
@@ -340,13 +327,7 @@ fn map(rng: &mut Rng, number: usize, settings: &Settings) -> Update {
     if settings.by_time {
         members["Timestamp"] = json!(1000 * number);
     }
-    Update {
-        id: format!("r{number}"),
-        entity: "map".to_owned(),
-        members,
-        origin: Origin::TimedClient,
-        sent_offset: 0,
-    }
+    Update::new(number, "map", members, Origin::TimedClient)
 }
 
 /// Returns an update of an entity of its own that is about as large as an item can be, and one that makes it small again.
@@ -357,17 +338,11 @@ fn large(rng: &mut Rng, number: usize, settings: &Settings) -> [Update; 2] {
         if settings.by_time {
             members["Timestamp"] = json!(1000 * number);
         }
-        Update {
-            id: format!("r{number}"),
-            entity: "large".to_owned(),
-            members,
-            origin: Origin::TimedClient,
-            sent_offset: 0,
-        }
+        Update::new(number, "large", members, Origin::TimedClient)
     };
     [update(number, json!("x".repeat(size))), update(number + 1, Value::Null)]
 }
 
-fn pick<T: Clone>(rng: &mut Rng, choices: &[T]) -> T {
+pub(crate) fn pick<T: Clone>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.usize(..choices.len())].clone()
 }

@@ -24,8 +24,6 @@ pub(crate) enum SimulationError {
     },
     #[error("the embedded database returned invalid JSON")]
     InvalidJson(#[from] serde_json::Error),
-    #[error("the table has no stream")]
-    NoStream,
     #[error("the event source mapping ended")]
     MappingEnded,
     #[error("template.yaml cannot be read, or lacks a setting")]

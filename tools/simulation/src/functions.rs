@@ -19,18 +19,17 @@ use shared::{
 };
 use stream_fn::HistoryWriter;
 use tokio::time::{sleep, timeout};
-use writer_fn::{Writer, request::Carrier};
 
 use crate::{
     caller::{Author, CALLER, Caller, MISDEPLOYED, lock},
     connector::Connector,
-    deployment::Misdeployed,
     mutation::Mutation,
+    requests::text,
     schedule::{FaultKind, Point},
 };
 
-const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
-const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// End of the process of an invocation or of a command.
 pub(crate) enum Ended<T> {
@@ -65,8 +64,28 @@ pub(crate) async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: im
     }
 }
 
+/// A function as it is deployed with another layout than that of the table.
+#[derive(Debug)]
+pub(crate) struct Misdeployed<T> {
+    /// With another width of version keys.
+    pub(crate) width: T,
+    /// With another table of history.
+    pub(crate) history: T,
+}
+
+impl<T> Misdeployed<T> {
+    /// Returns the function that a fault of an invocation runs, if it runs one of these.
+    pub(crate) fn of(&self, fault: Option<FaultKind>) -> Option<&T> {
+        match fault {
+            Some(FaultKind::WrongLayout) => Some(&self.width),
+            Some(FaultKind::WrongHistory) => Some(&self.history),
+            _ => None,
+        }
+    }
+}
+
 /// Returns the deadline of an invocation that ends after `left`.
-fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
+pub(crate) fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
     Deadline::after(mutation.map_or(left, |mutation| mutation.deadline(left)))
 }
 
@@ -80,64 +99,13 @@ pub(crate) enum WriterResult {
     Throttled,
 }
 
-/// One of the writer processes.
-pub(crate) struct WriterProcess<'a> {
-    pub(crate) writer: &'a Writer,
-    pub(crate) misdeployed: &'a Misdeployed<Writer>,
-    pub(crate) number: usize,
-    pub(crate) connector: &'a Connector,
-    /// Number of invocations that reached their timeout without a fault of the invocation.
-    pub(crate) overruns: &'a Mutex<u32>,
-}
-
-impl WriterProcess<'_> {
-    /// Delivers an event with these updates in an invocation.
-    pub(crate) async fn write(&self, updates: Vec<usize>, event: &Value, invocation: &Carrier) -> WriterResult {
-        let event = event.to_string();
-        let connector = self.connector;
-        let fault = connector.fault(Point::InvokeWriter);
-        if let Some(kind) = fault {
-            connector.count(kind.name());
-        }
-        let limit = match fault {
-            Some(FaultKind::NotInvoked) => return WriterResult::Throttled,
-            Some(FaultKind::FunctionTimeOut) => connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
-            _ => WRITER_TIMEOUT,
-        };
-        let mutation = connector.mutation();
-        let deadline = deadline(WRITER_TIMEOUT, mutation);
-        let (writer, number) = match self.misdeployed.of(fault) {
-            Some(misdeployed) => (misdeployed, MISDEPLOYED),
-            None => (self.writer, self.number),
-        };
-        let handle = writer.handle_from(invocation, Some(&event), deadline);
-        let caller = Caller::of_process(Author::Writer(updates), Some(number));
-        let ended = process(&caller, limit, handle).await;
-        match ended {
-            Ended::TimedOut if fault.is_none() => {
-                *lock(self.overruns) += 1;
-                WriterResult::Lost
-            }
-            Ended::Died | Ended::TimedOut => WriterResult::Lost,
-            _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
-            Ended::Returned(Ok(response)) => {
-                let mut response = serde_json::to_value(response).unwrap_or_default();
-                if let Some(mutation) = mutation {
-                    mutation.writer_response(&mut response);
-                }
-                WriterResult::Response(response)
-            }
-            Ended::Returned(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
-        }
-    }
-}
-
 #[derive(Clone)]
 pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
 
 pub(crate) struct StreamFunction {
     writer: HistoryWriter,
-    misdeployed: Misdeployed<HistoryWriter>,
+    /// `None` if there is no layout.
+    misdeployed: Option<Misdeployed<HistoryWriter>>,
     connector: Connector,
     invocations: AtomicU64,
     digits: VersionDigits,
@@ -147,31 +115,14 @@ pub(crate) struct StreamFunction {
     pub(crate) hindered: Mutex<HashSet<String>>,
     /// Number of invocations that reached their timeout without a fault of the invocation.
     pub(crate) overruns: Mutex<u32>,
+    /// Number of invocations without a response, or with batch item failures.
+    pub(crate) failed: AtomicU64,
 }
 
 impl StreamFunction {
     pub(crate) fn new(
         writer: HistoryWriter,
-        misdeployed: Misdeployed<HistoryWriter>,
-        connector: Connector,
-        digits: VersionDigits,
-    ) -> Arc<Self> {
-        Self::create(writer, misdeployed, connector, digits, false)
-    }
-
-    /// Creates the function of an attached table.
-    pub(crate) fn attached(
-        writer: HistoryWriter,
-        misdeployed: Misdeployed<HistoryWriter>,
-        connector: Connector,
-        digits: VersionDigits,
-    ) -> Arc<Self> {
-        Self::create(writer, misdeployed, connector, digits, true)
-    }
-
-    fn create(
-        writer: HistoryWriter,
-        misdeployed: Misdeployed<HistoryWriter>,
+        misdeployed: Option<Misdeployed<HistoryWriter>>,
         connector: Connector,
         digits: VersionDigits,
         is_ordered: bool,
@@ -185,16 +136,16 @@ impl StreamFunction {
             digits,
             hindered: Mutex::default(),
             overruns: Mutex::default(),
+            failed: AtomicU64::new(0),
         })
     }
 
     /// Starts the process with the other history table, by an invocation without records.
     pub(crate) async fn start_early(&self) {
+        let Some(misdeployed) = &self.misdeployed else { return };
         let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
         let event = json!({"Records": []});
-        let _ = self
-            .run_as(&self.misdeployed.history, &event, &caller, STREAM_TIMEOUT)
-            .await;
+        let _ = self.run_as(&misdeployed.history, &event, &caller, STREAM_TIMEOUT).await;
     }
 
     /// Runs one invocation and returns its response. `None` if the function failed.
@@ -239,13 +190,14 @@ impl StreamFunction {
     fn hindered_by(&self, caller: &Caller, payload: &Value) -> Vec<String> {
         let records = payload["Records"].as_array().into_iter().flatten();
         let hindered = records.filter(|record| {
-            let text = |pointer| record.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let version = text("/dynamodb/NewImage/Latest/N").parse().ok().and_then(Version::new);
+            let version = text(record, "/dynamodb/NewImage/Latest/N")
+                .parse()
+                .ok()
+                .and_then(Version::new);
             let key = version.map_or_else(String::new, |version| self.digits.version_key(version));
-            caller.hinders(text("/dynamodb/Keys/PK/S"), &key)
+            caller.hinders(text(record, "/dynamodb/Keys/PK/S"), &key)
         });
-        let number = |record: &Value| record.pointer("/dynamodb/SequenceNumber")?.as_str().map(str::to_owned);
-        hindered.filter_map(number).collect()
+        hindered.map(|record| record_number(record).to_owned()).collect()
     }
 
     /// Delivers some records of a batch again, later and in another order.
@@ -301,25 +253,30 @@ impl StreamFunction {
     }
 }
 
+/// Returns the sequence numbers of the batch item failures in a response.
+pub(crate) fn failed(response: &[u8]) -> HashSet<String> {
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let failures = response["batchItemFailures"].as_array().into_iter().flatten();
+    failures
+        .filter_map(|failure| failure["itemIdentifier"].as_str().map(str::to_owned))
+        .collect()
+}
+
 /// Returns the number of records before the first failed one.
 fn processed(records: &[Value], response: Option<&[u8]>) -> usize {
     let Some(response) = response else { return 0 };
-    let response: Value = serde_json::from_slice(response).unwrap_or_default();
-    let failures = response["batchItemFailures"].as_array().into_iter().flatten();
-    let failed: HashSet<_> = failures
-        .filter_map(|failure| failure["itemIdentifier"].as_str())
-        .collect();
-    let is_failed = |record: &Value| {
-        let number = record.pointer("/dynamodb/SequenceNumber").and_then(Value::as_str);
-        number.is_some_and(|number| failed.contains(number))
-    };
+    let failed = failed(response);
+    let is_failed = |record: &Value| failed.contains(record_number(record));
     records.iter().position(is_failed).unwrap_or(records.len())
 }
 
+fn record_number(record: &Value) -> &str {
+    text(record, "/dynamodb/SequenceNumber")
+}
+
 fn sequence_numbers(payload: &Value) -> HashSet<String> {
-    let records = payload.get("Records").and_then(Value::as_array);
-    let number = |record: &Value| Some(record.pointer("/dynamodb/SequenceNumber")?.as_str()?.to_owned());
-    records.into_iter().flatten().filter_map(number).collect()
+    let records = payload["Records"].as_array().into_iter().flatten();
+    records.map(|record| record_number(record).to_owned()).collect()
 }
 
 impl Invoker for StreamInvoker {
@@ -328,14 +285,23 @@ impl Invoker for StreamInvoker {
     }
 
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
-        let function = &self.0;
-        let payload: Value = serde_json::from_str(&payload).unwrap_or_default();
+        let outcome = self.0.invoke(&payload).await;
+        let is_done = matches!(&outcome, InvocationOutcome::Response(response) if failed(response).is_empty());
+        self.0.failed.fetch_add(u64::from(!is_done), Ordering::Relaxed);
+        outcome
+    }
+}
+
+impl StreamFunction {
+    async fn invoke(self: &Arc<Self>, payload: &str) -> InvocationOutcome {
+        let function = self;
+        let payload: Value = serde_json::from_str(payload).unwrap_or_default();
         let caller = Caller::new(Author::StreamFunction);
         let fault = function.connector.fault(Point::Invoke);
         if let Some(kind) = fault {
-            function.connector.count(kind.name());
+            function.connector.count(&kind.name());
         }
-        if let Some(misdeployed) = function.misdeployed.of(fault) {
+        if let Some(misdeployed) = function.misdeployed.as_ref().and_then(|all| all.of(fault)) {
             // The records stay in the stream until stream-fn has the layout of the table.
             let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
             let run = function.run_as(misdeployed, &payload, &caller, STREAM_TIMEOUT);

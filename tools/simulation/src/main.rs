@@ -9,12 +9,12 @@ mod commands;
 mod connector;
 mod database;
 mod deliveries;
-mod deployment;
 mod draw;
 mod error;
 mod evidence;
 mod faults;
 mod functions;
+mod http;
 mod mapping;
 mod mutation;
 mod operators;
@@ -32,7 +32,6 @@ mod world;
 
 use std::{
     collections::BTreeMap,
-    io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -42,7 +41,6 @@ use std::{
 };
 
 use clap::{Parser, ValueEnum as _};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use shared::logging::chain;
 
@@ -121,7 +119,7 @@ fn main() -> ExitCode {
         return list(Mutation::value_variants().iter().map(|mutation| mutation.name()));
     }
     if args.list_faults {
-        return list(faults::NAMES.map(ToOwned::to_owned));
+        return list(faults::names());
     }
     if args.outages {
         return report_scenario(scenarios::outages::run(&scenarios::outages::SECONDS));
@@ -136,44 +134,46 @@ fn main() -> ExitCode {
     silence_injected_panics();
     let replayed = match args.replay.as_deref().map(read).transpose() {
         Ok(replayed) => replayed,
-        Err(error) => {
-            print(&chain(&error));
-            return ExitCode::from(2);
-        }
+        Err(error) => return failed(&chain(&error)),
     };
     let count = if replayed.is_some() { 1 } else { args.schedules };
     if replayed.is_none() {
         // Also a run that is stopped can be repeated.
         print(&format!("schedules with the seeds from {}", args.seed));
     }
-    let progress = progress(count);
     let tally = Mutex::new(Tally::default());
+    in_threads(args.threads, count, |index| {
+        let schedule = match &replayed {
+            Some(schedule) => schedule.clone(),
+            None => Schedule::draw(args.seed.wrapping_add(index)),
+        };
+        let goes_on = run_one(schedule, &args, &tally);
+        if index % 500 == 499 {
+            print(&format!("{} of {count} schedules", index + 1));
+        }
+        goes_on
+    });
+    report(&args, tally.into_inner().unwrap_or_default())
+}
+
+/// Calls a function with the numbers below `count`, in threads, until it returns `false`.
+pub(crate) fn in_threads(threads: usize, count: u64, run: impl Fn(u64) -> bool + Sync) {
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        for _ in 0..args.threads.max(1) {
+        for _ in 0..threads.max(1) {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= count {
                         break;
                     }
-                    let schedule = match &replayed {
-                        Some(schedule) => schedule.clone(),
-                        None => Schedule::draw(args.seed.wrapping_add(index)),
-                    };
-                    if !run_one(schedule, &args, &tally) {
+                    if !run(index) {
                         stop.store(true, Ordering::Relaxed);
-                    }
-                    progress.inc(1);
-                    if progress.is_hidden() && index % 500 == 499 {
-                        print(&format!("{} of {count} schedules", index + 1));
                     }
                 }
             });
         }
     });
-    progress.finish_and_clear();
-    report(&args, tally.into_inner().unwrap_or_default())
 }
 
 /// Parses the seed of the first schedule. `random` draws one that JSON readers do not round.
@@ -237,12 +237,10 @@ fn run_one(schedule: Schedule, args: &Args, tally: &Mutex<Tally>) -> bool {
 #[allow(clippy::print_stdout, reason = "the last line is the result")]
 fn report(args: &Args, tally: Tally) -> ExitCode {
     if let Some(error) = tally.error {
-        print(&chain(&error));
-        return ExitCode::from(2);
+        return failed(&chain(&error));
     }
     if let Some(mutation) = args.mutate.filter(|mutation| mutation.changes() == 0) {
-        print(&unchanged(mutation, tally.schedules));
-        return ExitCode::from(2);
+        return failed(&unchanged(mutation, tally.schedules));
     }
     let found = tally.found.as_ref().map_or(0, |(_, violations)| violations.len());
     let violations = found + tally.violations;
@@ -257,29 +255,19 @@ fn report(args: &Args, tally: Tally) -> ExitCode {
             "violations": violations, "seed": seed,
         })
     );
-    if violations == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    ExitCode::from(u8::from(violations > 0))
 }
 
 #[allow(clippy::print_stdout, reason = "the last line is the result")]
 fn report_scenario(outcome: Result<scenarios::Outcome, SimulationError>) -> ExitCode {
     match outcome {
-        Err(error) => {
-            print(&chain(&error));
-            ExitCode::from(2)
-        }
+        Err(error) => failed(&chain(&error)),
         Ok(outcome) => {
             for violation in &outcome.violations {
                 print(violation);
             }
             println!("{}", outcome.figures);
-            match outcome.violations.is_empty() {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            }
+            ExitCode::from(u8::from(!outcome.violations.is_empty()))
         }
     }
 }
@@ -290,6 +278,12 @@ fn list(names: impl IntoIterator<Item = String>) -> ExitCode {
         println!("{name}");
     }
     ExitCode::SUCCESS
+}
+
+/// Prints an error, and returns the exit code of one.
+fn failed(error: &str) -> ExitCode {
+    print(error);
+    ExitCode::from(2)
 }
 
 /// Returns the error of a mutation that changed nothing: its run shows nothing about the guard.
@@ -342,17 +336,6 @@ fn read(path: &Path) -> Result<Schedule, SimulationError> {
     }
 }
 
-fn progress(count: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let bar = ProgressBar::with_draw_target(Some(count), target);
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} schedules, {per_sec}, {eta} left");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
 #[allow(clippy::print_stderr, reason = "progress and explanations")]
 fn print(text: &str) {
     eprintln!("{text}");
@@ -400,7 +383,7 @@ mod tests {
             assert_eq!(runs[0].documents.len(), runs[1].documents.len(), "seed {seed}");
             assert_eq!(runs[0].faults, runs[1].faults, "seed {seed}");
             for name in runs[0].faults.keys() {
-                assert!(faults::NAMES.contains(&name.as_str()), "--list-faults lacks {name}");
+                assert!(faults::names().contains(name), "--list-faults lacks {name}");
             }
             assert_eq!(check(&schedule, &runs[0]), [], "seed {seed}");
         }

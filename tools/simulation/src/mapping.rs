@@ -9,10 +9,11 @@ use std::{
 
 use local::{
     mapping::{
+        Counters, Environment, Identity, Mapping,
         destination::Destination,
         failure::Document,
         filter::Filters,
-        position::{Position, Positions},
+        position::Position,
         record::Record,
         settings::{self, StartingPosition},
         source::{Page, Shard, Source, SourceError},
@@ -20,17 +21,55 @@ use local::{
     template::Template,
 };
 use serde_json::{Value, json};
-use shared::domain::sequence::SequenceNumber;
 use tokio::time::Instant;
 
 use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
+    functions::{StreamFunction, StreamInvoker},
     mutation::Mutation,
     schedule::{FaultKind, MALFORMED, Point, Settings},
     stream::Stream,
 };
+
+/// The mapping of a run.
+pub(crate) struct Simulated;
+
+impl Environment for Simulated {
+    type Source = FaultySource;
+    type Invoker = StreamInvoker;
+    type Destination = Bucket;
+    type Positions = Stream;
+    type Clock = Clock;
+}
+
+/// Creates the mapping, which continues at its last position.
+pub(crate) fn mapping(
+    settings: settings::Settings,
+    connector: &Connector,
+    function: &Arc<StreamFunction>,
+    bucket: &Bucket,
+    clock: Clock,
+) -> Mapping<Simulated> {
+    Mapping {
+        settings,
+        identity: Identity {
+            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+            stream_arn: connector.stream().arn(),
+        },
+        source: FaultySource {
+            connector: connector.clone(),
+            clock,
+        },
+        invoker: StreamInvoker(Arc::clone(function)),
+        destination: bucket.clone(),
+        positions: connector.stream().clone(),
+        clock,
+        counters: Counters::default(),
+    }
+}
 
 pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> settings::Settings {
     settings::Settings {
@@ -80,7 +119,7 @@ impl FaultySource {
         let Some(fault) = self.connector.fault(Point::Poll) else {
             return Ok(());
         };
-        self.connector.count(fault.name());
+        self.connector.count(&fault.name());
         Err(match fault {
             FaultKind::IteratorExpired => SourceError::ExpiredIterator,
             _ => SourceError::Unavailable("InternalServerError".to_owned()),
@@ -167,19 +206,4 @@ impl Destination for Bucket {
 pub(crate) fn records_of(document: &Value) -> Vec<Value> {
     let payload: Value = serde_json::from_str(document["payload"].as_str().unwrap_or_default()).unwrap_or_default();
     payload["Records"].as_array().cloned().unwrap_or_default()
-}
-
-/// The positions of the mapping, which a restart reads again.
-#[derive(Clone)]
-pub(crate) struct KeptPositions(pub(crate) Stream);
-
-impl Positions for KeptPositions {
-    fn load(&self, shard: &str) -> Option<Position> {
-        self.0.position(shard)
-    }
-
-    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
-        self.0.save_position(shard, position);
-        Ok(())
-    }
 }

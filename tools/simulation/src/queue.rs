@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::{caller::lock, operators::queues::Letter};
+use crate::{caller::lock, operators::services::Letter};
 
 /// Time after which a queue delivers a message again, as in template.yaml.
 pub(crate) const VISIBILITY_TIMEOUT_MILLIS: u64 = 180_000;
@@ -23,10 +23,10 @@ pub(crate) struct Queue {
 pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) update: usize,
-    sent: u64,
+    pub(crate) sent: u64,
     first_received: Option<u64>,
     visible_from: u64,
-    receive_count: u32,
+    pub(crate) receive_count: u32,
     /// `true` if the next delivery looks like the first one.
     is_forgotten: bool,
     /// Receive count that the last delivery shows.
@@ -54,21 +54,7 @@ pub(crate) enum Received {
 #[derive(Debug, Clone)]
 pub(crate) struct DeadLetter {
     pub(crate) update: usize,
-    pub(crate) message_id: String,
-    pub(crate) body: Value,
-    pub(crate) sent_millis: u64,
-}
-
-impl DeadLetter {
-    pub(crate) fn message(&self) -> Letter {
-        Letter {
-            id: self.message_id.clone(),
-            body: self.body.to_string(),
-            sent_millis: self.sent_millis,
-            group: None,
-            deduplication_id: None,
-        }
-    }
+    pub(crate) letter: Letter,
 }
 
 impl Queue {
@@ -165,14 +151,6 @@ impl Queue {
 }
 
 impl Message {
-    pub(crate) fn sent(&self) -> u64 {
-        self.sent
-    }
-
-    pub(crate) fn receive_count(&self) -> u32 {
-        self.receive_count
-    }
-
     /// Returns the record of the event for a message with this body.
     pub(crate) fn record(&self, body: &Value, sender: &str) -> Value {
         json!({

@@ -9,6 +9,11 @@ use shared::domain::{
 
 use crate::database::{BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION};
 
+/// Returns the text at a JSON pointer, empty if there is none.
+pub(crate) fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Returns the partition key and the sort key of each item that a request reads or writes.
 pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
     let of = |item: &Value| {
@@ -95,43 +100,4 @@ pub(crate) fn put_of(statement: &Value) -> Option<Value> {
         names = rest;
     }
     Some(json!({"TableName": table, "Item": item}))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_request_names_its_items() {
-        let key = |sort_key: &str| json!({"PK": {"S": "E"}, "SK": {"S": sort_key}});
-        let statement = json!({
-            "Statement": "INSERT INTO \"T\" VALUE {'PK': ?, 'it''s': ?, 'SK': ?}",
-            "Parameters": [{"S": "E"}, {"N": "1"}, {"S": "v1"}],
-        });
-        let item = json!({"PK": {"S": "E"}, "it's": {"N": "1"}, "SK": {"S": "v1"}});
-        assert_eq!(put_of(&statement), Some(json!({"TableName": "T", "Item": item})));
-        for (operation, body, expected) in [
-            ("PutItem", json!({"Item": key("v1")}), &["v1"][..]),
-            ("UpdateItem", json!({"Key": key("v0")}), &["v0"]),
-            (
-                "BatchGetItem",
-                json!({"RequestItems": {"T": {"Keys": [key("v1"), key("v2")]}}}),
-                &["v1", "v2"],
-            ),
-            (BATCH_EXECUTE_STATEMENT, json!({"Statements": [statement]}), &["v1"]),
-            (
-                "Query",
-                json!({"ExpressionAttributeValues": {":pk": {"S": "E"}}}),
-                &[""],
-            ),
-            (
-                "TransactWriteItems",
-                json!({"TransactItems": [{"Put": {"Item": key("v1")}}, {"Update": {"Key": key("v0")}}]}),
-                &["v1", "v0"],
-            ),
-        ] {
-            let expected: Vec<_> = expected.iter().map(|key| ("E".to_owned(), (*key).to_owned())).collect();
-            assert_eq!(keys(operation, &body), expected, "{operation}");
-        }
-    }
 }

@@ -3,6 +3,7 @@
 //! A schedule is serialized to JSON, so that a run that violates a guarantee can be reproduced with `--replay`. [`crate::draw`]
 //! generates it.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub(crate) const MALFORMED: &str = "malformed";
 pub(crate) const BACKFILLED: &str = "backfilled";
 
 /// The input of one run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     pub(crate) seed: u64,
     pub(crate) settings: Settings,
@@ -31,7 +32,7 @@ pub(crate) struct Schedule {
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting")]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     /// `stream`, `inline` or `transaction`
     pub(crate) write_mode: String,
@@ -107,10 +108,7 @@ impl Settings {
 
     /// Returns the name of the table of history.
     pub(crate) fn history_table(&self) -> &'static str {
-        match self.own_history {
-            true => HISTORY,
-            false => TABLE,
-        }
+        if self.own_history { HISTORY } else { TABLE }
     }
 }
 
@@ -148,6 +146,18 @@ pub(crate) struct Update {
     /// Milliseconds by which the sender's clock is ahead of the true time, or behind it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) sent_offset: i64,
+}
+
+impl Update {
+    pub(crate) fn new(number: usize, entity: &str, members: Value, origin: Origin) -> Self {
+        Self {
+            id: format!("r{number}"),
+            entity: entity.to_owned(),
+            members,
+            origin,
+            sent_offset: 0,
+        }
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature of serde")]
@@ -313,11 +323,15 @@ pub(crate) enum Point {
     InvokeWriter,
     /// A request of an operator's command.
     Operator,
+    /// One of these that changes the table.
+    OperatorWrite,
+    /// A request of an operator's command to S3 or SQS.
+    External,
     /// `BatchGetItem` of a reader of the history.
     BatchGet,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum FaultKind {
     Throttled,
     ErrorBefore,
@@ -335,12 +349,14 @@ pub(crate) enum FaultKind {
     /// Every second statement of a request is throttled.
     StatementsThrottled,
     /// Every statement of a request is executed, and every second one is reported as failed.
+    #[value(name = "statements-applied-but-failed")]
     StatementsApplied,
     /// IAM denies the action.
     Denied,
     /// The iterator of a shard has expired.
     IteratorExpired,
     /// A whole request of statements is rejected.
+    #[value(name = "request-rejected")]
     Rejected,
     Unprocessed,
     Panic,
@@ -356,38 +372,14 @@ pub(crate) enum FaultKind {
     /// The function is deployed with another width of version keys.
     WrongLayout,
     /// The function is deployed with another table of history.
+    #[value(name = "wrong-layout")]
     WrongHistory,
 }
 
 impl FaultKind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Throttled => "throttled",
-            Self::ErrorBefore => "error-before",
-            Self::ErrorAfter => "error-after",
-            Self::ResponseDropped => "response-dropped",
-            Self::TimeOut => "time-out",
-            Self::Hang => "hang",
-            Self::TransactionConflict => "transaction-conflict",
-            Self::RequestDropped => "request-dropped",
-            Self::SuccessUnanswered => "success-unanswered",
-            Self::Delayed => "delayed",
-            Self::StatementsThrottled => "statements-throttled",
-            Self::StatementsApplied => "statements-applied-but-failed",
-            Self::Denied => "denied",
-            Self::IteratorExpired => "iterator-expired",
-            Self::Rejected => "request-rejected",
-            Self::Unprocessed => "unprocessed",
-            Self::Panic => "panic",
-            Self::KilledBefore => "killed-before",
-            Self::KilledAfter => "killed-after",
-            Self::NotInvoked => "not-invoked",
-            Self::FunctionTimeOut => "function-time-out",
-            Self::Redelivered => "redelivered",
-            Self::RedeliveredInPart => "redelivered-in-part",
-            Self::RedeliveredOutOfOrder => "redelivered-out-of-order",
-            Self::BadResponse => "bad-response",
-            Self::WrongLayout | Self::WrongHistory => "wrong-layout",
-        }
+    /// Returns the name under which the result counts it.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{self, AtomicU64};
 
-use aws_sdk_dynamodb::config::{BehaviorVersion, HttpClient, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use shared::{
     config::Config,
     domain::{
@@ -16,6 +16,7 @@ use shared::{
 
 use crate::{
     error::SimulationError,
+    http::{InProcess, Service},
     schedule::{Settings, TABLE},
 };
 
@@ -59,15 +60,12 @@ pub(crate) fn partition() -> String {
 }
 
 /// Creates the DynamoDB client of the functions, with the same timeouts and retries as on AWS.
-pub(crate) fn dynamodb_client(http: &(impl HttpClient + Clone + 'static)) -> aws_sdk_dynamodb::Client {
-    client_with(http, ClientSettings::default())
+pub(crate) fn dynamodb_client(service: &impl Service) -> aws_sdk_dynamodb::Client {
+    client_with(service, ClientSettings::default())
 }
 
 /// As [`dynamodb_client`], with other timeouts and retries.
-pub(crate) fn client_with(
-    http: &(impl HttpClient + Clone + 'static),
-    settings: ClientSettings,
-) -> aws_sdk_dynamodb::Client {
+pub(crate) fn client_with(service: &impl Service, settings: ClientSettings) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
@@ -75,7 +73,7 @@ pub(crate) fn client_with(
         .timeout_config(settings.timeouts())
         .retry_config(settings.retries())
         .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
-        .http_client(http.clone())
+        .http_client(InProcess(service.clone()))
         .build();
     aws_sdk_dynamodb::Client::from_conf(config)
 }

@@ -39,24 +39,27 @@ pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[V
 
 /// Returns the schedules with `size` consecutive steps or faults removed.
 fn without(schedule: &Schedule, size: usize) -> Vec<Schedule> {
+    let ranges = |length: usize| {
+        (0..length)
+            .step_by(size)
+            .map(move |start| start..(start + size).min(length))
+    };
     let mut candidates = Vec::new();
-    for start in (0..schedule.faults.len()).step_by(size) {
+    let mut add = |remove: &dyn Fn(&mut Schedule)| {
         let mut candidate = schedule.clone();
-        candidate.faults.drain(start..(start + size).min(schedule.faults.len()));
-        candidates.push(candidate);
-    }
-    for start in (0..schedule.steps.len()).step_by(size) {
-        let mut candidate = schedule.clone();
-        candidate.steps.drain(start..(start + size).min(schedule.steps.len()));
-        candidates.push(candidate);
-    }
-    for start in (0..schedule.attached.len()).step_by(size) {
-        let mut candidate = schedule.clone();
-        let end = (start + size).min(schedule.attached.len());
-        candidate.attached.drain(start..end);
-        if !candidate.attached.is_empty() {
+        remove(&mut candidate);
+        if candidate.attached.is_empty() == schedule.attached.is_empty() {
             candidates.push(candidate);
         }
+    };
+    for range in ranges(schedule.faults.len()) {
+        add(&|schedule| drop(schedule.faults.drain(range.clone())));
+    }
+    for range in ranges(schedule.steps.len()) {
+        add(&|schedule| drop(schedule.steps.drain(range.clone())));
+    }
+    for range in ranges(schedule.attached.len()) {
+        add(&|schedule| drop(schedule.attached.drain(range.clone())));
     }
     candidates
 }

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    io,
     ops::Range,
     sync::{Arc, Mutex},
     time::Duration,
@@ -12,7 +13,7 @@ use std::{
 
 use dynoxide::{Database, actions::get_records::GetRecordsRequest};
 use local::mapping::{
-    position::Position,
+    position::{Position, Positions},
     record::Record,
     source::{Page, Shard, SourceError},
 };
@@ -22,7 +23,7 @@ use shared::domain::sequence::SequenceNumber;
 
 use crate::{
     caller::{Author, lock},
-    database::execute,
+    database::send,
     error::SimulationError,
     requests::flat,
 };
@@ -130,6 +131,10 @@ impl Stream {
             state.copy(index, database, by)?;
         }
         Ok(())
+    }
+
+    pub(crate) fn arn(&self) -> String {
+        lock(&self.0).arn.clone()
     }
 
     /// Returns the number of records.
@@ -244,14 +249,6 @@ impl Stream {
         Ok(Some(Page { records, next }))
     }
 
-    pub(crate) fn position(&self, shard: &str) -> Option<Position> {
-        lock(&self.0).positions.get(shard).cloned().map(Position::After)
-    }
-
-    pub(crate) fn save_position(&self, shard: &str, position: &SequenceNumber) {
-        lock(&self.0).positions.insert(shard.to_owned(), position.clone());
-    }
-
     /// Returns `true` if the mapping is done with every record that is not trimmed.
     pub(crate) fn is_done(&self) -> bool {
         let state = lock(&self.0);
@@ -266,11 +263,23 @@ impl Stream {
     }
 }
 
+/// The positions of the mapping, which a restart reads again.
+impl Positions for Stream {
+    fn load(&self, shard: &str) -> Option<Position> {
+        lock(&self.0).positions.get(shard).cloned().map(Position::After)
+    }
+
+    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
+        lock(&self.0).positions.insert(shard.to_owned(), position.clone());
+        Ok(())
+    }
+}
+
 fn first_iterator(database: &Database, arn: &str) -> Result<String, SimulationError> {
-    let described = call(database, "DescribeStream", json!({"StreamArn": arn}))?;
+    let described = send(database, "DescribeStream", &json!({"StreamArn": arn}))?;
     let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
     let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
-    let iterator = call(database, "GetShardIterator", request)?;
+    let iterator = send(database, "GetShardIterator", &request)?;
     Ok(iterator["ShardIterator"].as_str().unwrap_or_default().to_owned())
 }
 
@@ -357,10 +366,4 @@ fn hash(key: &str) -> u32 {
         .take(4)
         .fold(0, |hash, byte| hash << 8 | u32::from(*byte))
         .min(u32::MAX - 1)
-}
-
-fn call(database: &Database, operation: &'static str, body: Value) -> Result<Value, SimulationError> {
-    let output = execute(database, operation, body.to_string().as_bytes());
-    let output = output.map_err(|source| SimulationError::Request { operation, source })?;
-    Ok(serde_json::from_str(&output)?)
 }

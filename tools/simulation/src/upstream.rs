@@ -28,11 +28,12 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
-    deployment::Misdeployed,
-    evidence::{Answer, UpstreamResponse},
+    evidence::{Answer, Evidence, UpstreamResponse},
+    functions::Misdeployed,
     mapping::Bucket,
-    operators::desk::Desk,
+    operators::Desk,
     queue::{DeadLetter, Queue},
+    requests::text,
     schedule::{Command, Content, HISTORY, MALFORMED, Schedule, Step, StepKind, TABLE},
 };
 
@@ -57,31 +58,15 @@ pub(crate) struct Upstream<'a> {
     pub(crate) queue: Queue,
     /// `true` if the queue has no message, and none is being processed.
     pub(crate) queue_is_empty: Mutex<bool>,
-    pub(crate) answers: Mutex<Vec<Answer>>,
-    /// Responses to updates with the request id of another one.
-    pub(crate) reused: Mutex<Vec<(usize, Value)>>,
+    /// What was observed until now.
+    pub(crate) seen: Mutex<Evidence>,
     /// The last error of each update that has no answer.
     pub(crate) errors: Mutex<HashMap<usize, String>>,
     /// Updates that were given up.
     pub(crate) letters: Mutex<Vec<DeadLetter>>,
     /// Time at which each update was sent first.
     pub(crate) first_sent: Mutex<HashMap<usize, u64>>,
-    /// Number of deliveries of each update.
-    pub(crate) deliveries: Mutex<HashMap<usize, u32>>,
-    /// Updates whose messages became visible while the function processed them.
-    pub(crate) overlapping: Mutex<HashSet<usize>>,
-    pub(crate) manual_versions: Mutex<HashSet<(String, String)>>,
     pub(crate) desk: Desk,
-    /// Entities that were purged completely, with the number of records in the stream afterwards.
-    pub(crate) purges: Mutex<Vec<(String, usize)>>,
-    /// Version items that were pruned and have expired: partition key and sort key.
-    pub(crate) pruned: Mutex<HashSet<(String, String)>>,
-    /// Versions that were pinned, by their entities.
-    pub(crate) pins: Mutex<Vec<(String, u64)>>,
-    /// Actions of functions and operators on a copy of the table that are not allowed.
-    pub(crate) uses_of_copy: Mutex<Vec<String>>,
-    /// Number of invocations of writers that reached their timeout without a fault of the invocation.
-    pub(crate) overruns: Mutex<u32>,
 }
 
 impl Upstream<'_> {
@@ -122,13 +107,11 @@ impl Upstream<'_> {
             StepKind::Sqs { updates } => updates.iter().for_each(|update| self.send(*update)),
             StepKind::Redeliver { update, as_first } => self.receive_again(*update, *as_first),
             StepKind::OtherProgram { entity, value } => {
-                let update = json!({
-                    "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
-                    "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :value",
-                    "ConditionExpression": "attribute_exists(Latest)",
-                    "ExpressionAttributeValues": {":one": {"N": "1"}, ":value": {"N": value.to_string()}},
-                });
-                if self.connector.send("UpdateItem", update).is_ok() {
+                if self.increment(
+                    entity,
+                    "OtherValue = :value",
+                    &json!({":value": {"N": value.to_string()}}),
+                ) {
                     self.connector.count("other-program");
                 }
             }
@@ -146,38 +129,31 @@ impl Upstream<'_> {
             StepKind::PutLatest { entity, content } => self.put_latest(entity, *content),
             StepKind::DeleteLatest { entity, create } => {
                 self.connector.count("latest-item-deleted");
-                let mut key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
+                let mut key = latest(entity);
                 let _ = self
                     .connector
                     .send("DeleteItem", json!({"TableName": TABLE, "Key": key}));
                 if *create {
                     self.connector.count("latest-item-put");
                     key["By"] = json!({"S": "hand"});
-                    let _ = self.connector.send("PutItem", json!({"TableName": TABLE, "Item": key}));
+                    let _ = self.connector.put(TABLE, &key);
                 }
             }
             StepKind::WriteVersion { entity, ahead } => self.write_version(entity, *ahead),
             StepKind::WriteLatest { entity, version } => {
                 self.connector.count("latest-item-put");
                 let number = json!({"N": version.to_string()});
-                let history = self.schedule.settings.history_table();
                 let floor = json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number});
-                let latest =
-                    json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}, "Latest": number, "By": {"S": "hand"}});
-                for (table, item) in [(history, floor), (TABLE, latest)] {
-                    let _ = self
-                        .connector
-                        .send("PutItem", json!({"TableName": table, "Item": item}));
-                }
+                let _ = self.connector.put(self.schedule.settings.history_table(), &floor);
+                let mut latest = latest(entity);
+                (latest["Latest"], latest["By"]) = (number, json!({"S": "hand"}));
+                let _ = self.connector.put(TABLE, &latest);
             }
             StepKind::MalformedLatest { number } => {
                 self.connector.count("malformed-record");
-                let item = json!({
-                    "PK": {"S": format!("{MALFORMED}{number}")}, "SK": {"S": LATEST_KEY}, "Latest": {"N": "1"},
-                });
-                let _ = self
-                    .connector
-                    .send("PutItem", json!({"TableName": TABLE, "Item": item}));
+                let mut item = latest(&format!("{MALFORMED}{number}"));
+                item["Latest"] = json!({"N": "1"});
+                let _ = self.connector.put(TABLE, &item);
             }
             StepKind::StopMapping { millis } => {
                 self.connector.count("mapping-stopped");
@@ -199,7 +175,7 @@ impl Upstream<'_> {
                     self.connector.count("expired");
                 }
                 let after = self.version_keys();
-                lock(&self.pruned).extend(before.difference(&after).cloned());
+                lock(&self.seen).pruned.extend(before.difference(&after).cloned());
             }
             StepKind::Command(command) => self.command(command).await,
         }
@@ -207,36 +183,34 @@ impl Upstream<'_> {
 
     /// Returns partition key and sort key of each version item.
     fn version_keys(&self) -> HashSet<(String, String)> {
-        let table = if self.schedule.settings.own_history {
-            HISTORY
-        } else {
-            TABLE
+        let items = self.connector.scan(self.schedule.settings.history_table());
+        let key = |item: Value| {
+            let (entity, key) = (text(&item, "/PK/S"), text(&item, "/SK/S"));
+            self.digits.version_of(key)?;
+            Some((entity.to_owned(), key.to_owned()))
         };
-        let items = self.connector.send("Scan", json!({"TableName": table}));
-        let key = |item: &Value| {
-            let [partition_key, sort_key] = ["PK", "SK"].map(|name| item[name]["S"].as_str().map(str::to_owned));
-            let version = sort_key.filter(|key| self.digits.version_of(key).is_some())?;
-            Some((partition_key?, version))
-        };
-        let items = items.ok();
-        let items = items.as_ref().and_then(|output| output["Items"].as_array());
-        items.into_iter().flatten().filter_map(key).collect()
+        items.unwrap_or_default().into_iter().filter_map(key).collect()
     }
 
     /// Increments `Latest`, and sets `RecordedAt`. Returns `true` if there is such an item.
     fn set_time(&self, entity: &str, time: &Value) -> bool {
+        self.increment(entity, "OtherValue = :one, RecordedAt = :time", &json!({":time": time}))
+    }
+
+    /// Increments `Latest`, and sets other attributes. Returns `true` if there is such an item.
+    fn increment(&self, entity: &str, set: &str, values: &Value) -> bool {
+        let mut values = values.clone();
+        values[":one"] = json!({"N": "1"});
         let update = json!({
-            "TableName": TABLE, "Key": {"PK": {"S": entity}, "SK": {"S": LATEST_KEY}},
-            "UpdateExpression": "SET Latest = Latest + :one, OtherValue = :one, RecordedAt = :time",
-            "ConditionExpression": "attribute_exists(Latest)",
-            "ExpressionAttributeValues": {":one": {"N": "1"}, ":time": time},
+            "TableName": TABLE, "Key": latest(entity),
+            "UpdateExpression": format!("SET Latest = Latest + :one, {set}"),
+            "ConditionExpression": "attribute_exists(Latest)", "ExpressionAttributeValues": values,
         });
         self.connector.send("UpdateItem", update).is_ok()
     }
 
     fn latest_number(&self, entity: &str) -> Option<u64> {
-        let key = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
-        let get = json!({"TableName": TABLE, "Key": key, "ConsistentRead": true});
+        let get = json!({"TableName": TABLE, "Key": latest(entity), "ConsistentRead": true});
         let latest = self.connector.send("GetItem", get).ok()?;
         latest.pointer("/Item/Latest/N")?.as_str()?.parse().ok()
     }
@@ -247,8 +221,7 @@ impl Upstream<'_> {
         item["PK"] = json!({"S": entity});
         item["SK"] = json!({"S": LATEST_KEY});
         item["Latest"] = json!({"N": number.to_string()});
-        let put = json!({"TableName": TABLE, "Item": item});
-        if self.connector.send("PutItem", put).is_ok() {
+        if self.connector.put(TABLE, &item).is_ok() {
             self.connector.count("latest-item-replaced");
         }
     }
@@ -269,7 +242,7 @@ impl Upstream<'_> {
         });
         if self.connector.send("PutItem", put).is_ok() {
             self.connector.count("version-put");
-            lock(&self.manual_versions).insert((entity.to_owned(), sort_key));
+            lock(&self.seen).manual_versions.insert((entity.to_owned(), sort_key));
         }
     }
 
@@ -288,7 +261,7 @@ impl Upstream<'_> {
             _ => false,
         };
         let is_known = !self.schedule.steps.iter().any(forgets);
-        if is_known && lock(&self.answers).iter().any(is_applied) {
+        if is_known && lock(&self.seen).answers.iter().any(is_applied) {
             let ordering = match self.schedule.settings.by_time {
                 true => Ordering::Time,
                 false => Ordering::Arrival,
@@ -303,6 +276,11 @@ impl Upstream<'_> {
             }
         }
     }
+}
+
+/// Returns the key of a latest item.
+fn latest(entity: &str) -> Value {
+    json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}})
 }
 
 impl Content {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::{caller::Caller, requests::keys};
+use crate::{caller::Caller, database, requests::keys};
 
 /// Sort key of the layout.
 const LAYOUT: &str = "config";
@@ -16,6 +16,10 @@ pub(crate) enum Scope {
     WriterDenied,
     /// IAM denies every write of stream-fn.
     StreamFunctionDenied,
+    /// Every write of the writers fails.
+    WriterFails,
+    /// Every write of stream-fn fails.
+    StreamFunctionFails,
     /// IAM denies the reads of the stream.
     StreamDenied,
     /// The requests by which a function checks the layout are throttled.
@@ -36,6 +40,7 @@ impl Scope {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::WriterDenied | Self::StreamFunctionDenied => "action-denied",
+            Self::WriterFails | Self::StreamFunctionFails => "error-before",
             Self::StreamDenied => "stream-denied",
             Self::LayoutThrottled | Self::LayoutDenied => "layout-unchecked",
             Self::Partition(_) => "partition-throttled",
@@ -47,24 +52,22 @@ impl Scope {
 
     fn matches(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> bool {
         let is_read = ["GetItem", "BatchGetItem", "Query"].contains(&operation);
+        let is_writer = || caller.is_some_and(Caller::is_writer);
+        let is_stream_function = || caller.is_some_and(Caller::is_stream_function);
+        let names = |entity: &String| keys(operation, &body()).iter().any(|(key, _)| key == entity);
         match self {
-            Self::WriterDenied => caller.is_some_and(Caller::is_writer),
-            Self::StreamFunctionDenied => caller.is_some_and(Caller::is_stream_function) && !is_read,
+            Self::WriterDenied => is_writer(),
+            Self::StreamFunctionDenied => is_stream_function() && !is_read,
+            Self::WriterFails => is_writer() && !database::is_read(operation),
+            Self::StreamFunctionFails => is_stream_function() && !database::is_read(operation),
             Self::StreamDenied => false,
             Self::LayoutThrottled | Self::LayoutDenied => {
-                let is_of_function = caller.is_some_and(|caller| caller.is_writer() || caller.is_stream_function());
                 let is_layout = || keys(operation, &body()).iter().any(|(_, key)| key == LAYOUT);
-                is_of_function && (operation == "DescribeTable" || is_layout())
+                (is_writer() || is_stream_function()) && (operation == "DescribeTable" || is_layout())
             }
-            Self::Partition(entity) => {
-                caller.is_some() && !is_read && keys(operation, &body()).iter().any(|(key, _)| key == entity)
-            }
+            Self::Partition(entity) => caller.is_some() && !is_read && names(entity),
             Self::Unresponsive => caller.is_some(),
-            Self::Lossy { entity, .. } => {
-                caller.is_some_and(Caller::is_writer)
-                    && !is_read
-                    && keys(operation, &body()).iter().any(|(key, _)| key == entity)
-            }
+            Self::Lossy { entity, .. } => is_writer() && !is_read && names(entity),
             Self::SuccessUnanswered { update } => caller.is_some_and(|caller| caller.delivers(*update)) && !is_read,
         }
     }

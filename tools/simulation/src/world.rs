@@ -4,14 +4,12 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 
 use aws_sdk_dynamodb::Client;
-use dynoxide::Database;
 use fastrand::Rng;
-use local::mapping::{Counters, Environment, Identity, Mapping};
 use serde_json::{Value, json};
 use shared::{
     config::Config,
@@ -33,16 +31,15 @@ use writer_fn::Writer;
 
 use crate::{
     caller::lock,
-    clock::{Clock, ProcessClock},
+    clock::{Clock, ProcessClock, in_virtual_time},
     connector::Connector,
     deliveries::MAX_ATTEMPTS,
-    deployment::Misdeployed,
     error::SimulationError,
     evidence::{AsOf, Evidence, Recovery},
-    functions::{StreamFunction, StreamInvoker},
-    mapping::{self, Bucket, FaultySource, KeptPositions, settings},
+    functions::{Misdeployed, StreamFunction},
+    mapping::{self, Bucket, settings},
     mutation::Mutation,
-    operators::desk::Desk,
+    operators::Desk,
     queue::Queue,
     requests::flat_all,
     schedule::{HISTORY, MALFORMED, Schedule, Settings, TABLE},
@@ -50,50 +47,26 @@ use crate::{
     upstream::{MappingStop, Upstream},
 };
 
-/// The mapping can be disabled for 25 hours.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
-
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
-    // The random number generator of the SDK and the library.
-    fastrand::seed(schedule.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(SimulationError::Runtime)?;
-    runtime.block_on(async { Box::pin(World::new(schedule, mutation)?.run()).await })
-}
-
-struct Simulated;
-
-impl Environment for Simulated {
-    type Source = FaultySource;
-    type Invoker = StreamInvoker;
-    type Destination = Bucket;
-    type Positions = KeptPositions;
-    type Clock = Clock;
+    in_virtual_time(schedule.seed, async {
+        Box::pin(World::new(schedule, mutation)?.run()).await
+    })?
 }
 
 struct World<'a> {
     upstream: Upstream<'a>,
-    clock: Clock,
-    stream_arn: String,
     reader: Store,
     function: Arc<StreamFunction>,
-    source: FaultySource,
 }
 
 impl<'a> World<'a> {
     fn new(schedule: &'a Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
         let clock = Clock(Instant::now());
-        let database = Database::memory_with_clock(Arc::new(clock)).map_err(SimulationError::OpenDatabase)?;
-        let connector = Connector::new(database, schedule.seed, schedule.faults.clone(), mutation);
-        let stream_arn = create_table(&connector, TABLE)?;
-        connector.open_stream(&stream_arn, schedule.settings.shards)?;
+        let connector = Connector::new(clock.database()?, schedule.seed, schedule.faults.clone(), mutation);
+        connector.open_stream(&create_table(&connector, TABLE)?, schedule.settings.shards)?;
         if schedule.settings.own_history {
             // On AWS it has no stream. Here, the checks learn of its writes from it.
-            let arn = create_table(&connector, HISTORY)?;
-            connector.open_history(&arn)?;
+            connector.open_history(&create_table(&connector, HISTORY)?)?;
         }
         let settings = &schedule.settings;
         let digits = config(settings, None)?.digits;
@@ -121,32 +94,21 @@ impl<'a> World<'a> {
                 mapping_stop: MappingStop::default(),
                 queue: Queue::default(),
                 queue_is_empty: Mutex::default(),
-                answers: Mutex::default(),
+                seen: Mutex::default(),
                 errors: Mutex::default(),
-                reused: Mutex::default(),
                 letters: Mutex::default(),
                 first_sent: Mutex::default(),
-                deliveries: Mutex::default(),
-                overlapping: Mutex::default(),
-                manual_versions: Mutex::default(),
-                desk: Desk::new(&connector, clock, digits, settings),
-                purges: Mutex::default(),
-                pruned: Mutex::default(),
-                pins: Mutex::default(),
-                uses_of_copy: Mutex::default(),
-                overruns: Mutex::default(),
+                desk: Desk::new(&connector, clock, digits, settings.history()),
             },
-            clock,
             function: StreamFunction::new(
                 history_writer(&client, &function_config, mutation).with_clock(clock.shifted(0)),
-                misdeployed(settings, |config| {
+                Some(misdeployed(settings, |config| {
                     history_writer(&client, config, mutation).with_clock(clock.shifted(0))
-                })?,
-                connector.clone(),
+                })?),
+                connector,
                 digits,
+                false,
             ),
-            source: FaultySource { connector, clock },
-            stream_arn,
             reader: store.with_clock(clock.shifted(0)),
         })
     }
@@ -159,16 +121,18 @@ impl<'a> World<'a> {
             self.upstream.claim_layout().await?;
             self.upstream.run().await;
             self.upstream.drain().await;
-            self.stop_faults().await;
-            let mut evidence = self.evidence().await?;
-            evidence.recovery = self.recover().await?;
+            self.upstream.bucket.allow();
+            self.connector().stop_faults().await;
+            self.observe().await?;
+            let recovery = self.recover().await?;
+            let mut evidence = std::mem::take(&mut *lock(&self.upstream.seen));
+            evidence.recovery = recovery;
+            evidence.hindered.clone_from(&lock(&self.function.hindered));
+            evidence.overruns += *lock(&self.function.overruns);
             // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
-            evidence.stream = self.source.connector.stream().records();
-            evidence.trimmed = self.source.connector.stream().trimmed();
-            evidence.overlapping.clone_from(&lock(&self.upstream.overlapping));
-            evidence.answers.clone_from(&lock(&self.upstream.answers));
-            evidence.deliveries.clone_from(&lock(&self.upstream.deliveries));
-            evidence.faults = self.source.connector.faults();
+            evidence.stream = self.connector().stream().records();
+            evidence.trimmed = self.connector().stream().trimmed();
+            evidence.faults = self.connector().faults();
             Ok(evidence)
         };
         tokio::select! {
@@ -179,17 +143,16 @@ impl<'a> World<'a> {
         }
     }
 
-    async fn stop_faults(&self) {
-        self.source.connector.stop_faults();
-        self.upstream.bucket.allow();
-        self.source.connector.finish_late().await;
+    fn connector(&self) -> &Connector {
+        &self.upstream.connector
     }
 
-    /// Waits until the mapping has read everything, and returns what can be observed then.
-    async fn evidence(&self) -> Result<Evidence, SimulationError> {
-        let settled = self.settle().await;
+    /// Waits until the mapping has read everything, and notes what can be observed then.
+    async fn observe(&self) -> Result<(), SimulationError> {
+        let settled = self.connector().settle().await;
+        let settled_after = self.upstream.clock.0.elapsed();
         let (read, as_of) = (self.read().await?, self.read_as_of().await?);
-        let connector = &self.source.connector;
+        let connector = self.connector();
         let documents = lock(&self.upstream.bucket.0);
         for document in &documents.kept {
             if document["requestContext"]["condition"] == "RecordAgeExceeded" {
@@ -200,8 +163,7 @@ impl<'a> World<'a> {
         for _ in &dropped {
             connector.count("record-dropped");
         }
-        let trimmed = connector.stream().trimmed();
-        for _ in &trimmed {
+        for _ in &connector.stream().trimmed() {
             connector.count("trimmed");
         }
         let items = self.items()?;
@@ -210,52 +172,42 @@ impl<'a> World<'a> {
                 .iter()
                 .filter_map(|item| serde_json::from_value(item.clone()).ok()),
         );
-        Ok(Evidence {
-            quarantined: (quarantined.iter())
-                .map(|quarantined| serde_json::from_str(&quarantined.record))
-                .collect::<Result<_, _>>()?,
-            items,
-            recovered_from: connector.stream().len(),
-            documents: documents.kept.clone(),
-            dropped,
-            trimmed,
-            manual_versions: lock(&self.upstream.manual_versions).clone(),
-            hindered: lock(&self.function.hindered).clone(),
-            reused: lock(&self.upstream.reused).clone(),
-            overruns: *lock(&self.function.overruns) + *lock(&self.upstream.overruns),
-            purges: lock(&self.upstream.purges).clone(),
-            pruned: lock(&self.upstream.pruned).clone(),
-            pins: lock(&self.upstream.pins).clone(),
-            uses_of_copy: lock(&self.upstream.uses_of_copy).clone(),
-            read,
-            as_of,
-            settled,
-            ..Evidence::default()
-        })
+        let given_up = self.unanswered();
+        let mut seen = lock(&self.upstream.seen);
+        seen.quarantined = (quarantined.iter())
+            .map(|quarantined| serde_json::from_str(&quarantined.record))
+            .collect::<Result<_, _>>()?;
+        (seen.items, seen.given_up, seen.recovered_from) = (items, given_up, connector.stream().len());
+        (seen.documents, seen.dropped) = (documents.kept.clone(), dropped);
+        (seen.read, seen.as_of) = (read, as_of);
+        (seen.settled, seen.settled_after) = (settled, settled_after);
+        seen.failed_invocations += self.function.failed.load(Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns the updates that were sent and have no answer.
+    fn unanswered(&self) -> Vec<usize> {
+        let seen = lock(&self.upstream.seen);
+        let answered: HashSet<_> = seen.answers.iter().map(|answer| answer.update).collect();
+        let mut sent: Vec<_> = seen.deliveries.keys().copied().collect();
+        sent.sort_unstable();
+        sent.retain(|update| !answered.contains(update));
+        sent
     }
 
     /// Runs the mapping. After a stop it starts again from its last position.
     async fn run_mapping(&self) {
         loop {
-            let mapping = Mapping::<Simulated> {
-                settings: settings(&self.upstream.schedule.settings, self.source.connector.mutation()),
-                identity: Identity {
-                    uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
-                    function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-                    stream_arn: self.stream_arn.clone(),
-                },
-                source: self.source.clone(),
-                invoker: StreamInvoker(Arc::clone(&self.function)),
-                destination: self.upstream.bucket.clone(),
-                positions: KeptPositions(self.source.connector.stream().clone()),
-                clock: self.clock,
-                counters: Counters::default(),
-            };
+            let Upstream {
+                schedule,
+                bucket,
+                clock,
+                ..
+            } = &self.upstream;
+            let settings = settings(&schedule.settings, self.connector().mutation());
+            let mapping = mapping::mapping(settings, self.connector(), &self.function, bucket, *clock);
             // A mapping that is disabled goes on for some seconds.
-            let lag = self
-                .source
-                .connector
-                .draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
+            let lag = (self.connector()).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
             mapping
                 .run_until(self.upstream.mapping_stop.requested.notified(), lag)
                 .await;
@@ -265,35 +217,16 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Waits until the mapping reached the end of the stream. `false` if it did not in time.
-    async fn settle(&self) -> bool {
-        let started = Instant::now();
-        while started.elapsed() < SETTLE_TIMEOUT {
-            if self.source.connector.stream().is_done() {
-                return true;
-            }
-            // Most runs end soon, and some after a day.
-            sleep((started.elapsed() / 20).max(Duration::from_millis(250))).await;
-        }
-        false
-    }
-
     /// Recovers from what the faults left: what was discarded is redriven, and what was not answered is sent again.
     async fn recover(&self) -> Result<Recovery, SimulationError> {
         self.upstream.recover().await;
-        let answered: HashSet<_> = lock(&self.upstream.answers)
-            .iter()
-            .map(|answer| answer.update)
-            .collect();
         let mut unanswered = Vec::new();
-        let mut sent: Vec<_> = lock(&self.upstream.deliveries).keys().copied().collect();
-        sent.sort_unstable();
-        for update in sent.into_iter().filter(|update| !answered.contains(update)) {
+        for update in self.unanswered() {
             if !self.upstream.direct(update).await {
                 unanswered.push((update, lock(&self.upstream.errors).get(&update).cloned()));
             }
         }
-        self.settle().await;
+        self.connector().settle().await;
         // Older versions than this count as missing.
         sleep(Duration::from_secs(120)).await;
         Ok(Recovery {
@@ -319,7 +252,7 @@ impl<'a> World<'a> {
                 if seen.is_ok() {
                     break;
                 }
-                self.source.connector.back_off(attempt).await;
+                self.connector().back_off(attempt).await;
                 seen = self.history(&entity).await;
             }
             read.insert(name.to_owned(), seen);
@@ -335,14 +268,14 @@ impl<'a> World<'a> {
             let key = item["SK"]["S"].as_str().unwrap_or_default();
             self.upstream.digits.version_of(key).is_some() && item.get("RecordedAt").is_some()
         });
-        self.source.connector.draw(|rng| rng.shuffle(&mut items));
+        self.connector().draw(|rng| rng.shuffle(&mut items));
         let mut read = Vec::new();
         for item in items.iter().take(SAMPLES) {
             let text = |name: &str| item[name]["S"].as_str().unwrap_or_default();
             let (Ok(entity), Ok(time)) = (EntityId::new(text("PK")), RecordedAt::parse(text("RecordedAt"))) else {
                 continue;
             };
-            let other = self.source.connector.draw(|rng| near(rng, time));
+            let other = self.connector().draw(|rng| near(rng, time));
             for time in [time, other] {
                 let view = operations::as_of::as_of(&self.reader, &entity, time, true).await;
                 read.push(AsOf {
@@ -366,7 +299,7 @@ impl<'a> World<'a> {
     }
 
     fn items(&self) -> Result<Vec<Value>, SimulationError> {
-        let connector = &self.source.connector;
+        let connector = self.connector();
         let mut items = flat_all(connector.scan(TABLE)?, false)?;
         if self.upstream.schedule.settings.own_history {
             items.extend(flat_all(connector.scan(HISTORY)?, true)?);
@@ -423,19 +356,10 @@ fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<
     })
 }
 
-/// Creates a table with a stream, and returns the ARN of the stream.
+/// Creates a table with a stream and expiring items, and returns the ARN of the stream.
 pub(crate) fn create_table(connector: &Connector, name: &str) -> Result<String, SimulationError> {
-    let created = connector.send(
-        "CreateTable",
-        json!({
-            "TableName": name, "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}, {"AttributeName": "SK", "AttributeType": "S"}],
-            "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
-            "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
-        }),
-    )?;
+    let arn = connector.create_table(name, &["PK", "SK"], Some("NEW_IMAGE"))?;
     let ttl = json!({"TableName": name, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
     connector.send("UpdateTimeToLive", ttl)?;
-    let arn = created["TableDescription"]["LatestStreamArn"].as_str();
-    Ok(arn.ok_or(SimulationError::NoStream)?.to_owned())
+    Ok(arn)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 use shared::domain::quarantine::PREFIX;
 
-use crate::{check::Violation, stream::Written};
+use crate::{check::Violation, requests::text, stream::Written};
 
 /// Key attribute of the attached table.
 pub(super) const KEY: &str = "id";
@@ -29,10 +29,35 @@ pub(crate) struct Evidence {
 }
 
 /// A record of the attached table.
-struct Record<'a> {
+pub(super) struct Record<'a> {
     number: &'a str,
+    /// Second in which it was written.
+    pub(super) created: u64,
+    /// State before, as its old image or the record before shows it.
     old: Option<Value>,
-    new: Option<Value>,
+    pub(super) new: Option<Value>,
+}
+
+/// Returns the records of each item, in the order of the stream.
+pub(super) fn of_items(records: &[Written]) -> BTreeMap<&str, Vec<Record<'_>>> {
+    let mut items: BTreeMap<&str, Vec<Record<'_>>> = BTreeMap::new();
+    for record in records.iter().map(|written| &written.record) {
+        let key = text(record, &format!("/dynamodb/Keys/{KEY}/S"));
+        if !key.is_empty() {
+            let image = |name: &str| record["dynamodb"].get(name).filter(|image| !image.is_null()).cloned();
+            let records = items.entry(key).or_default();
+            let before = records.last().and_then(|before| before.new.clone());
+            records.push(Record {
+                number: text(record, "/dynamodb/SequenceNumber"),
+                created: record["dynamodb"]["ApproximateCreationDateTime"]
+                    .as_u64()
+                    .unwrap_or_default(),
+                old: image("OldImage").or(before),
+                new: image("NewImage"),
+            });
+        }
+    }
+    items
 }
 
 /// Checks a run, whose records have only `new_images` or old ones too.
@@ -45,26 +70,12 @@ pub(crate) fn check(evidence: &Evidence, new_images: bool) -> Vec<Violation> {
         check.add(8, "the mapping does not reach the end of the stream".to_owned());
     }
     check.writes(evidence);
-    let mut items: BTreeMap<&str, Vec<Record<'_>>> = BTreeMap::new();
-    for record in evidence.records.iter().map(|written| &written.record) {
-        let key = text(record, &format!("/dynamodb/Keys/{KEY}/S"));
-        if !key.is_empty() {
-            let image = |name: &str| record["dynamodb"].get(name).filter(|image| !image.is_null()).cloned();
-            let records = items.entry(key).or_default();
-            let before = records.last().and_then(|before| before.new.clone());
-            records.push(Record {
-                number: text(record, "/dynamodb/SequenceNumber"),
-                old: image("OldImage").or(before),
-                new: image("NewImage"),
-            });
-        }
-    }
     let discarded: BTreeSet<_> = evidence
         .discarded
         .iter()
         .map(|record| text(record, "/dynamodb/SequenceNumber"))
         .collect();
-    for (item, records) in &items {
+    for (item, records) in &of_items(&evidence.records) {
         let lost = |history: &[Value]| -> BTreeSet<&str> {
             let stored: BTreeSet<_> = of_item(history, item)
                 .iter()
@@ -252,14 +263,10 @@ fn state_of(version: &Value) -> Option<Value> {
 }
 
 /// Returns an item without its ignored attribute.
-fn compared(item: &Value) -> Value {
+pub(super) fn compared(item: &Value) -> Value {
     let mut item = item.clone();
     if let Some(members) = item.as_object_mut() {
         members.remove(IGNORED);
     }
     item
-}
-
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

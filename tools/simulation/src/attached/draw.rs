@@ -2,6 +2,7 @@
 
 use fastrand::Rng;
 
+use crate::draw::{INVOCATIONS, REQUESTS, pick};
 use crate::schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point, Settings};
 
 const STATES: u8 = 3;
@@ -46,7 +47,7 @@ pub(crate) fn draw(rng: &mut Rng) -> (Vec<ClientChange>, Vec<Fault>) {
 pub(crate) fn late_records(rng: &mut Rng, settings: &mut Settings, faults: &mut Vec<Fault>) {
     settings.maximum_retry_attempts = Some(rng.u32(..2));
     for _ in 0..rng.u8(2..6) {
-        let on = [Point::Put, Point::Invoke][rng.usize(..2)];
+        let on = pick(rng, &[Point::Put, Point::Invoke]);
         let kinds = match on {
             Point::Put => [FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang],
             _ => [
@@ -55,55 +56,33 @@ pub(crate) fn late_records(rng: &mut Rng, settings: &mut Settings, faults: &mut 
                 FaultKind::RedeliveredInPart,
             ],
         };
-        faults.push(Fault {
-            on,
-            nth: rng.u32(..12),
-            times: rng.u32(1..4),
-            kind: kinds[rng.usize(..3)],
-        });
+        let (nth, times, kind) = (rng.u32(..12), rng.u32(1..4), pick(rng, &kinds));
+        faults.push(Fault { on, nth, times, kind });
     }
 }
 
 fn fault(rng: &mut Rng) -> Fault {
-    const PUTS: [FaultKind; 12] = [
-        FaultKind::Throttled,
-        FaultKind::ErrorBefore,
-        FaultKind::ErrorAfter,
-        FaultKind::ResponseDropped,
-        FaultKind::TimeOut,
-        FaultKind::Hang,
-        FaultKind::Panic,
-        FaultKind::KilledBefore,
-        FaultKind::KilledAfter,
+    const STATEMENTS: [FaultKind; 3] = [
         FaultKind::Delayed,
         FaultKind::StatementsThrottled,
         FaultKind::StatementsApplied,
     ];
-    const INVOCATIONS: [FaultKind; 5] = [
-        FaultKind::NotInvoked,
-        FaultKind::FunctionTimeOut,
-        FaultKind::Redelivered,
-        FaultKind::RedeliveredInPart,
-        FaultKind::RedeliveredOutOfOrder,
-    ];
-    let on = [
+    let points = [
         Point::Put,
         Point::Put,
         Point::Invoke,
         Point::Invoke,
         Point::Read,
         Point::Poll,
-    ][rng.usize(..6)];
+    ];
+    let on = pick(rng, &points);
     let kind = match on {
-        Point::Put => PUTS[rng.usize(..PUTS.len())],
-        Point::Invoke => INVOCATIONS[rng.usize(..INVOCATIONS.len())],
-        Point::Read => PUTS[rng.usize(..9)],
-        _ => [FaultKind::Throttled, FaultKind::IteratorExpired][rng.usize(..2)],
+        Point::Put => pick(rng, &[&REQUESTS[..], &STATEMENTS].concat()),
+        // It names records of the batch only.
+        Point::Invoke => pick(rng, &INVOCATIONS[..5]),
+        Point::Read => pick(rng, &REQUESTS),
+        _ => pick(rng, &[FaultKind::Throttled, FaultKind::IteratorExpired]),
     };
-    Fault {
-        on,
-        nth: rng.u32(..20),
-        times: [1, 1, 2, 3, 12][rng.usize(..5)],
-        kind,
-    }
+    let (nth, times) = (rng.u32(..20), pick(rng, &[1, 1, 2, 3, 12]));
+    Fault { on, nth, times, kind }
 }

@@ -8,8 +8,7 @@ mod reads;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use dynoxide::Database;
-use local::mapping::{Counters, Environment, Identity, Mapping, filter::Filters};
+use local::mapping::filter::Filters;
 use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
@@ -17,19 +16,18 @@ use shared::{
     dynamodb::Store,
 };
 use stream_fn::HistoryWriter;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use self::check::{Evidence, IGNORED, KEY};
 pub(crate) use self::draw::{draw, late_records};
 use crate::{
     caller::{Author, Caller, lock},
     check::Violation,
-    clock::Clock,
+    clock::{Clock, in_virtual_time},
     connector::Connector,
-    deployment::Misdeployed,
     error::SimulationError,
-    functions::{StreamFunction, StreamInvoker, process},
-    mapping::{Bucket, FaultySource, KeptPositions, records_of, settings},
+    functions::{StreamFunction, process},
+    mapping::{Bucket, mapping, records_of, settings},
     mutation::Mutation,
     requests::flat_attached,
     schedule::{ChangeKind, HISTORY, Schedule, TABLE},
@@ -40,37 +38,21 @@ use crate::{
 
 /// Bytes that fit into no version item, also compressed.
 const LARGE_BYTES: usize = 409_500;
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
-
-struct Simulated;
-
-impl Environment for Simulated {
-    type Source = FaultySource;
-    type Invoker = StreamInvoker;
-    type Destination = Bucket;
-    type Positions = KeptPositions;
-    type Clock = Clock;
-}
 
 /// Runs a schedule, and returns the faults that occurred and the violations of the guarantees.
 pub(crate) fn run(
     schedule: &Schedule,
     mutation: Option<Mutation>,
 ) -> Result<(BTreeMap<String, u64>, Vec<Violation>), SimulationError> {
-    fastrand::seed(schedule.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(SimulationError::Runtime)?;
-    runtime.block_on(async { Box::pin(World::new(schedule, mutation)?.run()).await })
+    in_virtual_time(schedule.seed, async {
+        Box::pin(World::new(schedule, mutation)?.run()).await
+    })?
 }
 
 struct World<'a> {
     schedule: &'a Schedule,
     connector: Connector,
     clock: Clock,
-    stream_arn: String,
     bucket: Bucket,
     function: Arc<StreamFunction>,
     store: Store,
@@ -79,36 +61,24 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn new(schedule: &'a Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
         let clock = Clock(Instant::now());
-        let database = Database::memory_with_clock(Arc::new(clock)).map_err(SimulationError::OpenDatabase)?;
-        let connector = Connector::new(database, schedule.seed, schedule.faults.clone(), mutation);
+        let connector = Connector::new(clock.database()?, schedule.seed, schedule.faults.clone(), mutation);
         // Before the history table, whose definition has other keys.
         let view = match schedule.settings.new_images {
             true => "NEW_IMAGE",
             false => "NEW_AND_OLD_IMAGES",
         };
-        let stream_arn = create(&connector, TABLE, &[KEY], view)?;
+        let stream = connector.create_table(TABLE, &[KEY], Some(view))?;
         connector.read_stale(schedule.settings.stale_reads);
-        connector.open_stream(&stream_arn, schedule.settings.shards)?;
-        let history = create(&connector, HISTORY, &["PK", "SK"], "NEW_IMAGE")?;
-        connector.open_history(&history)?;
+        connector.open_stream(&stream, schedule.settings.shards)?;
+        connector.open_history(&connector.create_table(HISTORY, &["PK", "SK"], Some("NEW_IMAGE"))?)?;
         let client = setup::dynamodb_client(&connector);
         let table = table()?;
         let writer = HistoryWriter::attached(client.clone(), table.clone()).with_clock(clock.shifted(0));
         Ok(Self {
             schedule,
-            function: StreamFunction::attached(
-                writer.clone(),
-                // It has no layout.
-                Misdeployed {
-                    width: writer.clone(),
-                    history: writer,
-                },
-                connector.clone(),
-                attached::digits(),
-            ),
+            function: StreamFunction::new(writer, None, connector.clone(), attached::digits(), true),
             connector,
             clock,
-            stream_arn,
             bucket: Bucket::default(),
             store: Store::attached(client, table).with_clock(clock.shifted(0)),
         })
@@ -117,9 +87,8 @@ impl<'a> World<'a> {
     async fn run(self) -> Result<(BTreeMap<String, u64>, Vec<Violation>), SimulationError> {
         let run = async {
             self.write().await;
-            self.connector.stop_faults();
-            self.connector.finish_late().await;
-            let settled = self.settle().await;
+            self.connector.stop_faults().await;
+            let settled = self.connector.settle().await;
             let delivered = self.history()?;
             let documents = lock(&self.bucket.0).kept.clone();
             let discarded: Vec<_> = documents.iter().flat_map(records_of).collect();
@@ -163,18 +132,16 @@ impl<'a> World<'a> {
                 })
             };
             let (operation, request) = match change.kind {
-                ChangeKind::Put(value) => {
+                ChangeKind::Put(value) | ChangeKind::Large(value) => {
                     let mut item = key.clone();
                     item["State"] = state(value);
-                    // The name of an attribute of version items.
-                    item["RequestId"] = json!({"S": "of the client"});
-                    ("PutItem", json!({"TableName": TABLE, "Item": item}))
-                }
-                ChangeKind::Large(value) => {
-                    let mut item = key.clone();
-                    item["State"] = state(value);
-                    item[check::LARGE] =
-                        json!({"B": incompressible(self.schedule.seed.wrapping_add(u64::from(value)), LARGE_BYTES)});
+                    if matches!(change.kind, ChangeKind::Put(_)) {
+                        // The name of an attribute of version items.
+                        item["RequestId"] = json!({"S": "of the client"});
+                    } else {
+                        let seed = self.schedule.seed.wrapping_add(u64::from(value));
+                        item[check::LARGE] = json!({"B": incompressible(seed, LARGE_BYTES)});
+                    }
                     ("PutItem", json!({"TableName": TABLE, "Item": item}))
                 }
                 ChangeKind::Update(value) => ("UpdateItem", update("State", state(value))),
@@ -195,36 +162,9 @@ impl<'a> World<'a> {
         // The records of history are in the stream for the checks only.
         let pattern = json!({"dynamodb": {"Keys": {KEY: {"S": [{"exists": true}]}}}}).to_string();
         settings.filters = Filters::parse([pattern.as_str()]).unwrap_or_default();
-        let mapping = Mapping::<Simulated> {
-            settings,
-            identity: Identity {
-                uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
-                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-                stream_arn: self.stream_arn.clone(),
-            },
-            source: FaultySource {
-                connector: self.connector.clone(),
-                clock: self.clock,
-            },
-            invoker: StreamInvoker(Arc::clone(&self.function)),
-            destination: self.bucket.clone(),
-            positions: KeptPositions(self.connector.stream().clone()),
-            clock: self.clock,
-            counters: Counters::default(),
-        };
-        mapping.run().await;
-    }
-
-    /// Waits until the mapping reached the end of the stream. `false` if it did not in time.
-    async fn settle(&self) -> bool {
-        let started = Instant::now();
-        while started.elapsed() < SETTLE_TIMEOUT {
-            if self.connector.stream().is_done() {
-                return true;
-            }
-            sleep(Duration::from_millis(250)).await;
-        }
-        false
+        mapping(settings, &self.connector, &self.function, &self.bucket, self.clock)
+            .run()
+            .await;
     }
 
     /// Redrives records.
@@ -241,39 +181,23 @@ impl<'a> World<'a> {
     async fn deliver_behind_prune(&self, records: &[Written]) -> Result<Vec<Violation>, SimulationError> {
         let pruned = reads::prune(&self.store, &self.connector, records).await;
         let before = self.history()?;
-        let of_table = |record: &&Value| record.pointer(&format!("/dynamodb/Keys/{KEY}")).is_some();
-        let records: Vec<_> = records
-            .iter()
-            .map(|written| &written.record)
-            .filter(of_table)
-            .cloned()
-            .collect();
-        self.redrive(&records).await;
-        let is_same = pruned.is_ok() && self.history()? == before;
-        Ok(if is_same {
-            Vec::new()
-        } else {
-            vec![Violation {
-                guarantee: 6,
-                description: "records of pruned versions are stored again".to_owned(),
-            }]
+        let of_table = |record: &Value| record.pointer(&format!("/dynamodb/Keys/{KEY}")).is_some();
+        let records = records.iter().map(|written| written.record.clone());
+        self.redrive(&records.filter(of_table).collect::<Vec<_>>()).await;
+        let again = Violation {
+            guarantee: 6,
+            description: "records of pruned versions are stored again".to_owned(),
+        };
+        Ok(match pruned.is_ok() && self.history()? == before {
+            true => Vec::new(),
+            false => vec![again],
         })
     }
 
     /// Returns the versions of history, with flat attributes.
     fn history(&self) -> Result<Vec<Value>, SimulationError> {
-        let (mut items, mut request) = (Vec::new(), json!({"TableName": HISTORY}));
-        loop {
-            let scanned = self.connector.send("Scan", request.clone())?;
-            let page = scanned["Items"].as_array().into_iter().flatten();
-            for item in page {
-                items.push(flat_attached(item.clone())?);
-            }
-            match scanned.get("LastEvaluatedKey").filter(|key| !key.is_null()) {
-                Some(key) => request["ExclusiveStartKey"] = key.clone(),
-                None => return Ok(items),
-            }
-        }
+        let items = self.connector.scan(HISTORY)?.into_iter();
+        Ok(items.map(flat_attached).collect::<Result<_, _>>()?)
     }
 }
 
@@ -284,23 +208,4 @@ fn table() -> Result<AttachedTable, SimulationError> {
         "AttributeDefinitions": [{"AttributeName": KEY, "AttributeType": "S"}],
     });
     AttachedTable::parse(&definition.to_string()).map_err(|_| SimulationError::InvalidSetting("attached"))
-}
-
-/// Creates a table with a stream, and returns the ARN of the stream.
-fn create(connector: &Connector, name: &str, keys: &[&str], view: &str) -> Result<String, SimulationError> {
-    let roles = keys.iter().zip(["HASH", "RANGE"]);
-    let definitions = keys
-        .iter()
-        .map(|key| json!({"AttributeName": key, "AttributeType": "S"}));
-    let created = connector.send(
-        "CreateTable",
-        json!({
-            "TableName": name, "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": definitions.collect::<Vec<_>>(),
-            "KeySchema": roles.map(|(key, role)| json!({"AttributeName": key, "KeyType": role})).collect::<Vec<_>>(),
-            "StreamSpecification": {"StreamEnabled": true, "StreamViewType": view},
-        }),
-    )?;
-    let arn = created["TableDescription"]["LatestStreamArn"].as_str();
-    Ok(arn.ok_or(SimulationError::NoStream)?.to_owned())
 }

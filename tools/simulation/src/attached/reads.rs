@@ -1,6 +1,6 @@
 //! Reads of the history of an attached table, compared with the records of its stream, and a redelivery behind a prune.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use operations::{prune::plan::Keep, rate_limit::RateLimiter};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use shared::{
     },
 };
 
-use super::check::{IGNORED, KEY};
+use super::check::{KEY, Record, compared, of_items};
 use crate::{check::Violation, connector::Connector, schedule::HISTORY, stream::Written};
 
 /// Maximum number of newest versions that the prune keeps.
@@ -21,9 +21,9 @@ const MAX_KEPT: u64 = 5;
 /// Checks the reads of all items whose records are all in history.
 pub(super) async fn check(store: &Store, records: &[Written]) -> Vec<Violation> {
     let mut violations = Vec::new();
-    for (item, changes) in changes(records) {
-        let checked = match entity(store, &item) {
-            Some(entity) => of_item(store, &entity, &changes, &mut violations).await,
+    for (item, records) in of_items(records) {
+        let checked = match entity(store, item) {
+            Some(entity) => of_item(store, &entity, &records, &mut violations).await,
             None => Ok(()),
         };
         if let Err(error) = checked {
@@ -39,7 +39,7 @@ pub(super) async fn check(store: &Store, records: &[Written]) -> Vec<Violation> 
 async fn of_item(
     store: &Store,
     entity: &EntityId,
-    changes: &[(i64, Option<Item>)],
+    records: &[Record<'_>],
     violations: &mut Vec<Violation>,
 ) -> Result<(), ReadError> {
     let mut add = |guarantee, description| violations.push(Violation { guarantee, description });
@@ -58,14 +58,18 @@ async fn of_item(
     if latest != last {
         add(2, format!("{}: the latest version has two states", entity.as_str()));
     }
-    let seconds: BTreeSet<_> = changes.iter().flat_map(|(second, _)| [second - 1, *second]).collect();
+    let seconds: BTreeSet<_> = records
+        .iter()
+        .flat_map(|record| [record.created - 1, record.created])
+        .collect();
     for second in seconds {
-        let end = RecordedAt::of_stream_record(second * 1_000_000 + 999_999, Version::FIRST);
+        let end = i64::try_from(second * 1_000_000 + 999_999).unwrap_or_default();
+        let end = RecordedAt::of_stream_record(end, Version::FIRST);
         let found = operations::as_of::as_of(&store, entity, end, false).await?;
-        let expected = changes.iter().take_while(|(created, _)| *created <= second).last();
+        let expected = records.iter().take_while(|record| record.created <= second).last();
         let is_same = match (&found, expected) {
             (None, None) => true,
-            (Some(found), Some((_, state))) => is_state(found, state.as_ref()),
+            (Some(found), Some(record)) => is_state(found, record.new.as_ref()),
             _ => false,
         };
         if !is_same {
@@ -83,25 +87,19 @@ async fn of_item(
 }
 
 /// Returns `true` if a version shows this state, `None` if the item was deleted.
-fn is_state(view: &VersionView, state: Option<&Item>) -> bool {
-    let compared = |item: &Item| {
-        let mut item = serde_json::to_value(item).unwrap_or_default();
-        if let Some(members) = item.as_object_mut() {
-            members.remove(IGNORED);
-        }
-        item
-    };
+fn is_state(view: &VersionView, state: Option<&Value>) -> bool {
+    let shown = || serde_json::to_value(&view.attributes).unwrap_or_default();
     match state {
         None => view.deleted,
         Some(_) if view.is_omitted() => true,
-        Some(state) => !view.deleted && compared(state) == compared(&view.attributes),
+        Some(state) => !view.deleted && compared(state) == compared(&shown()),
     }
 }
 
 /// Prunes each history, deletes what expired, and returns the items of the history table afterwards.
 pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Written]) -> Result<(), ReadError> {
-    for item in changes(records).into_keys() {
-        let Some(entity) = entity(store, &item) else { continue };
+    for item in of_items(records).into_keys() {
+        let Some(entity) = entity(store, item) else { continue };
         let keep = Keep::Newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)));
         let plan =
             operations::prune::requests::plan_prune(&store, &entity, keep, false, &RateLimiter::unlimited()).await?;
@@ -118,27 +116,6 @@ pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Writt
         }
     }
     Ok(())
-}
-
-/// Returns the second of each change, and the state after it, by item.
-fn changes(records: &[Written]) -> BTreeMap<String, Vec<(i64, Option<Item>)>> {
-    let mut items: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for record in records.iter().map(|written| &written.record) {
-        let text = record
-            .pointer(&format!("/dynamodb/Keys/{KEY}/S"))
-            .and_then(Value::as_str);
-        let created = record["dynamodb"]["ApproximateCreationDateTime"].as_f64();
-        if let (Some(item), Some(created)) = (text, created) {
-            let image = record["dynamodb"].get("NewImage").filter(|image| !image.is_null());
-            let image = image.and_then(|image| serde_json::from_value(image.clone()).ok());
-            #[allow(clippy::cast_possible_truncation, reason = "a time in seconds")]
-            items
-                .entry(item.to_owned())
-                .or_default()
-                .push((created.floor() as i64, image));
-        }
-    }
-    items
 }
 
 fn entity(store: &Store, item: &str) -> Option<EntityId> {

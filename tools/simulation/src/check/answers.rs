@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{
     Check,
     model::{Entity, Image, State},
-    text,
 };
 use crate::{
     evidence::{Answer, UpstreamResponse},
+    requests::text,
     schedule::{Content, StepKind, Update},
 };
 

@@ -11,9 +11,9 @@ use shared::domain::keys::LATEST_KEY;
 use super::{
     Check,
     model::{Entity, Image},
-    sequence_number, text,
+    sequence_number,
 };
-use crate::{mapping::records_of, schedule::MALFORMED};
+use crate::{mapping::records_of, requests::text, schedule::MALFORMED};
 
 impl<'a> Check<'a> {
     /// 6: A version item is written once. An expiry can be added to it.

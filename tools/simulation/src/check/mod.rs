@@ -10,7 +10,6 @@ mod answers;
 mod history;
 mod model;
 mod operators;
-mod pruned;
 mod reads;
 mod record;
 
@@ -35,6 +34,7 @@ use crate::{
     clock::ProcessClock,
     evidence::Evidence,
     mapping::records_of,
+    requests::text,
     schedule::{Command, Origin, Schedule, Step, StepKind, Update},
     stream::Written,
     windows::Scope,
@@ -311,8 +311,4 @@ fn purge_marker_key(entity: &str) -> String {
 
 fn sequence_number(record: &Value) -> &str {
     text(record, "/dynamodb/SequenceNumber")
-}
-
-fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }

@@ -11,11 +11,12 @@ use shared::domain::{keys::LATEST_KEY, marks::MARKS, version::Version};
 use super::{
     Check,
     record::{created, plain, senders, version_item},
-    sequence_number, text,
+    sequence_number,
 };
 use crate::{
     caller::Author,
     commands::LAG,
+    requests::text,
     schedule::{MALFORMED, Update},
     stream::Written,
 };
@@ -149,9 +150,7 @@ impl State {
         }
         self.attributes.insert("RequestId".to_owned(), json!({"S": update.id}));
     }
-}
 
-impl State {
     /// Returns `true` if an update changes members of a map that does not exist.
     pub(super) fn has_no_map_for(&self, update: &Update) -> bool {
         let mut before = self.clone();
@@ -266,9 +265,7 @@ impl Entity<'_> {
         held.filter(move |(state, next)| state.since <= to && *next > from)
             .map(|(state, _)| state)
     }
-}
 
-impl Entity<'_> {
     /// Notes that the latest item was deleted.
     fn remove(&mut self, written: &Written, index: usize, state: &mut State) {
         self.deletions += 1;
@@ -278,9 +275,7 @@ impl Entity<'_> {
         }
         (state.version, state.attributes) = (0, Map::new());
     }
-}
 
-impl Entity<'_> {
     /// Adds what a deletion has not removed yet from a tombstone, such as an attribute of an update at the same time: if another
     /// program changes the tombstone first, it is part of that program's version.
     fn add_left_over(&self, tombstone: &mut State, plain: &Map<String, Value>) {

@@ -4,10 +4,23 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use shared::domain::{Item, keys::LATEST_KEY, purge_marker::PurgeMarker, version::Version};
+use shared::domain::{
+    Item,
+    keys::{FLOOR_KEY, LATEST_KEY},
+    purge_marker::PurgeMarker,
+    version::Version,
+};
 
-use super::{Check, model::Image, purge_marker_key, text};
-use crate::caller::Author;
+use super::{
+    Check,
+    model::{Entity, Image},
+    purge_marker_key,
+};
+use crate::{
+    caller::Author,
+    requests::text,
+    schedule::{Command, Step, StepKind},
+};
 
 /// Number of versions from which a repair restores the recent requests.
 const RESTORED_REQUESTS: u64 = 10;
@@ -98,6 +111,57 @@ impl Check<'_> {
         }
     }
 
+    /// 1: While the latest version is a tombstone, a prune keeps the version that an undelete restores.
+    pub(super) fn check_tombstones(&mut self, name: &str, entity: &Entity) {
+        let is_repair = |step: &Step| matches!(step.kind, StepKind::Command(Command::Repair | Command::Revive));
+        // An undelete restores such a version, which is not among the images.
+        let is_manual = self.evidence.manual_versions.iter().any(|(entity, _)| entity == name);
+        if entity.era > 0 || is_manual || self.schedule.steps.iter().any(is_repair) {
+            return;
+        }
+        let is_deleted = |image: &&Image| image.item["Deleted"]["BOOL"] == true;
+        for (index, written) in self.evidence.stream[..self.evidence.recovered_from].iter().enumerate() {
+            let record = &written.record;
+            let is_floor =
+                text(record, "/dynamodb/Keys/PK/S") == name && text(record, "/dynamodb/Keys/SK/S") == FLOOR_KEY;
+            if !is_floor || written.author != Author::Operator {
+                continue;
+            }
+            let before = entity.images.iter().filter(|image| image.index < index);
+            let is_tombstone = before.clone().next_back().is_some_and(|image| is_deleted(&image));
+            let kept = before.rev().find(|image| !is_deleted(image)).map(|image| image.version);
+            let floor: u64 = text(record, "/dynamodb/NewImage/Floor/N").parse().unwrap_or(0);
+            if is_tombstone && kept.is_some_and(|kept| kept < floor) {
+                let kept = kept.unwrap_or_default();
+                self.add(1, format!("{name} v{kept} was pruned, and an undelete restores it"));
+            }
+        }
+    }
+
+    /// 1: No record stores a pruned version again.
+    pub(super) fn check_pruned(&mut self, name: &str, entity: &Entity) {
+        // A later entity with the same key has its own versions.
+        if entity.era > 0 || self.is_marked_as_purged(name) {
+            return;
+        }
+        let items = &self.evidence.recovery.items;
+        let is_in = |key: &str| {
+            let mut items = items.iter();
+            items.any(|item| text(item, "/PK/S") == name && text(item, "/SK/S") == key)
+        };
+        let mut again: Vec<_> = self
+            .evidence
+            .pruned
+            .iter()
+            .filter(|(entity, _)| entity == name)
+            .collect();
+        again.retain(|pruned| !self.evidence.manual_versions.contains(*pruned) && is_in(&pruned.1));
+        let again: Vec<_> = again.into_iter().map(|(_, key)| key.clone()).collect();
+        for key in again {
+            self.add(1, format!("{name} {key} was pruned, and is in history again"));
+        }
+    }
+
     /// Returns `true` if a repair restored the latest item between two versions, with the request of the earlier one.
     pub(super) fn is_restored_with(&self, before: &Image, after: &Image, images: &[Image], entity: &str) -> bool {
         let restored = images.iter().find(|image| image.era == after.era);
@@ -117,114 +181,4 @@ impl Check<'_> {
 
 fn item(image: &Value) -> Item {
     serde_json::from_value(image.clone()).unwrap_or_default()
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-mod tests {
-    use serde_json::json;
-    use shared::domain::{keys::VersionDigits, recorded_at::RecordedAt};
-
-    use super::*;
-    use crate::{check::Violation, evidence::Evidence, schedule::Schedule, stream::Written};
-
-    /// Returns a record of an item, which was deleted if there is no image, at a second.
-    fn written(author: Author, entity: &str, key: &str, second: u64, image: Option<Value>) -> Written {
-        let event = if image.is_some() { "INSERT" } else { "REMOVE" };
-        let mut record = json!({"eventName": event, "dynamodb": {
-            "Keys": {"PK": {"S": entity}, "SK": {"S": key}}, "ApproximateCreationDateTime": second,
-        }});
-        if let Some(image) = image {
-            record["dynamodb"]["NewImage"] = image;
-        }
-        Written {
-            record,
-            author,
-            process: None,
-            at: std::time::Duration::from_secs(second),
-        }
-    }
-
-    fn latest(version: u64, second: u64) -> Written {
-        let time = RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
-        let image = json!({
-            "Latest": {"N": version.to_string()}, "RecordedAt": {"S": time}, "V0Id": {"S": "a"},
-        });
-        written(Author::Writer(Vec::new()), "E", LATEST_KEY, second, Some(image))
-    }
-
-    /// Returns the violations that a check finds.
-    fn found<'a>(schedule: &'a Schedule, evidence: &'a Evidence, run: fn(&mut Check<'a>)) -> Vec<Violation> {
-        let mut check = Check {
-            schedule,
-            evidence,
-            kept: &[],
-            digits: VersionDigits::default(),
-            violations: Vec::new(),
-        };
-        run(&mut check);
-        check.violations
-    }
-
-    #[test]
-    fn a_pinned_version_exists_without_an_expiry() {
-        let schedule = Schedule::draw(1);
-        let item = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "Pinned": {"BOOL": true}});
-        let mut expiring = item.clone();
-        expiring["TTL"] = json!({"N": "1"});
-        for (items, violations) in [(vec![item], 0), (vec![expiring], 1), (vec![], 1)] {
-            let evidence = Evidence {
-                items,
-                pins: vec![("E".to_owned(), 1)],
-                ..Evidence::default()
-            };
-            assert_eq!(found(&schedule, &evidence, Check::check_pins).len(), violations);
-        }
-    }
-
-    #[test]
-    fn a_purge_deletes_only_versions_that_its_marker_covers() {
-        let schedule = Schedule::draw(1);
-        let time = |second| RecordedAt::since_epoch(std::time::Duration::from_secs(second)).to_string();
-        let marker = json!({"PurgedAt": {"S": time(50)}, "Purged": {"M": {"a": {"N": "1"}}}});
-        let marker = written(Author::Operator, &purge_marker_key("E"), "purged", 50, Some(marker));
-        let deleted = |author| written(author, "E", LATEST_KEY, 60, None);
-        for (stream, violations) in [
-            (vec![latest(1, 10), marker.clone(), deleted(Author::Operator)], 0),
-            (vec![latest(1, 10), deleted(Author::Operator)], 1),
-            (
-                vec![latest(1, 10), marker.clone(), latest(2, 55), deleted(Author::Operator)],
-                1,
-            ),
-            (vec![latest(1, 10), marker, latest(2, 55), deleted(Author::Other)], 0),
-        ] {
-            let evidence = Evidence {
-                stream,
-                ..Evidence::default()
-            };
-            assert_eq!(found(&schedule, &evidence, Check::check_purges).len(), violations);
-        }
-    }
-
-    #[test]
-    fn a_redrive_stores_only_counted_versions() {
-        let schedule = Schedule::draw(1);
-        let stored = |author, second| written(author, "E", "v2", second, Some(json!({})));
-        let deleted = written(Author::Other, "E", LATEST_KEY, 20, None);
-        for (stream, violations) in [
-            (vec![latest(2, 10), stored(Author::Redrive, 300)], 0),
-            (vec![latest(1, 10), stored(Author::Redrive, 300)], 1),
-            (vec![latest(1, 10), stored(Author::Operator, 300)], 0),
-            // It began before the deletion.
-            (vec![latest(2, 10), deleted.clone(), stored(Author::Redrive, 30)], 0),
-            (vec![latest(2, 10), deleted, stored(Author::Redrive, 300)], 1),
-            (vec![stored(Author::Redrive, 300)], 1),
-        ] {
-            let evidence = Evidence {
-                stream,
-                ..Evidence::default()
-            };
-            assert_eq!(found(&schedule, &evidence, Check::check_redrives).len(), violations);
-        }
-    }
 }

@@ -8,8 +8,8 @@ use shared::domain::{keys::LATEST_KEY, version::Version};
 use super::{
     Check,
     model::{Entity, Image},
-    text,
 };
+use crate::requests::text;
 
 impl Check<'_> {
     /// 7: A read as of a time returns the last version that was recorded by then.

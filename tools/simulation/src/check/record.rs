@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::text;
-use crate::schedule::{Origin, Update};
+use crate::{
+    requests::text,
+    schedule::{Origin, Update},
+};
 
 /// Returns the time of a record in seconds since 1970.
 pub(super) fn created(record: &Value) -> Option<u64> {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Connector;
-use crate::database::{BATCH_EXECUTE_STATEMENT, Response, execute};
+use crate::{
+    database::{self, BATCH_EXECUTE_STATEMENT},
+    http::Response,
+};
 
 /// Time after which every read shows a write.
 const STALENESS: Duration = Duration::from_secs(1);
@@ -71,8 +74,7 @@ impl Connector {
         }
         let limit = query.as_object_mut()?.remove("Limit").and_then(|limit| limit.as_u64());
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let output = execute(&self.0.database, "Query", query.to_string().as_bytes()).ok()?;
-        let mut output: Value = serde_json::from_str(&output).ok()?;
+        let mut output = database::send(&self.0.database, "Query", &query).ok()?;
         let recent = self
             .0
             .stream

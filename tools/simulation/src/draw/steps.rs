@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use super::{Scale, pick};
+use super::{DAY, HOUR, MINUTE, Scale, pick};
 use crate::{
     schedule::{Command, Origin, Settings, Step, StepKind, Update},
     windows::Scope,
@@ -10,9 +10,6 @@ use crate::{
 
 /// Milliseconds during which most steps start.
 const SPAN: u64 = 3000;
-const MINUTE: u64 = 60_000;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
 
 /// Returns a delivery of an update: by the source of its request id, or in a batch of messages.
 fn delivery(rng: &mut Rng, updates: &[Update], update: usize) -> StepKind {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use operations::{
+    progress::Silent,
     prune::{EntityPrune, Options, Rule},
     purge::Purge,
 };
@@ -11,10 +12,7 @@ use shared::{clock::Deadline, domain::keys::LATEST_KEY, dynamodb::Store};
 use stream_fn::HistoryWriter;
 use writer_fn::{Writer, request::Carrier};
 
-use super::{
-    COMMAND_TIMEOUT, Operators,
-    result::{OperatorResult, Printed},
-};
+use super::{COMMAND_TIMEOUT, CommandEnd, Operators};
 use crate::{
     caller::{Author, Caller, OF_COPY},
     connector::Connector,
@@ -31,7 +29,7 @@ const COPY: &str = "Copy";
 pub(crate) fn create_copy(connector: &Connector) -> Result<(), SimulationError> {
     create_table(connector, COPY)?;
     for item in connector.scan(TABLE)? {
-        connector.send("PutItem", json!({"TableName": COPY, "Item": item}))?;
+        connector.put(COPY, &item)?;
     }
     Ok(())
 }
@@ -75,9 +73,9 @@ pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, enti
 
 impl Operators {
     /// Prunes and purges an entity of the copy. It is done also if the table is refused because it is a copy.
-    pub(crate) async fn use_copy(&self, entity: &str) -> OperatorResult {
+    pub(crate) async fn use_copy(&self, entity: &str) -> CommandEnd {
         let used = async {
-            let connection = self.connection();
+            let connection = &self.connection;
             let copy = Store::new(connection.client.clone(), COPY, connection.store.digits());
             let layout = match copy.stored_layout().await {
                 Err(error) if error.is_mismatch() => return Ok(()),
@@ -90,15 +88,13 @@ impl Operators {
                 over_gaps: false,
                 dry_run: false,
             };
-            let printed = Printed::default();
             if let Ok(prune) = EntityPrune::plan(&copy, entity, options, &self.pace()).await {
-                prune.run(&self.pace(), &printed).await?;
+                prune.run(&self.pace(), &Silent).await?;
             }
             let mut purge = Purge::of(&copy, entity).await?;
             purge.run(Duration::ZERO, |_| {}).await
         };
         let caller = Caller::of_process(Author::Operator, Some(OF_COPY));
-        let ended = process(&caller, COMMAND_TIMEOUT, used).await;
-        Printed::default().into_result(ended.returned())
+        process(&caller, COMMAND_TIMEOUT, used).await.returned()
     }
 }

@@ -1,6 +1,6 @@
 //! Operators: the commands of `vzero`, run with the code of its library, beside the traffic of a schedule.
 //!
-//! A command is a process of its own: a fault can kill it, and what it has printed by then stays known. It sends its requests to
+//! A command is a process of its own, which a fault can kill. What it prints, the tests of `tools/cli` check. It sends its requests to
 //! DynamoDB and its stream through the connector, with the [author](crate::caller::Author) of an operator, and those to S3 and SQS to
 //! [`services`]. Its time is virtual, also the wait of a purge.
 //!
@@ -9,19 +9,8 @@
 //!                                                 └─ S3, SQS ─▶ documents and queues in memory
 //! ```
 
-mod adopt;
-mod audit;
-pub(crate) mod backfill;
+mod commands;
 pub(crate) mod copy;
-pub(crate) mod desk;
-mod pin;
-mod prune;
-mod purge;
-pub(crate) mod queues;
-mod redrive;
-pub(crate) mod repair;
-mod restore;
-pub(crate) mod result;
 pub(crate) mod services;
 #[cfg(test)]
 mod tests;
@@ -34,22 +23,47 @@ use aws_sdk_dynamodb::config::{
 };
 use operations::rate_limit::{Limits, RateLimiter};
 use operations::{connection::Connection, error::OperationError};
-use shared::{clock::Clock, domain::keys::VersionDigits, dynamodb::client::ClientSettings};
+use shared::{domain::keys::VersionDigits, dynamodb::client::ClientSettings};
 
-use self::{
-    result::{OperatorResult, Printed},
-    services::{ExternalServices, ServiceConnector},
-};
+pub(crate) use self::commands::create_source;
+use self::services::{ExternalServices, OperatorService, Queues};
 use crate::{
     caller::{Author, Caller},
+    clock::Clock,
     connector::Connector,
     functions::process,
+    http::InProcess,
     schedule::TABLE,
     setup::{dynamodb_client, partition},
 };
 
+pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
+pub(crate) const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
 /// Limit of the duration of a command, which all commands stay below: they wait for minutes.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+/// End of a command. `None` if its process was killed, or panicked.
+pub(crate) type CommandEnd = Option<Result<(), OperationError>>;
+
+/// Returns `true` if a command succeeded.
+pub(crate) fn is_done(end: &CommandEnd) -> bool {
+    matches!(end, Some(Ok(())))
+}
+
+/// The operators of a run, with the queues of the table.
+pub(crate) struct Desk {
+    pub(crate) operators: Operators,
+    pub(crate) queues: Queues,
+}
+
+impl Desk {
+    pub(crate) fn new(connector: &Connector, clock: Clock, digits: VersionDigits, history: Option<String>) -> Self {
+        let queues = Queues::new(clock);
+        let services = ExternalServices::new(queues.clone());
+        let operators = Operators::new(connector, clock, digits, services, history);
+        Self { operators, queues }
+    }
+}
 
 /// The operators of a table.
 pub(crate) struct Operators {
@@ -60,14 +74,18 @@ pub(crate) struct Operators {
 }
 
 impl Operators {
-    pub(crate) fn new(connector: &Connector, clock: Clock, digits: VersionDigits, services: ExternalServices) -> Self {
-        let http = ServiceConnector::new(connector.clone(), services.clone());
-        Self::with_http(SharedHttpClient::new(http), clock, digits, services)
-    }
-
-    /// Creates operators whose clients send all requests to this HTTP client.
-    fn with_http(http: SharedHttpClient, clock: Clock, digits: VersionDigits, services: ExternalServices) -> Self {
-        let client = dynamodb_client(&http);
+    fn new(
+        connector: &Connector,
+        clock: Clock,
+        digits: VersionDigits,
+        services: ExternalServices,
+        history: Option<String>,
+    ) -> Self {
+        let service = OperatorService {
+            dynamodb: connector.clone(),
+            services: services.clone(),
+        };
+        let client = dynamodb_client(&service);
         let retries: RetryConfig = ClientSettings::default().retries();
         let sdk = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
@@ -76,9 +94,10 @@ impl Operators {
             .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
             .timeout_config(ClientSettings::default().timeouts())
             .retry_config(retries)
-            .http_client(http)
+            .http_client(SharedHttpClient::new(InProcess(service)))
             .build();
-        let connection = Connection::new(&client, sdk, "", TABLE, digits).with_clock(clock);
+        let connection = Connection::new(&client, sdk, "", TABLE, digits).with_clock(clock.shifted(0));
+        let connection = connection.with_history(history);
         Self {
             connection: Connection {
                 endpoint_url: None,
@@ -89,46 +108,22 @@ impl Operators {
         }
     }
 
-    #[cfg(test)]
-    /// Stores the progress of the commands on the whole table in this folder, as `--state` does.
-    #[must_use]
-    pub(crate) fn with_checkpoints(mut self, folder: PathBuf) -> Self {
-        self.checkpoints = Some(folder);
-        self
-    }
-
-    /// Uses the history table of a run.
-    #[must_use]
-    pub(crate) fn with_history(mut self, history: Option<String>) -> Self {
-        self.connection = self.connection.with_history(history);
-        self
-    }
-
-    fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
     fn checkpoint(&self, command: &str) -> Option<PathBuf> {
         Some(self.checkpoints.as_ref()?.join(format!("{command}.json")))
     }
 
     fn pace(&self) -> RateLimiter {
-        RateLimiter::new(self.connection().pace_meter.clone(), Limits::default())
+        RateLimiter::new(self.connection.pace_meter.clone(), Limits::default())
     }
 
-    /// Runs a command in a process of its own, and returns what it printed.
-    async fn run(&self, command: impl AsyncFnOnce(&Printed) -> Result<(), OperationError>) -> OperatorResult {
+    /// Runs a command in a process of its own.
+    async fn run(&self, command: impl AsyncFnOnce() -> Result<(), OperationError>) -> CommandEnd {
         self.run_as(Author::Operator, command).await
     }
 
     /// Runs a command whose writes have this author.
-    async fn run_as(
-        &self,
-        author: Author,
-        command: impl AsyncFnOnce(&Printed) -> Result<(), OperationError>,
-    ) -> OperatorResult {
-        let (printed, caller) = (Printed::default(), Caller::new(author));
-        let ended = process(&caller, COMMAND_TIMEOUT, command(&printed)).await;
-        printed.into_result(ended.returned())
+    async fn run_as(&self, author: Author, command: impl AsyncFnOnce() -> Result<(), OperationError>) -> CommandEnd {
+        let ended = process(&Caller::new(author), COMMAND_TIMEOUT, command()).await;
+        ended.returned()
     }
 }

@@ -8,21 +8,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use aws_sdk_dynamodb::config::RuntimeComponents;
-use aws_smithy_runtime_api::{
-    client::{
-        http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
-        orchestrator::{HttpRequest, HttpResponse},
-        result::ConnectorError,
-    },
-    http::StatusCode,
+use aws_smithy_runtime_api::client::{
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
 };
 use dynoxide::Database;
 use fastrand::Rng;
@@ -46,12 +38,14 @@ use shared::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{Outcome, in_virtual_time};
+use super::Outcome;
 use crate::{
     caller::lock,
-    clock::{Clock, ProcessClock},
-    database::{Response, execute},
+    clock::{Clock, ProcessClock, in_virtual_time},
+    database::{self, create_table},
     error::SimulationError,
+    http::{self, Response, Service},
+    in_threads,
     schedule::TABLE,
     setup::dynamodb_client,
 };
@@ -66,27 +60,18 @@ const BEFORE: u64 = 8;
 
 /// Runs interleavings with these seeds.
 pub(crate) fn run(seed: u64, count: u64, threads: usize) -> Result<Outcome, SimulationError> {
-    let (next, tally) = (AtomicU64::new(0), Mutex::new((0, Vec::new(), None)));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Relaxed);
-                    if index >= count {
-                        break;
-                    }
-                    let ran = interleaving(seed.wrapping_add(index));
-                    let (versions, violations, error) = &mut *lock(&tally);
-                    match ran {
-                        Ok((created, found)) => {
-                            *versions += created;
-                            violations.extend(found);
-                        }
-                        Err(failed) => *error = Some(failed),
-                    }
-                }
-            });
+    let tally = Mutex::new((0, Vec::new(), None));
+    in_threads(threads, count, |index| {
+        let ran = interleaving(seed.wrapping_add(index));
+        let (versions, violations, error) = &mut *lock(&tally);
+        match ran {
+            Ok((created, found)) => {
+                *versions += created;
+                violations.extend(found);
+            }
+            Err(failed) => *error = Some(failed),
         }
+        true
     });
     let (versions, violations, error) = tally.into_inner().unwrap_or_default();
     match error {
@@ -100,7 +85,7 @@ pub(crate) fn run(seed: u64, count: u64, threads: usize) -> Result<Outcome, Simu
 
 /// Runs one interleaving, and returns the number of versions and the violations.
 fn interleaving(seed: u64) -> Result<(usize, Vec<String>), SimulationError> {
-    in_virtual_time(async move {
+    in_virtual_time(1, async move {
         let mut rng = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let clock = Clock(Instant::now());
         let table = Table::new(clock, rng.fork())?;
@@ -143,24 +128,16 @@ struct Inner {
 
 impl Table {
     fn new(clock: Clock, rng: Rng) -> Result<Self, SimulationError> {
-        let database = Database::memory_with_clock(Arc::new(clock)).map_err(SimulationError::OpenDatabase)?;
-        let table = Self(Arc::new(Inner {
+        let database = clock.database()?;
+        create_table(&database, TABLE, &["PK", "SK"], None)?;
+        Ok(Self(Arc::new(Inner {
             database,
             clock,
             rng: Mutex::new(rng),
             percent: Mutex::new(0),
             clocks: Mutex::default(),
             versions: Mutex::default(),
-        }));
-        table.send(
-            "CreateTable",
-            &json!({
-                "TableName": TABLE, "BillingMode": "PAY_PER_REQUEST",
-                "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}, {"AttributeName": "SK", "AttributeType": "S"}],
-                "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
-            }),
-        )?;
-        Ok(table)
+        })))
     }
 
     fn start_losses(&self, percent: u8) {
@@ -173,28 +150,23 @@ impl Table {
 
     /// Sends a request of another program.
     fn send(&self, operation: &'static str, body: &Value) -> Result<Value, SimulationError> {
-        let output = execute(&self.0.database, operation, body.to_string().as_bytes());
+        let output = database::send(&self.0.database, operation, body);
         self.note(false);
-        let output = output.map_err(|source| SimulationError::Request { operation, source })?;
-        Ok(serde_json::from_str(&output)?)
+        output
     }
 
     fn execute(&self, operation: &str, body: &[u8], is_writer: bool) -> Response {
-        let (status, body) = match execute(&self.0.database, operation, body) {
-            Ok(body) => (200, body),
-            Err(error) => (error.status_code(), error.to_json()),
-        };
+        let response = database::respond(&self.0.database, operation, body);
         if ["UpdateItem", "TransactWriteItems"].contains(&operation) {
             self.note(is_writer);
         }
-        Response { status, body }
+        response
     }
 
     /// Notes a new version, and puts its version item, at once or later.
     fn note(&self, is_writer: bool) {
         let get = json!({"TableName": TABLE, "Key": key(), "ConsistentRead": true});
-        let found = execute(&self.0.database, "GetItem", get.to_string().as_bytes()).ok();
-        let found: Option<Value> = found.and_then(|output| serde_json::from_str(&output).ok());
+        let found = database::send(&self.0.database, "GetItem", &get).ok();
         let Some(image) = found.and_then(|mut output| output.get_mut("Item").map(Value::take)) else {
             return;
         };
@@ -240,7 +212,7 @@ impl Table {
         let put =
             json!({"TableName": TABLE, "Item": version.item(), "ConditionExpression": "attribute_not_exists(PK)"});
         // In a transaction, the writer has put it.
-        let _ = execute(&self.0.database, "PutItem", put.to_string().as_bytes());
+        let _ = database::send(&self.0.database, "PutItem", &put);
     }
 }
 
@@ -265,9 +237,25 @@ struct Network {
 }
 
 impl Network {
+    fn fate(&self) -> Fate {
+        let percent = *lock(&self.table.0.percent);
+        self.table.draw(|rng| match rng.u8(..100) {
+            number if number < percent / 2 => Fate::RequestLost,
+            number if number < percent => Fate::Late(Duration::from_millis(rng.u64(1..MAX_LATE))),
+            _ if rng.u8(..100) < percent => Fate::ResponseLost,
+            _ => Fate::Answered,
+        })
+    }
+
+    async fn delay(&self) {
+        let millis = self.table.draw(|rng| rng.u64(0..12));
+        sleep(Duration::from_millis(millis)).await;
+    }
+}
+
+impl Service for Network {
     async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
-        let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let operation = http::operation(&request).to_owned();
         let body = request.body().bytes().unwrap_or_default();
         let is_write = ["UpdateItem", "TransactWriteItems"].contains(&operation.as_str());
         let fate = match is_write && self.is_writer {
@@ -292,43 +280,7 @@ impl Network {
             }
         };
         self.delay().await;
-        let status = StatusCode::try_from(response.status).map_err(|error| ConnectorError::user(error.into()))?;
-        let mut response = HttpResponse::new(status, response.body.into());
-        response.headers_mut().insert("x-amzn-requestid", "simulated");
-        Ok(response)
-    }
-
-    fn fate(&self) -> Fate {
-        let percent = *lock(&self.table.0.percent);
-        self.table.draw(|rng| match rng.u8(..100) {
-            number if number < percent / 2 => Fate::RequestLost,
-            number if number < percent => Fate::Late(Duration::from_millis(rng.u64(1..MAX_LATE))),
-            _ if rng.u8(..100) < percent => Fate::ResponseLost,
-            _ => Fate::Answered,
-        })
-    }
-
-    async fn delay(&self) {
-        let millis = self.table.draw(|rng| rng.u64(0..12));
-        sleep(Duration::from_millis(millis)).await;
-    }
-}
-
-impl std::fmt::Debug for Network {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Network")
-    }
-}
-
-impl HttpConnector for Network {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        HttpConnectorFuture::new(self.clone().respond(request))
-    }
-}
-
-impl HttpClient for Network {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
+        response.into_http()
     }
 }
 

@@ -2,12 +2,8 @@
 
 use std::{path::Path, time::Duration};
 
-use local::{
-    mapping::settings::Settings,
-    template::{Template, yaml},
-};
-use serde_json::Value;
-use shared::{config::Config, dynamodb::client::ClientSettings};
+use local::{mapping::settings::Settings, template::Template};
+use shared::config::Config;
 
 use crate::{error::SimulationError, schedule::TABLE};
 
@@ -15,20 +11,15 @@ use crate::{error::SimulationError, schedule::TABLE};
 #[derive(Debug, Clone)]
 pub(super) struct Stack {
     pub(super) config: Config,
-    pub(super) writer_timeout: Duration,
     pub(super) stream_timeout: Duration,
     pub(super) mapping: Settings,
-    pub(super) visibility_timeout: Duration,
-    /// Number of times that a message is received before it moves to the dead-letter queue.
-    pub(super) max_receives: u64,
 }
 
 impl Stack {
     /// Reads the template with the defaults of its parameters.
     pub(super) fn read() -> Result<Self, SimulationError> {
         let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        let text = std::fs::read_to_string(path).map_err(|_| SimulationError::Template)?;
-        let template = Template::parse(&text, &[]).map_err(|_| SimulationError::Template)?;
+        let template = Template::read(path, &[]).map_err(|_| SimulationError::Template)?;
         let function = |binary: &str| {
             let mut functions = template.functions.iter();
             let function = functions.find(|function| function.binary == binary);
@@ -39,22 +30,48 @@ impl Stack {
             "TABLE_NAME" => Some(TABLE.to_owned()),
             _ => writer.environment.get(name).cloned(),
         });
-        let document = yaml::parse(&text).map_err(|_| SimulationError::Template)?;
-        let queue = |property: &str| {
-            let value = document.pointer(&format!("/Resources/Updates/Properties/{property}"));
-            value.and_then(Value::as_u64).ok_or(SimulationError::Template)
-        };
         Ok(Self {
             config: config.map_err(|_| SimulationError::Template)?,
-            writer_timeout: writer.timeout,
             stream_timeout: stream.timeout,
             mapping: template.mapping,
-            visibility_timeout: Duration::from_secs(queue("VisibilityTimeout")?),
-            max_receives: queue("RedrivePolicy/maxReceiveCount")?,
         })
     }
+}
 
-    pub(super) fn client(&self) -> ClientSettings {
-        self.config.client
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+    use local::template::yaml;
+
+    use super::*;
+    use crate::{functions, queue};
+
+    #[test]
+    fn the_functions_and_the_queue_have_the_settings_of_the_template() {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let template = Template::parse(&text, &[]).unwrap();
+        for (binary, timeout) in [
+            ("writer-fn", functions::WRITER_TIMEOUT),
+            ("stream-fn", functions::STREAM_TIMEOUT),
+        ] {
+            let mut functions = template.functions.iter();
+            let function = functions.find(|function| function.binary == binary).unwrap();
+            assert_eq!(function.timeout, timeout, "{binary}");
+        }
+        let document = yaml::parse(&text).unwrap();
+        let queue = |property: &str| {
+            let value = document.pointer(&format!("/Resources/Updates/Properties/{property}"));
+            value.and_then(serde_json::Value::as_u64)
+        };
+        assert_eq!(
+            queue("VisibilityTimeout"),
+            Some(queue::VISIBILITY_TIMEOUT_MILLIS / 1000)
+        );
+        assert_eq!(
+            queue("RedrivePolicy/maxReceiveCount"),
+            Some(queue::MAX_RECEIVE_COUNT.into())
+        );
     }
 }

@@ -23,8 +23,12 @@ use std::{
     time::Duration,
 };
 
+use aws_smithy_runtime_api::client::{
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
+};
 use local::mapping::{
-    Clock as _, Counters, Environment, InvocationOutcome, Invoker, Mapping,
+    Clock as _, Counters, Environment, Identity, InvocationOutcome, Invoker, Mapping,
     destination::Destination,
     failure::Document,
     position::{InMemory, Position},
@@ -35,25 +39,26 @@ use shared::clock::Deadline;
 use stream_fn::HistoryWriter;
 use tokio::{
     sync::Notify,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
-use self::place::{NODES, Place};
-use super::{
-    Outcome,
-    endpoint::{Endpoint, Handler},
-    failures_of, identity, in_virtual_time, number_of, records_of,
-    settings::Stack,
-};
+use self::place::{NODES, Place, STREAM_ARN};
+use super::{Outcome, settings::Stack};
 use crate::{
     caller::lock,
-    clock::Clock,
-    database::{BATCH_EXECUTE_STATEMENT, Response},
+    clock::{Clock, in_virtual_time},
+    database::BATCH_EXECUTE_STATEMENT,
     error::SimulationError,
+    functions::failed,
+    http::{self, Response, Service},
+    mapping::records_of,
+    requests::text,
     schedule::TABLE,
     setup::client_with,
 };
 
+/// Duration of a request to the database.
+const REQUEST: Duration = Duration::from_millis(5);
 /// One of this number of lists fails.
 const FAILING_LISTS: u64 = 5;
 /// Maximum virtual time.
@@ -63,8 +68,14 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Maximum number of violations that are described.
 const MAX_VIOLATIONS: usize = 20;
 
+/// The stream, stream-fn and the on-failure destination.
+#[derive(Clone)]
+struct World(Arc<Inner>);
+
 /// The state of the run, and what was seen.
-struct World {
+struct Inner {
+    writer: HistoryWriter,
+    limit: Duration,
     shards: u64,
     start: Instant,
     clock: Clock,
@@ -142,7 +153,7 @@ impl Seen {
     }
 }
 
-impl World {
+impl Inner {
     fn complete(&self, numbers: impl IntoIterator<Item = u64>) {
         let delay = self.start.elapsed();
         let mut seen = lock(&self.seen);
@@ -156,9 +167,15 @@ impl World {
 
 /// The table: it has no purge markers, and rejects the records of failing shards. What it stores, the responses of stream-fn
 /// show.
-impl Handler for World {
-    fn respond(&self, operation: &str, body: Value) -> Response {
-        match operation {
+#[derive(Clone)]
+struct Table;
+
+impl Service for Table {
+    async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+        let body = request.body().bytes().unwrap_or_default();
+        let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
+        sleep(REQUEST / 2).await;
+        let response = match http::operation(&request) {
             "PutItem" if place::is_never_stored(&body["Item"]) => Response::error(500, "InternalServerError"),
             "PutItem" => Response::ok(&json!({})),
             BATCH_EXECUTE_STATEMENT => {
@@ -167,14 +184,13 @@ impl Handler for World {
             }
             "BatchGetItem" => Response::ok(&json!({"Responses": {TABLE: []}, "UnprocessedKeys": {}})),
             _ => Response::error(400, "ValidationException"),
-        }
+        };
+        sleep(REQUEST / 2).await;
+        response.into_http()
     }
 }
 
-#[derive(Clone)]
-struct Shards(Arc<World>);
-
-impl Source for Shards {
+impl Source for World {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
         let list = self.0.lists.fetch_add(1, Ordering::Relaxed) + 1;
         if list.is_multiple_of(FAILING_LISTS) {
@@ -211,20 +227,13 @@ impl Source for Shards {
     }
 }
 
-#[derive(Clone)]
-struct StreamFunction {
-    writer: HistoryWriter,
-    world: Arc<World>,
-    limit: Duration,
-}
-
-impl Invoker for StreamFunction {
+impl Invoker for World {
     fn request_id(&self) -> String {
-        format!("invocation-{}", self.world.invocations.load(Ordering::Relaxed))
+        format!("invocation-{}", self.0.invocations.load(Ordering::Relaxed))
     }
 
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
-        self.world.invocations.fetch_add(1, Ordering::Relaxed);
+        self.0.invocations.fetch_add(1, Ordering::Relaxed);
         let event: Value = serde_json::from_str(&payload).unwrap_or_default();
         let numbers: Vec<_> = event["Records"]
             .as_array()
@@ -233,7 +242,7 @@ impl Invoker for StreamFunction {
             .map(number_of)
             .collect();
         {
-            let mut seen = lock(&self.world.seen);
+            let mut seen = lock(&self.0.seen);
             // Within a batch, the function decides the order: its puts are conditional and idempotent.
             if let Some(first) = numbers.first() {
                 seen.deliver(*first);
@@ -241,28 +250,26 @@ impl Invoker for StreamFunction {
         }
         let response = async {
             let event = payload;
-            let handle = self.writer.handle(&event, "lambda", Deadline::after(self.limit));
-            let response = timeout(self.limit, handle).await.ok()?.ok()?;
+            let handle = self.0.writer.handle(&event, "lambda", Deadline::after(self.0.limit));
+            let response = timeout(self.0.limit, handle).await.ok()?.ok()?;
             serde_json::to_value(response).ok()
         };
         let response: Option<Value> = response.await;
-        if let Some(response) = &response {
-            let failures = failures_of(response);
-            self.world
-                .complete(numbers.into_iter().filter(|number| !failures.contains(number)));
-        }
-        match response {
-            Some(response) => InvocationOutcome::Response(response.to_string().into_bytes()),
-            None => InvocationOutcome::FunctionError,
-        }
+        let Some(response) = response.map(|response| response.to_string().into_bytes()) else {
+            return InvocationOutcome::FunctionError;
+        };
+        let failures = failed(&response);
+        let is_stored = |number: &u64| !failures.contains(&place::sequence_number(*number));
+        self.0.complete(numbers.into_iter().filter(is_stored));
+        InvocationOutcome::Response(response)
     }
 }
 
-/// The on-failure destination.
-#[derive(Clone)]
-struct Bucket(Arc<World>);
+fn number_of(record: &Value) -> u64 {
+    text(record, "/dynamodb/SequenceNumber").parse().unwrap_or(0)
+}
 
-impl Destination for Bucket {
+impl Destination for World {
     async fn put(&self, document: Document) -> io::Result<()> {
         let numbers: Vec<_> = records_of(&document.body).iter().map(number_of).collect();
         for number in &numbers {
@@ -277,9 +284,9 @@ impl Destination for Bucket {
 struct ManyShards;
 
 impl Environment for ManyShards {
-    type Source = Shards;
-    type Invoker = StreamFunction;
-    type Destination = Bucket;
+    type Source = World;
+    type Invoker = World;
+    type Destination = World;
     type Positions = InMemory;
     type Clock = Clock;
 }
@@ -289,7 +296,7 @@ pub(crate) fn run(shards: u64) -> Result<Outcome, SimulationError> {
     let stack = Stack::read()?;
     // Real time, which the result reports.
     let started = shared::clock::since_epoch();
-    let mut outcome = in_virtual_time(read(&stack, shards.div_ceil(NODES) * NODES))?;
+    let mut outcome = in_virtual_time(1, read(&stack, shards.div_ceil(NODES) * NODES))?;
     let elapsed = shared::clock::since_epoch().saturating_sub(started);
     outcome.figures["real_seconds"] = json!(elapsed.as_secs_f64());
     outcome.figures["peak_memory_megabytes"] = json!(peak_memory());
@@ -300,7 +307,12 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
     let start = Instant::now();
     let clock = Clock(start);
     let records: usize = Place::all(shards).map(|place| place.versions().len()).sum();
-    let world = Arc::new(World {
+    let client = client_with(&Table, stack.config.client);
+    let world = Arc::new(Inner {
+        writer: HistoryWriter::new(client, &stack.config)
+            .with_checked_layout()
+            .with_clock(clock.shifted(0)),
+        limit: stack.stream_timeout,
         shards,
         start,
         clock,
@@ -313,19 +325,16 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
         }),
         finished: Notify::new(),
     });
-    let client = client_with(&Endpoint(Arc::clone(&world)), stack.client());
     let mapping = Mapping::<ManyShards> {
         settings: stack.mapping.clone(),
-        identity: identity(),
-        source: Shards(Arc::clone(&world)),
-        invoker: StreamFunction {
-            writer: HistoryWriter::new(client, &stack.config)
-                .with_checked_layout()
-                .with_clock(clock.shifted(0)),
-            world: Arc::clone(&world),
-            limit: stack.stream_timeout,
+        identity: Identity {
+            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+            stream_arn: STREAM_ARN.to_owned(),
         },
-        destination: Bucket(Arc::clone(&world)),
+        source: World(Arc::clone(&world)),
+        invoker: World(Arc::clone(&world)),
+        destination: World(Arc::clone(&world)),
         positions: InMemory::default(),
         clock,
         counters: Counters::default(),
@@ -386,4 +395,22 @@ fn peak_memory() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+    use super::*;
+
+    #[test]
+    fn many_shards_are_listed_rarely_and_read_in_order() {
+        let outcome = run(500).unwrap();
+        assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+        let figures = &outcome.figures;
+        assert_eq!(figures["shards"], 500);
+        assert_eq!(figures["documents"], 5);
+        // About one list every 10 s, and not one for each shard that ends.
+        assert!(figures["lists"].as_u64().unwrap() < 100, "{figures}");
+    }
 }

@@ -5,12 +5,10 @@ use serde_json::{Value, json};
 
 use super::Situation;
 use crate::{
-    draw::pick,
-    schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
+    draw::{MINUTE, SECOND, pick},
+    schedule::{Command, FaultKind, Origin, Point, Schedule, StepKind},
 };
 
-const SECOND: u64 = 1000;
-const MINUTE: u64 = 60 * SECOND;
 /// Number of updates that set attributes, and of attributes that each sets. One expression cannot remove them all.
 const UPDATES: u64 = 4;
 const ATTRIBUTES: u64 = 230;
@@ -49,21 +47,20 @@ fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
     );
     // The first update creates the item with its second request, and the request before the removal is the deletion.
     let (on, nth) = (Point::Bump, u32::try_from(UPDATES).unwrap_or_default() + 2);
-    schedule.faults.push(Fault {
-        on,
-        nth,
-        times: 1,
-        kind,
-    });
+    schedule.fault(on, nth, 1, kind);
     // Each sets an attribute that the deletion ended.
     let after = deleted + rng.u64(..300);
     for source in 1..=2 {
         let attribute = name(rng.u64(..UPDATES), rng.u64(ATTRIBUTES - 5..ATTRIBUTES));
-        let update = schedule.update("e0", Origin::Client, json!({attribute: format!("new-{source}")}));
-        schedule.step(after + rng.u64(..3), source, StepKind::Direct { update });
+        schedule.direct(
+            after + rng.u64(..3),
+            source,
+            "e0",
+            Origin::Client,
+            json!({attribute: format!("new-{source}")}),
+        );
     }
-    let update = schedule.update("e0", Origin::Client, json!({"A": 1}));
-    schedule.step(after + 30 * SECOND, 1, StepKind::Direct { update });
+    schedule.direct(after + 30 * SECOND, 1, "e0", Origin::Client, json!({"A": 1}));
 }
 
 /// An operator deletes an entity, perhaps with more attributes than one request can restore, and restores what it was. A prune and an update
@@ -77,11 +74,16 @@ fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
     let attributes = pick(rng, &[2, ATTRIBUTES, ATTRIBUTES]);
     for number in 0..2 {
         let members = (0..attributes).map(|attribute| (name(number, attribute), json!(attribute)));
-        let update = schedule.update("e0", Origin::Client, Value::Object(members.collect()));
-        schedule.step(SECOND * number, 0, StepKind::Direct { update });
+        schedule.direct(
+            SECOND * number,
+            0,
+            "e0",
+            Origin::Client,
+            Value::Object(members.collect()),
+        );
     }
     let entity = || "e0".to_owned();
-    let command = |schedule: &mut Schedule, at, command| schedule.step(at, 1, StepKind::Command(command));
+    let command = |schedule: &mut Schedule, at, command| schedule.command(at, 1, command);
     command(schedule, MINUTE, Command::Delete { entity: entity() });
     if rng.bool() {
         let (entity, keep) = (entity(), 1);
@@ -98,12 +100,12 @@ fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
     let (entity, version) = (entity(), rng.u64(1..4));
     command(schedule, at + MINUTE, Command::Restore { entity, version });
     if rng.bool() {
-        schedule.faults.push(Fault {
-            on: Point::Operator,
-            nth: rng.u32(..20),
-            times: 1,
-            kind: pick(rng, &[FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang]),
-        });
+        schedule.fault(
+            Point::Operator,
+            rng.u32(..20),
+            1,
+            pick(rng, &[FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang]),
+        );
     }
 }
 

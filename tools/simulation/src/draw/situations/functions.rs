@@ -5,13 +5,12 @@ use serde_json::json;
 use shared::domain::version::Version;
 
 use super::Situation;
-use crate::draw::pick;
+use crate::draw::{SECOND, pick};
 use crate::{
-    schedule::{Command, Content, Fault, FaultKind, Origin, Point, Schedule, StepKind},
+    schedule::{Command, Content, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,
 };
 
-const SECOND: u64 = 1000;
 /// Time after which an audit reads what it found again.
 const LAG: u64 = 60 * SECOND;
 
@@ -42,8 +41,7 @@ fn clocks_behind(rng: &mut Rng, schedule: &mut Schedule) {
     let first = schedule.update("e0", Origin::TimedClient, json!({"A": 0}));
     schedule.step(0, 0, StepKind::Direct { update: first });
     for number in 1..=11 {
-        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
-        schedule.step(200 * number, 0, StepKind::Direct { update });
+        schedule.client(200 * number, number);
     }
     let again = 4 * SECOND + rng.u64(..10 * SECOND);
     schedule.step(again, 0, StepKind::Direct { update: first });
@@ -70,16 +68,10 @@ fn items_at_the_limits(rng: &mut Rng, schedule: &mut Schedule) {
                 continue;
             }
         };
-        let update = schedule.update("e0", Origin::Client, json!({"A": value}));
-        schedule.step(SECOND * number, 0, StepKind::Direct { update });
+        schedule.client(SECOND * number, value);
     }
     if rng.bool() {
-        schedule.faults.push(Fault {
-            on: Point::Invoke,
-            nth: rng.u32(..3),
-            times: 1,
-            kind: FaultKind::Redelivered,
-        });
+        schedule.fault(Point::Invoke, rng.u32(..3), 1, FaultKind::Redelivered);
     }
 }
 
@@ -92,8 +84,7 @@ fn greatest_version(rng: &mut Rng, schedule: &mut Schedule) {
     let entity = "e0".to_owned();
     schedule.step(0, 0, StepKind::WriteLatest { entity, version });
     for number in 1..=3 {
-        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
-        schedule.step(number * SECOND, 0, StepKind::Direct { update });
+        schedule.client(number * SECOND, number);
     }
 }
 
@@ -105,8 +96,7 @@ fn unchanged(rng: &mut Rng, schedule: &mut Schedule) {
         members["Timestamp"] = json!(1);
     }
     for at in [0, SECOND] {
-        let update = schedule.update("e0", Origin::Client, members.clone());
-        schedule.step(at, 0, StepKind::Direct { update });
+        schedule.direct(at, 0, "e0", Origin::Client, members.clone());
     }
 }
 
@@ -114,8 +104,7 @@ fn unchanged(rng: &mut Rng, schedule: &mut Schedule) {
 fn unresponsive_table(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.by_time = true;
     schedule.settings.queue_batch_size = 10;
-    let (scope, millis) = (Scope::Unresponsive, LAG);
-    schedule.step(0, 0, StepKind::Window { scope, millis });
+    schedule.window(0, 0, Scope::Unresponsive, LAG);
     let updates = (0..8)
         .map(|number| schedule.update("e0", Origin::Message, json!({"A": number})))
         .collect();
@@ -128,38 +117,29 @@ fn late_history(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.startup = 0;
     schedule.settings.maximum_record_age = None;
     let stop = SECOND + rng.u64(..SECOND);
-    let update = schedule.update("e0", Origin::Client, json!({"A": 0}));
-    schedule.step(0, 0, StepKind::Direct { update });
+    schedule.client(0, 0);
     let millis = 40 * SECOND;
     schedule.step(stop, 1, StepKind::StopMapping { millis });
     for number in 1..=3 {
-        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
-        schedule.step(stop + 16 * SECOND + number, 0, StepKind::Direct { update });
+        schedule.client(stop + 16 * SECOND + number, number);
     }
     let (entity, create) = ("e0".to_owned(), true);
     schedule.step(stop + 18 * SECOND, 0, StepKind::DeleteLatest { entity, create });
     let repair = stop + 19 * SECOND + rng.u64(..10 * SECOND);
-    schedule.step(repair, 2, StepKind::Command(Command::Repair));
+    schedule.command(repair, 2, Command::Repair);
 }
 
 /// A version item is ahead of the latest item, and updates pass its number while a repair raises the latest item above it.
 fn raised_during_updates(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 10]);
-    let update = schedule.update("e0", Origin::Client, json!({"A": 0}));
-    schedule.step(0, 0, StepKind::Direct { update });
+    schedule.client(0, 0);
     let (entity, ahead) = ("e0".to_owned(), rng.u64(1..=2));
     schedule.step(2 * SECOND, 0, StepKind::WriteVersion { entity, ahead });
     let repair = 3 * SECOND;
-    schedule.step(repair, 2, StepKind::Command(Command::Repair));
+    schedule.command(repair, 2, Command::Repair);
     for number in 1..=10 {
-        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
-        schedule.step(repair + LAG + 200 * number, 0, StepKind::Direct { update });
+        schedule.client(repair + LAG + 200 * number, number);
     }
-    schedule.faults.push(Fault {
-        on: Point::Operator,
-        // Between the plan, which reads the number, and the raise.
-        nth: rng.u32(15..19),
-        times: 1,
-        kind: FaultKind::Hang,
-    });
+    // Between the plan, which reads the number, and the raise.
+    schedule.fault(Point::Operator, rng.u32(15..19), 1, FaultKind::Hang);
 }

@@ -1,16 +1,13 @@
 //! Situations of layouts: a deployment with another one, and a copy of the table.
 
 use fastrand::Rng;
-use serde_json::json;
 
 use super::Situation;
 use crate::{
-    draw::pick,
-    schedule::{Command, Content, Fault, FaultKind, Origin, Point, Schedule, Step, StepKind},
+    draw::{SECOND, pick},
+    schedule::{Command, Content, FaultKind, Point, Schedule, Step, StepKind},
     windows::Scope,
 };
-
-const SECOND: u64 = 1000;
 
 pub(super) const SITUATIONS: &[Situation] = &[wrong_layout, copied_table];
 pub(super) const FURTHER: &[Situation] = &[
@@ -23,8 +20,7 @@ pub(super) const FURTHER: &[Situation] = &[
 /// Adds updates of an entity, one a second.
 fn updates(rng: &mut Rng, schedule: &mut Schedule) {
     for number in 0..rng.u64(3..8) {
-        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
-        schedule.step(SECOND * number, 0, StepKind::Direct { update });
+        schedule.client(SECOND * number, number);
     }
 }
 
@@ -32,12 +28,12 @@ fn updates(rng: &mut Rng, schedule: &mut Schedule) {
 fn wrong_layout(rng: &mut Rng, schedule: &mut Schedule) {
     without_losses(schedule);
     updates(rng, schedule);
-    schedule.faults.push(Fault {
-        on: Point::Invoke,
-        nth: rng.u32(..3),
-        times: rng.u32(1..=6),
-        kind: pick(rng, &[FaultKind::WrongLayout, FaultKind::WrongHistory]),
-    });
+    schedule.fault(
+        Point::Invoke,
+        rng.u32(..3),
+        rng.u32(1..=6),
+        pick(rng, &[FaultKind::WrongLayout, FaultKind::WrongHistory]),
+    );
 }
 
 /// For some invocations, writer-fn is deployed with another width of version keys, or without the table of history.
@@ -45,12 +41,12 @@ fn wrong_writer(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.own_history = true;
     schedule.settings.skip_unchanged = false;
     updates(rng, schedule);
-    schedule.faults.push(Fault {
-        on: Point::InvokeWriter,
-        nth: rng.u32(..3),
-        times: rng.u32(1..=6),
-        kind: pick(rng, &[FaultKind::WrongLayout, FaultKind::WrongHistory]),
-    });
+    schedule.fault(
+        Point::InvokeWriter,
+        rng.u32(..3),
+        rng.u32(1..=6),
+        pick(rng, &[FaultKind::WrongLayout, FaultKind::WrongHistory]),
+    );
 }
 
 /// stream-fn is deployed without the table of history, and starts before writer-fn stores the layout. A table without a layout is one of
@@ -60,12 +56,7 @@ fn early_stream_function(rng: &mut Rng, schedule: &mut Schedule) {
     let settings = &mut schedule.settings;
     (settings.own_history, settings.digits, settings.starts_early) = (true, 1, true);
     updates(rng, schedule);
-    schedule.faults.push(Fault {
-        on: Point::Invoke,
-        nth: rng.u32(..3),
-        times: rng.u32(1..=6),
-        kind: FaultKind::WrongHistory,
-    });
+    schedule.fault(Point::Invoke, rng.u32(..3), rng.u32(1..=6), FaultKind::WrongHistory);
 }
 
 /// The functions start while the requests of their check of the layout are throttled or denied.
@@ -85,8 +76,7 @@ fn unchecked_layout(rng: &mut Rng, schedule: &mut Schedule) {
     };
     schedule.steps.extend([put(10), put(SECOND), put(millis + SECOND)]);
     for number in 0..8 {
-        let update = schedule.update("e0", Origin::Client, json!({"A": number}));
-        schedule.step(10 + 3 * SECOND * number, 0, StepKind::Direct { update });
+        schedule.client(10 + 3 * SECOND * number, number);
     }
 }
 
@@ -101,7 +91,7 @@ fn rolled_back_deployment(rng: &mut Rng, schedule: &mut Schedule) {
     }
     updates(rng, schedule);
     let at = rng.u64(..8 * SECOND);
-    schedule.step(at, 2, StepKind::Command(Command::AdoptTable));
+    schedule.command(at, 2, Command::AdoptTable);
 }
 
 /// Chooses settings as in template.yaml, so that no record is discarded.
@@ -121,5 +111,5 @@ fn copied_table(rng: &mut Rng, schedule: &mut Schedule) {
     updates(rng, schedule);
     let entity = "e0".to_owned();
     let at = rng.u64(..12 * SECOND);
-    schedule.step(at, 1, StepKind::Command(Command::UseCopy { entity }));
+    schedule.command(at, 1, Command::UseCopy { entity });
 }

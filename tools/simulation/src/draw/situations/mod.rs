@@ -4,13 +4,13 @@ mod deletions;
 mod functions;
 mod layouts;
 mod operators;
-mod pruned;
 mod writers;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::schedule::{Origin, Schedule, Settings, Step, StepKind, Update};
+use crate::schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, Settings, Step, StepKind, Update};
+use crate::windows::Scope;
 
 /// Fills a schedule that has only settings, and can change these.
 pub(super) type Situation = fn(&mut Rng, &mut Schedule);
@@ -29,7 +29,7 @@ pub(super) fn pick(rng: &mut Rng) -> Situation {
             deletions::SITUATIONS,
             operators::SITUATIONS,
             layouts::SITUATIONS,
-            pruned::SITUATIONS,
+            operators::PRUNED,
             writers::SITUATIONS,
         ]
         .concat(),
@@ -45,10 +45,7 @@ pub(super) fn draw(rng: &mut Rng, situation: Situation, seed: u64, settings: Set
     let mut schedule = Schedule {
         seed,
         settings,
-        updates: Vec::new(),
-        steps: Vec::new(),
-        faults: Vec::new(),
-        attached: Vec::new(),
+        ..Schedule::default()
     };
     situation(rng, &mut schedule);
     schedule.steps.sort_by_key(|step| step.at);
@@ -65,18 +62,36 @@ impl Schedule {
         if !self.settings.skip_unchanged {
             members["Mark"] = json!(format!("r{number}"));
         }
-        self.updates.push(Update {
-            id: format!("r{number}"),
-            entity: entity.to_owned(),
-            members,
-            origin,
-            sent_offset: 0,
-        });
+        self.updates.push(Update::new(number, entity, members, origin));
         number
     }
 
     /// Adds a step of a source, at a time in milliseconds.
     fn step(&mut self, at: u64, source: u8, kind: StepKind) {
         self.steps.push(Step { at, source, kind });
+    }
+
+    /// Adds an update of an entity, and a direct delivery of it.
+    fn direct(&mut self, at: u64, source: u8, entity: &str, origin: Origin, members: Value) -> usize {
+        let update = self.update(entity, origin, members);
+        self.step(at, source, StepKind::Direct { update });
+        update
+    }
+
+    /// Adds an update of `e0` by a client, and its delivery.
+    fn client(&mut self, at: u64, value: impl Into<Value>) {
+        self.direct(at, 0, "e0", Origin::Client, json!({"A": value.into()}));
+    }
+
+    fn window(&mut self, at: u64, source: u8, scope: Scope, millis: u64) {
+        self.step(at, source, StepKind::Window { scope, millis });
+    }
+
+    fn command(&mut self, at: u64, source: u8, command: Command) {
+        self.step(at, source, StepKind::Command(command));
+    }
+
+    fn fault(&mut self, on: Point, nth: u32, times: u32, kind: FaultKind) {
+        self.faults.push(Fault { on, nth, times, kind });
     }
 }

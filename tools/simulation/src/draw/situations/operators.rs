@@ -9,15 +9,12 @@ use fastrand::Rng;
 use serde_json::json;
 
 use super::Situation;
-use crate::draw::pick;
+use crate::draw::{HOUR, MINUTE, SECOND, pick};
 use crate::{
-    schedule::{Command, Fault, FaultKind, Origin, Point, Schedule, StepKind},
+    schedule::{Command, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,
 };
 
-const SECOND: u64 = 1000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
 /// Time from the marker of a purge to its last checks.
 const PURGE: u64 = 90 * SECOND;
 const ENTITY: &str = "e0";
@@ -35,14 +32,28 @@ pub(super) const SITUATIONS: &[Situation] = &[
     two_revives,
 ];
 
+pub(super) const PRUNED: &[Situation] = &[redrive_after_prune];
+
+/// The records of an entity are in failure documents, which are redriven. Then its versions are pruned and expire, and the documents are
+/// redriven again.
+fn redrive_after_prune(rng: &mut Rng, schedule: &mut Schedule) {
+    discard(rng, schedule, 3..6);
+    schedule.command(30 * SECOND, 1, Command::Redrive);
+    updates(rng, schedule, 2 * MINUTE, 1..3);
+    let (entity, keep) = (entity(), rng.u64(1..3));
+    schedule.command(4 * MINUTE, 1, Command::Prune { entity, keep });
+    schedule.step(3 * HOUR, 1, StepKind::Expire);
+    schedule.command(4 * HOUR, 1, Command::Redrive);
+}
+
 /// The records of an entity are in failure documents. It is purged, counts from 1 again, and the documents are redriven before the new
 /// versions are stored.
 fn redrive_after_purge(rng: &mut Rng, schedule: &mut Schedule) {
     let failed = discard(rng, schedule, 1..4);
-    schedule.step(30 * SECOND, 0, command(Command::Purge { entity: entity() }));
+    schedule.command(30 * SECOND, 0, Command::Purge { entity: entity() });
     schedule.step(45 * SECOND, 1, StepKind::StopMapping { millis: 5 * MINUTE });
     updates(rng, schedule, 140 * SECOND, failed..5);
-    schedule.step(150 * SECOND, 1, command(Command::Redrive));
+    schedule.command(150 * SECOND, 1, Command::Redrive);
 }
 
 /// The records of an entity are in failure documents. Its latest item is deleted, and the documents are redriven, before or after it counts
@@ -51,7 +62,7 @@ fn redrive_after_deletion(rng: &mut Rng, schedule: &mut Schedule) {
     let failed = discard(rng, schedule, 2..5);
     schedule.step(30 * SECOND, 0, deletion(ENTITY));
     updates(rng, schedule, 40 * SECOND, 0..failed);
-    schedule.step(5 * MINUTE, 1, command(Command::Redrive));
+    schedule.command(5 * MINUTE, 1, Command::Redrive);
     updates(rng, schedule, 6 * MINUTE, 1..2);
 }
 
@@ -73,7 +84,7 @@ fn duplicates_after_repair(rng: &mut Rng, schedule: &mut Schedule) {
         ),
     };
     schedule.step(3 * MINUTE, 0, damage);
-    schedule.step(6 * MINUTE, 0, command(repair));
+    schedule.command(6 * MINUTE, 0, repair);
     for update in delivered.into_iter().rev() {
         schedule.step(10 * MINUTE, 0, StepKind::Direct { update });
     }
@@ -99,7 +110,7 @@ fn two_prunes(rng: &mut Rng, schedule: &mut Schedule) {
 fn pin_while_pruning(rng: &mut Rng, schedule: &mut Schedule) {
     updates(rng, schedule, 0, 6..7);
     let keep = 1;
-    schedule.step(3 * MINUTE, 0, command(Command::Prune { entity: entity(), keep }));
+    schedule.command(3 * MINUTE, 0, Command::Prune { entity: entity(), keep });
     for version in 1..=5 {
         schedule.step(3 * MINUTE + 5 + 7 * version + rng.u64(..7), 0, pin(version));
     }
@@ -118,12 +129,12 @@ fn pin_of_missing_version(rng: &mut Rng, schedule: &mut Schedule) {
                 entity: entity(),
                 keep: 1,
             };
-            schedule.step(3 * MINUTE, 0, command(prune));
+            schedule.command(3 * MINUTE, 0, prune);
             schedule.step(3 * HOUR, 0, StepKind::Expire);
             1
         }
         _ => {
-            schedule.step(3 * MINUTE, 0, command(Command::Purge { entity: entity() }));
+            schedule.command(3 * MINUTE, 0, Command::Purge { entity: entity() });
             1
         }
     };
@@ -138,7 +149,7 @@ fn adoption_while_updating(rng: &mut Rng, schedule: &mut Schedule) {
         create: true,
     };
     schedule.step(0, 0, latest);
-    schedule.step(SECOND, 0, command(Command::Adopt));
+    schedule.command(SECOND, 0, Command::Adopt);
     hang(schedule, rng.u32(6..8));
     updates(rng, schedule, SECOND + 150, 2..4);
 }
@@ -147,12 +158,16 @@ fn adoption_while_updating(rng: &mut Rng, schedule: &mut Schedule) {
 fn update_while_purging(rng: &mut Rng, schedule: &mut Schedule) {
     for number in 0..3u64 {
         let entity = format!("e{number}");
-        let update = schedule.update(&entity, Origin::Client, json!({"A": 1}));
-        schedule.step(0, 0, StepKind::Direct { update });
+        schedule.direct(0, 0, &entity, Origin::Client, json!({"A": 1}));
         let at = 2 * MINUTE + number * SECOND;
-        schedule.step(at, 0, command(Command::Purge { entity: entity.clone() }));
-        let update = schedule.update(&entity, Origin::Client, json!({"A": 2}));
-        schedule.step(at + PURGE + rng.u64(45..75), 1, StepKind::Direct { update });
+        schedule.command(at, 0, Command::Purge { entity: entity.clone() });
+        schedule.direct(
+            at + PURGE + rng.u64(45..75),
+            1,
+            &entity,
+            Origin::Client,
+            json!({"A": 2}),
+        );
     }
 }
 
@@ -162,10 +177,10 @@ fn two_purges(rng: &mut Rng, schedule: &mut Schedule) {
     updates(rng, schedule, 0, 1..4);
     schedule.step(3 * MINUTE, 0, StepKind::StopMapping { millis: 10 * MINUTE });
     let at = 4 * MINUTE;
-    schedule.step(at, 0, command(Command::Purge { entity: entity() }));
+    schedule.command(at, 0, Command::Purge { entity: entity() });
     hang(schedule, 4);
     updates(rng, schedule, at + 200, 1..3);
-    schedule.step(at + SECOND, 0, command(Command::Purge { entity: entity() }));
+    schedule.command(at + SECOND, 0, Command::Purge { entity: entity() });
 }
 
 /// Latest items are restored twice at once. The first one writes some of them last, after updates have counted further.
@@ -176,7 +191,7 @@ fn two_revives(rng: &mut Rng, schedule: &mut Schedule) {
         schedule.step(3 * MINUTE, 0, deletion(entity));
     }
     for at in [6 * MINUTE, 6 * MINUTE + rng.u64(..20)] {
-        schedule.step(at, 0, command(Command::Revive));
+        schedule.command(at, 0, Command::Revive);
     }
     // The repairs wait a minute before they plan.
     for entity in entities {
@@ -210,21 +225,14 @@ fn updates_of(entity: &str, rng: &mut Rng, schedule: &mut Schedule, from: u64, c
     for index in 0..rng.u64(count.start as u64..count.end as u64) {
         let origin = pick(rng, &[Origin::Client, Origin::TimedClient]);
         let number = schedule.updates.len();
-        let update = schedule.update(entity, origin, json!({"A": number}));
-        schedule.step(from + 50 * index, 0, StepKind::Direct { update });
-        added.push(update);
+        added.push(schedule.direct(from + 50 * index, 0, entity, origin, json!({"A": number})));
     }
     added
 }
 
 /// Lets the request of an operator with this number hang.
 fn hang(schedule: &mut Schedule, nth: u32) {
-    schedule.faults.push(Fault {
-        on: Point::Operator,
-        nth,
-        times: 1,
-        kind: FaultKind::Hang,
-    });
+    schedule.fault(Point::Operator, nth, 1, FaultKind::Hang);
 }
 
 fn pin(version: u64) -> StepKind {

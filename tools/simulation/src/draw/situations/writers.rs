@@ -7,16 +7,12 @@ use serde_json::json;
 use super::Situation;
 use crate::{
     clock::Jump,
-    draw::{MAX_OFFSET, jumps, pick},
+    draw::{DAY, HOUR, MAX_OFFSET, MINUTE, SECOND, jumps, pick},
     queue::VISIBILITY_TIMEOUT_MILLIS,
     schedule::{Command, Content, Origin, Schedule, StepKind},
     windows::Scope,
 };
 
-const SECOND: u64 = 1000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
 const ENTITY: &str = "e0";
 
 pub(super) const SITUATIONS: &[Situation] = &[
@@ -41,8 +37,7 @@ fn dropped_while_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.clock_offsets = vec![3500; writers];
     schedule.settings.startup = 0;
     // IAM denies the first receive.
-    let (scope, millis) = (Scope::WriterDenied, SECOND);
-    schedule.step(0, 3, StepKind::Window { scope, millis });
+    schedule.window(0, 3, Scope::WriterDenied, SECOND);
     let late = schedule.update(ENTITY, Origin::Message, json!({"A": 0}));
     schedule.step(10, 3, StepKind::Sqs { updates: vec![late] });
     // These remove requests from the map that were recorded after the first receive.
@@ -58,8 +53,7 @@ fn dropped_while_ahead(rng: &mut Rng, schedule: &mut Schedule) {
         })
         .collect();
     updates(rng, schedule, jump, received - 300, 30);
-    let (scope, millis) = (Scope::SuccessUnanswered { update: late }, 1500);
-    schedule.step(received - 100, 3, StepKind::Window { scope, millis });
+    schedule.window(received - 100, 3, Scope::SuccessUnanswered { update: late }, 1500);
     updates(rng, schedule, received + 300, jump + AHEAD - 300, 30);
 }
 
@@ -134,8 +128,7 @@ fn unchanged_duplicate(rng: &mut Rng, schedule: &mut Schedule) {
     let first = schedule.update(ENTITY, Origin::TimedClient, json!({"A": 0}));
     schedule.step(0, 0, StepKind::Direct { update: first });
     for number in 1..=14 {
-        let update = schedule.update(ENTITY, Origin::Client, json!({"A": number % 2}));
-        schedule.step(number * SECOND, 0, StepKind::Direct { update });
+        schedule.direct(number * SECOND, 0, ENTITY, Origin::Client, json!({"A": number % 2}));
     }
     schedule.step(30 * SECOND + rng.u64(..MINUTE), 0, StepKind::Direct { update: first });
 }
@@ -162,7 +155,7 @@ fn recorded_far_ahead(rng: &mut Rng, schedule: &mut Schedule) {
             (Command::Purge { entity }, 2 * MINUTE)
         }
     };
-    schedule.step(at, 1, StepKind::Command(command));
+    schedule.command(at, 1, command);
     // New versions after a purge, of which records come late.
     if rng.bool() {
         schedule.step(5 * MINUTE, 1, StepKind::StopMapping { millis: 2 * MINUTE });
@@ -201,7 +194,7 @@ fn written_by_another_program(rng: &mut Rng, schedule: &mut Schedule) {
     }
     schedule.step(20 * SECOND, 0, StepKind::Direct { update: first });
     if rng.bool() {
-        schedule.step(MINUTE, 1, StepKind::Command(Command::Repair));
+        schedule.command(MINUTE, 1, Command::Repair);
         updates(rng, schedule, 5 * MINUTE, 6 * MINUTE, 5);
     }
 }
@@ -216,7 +209,7 @@ fn clock_a_year_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.clock_jumps = vec![jump(2 * SECOND, year), jump(6 * SECOND, 0)];
     updates(rng, schedule, 0, 10 * SECOND, 20);
     let at = rng.u64(11 * SECOND..20 * SECOND);
-    schedule.step(at, 3, StepKind::Command(Command::Repair));
+    schedule.command(at, 3, Command::Repair);
     for at in [at + rng.u64(..5 * SECOND), 3 * MINUTE] {
         let timestamp = rng.u64(..18_000);
         let stale = schedule.update(ENTITY, Origin::Client, json!({"B": 1, "Timestamp": timestamp}));

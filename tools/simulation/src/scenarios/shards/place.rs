@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use local::mapping::record::Record;
 use serde_json::{Value, json};
-use shared::domain::keys::LATEST_KEY;
+use shared::domain::{keys::LATEST_KEY, sequence::SequenceNumber};
 
-use super::super::stream_record;
-
+pub(super) const STREAM_ARN: &str = "arn:aws:dynamodb:us-east-1:000000000000:table/Table/stream/1";
 /// Shards of a lineage, by generation.
 pub(super) const NODES: u64 = 5;
 /// One of this number of lineages has a shard that fails.
@@ -129,4 +128,30 @@ pub(super) fn is_never_stored(item: &Value) -> bool {
         .filter(|(_, item)| *item == "0")
         .and_then(|(lineage, _)| lineage.parse::<u64>().ok());
     item["SK"]["S"] == "v2" && lineage.is_some_and(|lineage| lineage.is_multiple_of(FAILING))
+}
+
+/// Returns the text of a sequence number.
+pub(super) fn sequence_number(number: u64) -> String {
+    format!("{number:021}")
+}
+
+/// Returns the stream record of a write of an item, as the mapping delivers it.
+fn stream_record(number: u64, created: Duration, image: &Value) -> Option<Record> {
+    let number = sequence_number(number);
+    let json = json!({
+        "eventID": number,
+        "eventName": if image["Latest"]["N"] == "1" { "INSERT" } else { "MODIFY" },
+        "eventVersion": "1.1",
+        "eventSource": "aws:dynamodb",
+        "awsRegion": "us-east-1",
+        "dynamodb": {
+            "ApproximateCreationDateTime": created.as_secs(),
+            "Keys": {"PK": image["PK"], "SK": image["SK"]},
+            "NewImage": image,
+            "SequenceNumber": number,
+            "StreamViewType": "NEW_IMAGE",
+        },
+        "eventSourceARN": STREAM_ARN,
+    });
+    Some(Record::new(SequenceNumber::new(number)?, created, json))
 }
