@@ -51,14 +51,7 @@ async fn outage(lasts: Duration) -> Outage {
     };
     let end = OUTAGE + lasts + 10 * MINUTE;
     let updates = usize::try_from(end.as_secs() / 60).unwrap() - 1;
-    let at = |number| {
-        let item = record(number, &format!("item-{}", number % 7));
-        Record::new(
-            item.sequence_number().clone(),
-            START + created(number),
-            item.json().clone(),
-        )
-    };
+    let at = |number| created_after(created(number), &record(number, &format!("item-{}", number % 7)));
     let mut run = Run::new(settings, (1..=updates).map(at).collect());
     (run.in_time, run.lasts) = (true, end);
     let began = Instant::now();
@@ -71,7 +64,7 @@ async fn outage(lasts: Duration) -> Outage {
             let records = numbers.iter().map(|number| number.parse().unwrap()).collect();
             log.lock().unwrap().push(Attempt { at, records, is_failed });
             match is_failed {
-                true => failing(&numbers.iter().collect::<Vec<_>>()),
+                true => failing(numbers),
                 false => response(&json!({})),
             }
         })
@@ -187,7 +180,7 @@ async fn a_number_of_retries_is_used_up_by_a_short_outage() {
     let began = Instant::now();
     let result = Run::new(settings, records(3))
         .with(move |numbers, _| match began.elapsed() < Duration::from_secs(20) {
-            true => failing(&numbers.iter().collect::<Vec<_>>()),
+            true => failing(numbers),
             false => response(&json!({})),
         })
         .await;

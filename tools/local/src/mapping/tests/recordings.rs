@@ -81,10 +81,10 @@ fn outcome(scenario: &Scenario, reports: bool, numbers: &[String]) -> (&'static 
     let is_bad = |number: &&String| scenario.records[number.parse::<usize>().unwrap()].bad;
     let bad: Vec<_> = numbers.iter().filter(is_bad).collect();
     let (name, outcome) = match scenario.function.as_str() {
-        _ if bad.is_empty() => ("success", failing(&[])),
+        _ if bad.is_empty() => ("success", failing([])),
         "raise" => return ("function error", InvocationOutcome::FunctionError),
-        "partial" => ("batch item failures", failing(&bad)),
-        "empty-identifier" => ("invalid response", failing(&[&String::new()])),
+        "partial" => ("batch item failures", failing(bad)),
+        "empty-identifier" => ("invalid response", failing([&String::new()])),
         other => panic!("{other}"),
     };
     (if reports { name } else { "success" }, outcome)
