@@ -26,7 +26,7 @@ use crate::{
     attach::{AttachError, Attachment},
     feed::{self, FeedError, Line},
     report::{
-        attached, commands, dump,
+        commands, dump,
         history::{self, Collection, Collections},
         items, progress,
     },
@@ -117,7 +117,7 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Feed
         return Ok(complete);
     }
     print(&match (&args.attach, stack.store.attached_table()) {
-        (Some(path), Some(table)) => attached::to_try(table, stack.dynamodb_endpoint(), path),
+        (Some(path), Some(table)) => commands::to_try_attached(table, stack.dynamodb_endpoint(), path),
         _ => commands::to_try(stack, console),
     });
     std::future::pending().await

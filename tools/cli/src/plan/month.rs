@@ -6,7 +6,6 @@ use shared::dynamodb::write::{Idempotency, WriteMode};
 use super::{
     figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
     load::{Function, Inputs, Load, Table},
-    prices::Prices,
 };
 
 /// Returns the load and the cost of these inputs in JSON.
@@ -102,7 +101,32 @@ fn cost(inputs: &Inputs, load: &Load) -> Value {
     })
 }
 
+/// The price list of one Region.
+pub(super) struct Prices(Value);
+
 impl Prices {
+    pub(super) fn read() -> Self {
+        Self(serde_json::from_str(include_str!("prices.json")).unwrap_or_default())
+    }
+
+    /// Returns a price, in its unit.
+    pub(super) fn of(&self, name: &str) -> f64 {
+        self.0[name]["Price"].as_f64().unwrap_or(f64::NAN)
+    }
+
+    /// Returns the currency or the Region.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0[name].as_str().unwrap_or_default()
+    }
+
+    /// Returns the oldest and the newest date since which a price is known to be valid.
+    pub(super) fn dates(&self) -> (&str, &str) {
+        let entries = self.0.as_object().into_iter().flat_map(|list| list.values());
+        let dates = entries.filter_map(|entry| entry["Date"].as_str());
+        let (oldest, newest) = (dates.clone().min(), dates.max());
+        (oldest.unwrap_or_default(), newest.unwrap_or_default())
+    }
+
     /// Returns the cost of a month of these invocations.
     pub(super) fn function(&self, function: &Function) -> f64 {
         let gb_second = self.of("LambdaArm64");
@@ -121,10 +145,12 @@ mod tests {
     use proptest::prelude::*;
     use shared::domain::{ledger::Retention, recent_requests::Window};
 
-    use super::{super::load::tests::inputs, *};
-    use crate::plan::{
-        curve::Duration,
-        figures::{STREAM_CURVE, WRITER_CURVE},
+    use super::{
+        super::{
+            figures::{Duration, STREAM_CURVE, WRITER_CURVE},
+            load::tests::inputs,
+        },
+        *,
     };
 
     fn assert_figures(plan: &Value, expected: &[(&str, f64)]) {

@@ -60,13 +60,3 @@ async fn a_retry_has_the_request_id_of_its_set() {
     assert_eq!(context["requestId"], "request-4");
     assert_eq!(result.result, LastProcessingResult::Ok);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_stopped_mapping_goes_on_for_a_while() {
-    let at = |number: usize| created_after(Duration::from_secs(number.try_into().unwrap()), &record(number, "item"));
-    let mut run = Run::new(Settings::default(), (1..=30).map(at).collect());
-    run.in_time = true;
-    run.stop = Some((Duration::from_secs(10), Duration::from_millis(5500)));
-    let result = run.succeeding().await;
-    assert_eq!(result.position, after(15));
-}

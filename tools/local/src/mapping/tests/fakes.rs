@@ -249,8 +249,6 @@ pub(super) struct Run {
     pub(super) positions: InMemory,
     pub(super) down: usize,
     pub(super) hangs: bool,
-    /// Time until the mapping is stopped, and how long it goes on.
-    pub(super) stop: Option<(Duration, Duration)>,
     pub(super) lasts: Duration,
     /// `true` if a record can be read only after its creation.
     pub(super) in_time: bool,
@@ -269,7 +267,6 @@ impl Run {
             positions: InMemory::default(),
             down: 0,
             hangs: false,
-            stop: None,
             lasts: Duration::from_secs(600),
             in_time: false,
         }
@@ -324,12 +321,7 @@ impl Run {
             clock: Box::new(move || START + began.elapsed()),
             counters: Counters::default(),
         };
-        if let Some((stop, lag)) = self.stop {
-            mapping.run_until(tokio::time::sleep(stop), lag).await;
-            assert_eq!(began.elapsed(), stop + lag);
-        } else {
-            tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
-        }
+        tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
         let batches = mapping.invoker.batches.into_inner().unwrap().into_iter();
         RunResult {
             batches: batches.map(|(at, numbers)| (at - began, numbers)).collect(),
