@@ -43,7 +43,8 @@ impl Hosts {
         is_allowed.then_some(host).ok_or(HostError::Name)
     }
 
-    fn allows(&self, host: &str) -> bool {
+    /// Returns `true` if the listener accepts requests at this host, with or without a port.
+    pub fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         match address {

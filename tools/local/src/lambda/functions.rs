@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{
-    process::{CompletedInvocation, Process, ProcessInfo, ProcessOutcome},
+    process::{CompletedInvocation, Invocation, Process, ProcessInfo, ProcessOutcome},
     report::{self, Report},
     spawn::{self, Host},
 };
@@ -253,8 +253,13 @@ impl HostedFunction {
         let Ok(process) = self.take() else {
             return (CompletedInvocation::not_started(), None);
         };
-        let arn = arn(&self.function.binary);
-        let completed = process.run(request_id, payload, &arn, self.function.timeout).await;
+        let invocation = Invocation {
+            request_id: request_id.to_owned(),
+            payload,
+            arn: arn(&self.function.binary),
+            timeout: self.function.timeout,
+        };
+        let completed = process.run(invocation).await;
         match completed.outcome {
             ProcessOutcome::Response(_) | ProcessOutcome::Error(_) => self.idle().push(process.clone()),
             ProcessOutcome::TimedOut | ProcessOutcome::Exited => {

@@ -78,10 +78,8 @@ mod tests {
             (json!({"Fn::Or": [equals("q"), equals("p")]}), true),
             (json!({"Fn::Or": [equals("q"), equals("q")]}), false),
         ] {
-            let expected = match holds {
-                true => Ok(()),
-                false => Err("the parameters violate the rule Rule: why".to_owned()),
-            };
+            let violated = || "the parameters violate the rule Rule: why".to_owned();
+            let expected = holds.then_some(()).ok_or_else(violated);
             assert_eq!(checked(&rule(&assertion), "p"), expected, "{assertion}");
         }
         for bad in [
