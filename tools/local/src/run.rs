@@ -1,7 +1,6 @@
 //! The command: starts the stack, feeds it, waits for the histories, lists and dumps the items, and serves.
 
 use std::{
-    convert::Infallible,
     fs::File,
     io::{self, BufReader},
     path::PathBuf,
@@ -82,19 +81,11 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
         biased;
-        never = print_drops(&stack) => match never {},
         never = progress::print(&stack) => match never {},
         complete = serve(args, &stack, console.as_ref(), feed) => complete?,
     };
     progress::print_summary(&stack);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Prints each failure document that cannot be stored.
-async fn print_drops(stack: &Stack) -> Infallible {
-    loop {
-        error(&stack.mapping.destination.failed().await);
-    }
 }
 
 /// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.

@@ -27,8 +27,8 @@ use crate::{
     },
     files, function,
     lambda::{self, FunctionInvoker, Host, Lambda},
-    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile, reporting::Reporting},
-    report::activity::Activity,
+    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
+    report::{activity::Activity, documents::Documents},
     template::{
         ChangeStream, Template,
         resolve::{ACCOUNT, REGION},
@@ -98,7 +98,7 @@ pub struct Local;
 impl Environment for Local {
     type Source = TableStream;
     type Invoker = FunctionInvoker;
-    type Destination = Reporting<Folder>;
+    type Destination = Documents;
     type Positions = InFile;
     type Clock = fn() -> std::time::Duration;
 }
@@ -170,7 +170,7 @@ impl Stack {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
             },
-            destination: Reporting::new(Folder(failed.clone())),
+            destination: Documents(Folder(failed.clone())),
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),

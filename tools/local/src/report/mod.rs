@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod commands;
+pub mod documents;
 pub mod dump;
 pub mod history;
 pub mod items;
