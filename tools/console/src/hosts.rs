@@ -79,7 +79,9 @@ mod tests {
     use super::*;
 
     fn check(hosts: &Hosts, target: &str, headers: &[&str]) -> Result<(), HostError> {
-        let values = headers.iter().map(|host| HeaderValue::from_bytes(host.as_bytes()).unwrap());
+        let values = headers
+            .iter()
+            .map(|host| HeaderValue::from_bytes(host.as_bytes()).unwrap());
         let headers = values.map(|value| (header::HOST, value)).collect();
         hosts.check(&target.parse().unwrap(), &headers).map(|_| ())
     }

@@ -94,8 +94,9 @@ mod tests {
 
     #[test]
     fn values_outside_lambdas_bounds_are_rejected() {
+        type Change = fn(&mut Settings);
         assert!(Settings::default().checked().is_ok());
-        let changes: [(&str, fn(&mut Settings)); 6] = [
+        let changes: [(&str, Change); 6] = [
             ("BatchSize", |it| it.batch_size = 0),
             ("BatchSize", |it| it.batch_size = 10_001),
             ("ParallelizationFactor", |it| it.parallelization_factor = 11),

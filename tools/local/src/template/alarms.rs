@@ -55,13 +55,14 @@ struct Alarm {
     /// In seconds: a multiple of a minute.
     period: i64,
     evaluation_periods: usize,
-    datapoints_to_alarm: Option<usize>,
+    #[serde(rename = "DatapointsToAlarm")]
+    breaching_periods: Option<usize>,
     threshold: i64,
     comparison_operator: Comparison,
     treat_missing_data: MissingData,
     /// ARNs of the topics that it notifies.
-    #[serde(default)]
-    alarm_actions: Vec<String>,
+    #[serde(rename = "AlarmActions", default)]
+    actions: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -221,8 +222,7 @@ impl Alarm {
             MissingData::Breaching => self.evaluation_periods - existing.len(),
             MissingData::NotBreaching => 0,
         };
-        existing.iter().filter(breaches).count() + missing
-            >= self.datapoints_to_alarm.unwrap_or(self.evaluation_periods)
+        existing.iter().filter(breaches).count() + missing >= self.breaching_periods.unwrap_or(self.evaluation_periods)
     }
 }
 

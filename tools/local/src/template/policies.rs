@@ -27,6 +27,11 @@ impl Statement {
         texts(&self.body["Resource"])
     }
 
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let actions = self.actions().into_iter();
+        actions.flat_map(|action| self.resources().into_iter().map(move |resource| (action, resource)))
+    }
+
     pub fn allows(&self) -> bool {
         self.body["Effect"] == "Allow"
     }
@@ -73,17 +78,12 @@ pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Stat
 /// resources are not named.
 pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
     let mut allowed: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for statement in statements
-        .iter()
-        .filter(|statement| statement.owner.ends_with("Role") && statement.allows())
-    {
+    for statement in statements {
+        if !statement.owner.ends_with("Role") || !statement.allows() {
+            continue;
+        }
         let actions: &mut BTreeSet<_> = allowed.entry(statement.owner.clone()).or_default();
-        for (action, resource) in statement.actions().into_iter().flat_map(|action| {
-            statement
-                .resources()
-                .into_iter()
-                .map(move |resource| (action, resource))
-        }) {
+        for (action, resource) in statement.pairs() {
             // A stream is a path, or an attribute.
             let table = resource.rsplit(':').next().filter(|name| !name.contains(['/', '.']));
             actions.insert(match table {

@@ -197,14 +197,9 @@ fn all_alarms_are_on_the_dashboard_and_notify_the_topic() {
         let arn = format!("${{{}.Arn}}", alarm.logical_id);
         // The stack passes those of its own alarms.
         assert!(dashboard.contains(&arn) != output.contains(&arn), "{arn}");
-        assert_eq!(alarm.alarm_actions, [topic], "{}", alarm.logical_id);
+        assert_eq!(alarm.actions, [topic], "{}", alarm.logical_id);
     }
-    assert!(
-        monitoring(&[])
-            .alarms
-            .iter()
-            .all(|alarm| alarm.alarm_actions.is_empty())
-    );
+    assert!(monitoring(&[]).alarms.iter().all(|alarm| alarm.actions.is_empty()));
 }
 
 #[test]
