@@ -88,8 +88,7 @@ impl Guard {
 
     fn authorize(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let host = text(header::HOST).filter(|host| self.hosts.allows(host));
-        let Some(host) = host else {
+        let Ok(host) = self.hosts.check(uri, headers) else {
             return Err(Status(
                 StatusCode::MISDIRECTED_REQUEST,
                 "This host name is not allowed. To allow it, start the console with --host.",

@@ -6,6 +6,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::http::{HeaderMap, Uri, header, uri::Authority};
+
 /// Host names at which a listener accepts requests. By default, `localhost` and loopback addresses, with any port.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
@@ -14,8 +16,34 @@ pub struct Hosts {
     pub(super) names: Vec<String>,
 }
 
+/// Why no host of a request is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostError {
+    /// The request does not have exactly one `Host` header.
+    Count,
+    /// The header, or the request target, names another host.
+    Name,
+}
+
 impl Hosts {
-    /// Returns `true` if a request with this `Host` header is accepted.
+    /// Returns the `Host` header of a request.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`HostError`] if there is not exactly one, or if it or the request target, such as `http://name/`, contains a host
+    /// at which the listener does not accept requests.
+    pub fn check<'a>(&self, uri: &Uri, headers: &'a HeaderMap) -> Result<&'a str, HostError> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else {
+            return Err(HostError::Count);
+        };
+        let host = host.to_str().map_err(|_| HostError::Name)?;
+        let target = uri.authority().map(Authority::as_str);
+        let is_allowed = self.allows(host) && target.is_none_or(|target| self.allows(target));
+        is_allowed.then_some(host).ok_or(HostError::Name)
+    }
+
+    /// Returns `true` if the listener accepts requests at this host, with or without a port.
     pub fn allows(&self, host: &str) -> bool {
         let name = without_port(host);
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -46,7 +74,17 @@ fn without_port(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
+
+    fn check(hosts: &Hosts, target: &str, headers: &[&str]) -> Result<(), HostError> {
+        let values = headers
+            .iter()
+            .map(|host| HeaderValue::from_bytes(host.as_bytes()).unwrap());
+        let headers = values.map(|value| (header::HOST, value)).collect();
+        hosts.check(&target.parse().unwrap(), &headers).map(|_| ())
+    }
 
     #[test]
     fn unknown_host_names_are_rejected() {
@@ -58,26 +96,59 @@ mod tests {
         for (host, by_local, by_open) in [
             ("127.0.0.1:8100", true, true),
             ("127.0.0.1", true, true),
+            ("127.3.2.1:7", true, true),
             ("[::1]:8100", true, true),
             ("[::1]", true, true),
             ("localhost:9", true, true),
             ("LOCALHOST", true, true),
             ("10.1.2.3:8100", false, true),
+            ("0.0.0.0:9001", false, true),
             ("history.example:8100", false, true),
             ("history.example", false, true),
             ("history.example.evil.example", false, false),
             ("evil.example:8100", false, false),
             ("127.0.0.1.evil.example", false, false),
             ("localhost.evil.example", false, false),
+            ("localhost.:9001", false, false),
+            ("127.0.0.1.:9001", false, false),
             ("user@127.0.0.1", false, false),
+            ("127.0.0.1:9001@evil.example", false, false),
+            ("127.0.0.1, evil.example", false, false),
+            ("é", false, false),
             ("", false, false),
         ] {
-            assert_eq!((local.allows(host), open.allows(host)), (by_local, by_open), "{host}");
+            for (hosts, is_allowed) in [(&local, by_local), (&open, by_open)] {
+                let expected = if is_allowed { Ok(()) } else { Err(HostError::Name) };
+                assert_eq!(check(hosts, "/", &[host]), expected, "{host}");
+            }
+        }
+        let own = "127.0.0.1:9001";
+        for hosts in [&[][..], &[own, own], &[own, "evil.example"]] {
+            assert_eq!(check(&local, "/", hosts), Err(HostError::Count), "{hosts:?}");
         }
         let unusual = "localhost. 127.0.0.1. user@localhost user:password@127.0.0.1 localhost@evil.example localhost/ localhost# \
                        localhost,evil.example 0x7f.1 2130706433 [::ffff:10.0.0.1] 0.0.0.0";
         for host in unusual.split(' ').chain(["localhost evil.example"]) {
             assert!(!local.allows(host) && !local.allows(&format!("{host}:8100")), "{host}");
         }
+    }
+
+    #[test]
+    fn an_absolute_request_target_needs_an_own_host_as_well() {
+        let hosts = Hosts::default();
+        for (target, expected) in [
+            ("http://127.0.0.1:9001/a", Ok(())),
+            ("http://localhost/", Ok(())),
+            ("http://evil.example/", Err(HostError::Name)),
+            ("http://user@127.0.0.1:9001/", Err(HostError::Name)),
+            ("http://127.0.0.1:9001@evil.example/", Err(HostError::Name)),
+            ("evil.example:443", Err(HostError::Name)),
+        ] {
+            assert_eq!(check(&hosts, target, &["127.0.0.1:9001"]), expected, "{target}");
+        }
+        assert_eq!(
+            check(&hosts, "http://127.0.0.1/", &["evil.example"]),
+            Err(HostError::Name)
+        );
     }
 }

@@ -103,20 +103,16 @@ pub async fn send(
     });
     let ((), lanes) = try_join(dispatch, try_join_all(lanes)).await?;
     let mut summary = Summary::default();
-    for (number, outcome) in lanes.into_iter().flatten() {
-        *summary.outcomes.entry(outcome.name).or_default() += 1;
-        summary
-            .conflicts
-            .extend(outcome.conflict.map(|message| (number, message)));
+    for (number, (name, conflict)) in lanes.into_iter().flatten() {
+        *summary.outcomes.entry(name).or_default() += 1;
+        summary.conflicts.extend(conflict.map(|message| (number, message)));
     }
     summary.conflicts.sort();
     Ok(summary)
 }
 
-struct Outcome {
-    name: String,
-    conflict: Option<String>,
-}
+/// Name of the outcome, and the message of a version conflict.
+type Outcome = (String, Option<String>);
 
 /// Sends a line. If the function is killed or times out, the line is sent again, with the same request id: writer-fn then recognizes
 /// an update that it has applied.
@@ -137,37 +133,22 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
         attempt += 1;
     };
     let response = response(&output);
-    let member = |name: &str| {
-        response
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-            .to_owned()
-    };
+    let member = |name: &str, default: &str| response[name].as_str().unwrap_or(default).to_owned();
     if !output.is_error {
         // The response to a batch has no outcome.
-        let name = response
-            .get("Outcome")
-            .and_then(Value::as_str)
-            .unwrap_or("Answered")
-            .to_owned();
-        return Ok(Outcome { name, conflict: None });
+        return Ok((member("Outcome", "Answered"), None));
     }
-    match member("errorType").as_str() {
-        "VersionConflict" => Ok(Outcome {
-            name: "VersionConflict".to_owned(),
-            conflict: Some(member("errorMessage")),
-        }),
-        "InvalidEvent" => Err(FeedError::Bad(number, member("errorMessage"))),
-        kind => Err(FeedError::Failed(number, format!("{kind}: {}", member("errorMessage")))),
+    let message = member("errorMessage", "unknown");
+    match member("errorType", "unknown").as_str() {
+        kind @ "VersionConflict" => Ok((kind.to_owned(), Some(message))),
+        "InvalidEvent" => Err(FeedError::Bad(number, message)),
+        kind => Err(FeedError::Failed(number, format!("{kind}: {message}"))),
     }
 }
 
 /// Returns `true` if the process of the function was killed, exited or timed out.
 fn has_ended(output: &InvokeOutput) -> bool {
-    let response = response(output);
-    let kind = response.get("errorType").and_then(Value::as_str);
-    output.is_error && kind.is_some_and(|kind| [EXITED, TIMED_OUT].contains(&kind))
+    output.is_error && [EXITED, TIMED_OUT].contains(&response(output)["errorType"].as_str().unwrap_or_default())
 }
 
 fn response(output: &InvokeOutput) -> Value {

@@ -1,7 +1,6 @@
 //! The command: starts the stack, feeds it, waits for the histories, lists and dumps the items, and serves.
 
 use std::{
-    convert::Infallible,
     fs::File,
     io::{self, BufReader},
     path::PathBuf,
@@ -26,7 +25,7 @@ use crate::{
     attach::{AttachError, Attachment},
     feed::{self, FeedError, Line},
     report::{
-        attached, commands, dump,
+        commands, dump,
         history::{self, Collection, Collections},
         items, progress,
     },
@@ -82,19 +81,11 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
         biased;
-        never = print_drops(&stack) => match never {},
         never = progress::print(&stack) => match never {},
         complete = serve(args, &stack, console.as_ref(), feed) => complete?,
     };
     progress::print_summary(&stack);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Prints each failure document that cannot be stored.
-async fn print_drops(stack: &Stack) -> Infallible {
-    loop {
-        error(&stack.mapping.destination.failed().await);
-    }
 }
 
 /// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.
@@ -117,7 +108,7 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Feed
         return Ok(complete);
     }
     print(&match (&args.attach, stack.store.attached_table()) {
-        (Some(path), Some(table)) => attached::to_try(table, stack.dynamodb_endpoint(), path),
+        (Some(path), Some(table)) => commands::to_try_attached(table, stack.dynamodb_endpoint(), path),
         _ => commands::to_try(stack, console),
     });
     std::future::pending().await
@@ -160,33 +151,39 @@ fn error(text: &str) {
 /// Finds the template in the current folder or the nearest parent.
 fn find_template() -> Result<PathBuf, RunError> {
     let here = std::env::current_dir().map_err(|_| RunError::NoTemplate)?;
-    let candidates = here.ancestors().map(|folder| folder.join("template.yaml"));
-    candidates
-        .into_iter()
-        .find(|path| path.is_file())
-        .ok_or(RunError::NoTemplate)
+    let mut candidates = here.ancestors().map(|folder| folder.join("template.yaml"));
+    candidates.find(|path| path.is_file()).ok_or(RunError::NoTemplate)
 }
 
-enum Feed {
-    Sample,
-    /// A file, parsed completely before the stack starts.
-    File(Vec<Line>),
-    /// Standard input, parsed as it arrives.
-    StandardInput,
+/// The updates to feed.
+struct Feed {
+    lines: Pin<Box<dyn Stream<Item = Result<Line, FeedError>>>>,
+    /// `true` for the sample, which is sent only if the table is empty.
+    is_sample: bool,
 }
 
 impl Feed {
     fn open(args: &Args) -> Result<Self, RunError> {
-        match &args.feed {
-            // Other programs write the items of an attached table.
-            None if args.attach.is_some() => Ok(Self::File(Vec::new())),
-            None => Ok(Self::Sample),
-            Some(path) if path.as_os_str() == "-" => Ok(Self::StandardInput),
+        let is_sample = args.feed.is_none() && args.attach.is_none();
+        let lines = match &args.feed {
+            // Parsed as it arrives.
+            Some(path) if path.as_os_str() == "-" => {
+                let mut lines = feed::standard_input();
+                let lines: Pin<Box<dyn Stream<Item = _>>> =
+                    Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)));
+                return Ok(Self { lines, is_sample });
+            }
+            // Parsed completely before the stack starts.
             Some(path) => {
                 let file = File::open(path).map_err(|error| RunError::Feed(path.clone(), error))?;
-                Ok(Self::File(feed::read(BufReader::new(file)).collect::<Result<_, _>>()?))
+                feed::read(BufReader::new(file)).collect::<Result<Vec<_>, _>>()?
             }
-        }
+            None if is_sample => feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?,
+            // Other programs write the items of an attached table.
+            None => Vec::new(),
+        };
+        let lines = Box::pin(stream::iter(lines.into_iter().map(Ok)));
+        Ok(Self { lines, is_sample })
     }
 }
 
@@ -195,27 +192,15 @@ fn is_own(item: &Item) -> bool {
     partition_key_of(item).is_some_and(is_reserved)
 }
 
-/// Sends the feed. The sample is sent only if the table is empty.
+/// Sends the feed.
 async fn send(stack: &Stack, feed: Feed) -> Result<(), RunError> {
-    let lines = match feed {
-        Feed::StandardInput => None,
-        Feed::File(lines) => Some(lines),
-        // The library's own items are no content.
-        Feed::Sample if stack.store.scan_items().await?.iter().any(|item| !is_own(item)) => return Ok(()),
-        Feed::Sample => Some(feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?),
-    };
-    let lines: Pin<Box<dyn Stream<Item = _>>> = if let Some(lines) = lines {
-        Box::pin(stream::iter(lines.into_iter().map(Ok)))
-    } else {
-        let mut lines = feed::standard_input();
-        Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)))
-    };
-    let summary = feed::send(&stack.lambda, lines).await?;
-    let outcomes: Vec<_> = summary
-        .outcomes
-        .iter()
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
+    // The library's own items are no content.
+    if feed.is_sample && stack.store.scan_items().await?.iter().any(|item| !is_own(item)) {
+        return Ok(());
+    }
+    let summary = feed::send(&stack.lambda, feed.lines).await?;
+    let outcomes = summary.outcomes.iter().map(|(name, count)| format!("{count} {name}"));
+    let outcomes: Vec<_> = outcomes.collect();
     if !outcomes.is_empty() {
         note(&format!("fed: {}", outcomes.join(", ")));
     }

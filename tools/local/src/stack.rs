@@ -5,8 +5,8 @@ use std::{
     fs::{File, TryLockError},
     io,
     net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::PathBuf,
+    sync::{Arc, Weak},
 };
 
 use shared::{
@@ -27,8 +27,8 @@ use crate::{
     },
     files, function,
     lambda::{self, FunctionInvoker, Host, Lambda},
-    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile, reporting::Reporting},
-    report::activity::Activity,
+    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
+    report::{activity::Activity, documents::Documents},
     template::{
         ChangeStream, Template,
         resolve::{ACCOUNT, REGION},
@@ -98,7 +98,7 @@ pub struct Local;
 impl Environment for Local {
     type Source = TableStream;
     type Invoker = FunctionInvoker;
-    type Destination = Reporting<Folder>;
+    type Destination = Documents;
     type Positions = InFile;
     type Clock = fn() -> std::time::Duration;
 }
@@ -124,16 +124,14 @@ impl Stack {
         let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
         let lambda_listener = listen(lambda_port)?;
         let home = DataFolder::open(data_dir)?;
-        let failed = failed.unwrap_or_else(|| home.path().join(FAILED));
-        let logs = home.path().join(LOGS);
+        let failed = failed.unwrap_or_else(|| home.path.join(FAILED));
+        let logs = home.path.join(LOGS);
 
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))
             .transpose()?;
-        let embeds = embedded
-            .as_ref()
-            .map(|embedded| Dynamodb::At(embedded.direct_endpoint().to_owned()));
-        let dynamodb = dynamodb.or(embeds).unwrap_or_else(|| Dynamodb::At(String::new()));
+        let direct = embedded.as_ref().map(Embedded::direct_endpoint).unwrap_or_default();
+        let dynamodb = dynamodb.unwrap_or_else(|| Dynamodb::At(direct.to_owned()));
         let Endpoint {
             url: endpoint,
             config,
@@ -155,7 +153,7 @@ impl Stack {
         let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
         let activity = Arc::new(Activity::default());
         lambda.observe(activity.clone());
-        let positions = InFile::open(home.path().join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
+        let positions = InFile::open(home.path.join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
         let kinesis = kinesis(&template, &stream_arn);
         let mapping = Arc::new(Mapping {
             identity: Identity {
@@ -172,7 +170,7 @@ impl Stack {
                 lambda: lambda.clone(),
                 binary: template.stream_function.clone(),
             },
-            destination: Reporting::new(Folder(failed.clone())),
+            destination: Documents(Folder(failed.clone())),
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping.clone(),
@@ -182,7 +180,10 @@ impl Stack {
             },
         });
         if let Some(embedded) = &embedded {
-            embedded.trim_processed(stream_arn, Arc::downgrade(&mapping));
+            // Weak: the thread of the database can end after the stack.
+            let mapping: Weak<Mapping<Local>> = Arc::downgrade(&mapping);
+            let saved = move || mapping.upgrade().map(|mapping| mapping.positions.saved());
+            embedded.trim_processed(stream_arn, move || saved().unwrap_or_default());
         }
         Ok(Self {
             store,
@@ -261,11 +262,9 @@ fn kinesis(template: &Template, stream_arn: &str) -> Option<String> {
 
 /// Returns the width of version keys in the environment of the functions.
 fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
-    let functions = template.functions.iter();
-    let mut variables = functions.filter_map(|function| function.environment.get("VERSION_DIGITS"));
-    variables
-        .next()
-        .map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
+    let mut functions = template.functions.iter();
+    let digits = functions.find_map(|function| function.environment.get("VERSION_DIGITS"));
+    digits.map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
 }
 
 /// Binds a port of this machine, 0 for a free one.
@@ -277,17 +276,23 @@ pub fn listen(port: u16) -> Result<TcpListener, StackError> {
 }
 
 #[derive(Debug)]
-enum DataFolder {
-    /// Given by the user. The lock excludes a second stack.
-    Kept { path: PathBuf, _lock: File },
-    /// Deleted with the stack.
-    Temporary(TempDir),
+struct DataFolder {
+    path: PathBuf,
+    /// The folder without `--data-dir`, which is deleted with the stack.
+    temporary: Option<TempDir>,
+    /// Excludes a second stack from a given folder.
+    _lock: Option<File>,
 }
 
 impl DataFolder {
     fn open(data_dir: Option<PathBuf>) -> Result<Self, StackError> {
         let Some(path) = data_dir else {
-            return Ok(Self::Temporary(files::temporary_folder("version-control-")?));
+            let folder = files::temporary_folder("version-control-")?;
+            return Ok(Self {
+                path: folder.path().to_owned(),
+                temporary: Some(folder),
+                _lock: None,
+            });
         };
         let unusable = |error| StackError::DataDir(path.clone(), error);
         files::create_folder(&path).map_err(unusable)?;
@@ -298,32 +303,27 @@ impl DataFolder {
             Err(TryLockError::Error(error)) => return Err(StackError::DataDir(path, error)),
         }
         // Also what another program, or an older version of this one, created with other permissions.
-        let mut existing = DATA_FILES.iter().map(|name| files::restrict(&path.join(name)));
-        existing.try_for_each(|restricted| restricted.map_err(unusable))?;
-        Ok(Self::Kept { path, _lock: lock })
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Kept { path, .. } => path,
-            Self::Temporary(folder) => folder.path(),
+        for name in DATA_FILES {
+            files::restrict(&path.join(name)).map_err(unusable)?;
         }
+        Ok(Self {
+            path,
+            temporary: None,
+            _lock: Some(lock),
+        })
     }
 
     /// Returns the database file. Without a data folder, the database is in memory.
     fn database(&self) -> Option<PathBuf> {
-        match self {
-            Self::Kept { path, .. } => Some(path.join(DATABASE)),
-            Self::Temporary(_) => None,
-        }
+        self.temporary.is_none().then(|| self.path.join(DATABASE))
     }
 }
 
 impl Drop for DataFolder {
     fn drop(&mut self) {
         // Failure documents are never deleted.
-        if let Self::Temporary(folder) = self {
-            let has_documents = folder.path().join(FAILED).exists();
+        let has_documents = self.path.join(FAILED).exists();
+        if let Some(folder) = &mut self.temporary {
             folder.disable_cleanup(has_documents);
         }
     }

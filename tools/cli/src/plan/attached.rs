@@ -7,9 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     figures::{GB, INVOCATION_LOG_BYTES, MONTH_SECONDS, STORAGE_OVERHEAD_BYTES},
-    load::{Function, partitions},
-    prices::Prices,
-    units::read_units,
+    load::{self, Function, partitions, read_units},
+    month::Prices,
     within,
 };
 
@@ -27,7 +26,7 @@ pub(crate) fn changes_per_second(text: &str) -> Result<f64, String> {
 
 /// Returns the write units of an update of an item of this size.
 pub(crate) fn write_units(item_bytes: u64) -> f64 {
-    super::units::write_units(item_bytes)
+    load::write_units(item_bytes)
 }
 
 /// Returns the cost of a month of history in JSON, for changes of items of an average size, with the prices that are compiled in.
@@ -40,24 +39,23 @@ pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64) -> Value {
     let stream = Function::stream(rate, shards, MEMORY_MB, item_bytes, |batch| {
         2.0 * (batch / CHUNK).ceil()
     });
+    let logs_gb = stream.invocations * INVOCATION_LOG_BYTES * MONTH_SECONDS / GB;
+    let millions = |per_second: f64| per_month(per_second) / 1e6;
     // A month of history.
     let storage = growth_gb * (prices.of("Storage") + prices.of("Backup"));
     // Reads are eventually consistent.
     let parts = [
         (
             "Writes",
-            per_month(write_units(version)) / 1e6 * prices.of("WriteRequestUnits"),
+            millions(write_units(version)) * prices.of("WriteRequestUnits"),
         ),
         (
             "Reads",
-            per_month(read_units(version) / 2.0) / 1e6 * prices.of("ReadRequestUnits"),
+            millions(read_units(version) / 2.0) * prices.of("ReadRequestUnits"),
         ),
         ("Storage", storage),
         ("StreamFunction", prices.function(&stream)),
-        (
-            "Logs",
-            stream.invocations * INVOCATION_LOG_BYTES * MONTH_SECONDS / GB * prices.of("Logs"),
-        ),
+        ("Logs", logs_gb * prices.of("Logs")),
     ];
     let total = parts.iter().map(|(_, cost)| cost).sum();
     let parts = parts.map(|(name, cost)| (name.to_owned(), cents(cost)));
@@ -84,13 +82,12 @@ mod tests {
         let cost = monthly_cost(10.0, 500);
         let part = |cost: &Value, part| cost["Parts"].get(part).unwrap_or(&cost[part]).as_f64().unwrap();
         // 26.28 million changes: one write unit and half a read unit each, and 788 bytes with the overhead of storage.
-        let expected = [
+        for (name, expected) in [
             ("Writes", 16.43),
             ("Reads", 1.64),
             ("Storage", 8.68),
             ("GrowthPerMonth", 8.68),
-        ];
-        for (name, expected) in expected {
+        ] {
             assert!((part(&cost, name) - expected).abs() < 0.011, "{name}: {cost}");
         }
         // Twice the write units above 1 KB.

@@ -1,16 +1,13 @@
-//! Load of the system in a second: capacity units, storage, invocations, requests to the queue, and logs.
+//! Capacity and requests of one update, and the load of the system in a second: capacity units, storage, invocations, requests to the queue, and logs.
 
 use shared::dynamodb::write::{Idempotency, WriteMode};
 
-use super::{
-    curve::Duration,
-    figures::{
-        BATCH_SIZE, DAY_SECONDS, ENVELOPE_BYTES, GB, INVOCATION_LOG_BYTES, LATENCY_MS, MARKER_BYTES, MIN_PARTITIONS,
-        MONTH_SECONDS, PARALLELIZATION, PARTITION_GB, PARTITION_WRITE_UNITS, POLLS_PER_SECOND, QUEUE_BATCH_SIZE,
-        QUEUE_POLLERS, QUEUE_REQUEST_BYTES, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CURVE, STREAM_KB_MICROS,
-        UPDATE_LOG_BYTES, VCPU_MEMORY_MB, WRITER_CURVE, WRITER_KB_MICROS,
-    },
-    units::Units,
+use super::figures::{
+    BATCH_SIZE, DAY_SECONDS, Duration, ENTRY_BYTES, ENVELOPE_BYTES, GB, IMAGE_ATTRIBUTES, IMAGE_BYTES,
+    INVOCATION_LOG_BYTES, LATENCY_MS, LATEST_BYTES, MARKER_BYTES, MIN_PARTITIONS, MONTH_SECONDS, PARALLELIZATION,
+    PARTITION_GB, PARTITION_WRITE_UNITS, POLLS_PER_SECOND, QUEUE_BATCH_SIZE, QUEUE_POLLERS, QUEUE_REQUEST_BYTES,
+    RECENT_BYTES, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CURVE, STREAM_KB_MICROS, TRANSACTION_LATENCIES,
+    TTL_BYTES, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, WRITER_CURVE, WRITER_KB_MICROS,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +24,90 @@ pub(super) struct Inputs {
     /// `true` if versions are marked when they are pruned.
     pub(super) is_pruned: bool,
     pub(super) memory_mb: f64,
+}
+
+/// Capacity and requests of one update, on average.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Units {
+    /// Maximum size of the latest item, in bytes.
+    pub(super) latest_bytes: u64,
+    /// Size of the stored version item, in bytes.
+    pub(super) version_bytes: u64,
+    /// Write units of the latest item, including rejected requests, and of the ledger's marker.
+    pub(super) latest: f64,
+    /// Write units of the version item, of stream-fn's rejected put if writer-fn stores the version item, and of pruning.
+    pub(super) version: f64,
+    pub(super) reads: f64,
+    pub(super) requests: f64,
+    /// Latency of these requests, in latencies of one request.
+    pub(super) latencies: f64,
+    /// Share of updates whose first request is rejected and sent again, which is contained in the requests and latencies.
+    pub(super) rejections: f64,
+}
+
+impl Units {
+    pub(super) fn of(inputs: &Inputs) -> Self {
+        let bytes = inputs.item_bytes;
+        let version_bytes = match inputs.has_own_history {
+            true => bytes + IMAGE_BYTES + IMAGE_ATTRIBUTES,
+            false => bytes,
+        };
+        let (min, full, map_bytes, marker) = match inputs.idempotency {
+            Idempotency::Recent(window) => (window.get(), window.full(), RECENT_BYTES, 0.0),
+            Idempotency::Ledger(_) => (0, 0, 0, 2.0 * write_units(MARKER_BYTES)),
+        };
+        // A writer that reads first writes in a transaction, and prunes a full map in its first request.
+        let reads_first = marker > 0.0 || inputs.mode == WriteMode::Transaction;
+        // In a round, the map of recent requests grows from its minimum until it is full, and the request that finds it full is rejected.
+        let size = |entries: usize| bytes + LATEST_BYTES + map_bytes + ENTRY_BYTES * entries as u64;
+        let round = (min..=full).count() as f64;
+        let reads = (min..=full).map(|entries| read_units(size(entries))).sum::<f64>() / round;
+        // The first update of a round prunes the map. It costs as much as the item before it, which is larger.
+        let pruning = write_units(size(full));
+        let growing: f64 = (min + 1..=full).map(|entries| write_units(size(entries))).sum();
+        let writes = (growing + pruning) / round;
+        let inline = if inputs.mode == WriteMode::Inline { 1.0 } else { 0.0 };
+        let (factor, rejections) = if reads_first { (2.0, 0.0) } else { (1.0, 1.0 / round) };
+        let (requests, latencies) = match reads_first {
+            true => (2.0, 1.0 + TRANSACTION_LATENCIES),
+            false => (1.0 + rejections, 1.0 + rejections),
+        };
+        let version = write_units(version_bytes);
+        let stored = match inputs.mode {
+            WriteMode::Stream => version,
+            WriteMode::Inline => 2.0 * version,
+            WriteMode::Transaction => 3.0 * version,
+        };
+        let pruned = match inputs.is_pruned {
+            true => write_units(version_bytes + TTL_BYTES),
+            false => 0.0,
+        };
+        Self {
+            latest_bytes: size(full),
+            version_bytes,
+            latest: factor * writes + rejections * pruning + marker,
+            version: stored + pruned,
+            reads: if reads_first { reads } else { 0.0 },
+            requests: requests + inline,
+            latencies: latencies + inline,
+            rejections,
+        }
+    }
+
+    /// Returns all write units.
+    pub(super) fn writes(&self) -> f64 {
+        self.latest + self.version
+    }
+}
+
+/// Returns one unit for each KB, rounded up.
+pub(super) fn write_units(bytes: u64) -> f64 {
+    bytes.div_ceil(1024).max(1) as f64
+}
+
+/// Returns one unit of a consistent read for each 4 KB, rounded up.
+pub(super) fn read_units(bytes: u64) -> f64 {
+    bytes.div_ceil(4096).max(1) as f64
 }
 
 /// Load of one table.
@@ -65,14 +146,18 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Calculates the invocations that process `rate` records or messages per second, each with this CPU time.
-    fn of(rate: f64, batch: f64, memory_mb: f64, (invocation_ms, cpu_ms): (f64, f64), latencies: f64) -> Self {
-        let (invocations, duration_ms) = (rate / batch, invocation_ms + batch * cpu_ms + latencies * LATENCY_MS);
+    /// Calculates the invocations that process `rate` records or messages per second in batches of this size. A record takes
+    /// `item_ms` of the CPU share, and a batch waits for `latencies` rounds of requests.
+    fn of(rate: f64, batch: f64, measured: Duration, item_ms: f64, latencies: f64) -> Self {
+        let (invocations, duration_ms) = (
+            rate / batch,
+            measured.invocation_ms + batch * item_ms + latencies * LATENCY_MS,
+        );
         Self {
             batch,
             invocations,
             duration_ms,
-            gb_seconds: invocations * (duration_ms + ROUNDING_MS) / 1_000.0 * memory_mb / 1_024.0,
+            gb_seconds: invocations * (duration_ms + ROUNDING_MS) / 1_000.0 * measured.memory_mb / 1_024.0,
         }
     }
 
@@ -86,31 +171,19 @@ impl Function {
     ) -> Self {
         let batch = batch(rate / POLLS_PER_SECOND / (shards * PARALLELIZATION), BATCH_SIZE);
         let measured = Duration::of(&STREAM_CURVE, memory_mb);
-        let cpu_ms = item_ms(measured, STREAM_KB_MICROS, item_bytes);
-        Self::of(
-            rate,
-            batch,
-            memory_mb,
-            (measured.invocation_ms, cpu_ms),
-            latencies(batch),
-        )
+        let item_ms = item_ms(measured, STREAM_KB_MICROS, item_bytes);
+        Self::of(rate, batch, measured, item_ms, latencies(batch))
     }
 
     fn writer(inputs: &Inputs, units: &Units) -> Self {
         let rate = inputs.updates_per_second;
         let batch = batch(rate / POLLS_PER_SECOND / QUEUE_POLLERS, QUEUE_BATCH_SIZE);
         let measured = Duration::of(&WRITER_CURVE, inputs.memory_mb);
-        let cpu_ms = item_ms(measured, WRITER_KB_MICROS, inputs.item_bytes) * units.requests;
+        let item_ms = item_ms(measured, WRITER_KB_MICROS, inputs.item_bytes) * units.requests;
         // The updates of a batch are written concurrently, so one that is rejected delays the batch.
         let rejected = 1.0 - (1.0 - units.rejections).powf(batch);
         let latencies = units.latencies - units.rejections + rejected;
-        Self::of(
-            rate,
-            batch,
-            inputs.memory_mb,
-            (measured.invocation_ms, cpu_ms),
-            latencies,
-        )
+        Self::of(rate, batch, measured, item_ms, latencies)
     }
 
     /// Returns the average number of concurrent invocations.
@@ -202,6 +275,8 @@ fn queue_requests(item_bytes: u64, batch: f64) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use shared::domain::ledger::Retention;
+
     use super::*;
 
     /// 1,000 updates a second of 100,000 entities, 500 bytes, with the default settings.
@@ -231,6 +306,58 @@ pub(super) mod tests {
             let mut lines = template[template.find(place).unwrap()..].lines();
             let found = lines.find_map(|line| line.trim().strip_prefix(name)).unwrap();
             assert_eq!(found.trim(), value.to_string(), "{name} of {place}");
+        }
+    }
+
+    /// Bytes, mode, window or ledger, history table; in ninths: write units of `latest` and `version`, read units, requests, latencies.
+    /// - Windows: one rejected request in a round of 9, from 16 entries to 24.
+    /// - Modes: two units of the marker; the rejected put of stream-fn behind `inline` and `transaction`.
+    /// - 995: `Latest` and `RecordedVersion` take 29 bytes, to the last byte of a KB.
+    /// - 530: 86 bytes, and 17 for each of up to 24 requests. The full map just fits the KB. With one byte more, the write that fills it
+    ///   and the two that find it full take two units.
+    /// - 1006: the map `Image` takes 18 bytes, to the last byte of a KB.
+    const CASES: &str = "
+        500 stream 16 same 10 9 0 10 10
+        100 stream 1 same 10 9 0 10 10
+        500 inline 16 same 10 18 0 19 19
+        500 transaction 16 same 18 27 9 18 27
+        500 stream ledger same 36 9 9 18 27
+        500 inline ledger same 36 18 9 27 36
+        500 transaction ledger same 36 27 9 18 27
+        995 stream ledger same 36 9 9 18 27
+        996 stream ledger same 54 9 9 18 27
+        1025 stream ledger same 54 18 9 18 27
+        530 stream 16 same 10 9 0 10 10
+        531 stream 16 same 13 9 0 10 10
+        2000 transaction 1 same 54 54 9 18 27
+        4087 transaction 1 same 90 108 18 18 27
+        1006 stream ledger own 54 9 9 18 27
+        1007 stream ledger own 54 18 9 18 27";
+
+    #[test]
+    fn units_match_manual_calculation() {
+        for case in CASES.trim().lines() {
+            let cells: Vec<_> = case.split_whitespace().collect();
+            let units = Units::of(&Inputs {
+                item_bytes: cells[0].parse().unwrap(),
+                mode: cells[1].parse().unwrap(),
+                idempotency: match cells[2].parse() {
+                    Ok(window) => Idempotency::Recent(window),
+                    Err(_) => Idempotency::Ledger(Retention::default()),
+                },
+                has_own_history: cells[3] == "own",
+                ..inputs()
+            });
+            let found = [
+                units.latest,
+                units.version,
+                units.reads,
+                units.requests,
+                units.latencies,
+            ];
+            let expected = cells[4..].iter().map(|ninths| ninths.parse::<f64>().unwrap() / 9.0);
+            let is_close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(is_close, "{case}: {found:?}");
         }
     }
 }

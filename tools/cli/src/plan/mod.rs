@@ -1,7 +1,7 @@
 //! `vzero admin plan`: the monthly cost of a rate of updates, with the capacity units, invocations and storage behind it.
 //!
 //! It sends no request, and needs neither a table nor credentials. The formulas are in `docs/scaling.md`. Data flows from the arguments to
-//! `Inputs`, then `Units` (one update), then `Load` (a second), then the cost of a month with `prices`. `attached` is the cost of a table
+//! `Inputs`, then `Units` (one update), then `Load` (a second), then the cost of a month with the price list. `attached` is the cost of a table
 //! that other programs write.
 
 #![allow(
@@ -10,12 +10,9 @@
 )]
 
 pub(crate) mod attached;
-mod curve;
 mod figures;
 mod load;
 mod month;
-mod prices;
-mod units;
 
 use shared::domain::recent_requests::Window;
 

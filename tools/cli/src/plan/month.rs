@@ -6,7 +6,6 @@ use shared::dynamodb::write::{Idempotency, WriteMode};
 use super::{
     figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
     load::{Function, Inputs, Load, Table},
-    prices::Prices,
 };
 
 /// Returns the load and the cost of these inputs in JSON.
@@ -74,11 +73,9 @@ fn cost(inputs: &Inputs, load: &Load) -> Value {
     let sum = |amount: fn(&Table) -> f64| amount(&load.table) + history.map_or(0.0, amount);
     let (storage_gb, backup) = (sum(|table| table.storage_gb), prices.of("Backup"));
     let read_units = inputs.updates_per_second * load.units.reads;
+    let write_units = sum(|table| table.write_units);
     let parts = [
-        (
-            "Writes",
-            millions(sum(|table| table.write_units)) * prices.of("WriteRequestUnits"),
-        ),
+        ("Writes", millions(write_units) * prices.of("WriteRequestUnits")),
         ("Reads", millions(read_units) * prices.of("ReadRequestUnits")),
         ("Storage", storage_gb * prices.of("Storage")),
         ("Backup", storage_gb * backup),
@@ -102,7 +99,32 @@ fn cost(inputs: &Inputs, load: &Load) -> Value {
     })
 }
 
+/// The price list of one Region.
+pub(super) struct Prices(Value);
+
 impl Prices {
+    pub(super) fn read() -> Self {
+        Self(serde_json::from_str(include_str!("prices.json")).unwrap_or_default())
+    }
+
+    /// Returns a price, in its unit.
+    pub(super) fn of(&self, name: &str) -> f64 {
+        self.0[name]["Price"].as_f64().unwrap_or(f64::NAN)
+    }
+
+    /// Returns the currency or the Region.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0[name].as_str().unwrap_or_default()
+    }
+
+    /// Returns the oldest and the newest date since which a price is known to be valid.
+    pub(super) fn dates(&self) -> (&str, &str) {
+        let entries = self.0.as_object().into_iter().flat_map(|list| list.values());
+        let dates = entries.filter_map(|entry| entry["Date"].as_str());
+        let (oldest, newest) = (dates.clone().min(), dates.max());
+        (oldest.unwrap_or_default(), newest.unwrap_or_default())
+    }
+
     /// Returns the cost of a month of these invocations.
     pub(super) fn function(&self, function: &Function) -> f64 {
         let gb_second = self.of("LambdaArm64");
@@ -121,10 +143,12 @@ mod tests {
     use proptest::prelude::*;
     use shared::domain::{ledger::Retention, recent_requests::Window};
 
-    use super::{super::load::tests::inputs, *};
-    use crate::plan::{
-        curve::Duration,
-        figures::{STREAM_CURVE, WRITER_CURVE},
+    use super::{
+        super::{
+            figures::{Duration, STREAM_CURVE, WRITER_CURVE},
+            load::tests::inputs,
+        },
+        *,
     };
 
     fn assert_figures(plan: &Value, expected: &[(&str, f64)]) {
@@ -185,50 +209,44 @@ mod tests {
     }
 
     #[test]
-    fn a_history_table_matches_manual_calculation() {
+    fn a_history_table_pruning_and_the_ledger_have_their_cost() {
         // 30 days of versions of 500 + 18 + 100 bytes, and 100,000 latest items of 992.
         let gb = |bytes: f64| bytes / 1_073_741_824.0;
         let (versions, latest) = (gb(2_592_000.0 * 1_000.0 * 618.0), gb(99.2e6));
-        let own = plan(&Inputs {
+        let own = Inputs {
             has_own_history: true,
             ..inputs()
-        });
-        assert_figures(
-            &own,
-            &[
-                ("/Table/WriteUnitsPerSecond", 10_000.0 / 9.0),
-                ("/History/WriteUnitsPerSecond", 1_000.0),
-                ("/Table/StorageGB", latest),
-                ("/History/StorageGB", versions),
-                // By size; the stream has the shards of latest items only.
-                ("/History/Partitions", 150.0),
-                ("/Table/Partitions", 4.0),
-                ("/Table/StorageGrowthGBPerMonth", 0.0),
-                ("/HottestEntity/MostUpdatesPerSecond", 900.0),
-                ("/MonthlyCost/Parts/Writes", 2_628.0 * 19.0 / 9.0 * 0.625),
-                ("/MonthlyCost/Parts/Storage", (versions + latest) * 0.25),
-                ("/MonthlyCost/GrowthPerMonth", gb(2_628e6 * 618.0) * 0.45),
-            ],
-        );
-    }
-
-    #[test]
-    fn pruning_and_the_ledger_have_their_cost() {
-        let pruned = plan(&Inputs {
+        };
+        let expected = [
+            ("/Table/WriteUnitsPerSecond", 10_000.0 / 9.0),
+            ("/History/WriteUnitsPerSecond", 1_000.0),
+            ("/Table/StorageGB", latest),
+            ("/History/StorageGB", versions),
+            // By size; the stream has the shards of latest items only.
+            ("/History/Partitions", 150.0),
+            ("/Table/Partitions", 4.0),
+            ("/Table/StorageGrowthGBPerMonth", 0.0),
+            ("/HottestEntity/MostUpdatesPerSecond", 900.0),
+            ("/MonthlyCost/Parts/Writes", 2_628.0 * 19.0 / 9.0 * 0.625),
+            ("/MonthlyCost/Parts/Storage", (versions + latest) * 0.25),
+            ("/MonthlyCost/GrowthPerMonth", gb(2_628e6 * 618.0) * 0.45),
+        ];
+        assert_figures(&plan(&own), &expected);
+        let pruned = Inputs {
             is_pruned: true,
             ..inputs()
-        });
-        assert_figures(&pruned, &[("/Update/WriteUnits", 28.0 / 9.0)]);
-        let ledger = plan(&Inputs {
+        };
+        assert_figures(&plan(&pruned), &[("/Update/WriteUnits", 28.0 / 9.0)]);
+        let ledger = Inputs {
             idempotency: Idempotency::Ledger("15".parse().unwrap()),
             entities: 1_000,
             retention_days: 0.0,
             ..inputs()
-        });
+        };
         // 238 bytes for each ledger item, for 15 days; 629 bytes for each latest item.
-        let gb = (15.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 629.0) / 1_073_741_824.0;
+        let gb = gb(15.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 629.0);
         let reads = ("/MonthlyCost/Parts/Reads", 2_628.0 * 0.125);
-        assert_figures(&ledger, &[("/Table/StorageGB", gb), reads]);
+        assert_figures(&plan(&ledger), &[("/Table/StorageGB", gb), reads]);
     }
 
     /// Returns each part of the cost, and the total.

@@ -9,7 +9,7 @@ use std::{
     fmt, io,
     net::TcpListener,
     path::Path,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -27,11 +27,7 @@ use super::{
     public_port::{self, Forwarded},
     sqlite::Sqlite,
 };
-use crate::{
-    files,
-    listener::bind_random_address,
-    mapping::{Environment, Mapping, position::InFile},
-};
+use crate::{files, listener::bind_random_address};
 
 /// Minimum interval between two deletions of expired items: the embedded DynamoDB has no timer of its own.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -46,14 +42,6 @@ struct Processed {
     stream_arn: String,
     /// Returns the sequence number of each shard.
     positions: Box<dyn Fn() -> BTreeMap<String, SequenceNumber> + Send + Sync>,
-}
-
-impl fmt::Debug for Processed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Processed")
-            .field("stream_arn", &self.stream_arn)
-            .finish_non_exhaustive()
-    }
 }
 
 /// An embedded DynamoDB that serves on a port of this machine until it is dropped.
@@ -135,16 +123,14 @@ impl Embedded {
         })
     }
 
-    /// Deletes old records of this stream that the mapping has processed, as long as the mapping exists. Only the first call has an effect.
-    pub fn trim_processed<E>(&self, stream_arn: String, mapping: Weak<Mapping<E>>)
-    where
-        E: Environment<Positions = InFile> + 'static,
-        Mapping<E>: Send + Sync,
-    {
-        // Weak: the thread of the database can end after the stack.
-        let saved = move || mapping.upgrade().map(|mapping| mapping.positions.saved());
-        let positions = Box::new(move || saved().unwrap_or_default());
-        // A second mapping would need the minimum of both positions.
+    /// Deletes old records of this stream up to the positions, the sequence number of each shard that the mapping has processed.
+    /// Only the first call has an effect: a second mapping would need the minimum of both positions.
+    pub fn trim_processed(
+        &self,
+        stream_arn: String,
+        positions: impl Fn() -> BTreeMap<String, SequenceNumber> + Send + Sync + 'static,
+    ) {
+        let positions = Box::new(positions);
         let _ = self.processed.set(Processed { stream_arn, positions });
     }
 

@@ -3,16 +3,17 @@
 use std::{
     fmt::Debug,
     net::SocketAddr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use axum::body::Bytes;
+use serde_json::json;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{
-    process::{CompletedInvocation, Process, ProcessInfo, ProcessOutcome},
+    process::{CompletedInvocation, Invocation, Process, ProcessInfo, ProcessOutcome},
     report::{self, Report},
     spawn::{self, Host},
 };
@@ -109,8 +110,7 @@ impl Lambda {
 
     /// Invokes a function and waits for its response. Returns `None` if there is no such function.
     pub async fn invoke(&self, name: &str, payload: impl Into<Bytes>) -> Option<InvokeOutput> {
-        let (function, request_id) = (self.find(name)?, Uuid::new_v4().to_string());
-        self.run(function, request_id, payload.into(), None, |_| true).await
+        self.invoke_as(request_id(), name, payload, |_| true).await
     }
 
     /// Invokes a function with this request id. A second invocation with the same id is a retry of the first. `is_last` returns
@@ -122,33 +122,9 @@ impl Lambda {
         payload: impl Into<Bytes>,
         is_last: impl FnOnce(&InvokeOutput) -> bool + Send + 'static,
     ) -> Option<InvokeOutput> {
-        self.run(self.find(name)?, request_id, payload.into(), None, is_last)
-            .await
-    }
-
-    /// Invokes a function as [`Lambda::invoke`] does. The reservation lasts until the end of the invocation.
-    pub(super) async fn invoke_reserved(
-        &self,
-        function: Arc<HostedFunction>,
-        payload: Bytes,
-        reservation: Reservation,
-    ) -> Option<InvokeOutput> {
-        let request_id = Uuid::new_v4().to_string();
-        self.run(function, request_id, payload, Some(reservation), |_| true)
-            .await
-    }
-
-    async fn run(
-        &self,
-        function: Arc<HostedFunction>,
-        request_id: String,
-        payload: Bytes,
-        reservation: Option<Reservation>,
-        is_last: impl FnOnce(&InvokeOutput) -> bool + Send + 'static,
-    ) -> Option<InvokeOutput> {
+        let (function, payload) = (self.find(name)?, payload.into());
         // A separate task: if the caller disconnects, the process still finishes the invocation.
         let output = tokio::spawn(async move {
-            let _reservation = reservation;
             let output = function.invoke(request_id, payload.clone()).await;
             if is_last(&output) {
                 function.observe(&payload, &output);
@@ -166,21 +142,15 @@ impl Lambda {
     /// Kills all processes with SIGKILL.
     pub fn kill_all(&self) {
         for hosted in self.functions.iter() {
-            let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
-            processes.iter().for_each(|process| process.kill());
+            hosted.processes().iter().for_each(|process| process.kill());
         }
     }
 
     pub fn processes(&self, name: &str) -> Vec<ProcessInfo> {
-        let Some(hosted) = self.find(name) else {
-            return Vec::new();
-        };
-        let processes = hosted.processes.lock().unwrap_or_else(PoisonError::into_inner);
-        processes
-            .iter()
-            .filter(|process| process.is_alive())
-            .map(|process| process.info())
-            .collect()
+        let hosted = self.find(name);
+        let processes = hosted.map(|hosted| hosted.processes().clone()).unwrap_or_default();
+        let alive = processes.iter().filter(|process| process.is_alive());
+        alive.map(|process| process.info()).collect()
     }
 
     /// Finds a function by its binary, its logical id, or its full or partial ARN. `$LATEST` is the only version.
@@ -198,13 +168,18 @@ impl Lambda {
     }
 }
 
+/// Returns a new request id.
+pub(super) fn request_id() -> String {
+    Uuid::new_v4().to_string()
+}
+
 impl HostedFunction {
     /// Starts an asynchronous invocation, with retries if it fails, and returns its request id.
     ///
     /// The reservation lasts until the end of the first attempt: an invocation that is retried has a place among the retries, so it
     /// does not block others during the delays. Without such a place, there is no retry, and the first attempt is the last.
     pub(super) fn invoke_async(self: Arc<Self>, payload: Bytes, reservation: Reservation) -> String {
-        let request_id = Uuid::new_v4().to_string();
+        let request_id = request_id();
         let id = request_id.clone();
         tokio::spawn(async move {
             let mut output = self.invoke(id.clone(), payload.clone()).await;
@@ -236,31 +211,35 @@ impl HostedFunction {
             // The semaphore is never closed.
             Err(_) => (CompletedInvocation::not_started(), None),
         };
-        let used = pid.and_then(report::max_memory_used);
-        let (payload, failed) = match completed.outcome {
-            ProcessOutcome::Response(payload) => (payload, None),
-            ProcessOutcome::Error(payload) => (payload, Some(None)),
+        let id = &request_id;
+        let killed = |status, kind, reason: &str| {
+            let message = format!("RequestId: {id} Error: {reason}");
+            let payload = json!({"errorType": kind, "errorMessage": message}).to_string();
+            (payload.into_bytes(), true, Some((status, kind)))
+        };
+        let (payload, is_error, failed) = match completed.outcome {
+            ProcessOutcome::Response(payload) => (payload, false, None),
+            ProcessOutcome::Error(payload) => (payload, true, None),
             ProcessOutcome::TimedOut => {
                 let seconds = self.function.timeout.as_secs_f64();
-                let message = format!("RequestId: {request_id} Error: Task timed out after {seconds:.2} seconds");
-                (error(TIMED_OUT, &message), Some(Some(("timeout", TIMED_OUT))))
+                killed(
+                    "timeout",
+                    TIMED_OUT,
+                    &format!("Task timed out after {seconds:.2} seconds"),
+                )
             }
-            ProcessOutcome::Exited => {
-                let message = format!("RequestId: {request_id} Error: Runtime exited without providing a reason");
-                (error(EXITED, &message), Some(Some(("error", EXITED))))
-            }
+            ProcessOutcome::Exited => killed("error", EXITED, "Runtime exited without providing a reason"),
         };
         let report = Report {
-            request_id: &request_id,
+            request_id: id,
             log: &completed.log,
             duration: completed.duration,
             init: completed.init,
             memory: self.function.memory,
-            used,
-            failed: failed.flatten(),
+            used: pid.and_then(report::max_memory_used),
+            failed,
         };
         let log_tail = report.tail();
-        let is_error = failed.is_some();
         InvokeOutput {
             request_id,
             payload,
@@ -274,34 +253,41 @@ impl HostedFunction {
         let Ok(process) = self.take() else {
             return (CompletedInvocation::not_started(), None);
         };
-        let arn = arn(&self.function.binary);
-        let completed = process.run(request_id, payload, &arn, self.function.timeout).await;
+        let invocation = Invocation {
+            request_id: request_id.to_owned(),
+            payload,
+            arn: arn(&self.function.binary),
+            timeout: self.function.timeout,
+        };
+        let completed = process.run(invocation).await;
         match completed.outcome {
-            ProcessOutcome::Response(_) | ProcessOutcome::Error(_) => {
-                self.idle
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(process.clone());
-            }
+            ProcessOutcome::Response(_) | ProcessOutcome::Error(_) => self.idle().push(process.clone()),
             ProcessOutcome::TimedOut | ProcessOutcome::Exited => {
                 process.kill();
-                let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
-                processes.retain(|other| !Arc::ptr_eq(other, &process));
+                self.processes().retain(|other| !Arc::ptr_eq(other, &process));
             }
         }
         (completed, Some(process.info().pid))
     }
 
+    fn processes(&self) -> MutexGuard<'_, Vec<Arc<Process>>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Process>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns an idle process, or starts one.
     fn take(&self) -> std::io::Result<Arc<Process>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         while let Some(process) = idle.pop() {
             if process.is_alive() {
                 return Ok(process);
             }
         }
         drop(idle);
-        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut processes = self.processes();
         processes.retain(|process| process.is_alive());
         let process = spawn::start(&self.function, &self.host)?;
         processes.push(process.clone());
@@ -313,12 +299,6 @@ pub fn arn(binary: &str) -> String {
     format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{binary}")
 }
 
-fn error(kind: &str, message: &str) -> Vec<u8> {
-    serde_json::json!({"errorType": kind, "errorMessage": message})
-        .to_string()
-        .into_bytes()
-}
-
 /// Invokes one function for an event source mapping.
 #[derive(Debug, Clone)]
 pub struct FunctionInvoker {
@@ -328,7 +308,7 @@ pub struct FunctionInvoker {
 
 impl Invoker for FunctionInvoker {
     fn request_id(&self) -> String {
-        Uuid::new_v4().to_string()
+        request_id()
     }
 
     async fn invoke(&self, request_id: &str, payload: String) -> InvocationOutcome {

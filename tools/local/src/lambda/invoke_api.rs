@@ -12,10 +12,9 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use percent_encoding::percent_decode_str;
 use shared::json;
-use uuid::Uuid;
 
 use super::{
-    functions::{HostedFunction, InvokeOutput, Lambda, arn},
+    functions::{HostedFunction, InvokeOutput, Lambda, arn, request_id},
     http::{self, api_error},
     spawn::Host,
 };
@@ -69,18 +68,13 @@ enum InvocationType {
 
 impl InvocationType {
     fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let header = |name: &str, default: &'static str| {
-            let given = headers
-                .get(name)
-                .map(|value| value.to_str().unwrap_or_default().to_owned());
-            given.unwrap_or_else(|| default.to_owned())
-        };
-        let tail = match header("x-amz-log-type", "None").as_str() {
+        let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let tail = match header("x-amz-log-type").unwrap_or("None") {
             "None" => false,
             "Tail" => true,
             other => return Err(invalid_value("logType", other, "[None, Tail]")),
         };
-        match header("x-amz-invocation-type", "RequestResponse").as_str() {
+        match header("x-amz-invocation-type").unwrap_or("RequestResponse") {
             "RequestResponse" => Ok(Self::RequestResponse { tail }),
             "Event" => Ok(Self::Event),
             "DryRun" => Ok(Self::DryRun),
@@ -104,7 +98,11 @@ fn invalid_value(parameter: &str, value: &str, values: &str) -> ApiError {
     let message = format!(
         "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"
     );
-    ApiError::Rejected(StatusCode::BAD_REQUEST, "InvalidParameterValueException", message)
+    invalid("InvalidParameterValueException", message)
+}
+
+fn invalid(kind: &'static str, message: String) -> ApiError {
+    ApiError::Rejected(StatusCode::BAD_REQUEST, kind, message)
 }
 
 async fn invoke(
@@ -125,32 +123,28 @@ async fn invoke(
     };
     match kind {
         InvocationType::RequestResponse { tail } => {
-            let output = lambda.invoke_reserved(function, payload, reservation).await;
+            // The reservation lasts until the end of the invocation, also if the client disconnects.
+            let ended = move |_: &InvokeOutput| {
+                drop(reservation);
+                true
+            };
+            let output = lambda.invoke_as(request_id(), &name, payload, ended).await;
             output.map_or_else(|| not_found(&name).response(), |output| respond(output, tail))
         }
         InvocationType::Event => empty(StatusCode::ACCEPTED, &function.invoke_async(payload, reservation)),
-        InvocationType::DryRun => empty(StatusCode::NO_CONTENT, &Uuid::new_v4().to_string()),
+        InvocationType::DryRun => empty(StatusCode::NO_CONTENT, &request_id()),
     }
 }
 
 /// Returns the requested function, if it exists. A qualifier is part of the name or of the query.
 fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<Arc<HostedFunction>, ApiError> {
-    let pairs = query
-        .unwrap_or_default()
-        .split('&')
-        .filter_map(|pair| pair.split_once('='));
-    let mut qualifiers = pairs.filter(|(name, _)| *name == "Qualifier");
-    let qualifier = qualifiers
-        .next()
-        .map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned());
+    let mut pairs = query.unwrap_or_default().split('&');
+    let qualifier = pairs.find_map(|pair| pair.strip_prefix("Qualifier="));
+    let qualifier = qualifier.map(|value| percent_decode_str(value).decode_utf8_lossy());
     match qualifier {
         Some(qualifier) if name.ends_with(&format!(":{LATEST}")) && qualifier != LATEST => {
             let message = "The derived qualifier from the function name does not match the specified qualifier.";
-            Err(ApiError::Rejected(
-                StatusCode::BAD_REQUEST,
-                "InvalidParameterValueException",
-                message.to_owned(),
-            ))
+            Err(invalid("InvalidParameterValueException", message.to_owned()))
         }
         Some(qualifier) if qualifier != LATEST => Err(not_found(&format!("{name}:{qualifier}"))),
         _ => lambda.find(name).ok_or_else(|| not_found(name)),
@@ -186,8 +180,10 @@ async fn payload(
 }
 
 fn invalid_content() -> ApiError {
-    let message = "Could not parse request body into json".to_owned();
-    ApiError::Rejected(StatusCode::BAD_REQUEST, "InvalidRequestContentException", message)
+    invalid(
+        "InvalidRequestContentException",
+        "Could not parse request body into json".to_owned(),
+    )
 }
 
 fn respond(output: InvokeOutput, tail: bool) -> http::Response {

@@ -43,11 +43,16 @@ struct State {
 }
 
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct Invocation {
     pub(super) request_id: String,
     pub(super) payload: Bytes,
     pub(super) arn: String,
     pub(super) timeout: Duration,
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) invocation: Invocation,
     /// Signals that the process has received the invocation: the timeout counts from then on.
     pub(super) taken: oneshot::Sender<()>,
 }
@@ -128,16 +133,10 @@ impl Process {
         state.current = None;
     }
 
-    pub(super) async fn run(
-        &self,
-        request_id: &str,
-        payload: Bytes,
-        arn: &str,
-        timeout: Duration,
-    ) -> CompletedInvocation {
+    pub(super) async fn run(&self, invocation: Invocation) -> CompletedInvocation {
         let is_first = self.ready.get().is_none();
         let started = Instant::now();
-        let outcome = self.outcome(request_id, payload, arn, timeout).await;
+        let outcome = self.outcome(invocation).await;
         let (duration, init) = match self.ready.get().filter(|_| is_first) {
             Some(ready) => (ready.elapsed(), Some(ready.duration_since(self.started))),
             None => (started.elapsed(), None),
@@ -150,40 +149,32 @@ impl Process {
         }
     }
 
-    async fn outcome(&self, request_id: &str, payload: Bytes, arn: &str, timeout: Duration) -> ProcessOutcome {
+    async fn outcome(&self, invocation: Invocation) -> ProcessOutcome {
         let (sender, mut outcome) = oneshot::channel();
         let (taken, is_taken) = oneshot::channel();
+        let timeout = invocation.timeout;
         {
             let mut state = self.state();
             if !state.alive {
                 return ProcessOutcome::Exited;
             }
-            state.current = Some((request_id.to_owned(), sender));
+            state.current = Some((invocation.request_id.clone(), sender));
         }
-        let job = Job {
-            request_id: request_id.to_owned(),
-            payload,
-            arn: arn.to_owned(),
-            timeout,
-            taken,
-        };
         let work = async {
-            if self.send.send(job).await.is_err() {
-                return ProcessOutcome::Exited;
-            }
+            self.send.send(Job { invocation, taken }).await.ok()?;
             // A process that exits or reports an init error ends the invocation as well.
             tokio::select! {
-                taken = tokio::time::timeout(INIT_TIMEOUT, is_taken) => match taken {
-                    Ok(Ok(())) => match tokio::time::timeout(timeout, &mut outcome).await {
-                        Ok(outcome) => outcome.unwrap_or(ProcessOutcome::Exited),
-                        Err(_) => ProcessOutcome::TimedOut,
-                    },
-                    _ => ProcessOutcome::Exited,
-                },
-                outcome = &mut outcome => outcome.unwrap_or(ProcessOutcome::Exited),
+                taken = tokio::time::timeout(INIT_TIMEOUT, is_taken) => {
+                    taken.ok()?.ok()?;
+                    match tokio::time::timeout(timeout, &mut outcome).await {
+                        Ok(outcome) => outcome.ok(),
+                        Err(_) => Some(ProcessOutcome::TimedOut),
+                    }
+                }
+                outcome = &mut outcome => outcome.ok(),
             }
         };
-        let outcome = work.await;
+        let outcome = work.await.unwrap_or(ProcessOutcome::Exited);
         self.state().current = None;
         outcome
     }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{
     http::{self, api_error},
-    process::{Process, ProcessOutcome},
+    process::{Job, Process, ProcessOutcome},
 };
 use crate::{listener::access, mapping::invoker::MAX_PAYLOAD};
 
@@ -41,18 +41,18 @@ pub(super) fn router(process: Arc<Process>, address: SocketAddr) -> Router {
 }
 
 async fn next(State(process): State<Arc<Process>>) -> http::Response {
-    let Some(job) = process.next().await else {
+    let Some(Job { invocation, taken }) = process.next().await else {
         return api_error(StatusCode::GONE, "InvalidProcess", "this process has been abandoned");
     };
-    let deadline = shared::clock::since_epoch() + job.timeout;
+    let deadline = shared::clock::since_epoch() + invocation.timeout;
     let response = Response::builder()
-        .header("lambda-runtime-aws-request-id", &job.request_id)
+        .header("lambda-runtime-aws-request-id", &invocation.request_id)
         .header("lambda-runtime-deadline-ms", deadline.as_millis().to_string())
-        .header("lambda-runtime-invoked-function-arn", &job.arn)
+        .header("lambda-runtime-invoked-function-arn", &invocation.arn)
         .header("lambda-runtime-trace-id", trace_header())
         .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(job.payload));
-    let _ = job.taken.send(());
+        .body(Body::from(invocation.payload));
+    let _ = taken.send(());
     http::build(response)
 }
 

@@ -58,12 +58,7 @@ enum Try {
 }
 
 impl Chunk {
-    fn new(entries: impl IntoIterator<Item = Entry>) -> Self {
-        let (tickets, records) = entries.into_iter().unzip();
-        Self::of(tickets, records)
-    }
-
-    fn of(tickets: Vec<u64>, records: Vec<Record>) -> Self {
+    fn new((tickets, records): (Vec<u64>, Vec<Record>)) -> Self {
         Self {
             tickets,
             records,
@@ -76,7 +71,7 @@ impl Chunk {
 
     /// Splits off the records before this index, which stay the same set. The rest is a new one.
     fn split(mut self, index: usize) -> (Self, Self) {
-        let rest = Self::of(self.tickets.split_off(index), self.records.split_off(index));
+        let rest = Self::new((self.tickets.split_off(index), self.records.split_off(index)));
         (self, rest)
     }
 
@@ -84,7 +79,7 @@ impl Chunk {
     fn bisect(self) -> (Self, Self) {
         let half = self.records.len() / 2;
         let (first, second) = self.split(half);
-        (Self::of(first.tickets, first.records), second)
+        (Self::new((first.tickets, first.records)), second)
     }
 }
 
@@ -99,7 +94,7 @@ impl<E: Environment> Delivery<'_, E> {
     pub(super) async fn deliver(&self, batch: Vec<Entry>) {
         let shard = self.shard;
         // The chunk with the oldest records is on top, so that order is kept.
-        let mut chunks = vec![Chunk::new(batch)];
+        let mut chunks = vec![Chunk::new(batch.into_iter().unzip())];
         while let Some(chunk) = chunks.pop() {
             let Some(mut chunk) = self.give_up_expired(chunk).await else {
                 continue;

@@ -74,69 +74,63 @@ mod tests {
 
     use super::*;
 
-    fn matches(pattern: &Value, record: &Value) -> bool {
-        Filters::parse([pattern.to_string().as_str()]).unwrap().matches(record)
-    }
-
     #[test]
-    fn rules() {
-        for (rule, value, expected) in [
-            (json!("a"), json!("a"), true),
-            (json!("a"), json!("b"), false),
-            (json!("1"), json!(1), false),
-            (json!(1), json!(1.0), true),
-            (json!(null), json!(null), true),
-            (json!(""), json!(""), true),
-            (json!(true), json!(true), true),
-            (json!("a"), json!(["b", "a"]), true),
-            (json!("a"), json!({"a": "a"}), false),
-            (json!({"prefix": "ab"}), json!("abc"), true),
-            (json!({"prefix": "ab"}), json!("cab"), false),
-            (json!({"suffix": "bc"}), json!("abc"), true),
-            (json!({"equals-ignore-case": "ABC"}), json!("aBc"), true),
-            (json!({"anything-but": "a"}), json!("b"), true),
-            (json!({"anything-but": ["a", "b"]}), json!("b"), false),
-            (json!({"anything-but": {"prefix": "a"}}), json!("b"), true),
-            (json!({"anything-but": {"prefix": "a"}}), json!("ab"), false),
-            (json!({"exists": true}), json!("x"), true),
-            (json!({"exists": true}), json!({"x": 1}), false),
-            (json!({"exists": false}), json!("x"), false),
-            (json!({"numeric": [">", 1, "<=", 3]}), json!(3), true),
-            (json!({"numeric": [">", 1, "<=", 3]}), json!(1), false),
-            (json!({"numeric": ["=", 3]}), json!(3.0), true),
+    fn rules_members_and_filters() {
+        // Rules of a member, joined by OR, and a value.
+        for (rules, value, expected) in [
+            (json!(["a"]), json!("a"), true),
+            (json!(["a"]), json!("b"), false),
+            (json!(["1"]), json!(1), false),
+            (json!([1]), json!(1.0), true),
+            (json!([null]), json!(null), true),
+            (json!([""]), json!(""), true),
+            (json!([true]), json!(true), true),
+            (json!(["a"]), json!(["b", "a"]), true),
+            (json!(["a"]), json!({"a": "a"}), false),
+            (json!([{"prefix": "ab"}]), json!("abc"), true),
+            (json!([{"prefix": "ab"}]), json!("cab"), false),
+            (json!([{"suffix": "bc"}]), json!("abc"), true),
+            (json!([{"equals-ignore-case": "ABC"}]), json!("aBc"), true),
+            (json!([{"anything-but": "a"}]), json!("b"), true),
+            (json!([{"anything-but": ["a", "b"]}]), json!("b"), false),
+            (json!([{"anything-but": {"prefix": "a"}}]), json!("b"), true),
+            (json!([{"anything-but": {"prefix": "a"}}]), json!("ab"), false),
+            (json!([{"exists": true}]), json!("x"), true),
+            (json!([{"exists": true}]), json!({"x": 1}), false),
+            (json!([{"exists": false}]), json!("x"), false),
+            (json!([{"numeric": [">", 1, "<=", 3]}]), json!(3), true),
+            (json!([{"numeric": [">", 1, "<=", 3]}]), json!(1), false),
+            (json!([{"numeric": ["=", 3]}]), json!(3.0), true),
             // The N of a stream record is a string.
-            (json!({"numeric": ["=", 3]}), json!("3"), false),
+            (json!([{"numeric": ["=", 3]}]), json!("3"), false),
+            (json!(["x", {"prefix": "y"}]), json!("yes"), true),
         ] {
-            assert_eq!(
-                matches(&json!({"f": [rule]}), &json!({"f": value})),
-                expected,
-                "{rule} {value}"
-            );
+            let filters = Filters::parse([json!({"f": rules}).to_string().as_str()]).unwrap();
+            assert_eq!(filters.matches(&json!({"f": value})), expected, "{rules} {value}");
         }
-    }
-
-    #[test]
-    fn members_are_joined_by_and_rules_by_or() {
-        let keys = json!({"dynamodb": {"Keys": {"SK": {"S": ["v0"]}}, "NewImage": {"SK": {"S": ["v0"]}}}});
-        let insert =
-            json!({"dynamodb": {"Keys": {"SK": {"S": "v0"}}, "NewImage": {"SK": {"S": "v0"}, "A": {"N": "1"}}}});
-        let remove = json!({"eventName": "REMOVE", "dynamodb": {"Keys": {"SK": {"S": "v0"}}}});
-        assert!(matches(&keys, &insert));
-        assert!(!matches(&keys, &remove));
-        assert!(matches(&json!({"a": ["x", {"prefix": "y"}]}), &json!({"a": "yes"})));
-        assert!(matches(&json!({"a": [{"exists": false}]}), &json!({"b": 1})));
-        assert!(matches(&json!({"a": {"b": [{"exists": false}]}}), &json!({})));
-        let or = json!({"$or": [{"a": [1]}, {"b": [2]}], "c": [3]});
-        assert!(matches(&or, &json!({"b": 2, "c": 3})));
-        assert!(!matches(&or, &json!({"b": 1, "c": 3})));
-        assert!(!matches(&or, &json!({"a": 1})));
-    }
-
-    #[test]
-    fn several_filters_are_joined_by_or() {
+        // Members, joined by AND.
+        let keys = r#"{"dynamodb":{"Keys":{"SK":{"S":["v0"]}},"NewImage":{"SK":{"S":["v0"]}}}}"#;
+        let key = json!({"SK": {"S": "v0"}});
+        let or = r#"{"$or":[{"a":[1]},{"b":[2]}],"c":[3]}"#;
+        for (pattern, record, expected) in [
+            (
+                keys,
+                json!({"dynamodb": {"Keys": key, "NewImage": {"SK": {"S": "v0"}, "A": {"N": "1"}}}}),
+                true,
+            ),
+            (keys, json!({"eventName": "REMOVE", "dynamodb": {"Keys": key}}), false),
+            (r#"{"a":[{"exists":false}]}"#, json!({"b": 1}), true),
+            (r#"{"a":{"b":[{"exists":false}]}}"#, json!({}), true),
+            (or, json!({"b": 2, "c": 3}), true),
+            (or, json!({"b": 1, "c": 3}), false),
+            (or, json!({"a": 1}), false),
+        ] {
+            let filters = Filters::parse([pattern]).unwrap();
+            assert_eq!(filters.matches(&record), expected, "{pattern} {record}");
+        }
+        // Filters, joined by OR.
         let filters = Filters::parse([r#"{"a":[1]}"#, r#"{"b":[1]}"#]).unwrap();
-        assert!(filters.matches(&json!({"b": 1})));
-        assert!(!filters.matches(&json!({"c": 1})));
+        assert!(filters.matches(&json!({"b": 1})) && !filters.matches(&json!({"c": 1})));
         assert!(Filters::default().matches(&json!({})));
     }
 

@@ -23,7 +23,6 @@ pub mod lane;
 pub mod poll;
 pub mod position;
 pub mod record;
-pub mod reporting;
 pub mod response;
 mod run;
 pub mod settings;

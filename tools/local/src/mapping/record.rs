@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Number, Value, json};
 use sha2::{Digest as _, Sha256};
 use shared::domain::sequence::SequenceNumber;
@@ -73,52 +72,26 @@ pub fn event(records: &[Record]) -> Value {
     json!({ "Records": records.iter().map(Record::json).collect::<Vec<_>>() })
 }
 
-/// Returns the event of a failure document. Its times have Lambda's notation, such as `1.789651658E9`.
-pub fn document_payload(records: &[Record]) -> String {
-    let records = records.iter().map(|record| InDocument(record.json())).collect();
-    serde_json::to_string(&Payload { records }).unwrap_or_default()
-}
-
-#[derive(Serialize)]
-struct Payload<'a> {
-    #[serde(rename = "Records")]
-    records: Vec<InDocument<'a>>,
-}
-
-/// A value with times in Lambda's notation.
-struct InDocument<'a>(&'a Value);
-
 /// Objects of a record that contain its time, and the name of the time.
 const TIMES: [(&str, &str); 2] = [
     ("dynamodb", "ApproximateCreationDateTime"),
     ("kinesis", "approximateArrivalTimestamp"),
 ];
 
-impl Serialize for InDocument<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Value::Object(members) = self.0 else {
-            return self.0.serialize(serializer);
-        };
-        let mut map = serializer.serialize_map(Some(members.len()))?;
-        for (name, value) in members {
-            match value {
-                Value::Object(_) if TIMES.iter().any(|(object, _)| object == name) => {
-                    map.serialize_entry(name, &InDocument(value))?;
-                }
-                value => match time(name, value) {
-                    Some(time) => map.serialize_entry(name, &time)?,
-                    None => map.serialize_entry(name, value)?,
-                },
+/// Returns the event of a failure document. Its times have Lambda's notation, such as `1.789651658E9`.
+pub fn document_payload(records: &[Record]) -> String {
+    let mut event = event(records);
+    for record in event["Records"].as_array_mut().into_iter().flatten() {
+        for (object, name) in TIMES {
+            let time = record.get_mut(object).and_then(|object| object.get_mut(name));
+            if let Some(Value::Number(number)) = time
+                && let Some(double) = java_double(&number.to_string())
+            {
+                *number = double;
             }
         }
-        map.end()
     }
-}
-
-fn time(name: &str, value: &Value) -> Option<Number> {
-    let Value::Number(number) = value else { return None };
-    let is_time = TIMES.iter().any(|(_, time)| *time == name);
-    is_time.then(|| java_double(&number.to_string())).flatten()
+    event.to_string()
 }
 
 /// Writes a decimal number of seconds as Java's `Double.toString` does. `None` if it has another form.
@@ -129,11 +102,10 @@ fn java_double(number: &str) -> Option<Number> {
         return None;
     }
     let not_empty = |digits: &str| {
-        if digits.is_empty() {
-            "0".to_owned()
-        } else {
-            digits.to_owned()
-        }
+        Some(digits)
+            .filter(|digits| !digits.is_empty())
+            .unwrap_or("0")
+            .to_owned()
     };
     // From 10^7 on with an exponent.
     let text = if whole.len() <= 7 {

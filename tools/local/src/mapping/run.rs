@@ -1,9 +1,6 @@
 //! The list of shards: each shard is read once its parent has been read to the end.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
 
 use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use tokio::time::Instant;
@@ -61,22 +58,6 @@ impl<E: Environment> Mapping<E> {
                     id
                 });
             }
-        }
-    }
-}
-
-impl<E: Environment> Mapping<E> {
-    /// Runs until `stop` is ready, and for `lag` after that: a mapping that is disabled or deleted goes on for some seconds
-    /// (recorded: 15 s and 5 s).
-    pub async fn run_until(&self, stop: impl Future, lag: Duration) {
-        let stopped = async {
-            stop.await;
-            tokio::time::sleep(lag).await;
-        };
-        tokio::select! {
-            biased;
-            () = stopped => {}
-            () = self.run() => {}
         }
     }
 }

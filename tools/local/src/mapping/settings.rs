@@ -59,28 +59,23 @@ impl Default for Settings {
 impl Settings {
     /// Checks Lambda's bounds.
     pub fn checked(self) -> Result<Self, InvalidSettings> {
-        let check = |name, ok| {
-            if ok {
-                Ok(())
-            } else {
-                Err(InvalidSettings::OutOfBounds(name))
-            }
-        };
-        check("BatchSize", (1..=10_000).contains(&self.batch_size))?;
-        check(
-            "MaximumBatchingWindowInSeconds",
-            self.batching_window <= Duration::from_secs(300),
-        )?;
-        check("ParallelizationFactor", (1..=10).contains(&self.parallelization_factor))?;
-        check(
-            "MaximumRetryAttempts",
-            self.maximum_retry_attempts.is_none_or(|attempts| attempts <= 10_000),
-        )?;
         let ages = Duration::from_secs(60)..=Duration::from_secs(604_800);
-        check(
-            "MaximumRecordAgeInSeconds",
-            self.maximum_record_age.is_none_or(|age| ages.contains(&age)),
-        )?;
+        let (attempts, age) = (self.maximum_retry_attempts, self.maximum_record_age);
+        let max_window = Duration::from_secs(300);
+        for (name, is_within) in [
+            ("BatchSize", (1..=10_000).contains(&self.batch_size)),
+            ("MaximumBatchingWindowInSeconds", self.batching_window <= max_window),
+            ("ParallelizationFactor", (1..=10).contains(&self.parallelization_factor)),
+            (
+                "MaximumRetryAttempts",
+                attempts.is_none_or(|attempts| attempts <= 10_000),
+            ),
+            ("MaximumRecordAgeInSeconds", age.is_none_or(|age| ages.contains(&age))),
+        ] {
+            if !is_within {
+                return Err(InvalidSettings::OutOfBounds(name));
+            }
+        }
         Ok(self)
     }
 }
@@ -99,32 +94,23 @@ mod tests {
 
     #[test]
     fn values_outside_lambdas_bounds_are_rejected() {
+        type Change = fn(&mut Settings);
         assert!(Settings::default().checked().is_ok());
-        let with = |change: fn(&mut Settings)| {
+        let changes: [(&str, Change); 6] = [
+            ("BatchSize", |it| it.batch_size = 0),
+            ("BatchSize", |it| it.batch_size = 10_001),
+            ("ParallelizationFactor", |it| it.parallelization_factor = 11),
+            ("MaximumRetryAttempts", |it| it.maximum_retry_attempts = Some(10_001)),
+            ("MaximumRecordAgeInSeconds", |it| {
+                it.maximum_record_age = Some(Duration::from_secs(59));
+            }),
+            ("MaximumBatchingWindowInSeconds", |it| {
+                it.batching_window = Duration::from_secs(301);
+            }),
+        ];
+        for (name, change) in changes {
             let mut settings = Settings::default();
             change(&mut settings);
-            settings
-        };
-        for (name, settings) in [
-            ("BatchSize", with(|settings| settings.batch_size = 0)),
-            ("BatchSize", with(|settings| settings.batch_size = 10_001)),
-            (
-                "ParallelizationFactor",
-                with(|settings| settings.parallelization_factor = 11),
-            ),
-            (
-                "MaximumRetryAttempts",
-                with(|settings| settings.maximum_retry_attempts = Some(10_001)),
-            ),
-            (
-                "MaximumRecordAgeInSeconds",
-                with(|settings| settings.maximum_record_age = Some(Duration::from_secs(59))),
-            ),
-            (
-                "MaximumBatchingWindowInSeconds",
-                with(|settings| settings.batching_window = Duration::from_secs(301)),
-            ),
-        ] {
             let error = settings.checked().unwrap_err().to_string();
             assert_eq!(error, format!("{name} is outside Lambda's bounds"));
         }

@@ -13,7 +13,6 @@ use shared::domain::sequence::SequenceNumber;
 use self::fakes::*;
 use super::{
     filter::Filters,
-    position::Positions as _,
     record::Record,
     settings::{self, Settings},
     source::{Shard, SourceError},
@@ -21,12 +20,11 @@ use super::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn recorded_responses_that_are_success() {
-    for success in fixture()["answers"]["success"].as_array().unwrap() {
-        let success_response = success.clone();
-        let result = Run::new(recorded_settings(), records(1))
-            .with(move |_, _| response(&success_response))
-            .await;
+async fn recorded_responses_that_succeed_or_fail_the_batch() {
+    let recorded = fixture();
+    let answers = &recorded["answers"];
+    for success in answers["success"].as_array().unwrap() {
+        let result = Run::new(recorded_settings(), records(1)).responding(success).await;
         assert_eq!(result.sizes(), [1], "{success}");
         assert!(result.documents.is_empty());
         assert_eq!(result.position, after(1));
@@ -35,18 +33,14 @@ async fn recorded_responses_that_are_success() {
         .with(|_, _| InvocationOutcome::Response(Vec::new()))
         .await;
     assert_eq!(result.sizes(), [1]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn recorded_responses_that_fail_the_batch() {
-    let recorded = fixture();
-    let deliveries = usize::try_from(recorded["one_record_that_always_fails"]["deliveries"].as_u64().unwrap()).unwrap();
-    for failure in recorded["answers"]["failure_of_the_batch"].as_array().unwrap() {
-        let failure_response = failure.clone();
-        let result = Run::new(recorded_settings(), records(1))
-            .with(move |_, _| response(&failure_response))
-            .await;
-        assert_eq!(result.sizes(), vec![1; deliveries], "{failure}");
+    let deliveries = recorded["one_record_that_always_fails"]["deliveries"].as_u64().unwrap();
+    for failure in answers["failure_of_the_batch"].as_array().unwrap() {
+        let result = Run::new(recorded_settings(), records(1)).responding(failure).await;
+        assert_eq!(
+            result.sizes(),
+            vec![1; usize::try_from(deliveries).unwrap()],
+            "{failure}"
+        );
         assert_eq!(result.documents.len(), 1);
         assert_eq!(result.position, after(1));
     }
@@ -58,7 +52,7 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
     let records = vec![record(1, "a")];
     let event = record::event(&records);
     let result = Run::new(recorded_settings(), records.clone())
-        .with(|numbers, _| failing(&[&numbers[0]]))
+        .with(bad(&[1], false))
         .await;
     let [document] = result.documents.as_slice() else {
         panic!()
@@ -73,9 +67,7 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
     assert_eq!(&name[..20], "2025-11-25T15.40.02-");
     assert_eq!(name[20..].len(), 36);
 
-    let result = Run::new(recorded_settings(), records)
-        .with(|_, _| InvocationOutcome::FunctionError)
-        .await;
+    let result = Run::new(recorded_settings(), records).with(bad(&[1], true)).await;
     let error = &result.documents[0].body["responseContext"]["functionError"];
     assert_eq!(error, &recorded["functionError_where_the_function_raised"]);
 }
@@ -83,43 +75,36 @@ async fn the_recorded_document_of_a_record_that_always_fails() {
 #[tokio::test(start_paused = true)]
 async fn the_recorded_deliveries_of_six_records_of_which_the_last_always_fails() {
     let recorded = fixture()["six_records_of_which_the_last_always_fails"].clone();
-    let result = Run::new(recorded_settings(), records(6))
-        .with(|numbers, _| {
-            failing(
-                &numbers
-                    .iter()
-                    .filter(|number| **number == sequence(6))
-                    .collect::<Vec<_>>(),
-            )
-        })
-        .await;
+    let result = Run::new(recorded_settings(), records(6)).with(bad(&[6], false)).await;
     let deliveries = result.deliveries();
     assert_eq!(json!(deliveries[&sequence(6)]), recorded["deliveries_of_the_last"]);
     for other in 1..=5 {
-        assert_eq!(
-            json!(deliveries[&sequence(other)]),
-            recorded["deliveries_of_each_other"]
-        );
+        let deliveries = json!(deliveries[&sequence(other)]);
+        assert_eq!(deliveries, recorded["deliveries_of_each_other"]);
     }
     let body = &result.documents[0].body;
-    assert_eq!(
-        body["requestContext"]["approximateInvokeCount"],
-        recorded["approximateInvokeCount"]
-    );
-    assert_eq!(body["DDBStreamBatchInfo"]["batchSize"], recorded["batchSize"]);
+    let (context, batch) = (&body["requestContext"], &body["DDBStreamBatchInfo"]);
+    assert_eq!(context["approximateInvokeCount"], recorded["approximateInvokeCount"]);
+    assert_eq!(batch["batchSize"], recorded["batchSize"]);
 }
 
 /// Fails from the first bad record on, and as a whole where that is wanted.
 fn bad(bad: &'static [usize], whole: bool) -> impl Fn(&[String], usize) -> InvocationOutcome {
     move |numbers, _| {
-        let bad: Vec<_> = numbers
-            .iter()
-            .filter(|number| bad.iter().any(|bad| sequence(*bad) == **number))
-            .collect();
+        let is_bad = |number: &&String| bad.iter().any(|bad| sequence(*bad) == **number);
+        let bad: Vec<_> = numbers.iter().filter(is_bad).collect();
         match bad.is_empty() {
             false if whole => InvocationOutcome::FunctionError,
-            _ => failing(&bad),
+            _ => failing(bad),
         }
+    }
+}
+
+/// Responds with success from this invocation on, and before it with another outcome.
+fn done_at(invocation: usize, before: InvocationOutcome) -> impl Fn(&[String], usize) -> InvocationOutcome {
+    move |_, count| match count < invocation {
+        true => before.clone(),
+        false => response(&json!({})),
     }
 }
 
@@ -133,15 +118,11 @@ fn bisecting() -> Settings {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bad_records_are_cornered_alone() {
+async fn bad_records_are_isolated() {
     for whole in [false, true] {
         for bad_ones in [&[1][..], &[57], &[100], &[1, 2, 50, 99]] {
             let result = Run::new(bisecting(), records(100)).with(bad(bad_ones, whole)).await;
-            let given_up: Vec<_> = result
-                .documents
-                .iter()
-                .map(|document| number_of(&payload(document)["Records"][0]))
-                .collect();
+            let given_up: Vec<_> = result.documents.iter().flat_map(numbers_of).collect();
             let expected: Vec<_> = bad_ones.iter().map(|number| sequence(*number)).collect();
             assert_eq!(given_up, expected, "one document each, in order (whole: {whole})");
             for document in &result.documents {
@@ -167,48 +148,20 @@ async fn without_bisect_a_batch_is_given_up_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_report_batch_item_failures_every_response_is_success() {
-    let settings = Settings {
-        report_batch_item_failures: false,
-        ..bisecting()
-    };
-    let result = Run::new(settings, records(3)).with(bad(&[2], false)).await;
-    assert_eq!(result.sizes(), [3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unbounded_record_is_tried_until_it_is_done() {
-    let settings = Settings {
+async fn an_unbounded_record_is_tried_until_it_is_done_and_throttles_use_up_no_retries() {
+    let unbounded = Settings {
         maximum_retry_attempts: None,
         ..bisecting()
     };
-    let result = Run::new(settings, records(1))
-        .with(|numbers, count| {
-            if count < 300 {
-                failing(&[&numbers[0]])
-            } else {
-                response(&json!({}))
-            }
-        })
-        .await;
-    assert_eq!(result.batches.len(), 300);
-    assert!(result.documents.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn throttles_use_up_no_retries() {
-    let result = Run::new(bisecting(), records(2))
-        .with(|_, count| {
-            if count <= 20 {
-                InvocationOutcome::NotInvoked
-            } else {
-                response(&json!({}))
-            }
-        })
-        .await;
-    assert_eq!(result.sizes(), vec![2; 21]);
-    assert!(result.documents.is_empty());
-    assert_eq!(result.position, after(2));
+    for (settings, count, tries, outcome) in [
+        (unbounded, 1, 300, failing([&sequence(1)])),
+        (bisecting(), 2, 21, InvocationOutcome::NotInvoked),
+    ] {
+        let result = Run::new(settings, records(count)).with(done_at(tries, outcome)).await;
+        assert_eq!(result.sizes(), vec![count; tries]);
+        assert!(result.documents.is_empty());
+        assert_eq!(result.position, after(count));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,46 +171,32 @@ async fn records_that_are_too_old_are_given_up_without_a_response() {
         maximum_record_age: Some(Duration::from_secs(60)),
         ..bisecting()
     };
-    let mut young = record(3, "young");
-    young = Record::new(
-        young.sequence_number().clone(),
-        START + Duration::from_secs(400),
-        young.json().clone(),
-    );
+    let young = created_after(Duration::from_secs(400), &record(3, "young"));
     let records = vec![record(1, "a"), record(2, "b"), young];
     let result = Run::new(settings, records)
-        .with(|_, count| {
-            if count < 70 {
-                InvocationOutcome::NotInvoked
-            } else {
-                response(&json!({}))
-            }
-        })
+        .with(done_at(70, InvocationOutcome::NotInvoked))
         .await;
     let [document] = result.documents.as_slice() else {
         panic!()
     };
     assert_eq!(document.body["requestContext"]["condition"], "RecordAgeExceeded");
-    assert_eq!(document.body["DDBStreamBatchInfo"]["batchSize"], 2);
-    assert_eq!(document.body["DDBStreamBatchInfo"]["endSequenceNumber"], sequence(2));
+    assert_eq!(numbers_of(document), [sequence(1), sequence(2)]);
     assert!(document.body.get("responseContext").is_none());
     assert_eq!(result.position, after(3));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_handed_over_when_it_is_full_or_its_window_ends() {
+async fn a_batch_is_sent_when_it_is_full_or_its_window_ends() {
     let window = |seconds| Settings {
         batch_size: 4,
         batching_window: Duration::from_secs(seconds),
         ..Settings::default()
     };
-    let result = Run::new(window(30), records(10))
-        .with(|_, _| response(&json!({})))
-        .await;
+    let result = Run::new(window(30), records(10)).succeeding().await;
     assert_eq!(result.sizes(), [4, 4, 2]);
     let seconds: Vec<_> = result.batches.iter().map(|(at, _)| at.as_secs()).collect();
     assert_eq!(seconds, [0, 0, 30]);
-    let result = Run::new(window(0), records(10)).with(|_, _| response(&json!({}))).await;
+    let result = Run::new(window(0), records(10)).succeeding().await;
     assert!(result.batches.iter().all(|(at, _)| at.is_zero()));
 }
 
@@ -267,10 +206,8 @@ async fn a_payload_stays_below_6_mb() {
         let json = json!({"dynamodb": {"SequenceNumber": sequence(number), "NewImage": "x".repeat(2_500_000)}});
         Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
     };
-    let result = Run::new(Settings::default(), (1..=5).map(large).collect())
-        .with(|_, _| response(&json!({})))
-        .await;
-    assert_eq!(result.sizes(), [2, 2, 1]);
+    let run = Run::new(Settings::default(), (1..=5).map(large).collect());
+    assert_eq!(run.succeeding().await.sizes(), [2, 2, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,16 +217,11 @@ async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
         batch_size: 5,
         ..bisecting()
     };
-    let items = |count: usize| {
-        (1..=count)
-            .map(|number| record(number, &format!("item-{}", number % 7)))
-            .collect()
-    };
-    let slow = record(1, "item-1").lane(10);
-    let result = Run::new(settings, items(70))
+    let item = |number: usize| record(number, &format!("item-{}", number % 7));
+    let slow = item(1).lane(10);
+    let result = Run::new(settings, (1..=70).map(item).collect())
         .with_delays(move |numbers, _| {
-            let number: usize = numbers[0].parse().unwrap();
-            let is_slow = record(number, &format!("item-{}", number % 7)).lane(10) == slow;
+            let is_slow = item(numbers[0].parse().unwrap()).lane(10) == slow;
             (Duration::from_secs(if is_slow { 100 } else { 0 }), response(&json!({})))
         })
         .await;
@@ -299,63 +231,44 @@ async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
         by_item.entry(number % 7).or_default().push(number);
     }
     assert_eq!(by_item.len(), 7);
-    assert!(
-        by_item
-            .values()
-            .all(|numbers| numbers.is_sorted() && numbers.len() == 10)
-    );
+    let is_complete = |numbers: &Vec<usize>| numbers.is_sorted() && numbers.len() == 10;
+    assert!(by_item.values().all(is_complete));
     let at_once = result.batches.iter().filter(|(at, _)| at.is_zero()).count();
     assert!(at_once > 5, "the other lanes did not wait: {at_once}");
     assert_eq!(result.position, after(70));
 }
 
 #[tokio::test(start_paused = true)]
-async fn filtered_records_are_not_delivered_and_move_the_position_on() {
-    let filters = Filters::parse([r#"{"dynamodb":{"Keys":{"PK":{"S":["1","3"]}}}}"#]).unwrap();
+async fn filtered_records_are_not_delivered_and_advance_the_position() {
     let settings = Settings {
-        filters,
+        filters: Filters::parse([r#"{"dynamodb":{"Keys":{"PK":{"S":["1","3"]}}}}"#]).unwrap(),
         ..Settings::default()
     };
-    let result = Run::new(settings, records(5)).with(|_, _| response(&json!({}))).await;
-    assert_eq!(
-        result
-            .batches
-            .iter()
-            .map(|(_, numbers)| numbers.clone())
-            .collect::<Vec<_>>(),
-        [[sequence(1), sequence(3)]]
-    );
+    let result = Run::new(settings, records(5)).succeeding().await;
+    let batches: Vec<_> = result.batches.iter().map(|(_, numbers)| numbers.as_slice()).collect();
+    assert_eq!(batches, [[sequence(1), sequence(3)]]);
     assert_eq!(result.position, after(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mapping_goes_on_from_its_position() {
     let mut run = Run::new(Settings::default(), records(5));
-    run.positions
-        .save("shard-1", &SequenceNumber::new(sequence(3)).unwrap())
-        .unwrap();
+    run.positions = positions_after(3);
     run.errors = vec![
         SourceError::ExpiredIterator,
         SourceError::Unavailable("down".to_owned()),
     ];
-    let result = run.with(|_, _| response(&json!({}))).await;
-    assert_eq!(result.batches[0].1, [sequence(4), sequence(5)]);
+    assert_eq!(run.succeeding().await.batches[0].1, [sequence(4), sequence(5)]);
 
     let mut run = Run::new(Settings::default(), records(2));
     run.errors = vec![SourceError::Trimmed];
-    assert_eq!(run.with(|_, _| response(&json!({}))).await.sizes(), [2]);
+    assert_eq!(run.succeeding().await.sizes(), [2]);
 
     let latest = Settings {
         starting_position: settings::StartingPosition::Latest,
         ..Settings::default()
     };
-    assert!(
-        Run::new(latest, records(2))
-            .with(|_, _| response(&json!({})))
-            .await
-            .batches
-            .is_empty()
-    );
+    assert!(Run::new(latest, records(2)).succeeding().await.batches.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -363,21 +276,12 @@ async fn a_position_never_passes_what_is_not_done() {
     let mut run = Run::new(bisecting(), records(4));
     run.lasts = Duration::from_secs(30);
     // The third record hangs for longer than the mapping runs.
-    let result = run
-        .with_delays(|numbers, _| {
-            let stuck = numbers.contains(&sequence(3));
-            let end = if stuck && numbers[0] != sequence(3) {
-                failing(&[&sequence(3)])
-            } else {
-                response(&json!({}))
-            };
-            (
-                Duration::from_secs(if numbers[0] == sequence(3) { 100 } else { 0 }),
-                end,
-            )
-        })
-        .await;
-    assert_eq!(result.position, after(2));
+    let result = run.with_delays(|numbers, _| match numbers.contains(&sequence(3)) {
+        true if numbers[0] == sequence(3) => (Duration::from_secs(100), response(&json!({}))),
+        true => (Duration::ZERO, failing([&sequence(3)])),
+        false => (Duration::ZERO, response(&json!({}))),
+    });
+    assert_eq!(result.await.position, after(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -392,7 +296,7 @@ async fn parents_are_read_before_their_children() {
         (shard("parent", Some("trimmed long ago")), vec![record(1, "a")]),
         (shard("grandchild", Some("child")), vec![record(3, "a")]),
     ];
-    let result = run.with(|_, _| response(&json!({}))).await;
+    let result = run.succeeding().await;
     let order: Vec<_> = result.batches.iter().map(|(_, numbers)| numbers[0].clone()).collect();
     assert_eq!(order, [sequence(1), sequence(2), sequence(3)]);
 }

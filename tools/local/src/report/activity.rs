@@ -8,7 +8,6 @@ use std::{
 use serde_json::Value;
 use shared::{domain::quarantine, json};
 
-use super::latest_error;
 use crate::{
     feed::WRITER,
     lambda::{InvocationObserver, InvokeOutput},
@@ -72,7 +71,7 @@ impl InvocationObserver for Activity {
     fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
         let response = json::parse_bytes(&output.payload).unwrap_or_default();
         let mut counts = self.counts();
-        if let Some(error) = latest_error::of(&response, output) {
+        if let Some(error) = latest_error(&response, output) {
             counts.error = Some(format!("{binary}: {error}"));
         }
         if binary != WRITER {
@@ -150,6 +149,26 @@ fn messages(event: &[u8]) -> u64 {
     records.map_or(1, |records| records.len() as u64)
 }
 
+/// Returns the error of an invocation, if it has one: of the response, or the last one of the function's log, because the response
+/// to a batch names only the failed records. `response` is the parsed payload.
+fn latest_error(response: &Value, output: &InvokeOutput) -> Option<String> {
+    if output.is_error {
+        let text = |name: &str| response[name].as_str().unwrap_or_default();
+        return Some(match (text("errorType"), text("errorMessage")) {
+            ("", "") => "failed without a response".to_owned(),
+            (kind, "") => kind.to_owned(),
+            (kind, message) => format!("{kind}: {message}"),
+        });
+    }
+    let lines = output.log_tail.split(|byte| *byte == b'\n').rev();
+    let mut entries = lines.filter_map(|line| json::parse_bytes(line).ok());
+    entries.find_map(|entry| {
+        let error = entry["error"].as_str()?;
+        let outcome = entry["outcome"].as_str().map(|outcome| format!("{outcome}: "));
+        Some(format!("{}{error}", outcome.unwrap_or_default()))
+    })
+}
+
 /// Returns the name of an outcome or error as one word.
 fn name(value: &Value) -> String {
     let word = value.as_str().unwrap_or("Answered");
@@ -169,105 +188,84 @@ mod tests {
     use super::*;
     use crate::mapping::RecordObserver as _;
 
-    fn invoke(activity: &Activity, event: Value, response: Value, is_error: bool) {
-        let invoked = InvokeOutput {
+    fn invoke(activity: &Activity, binary: &str, (event, response, is_error): (&Value, Value, bool), log: &str) {
+        let output = InvokeOutput {
             request_id: String::new(),
             payload: response.to_string().into_bytes(),
             is_error,
-            log_tail: Vec::new(),
+            log_tail: log.into(),
         };
-        activity.invoked("writer-fn", event.to_string().as_bytes(), &invoked);
+        activity.invoked(binary, event.to_string().as_bytes(), &output);
     }
 
-    fn record(number: u64) -> Record {
-        let number = SequenceNumber::new(number.to_string()).unwrap();
-        Record::new(number, Duration::ZERO, json!({"dynamodb": {}}))
-    }
-
-    fn counted(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
-        counts.iter().map(|(name, count)| (name.as_str(), *count)).collect()
+    fn record(number: u64, json: Value) -> Record {
+        Record::new(SequenceNumber::new(number.to_string()).unwrap(), Duration::ZERO, json)
     }
 
     #[test]
     fn quarantined_records_are_no_versions() {
         let activity = Activity::default();
-        let change = |event: &str, key: &str| {
-            let number = SequenceNumber::new("9").unwrap();
-            let change = json!({"eventName": event, "dynamodb": {"Keys": {"PK": {"S": "a"}, "SK": {"S": key}}}});
-            activity.filtered(&Record::new(number, Duration::ZERO, change));
-        };
-        activity.done(&[1, 2, 3].map(record));
-        let figures = || (activity.figures().versions, activity.figures().quarantined);
-        for (event, key, expected) in [
-            ("INSERT", "v1", (3, 0)),
-            ("INSERT", "quarantine#2", (2, 1)),
-            ("INSERT", "quarantine#2#2", (2, 1)),
-            ("INSERT", "quarantine#3", (1, 2)),
-            ("REMOVE", "quarantine#3", (1, 1)),
+        activity.done(&[1, 2, 3].map(|number| record(number, json!({}))));
+        for (event, key, versions, quarantined) in [
+            ("INSERT", "v1", 3, 0),
+            ("INSERT", "quarantine#2", 2, 1),
+            ("INSERT", "quarantine#2#2", 2, 1),
+            ("INSERT", "quarantine#3", 1, 2),
+            ("REMOVE", "quarantine#3", 1, 1),
         ] {
-            change(event, key);
-            assert_eq!(figures(), expected, "{event} {key}");
+            let change = json!({"eventName": event, "dynamodb": {"Keys": {"PK": {"S": "a"}, "SK": {"S": key}}}});
+            activity.filtered(&record(9, change));
+            let figures = activity.figures();
+            let found = (figures.versions, figures.quarantined);
+            assert_eq!(found, (versions, quarantined), "{event} {key}");
         }
     }
 
     #[test]
     fn updates_are_counted_by_outcome() {
         let activity = Activity::default();
-        let batch = json!({"Records": [{}, {}, {}]});
-        for (event, response, is_error) in [
-            (json!({}), json!({"ID": "a", "Version": 1, "Outcome": "Written"}), false),
+        let (one, batch) = (json!({}), json!({"Records": [{}, {}, {}]}));
+        for invoked in [
+            (&one, json!({"ID": "a", "Version": 1, "Outcome": "Written"}), false),
+            (&one, json!({"ID": "a", "Version": 1, "Outcome": "Duplicate"}), false),
             (
-                json!({}),
-                json!({"ID": "a", "Version": 1, "Outcome": "Duplicate"}),
-                false,
-            ),
-            (
-                json!({}),
+                &one,
                 json!({"errorType": "VersionConflict", "errorMessage": "no"}),
                 true,
             ),
-            (
-                batch.clone(),
-                json!({"batchItemFailures": [{"itemIdentifier": "m-2"}]}),
-                false,
-            ),
-            (batch.clone(), json!({"batchItemFailures": []}), false),
-            (batch, json!({"errorType": "Sandbox.Timedout"}), true),
+            (&batch, json!({"batchItemFailures": [{"itemIdentifier": "m-2"}]}), false),
+            (&batch, json!({"batchItemFailures": []}), false),
+            (&batch, json!({"errorType": "Sandbox.Timedout"}), true),
             // An invalid response, and an invalid name.
-            (json!(1), json!([]), false),
-            (json!({}), json!({"errorType": "a b\u{1b}[2J".repeat(20)}), true),
+            (&json!(1), json!([]), false),
+            (&one, json!({"errorType": "a b\u{1b}[2J".repeat(20)}), true),
         ] {
-            invoke(&activity, event, response, is_error);
+            invoke(&activity, WRITER, invoked, "");
         }
-        let other = InvokeOutput {
-            request_id: String::new(),
-            payload: b"{}".to_vec(),
-            is_error: true,
-            log_tail: Vec::new(),
-        };
-        activity.invoked("stream-fn", b"{}", &other);
-        let figures = activity.figures();
+        invoke(&activity, "stream-fn", (&one, json!({}), true), "");
         // Each message of a batch is an update.
+        let figures = activity.figures();
+        let counted = |counts: &BTreeMap<String, u64>| {
+            counts
+                .iter()
+                .map(|(name, count)| format!("{name}={count}"))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
             counted(&figures.applied),
-            [("Accepted", 5), ("Answered", 1), ("Duplicate", 1), ("Written", 1)]
+            ["Accepted=5", "Answered=1", "Duplicate=1", "Written=1"]
         );
-        let long = "ab2J".repeat(10);
+        let long = format!("{}=1", "ab2J".repeat(10));
         assert_eq!(
             counted(&figures.rejected),
-            [
-                ("Failed", 1),
-                ("Sandbox.Timedout", 3),
-                ("VersionConflict", 1),
-                (&long, 1)
-            ]
+            ["Failed=1", "Sandbox.Timedout=3", "VersionConflict=1", &long]
         );
     }
 
     #[test]
     fn a_record_waits_until_the_mapping_is_done_with_it() {
         let activity = Activity::default();
-        let records = [1, 2, 3].map(record);
+        let records = [1, 2, 3].map(|number| record(number, json!({})));
         let figures = || (activity.figures().waiting, activity.figures().versions);
         activity.queued(&records.each_ref());
         assert_eq!(figures(), (3, 0));
@@ -276,5 +274,38 @@ mod tests {
         activity.failed(&records[1..2]);
         activity.dropped(&records[2..]);
         assert_eq!(figures(), (0, 1));
+    }
+
+    #[test]
+    fn the_latest_error_is_that_of_the_response_or_the_last_of_the_log() {
+        let activity = Activity::default();
+        let named = json!({"errorType": "VersionConflict", "errorMessage": "the latest version is 3"});
+        for (response, is_error, log, expected) in [
+            (
+                named,
+                true,
+                "{\"error\": \"in the log\"}",
+                "VersionConflict: the latest version is 3",
+            ),
+            (json!({"errorType": "Sandbox.Timedout"}), true, "", "Sandbox.Timedout"),
+            (json!([]), true, "", "failed without a response"),
+            (
+                json!({}),
+                false,
+                "cut\"}\n{\"outcome\": \"Failed\", \"error\": \"a\"}\n{\"error\": \"b\"}\n{\"message\": \"record\"}\nEND\n",
+                "b",
+            ),
+            (
+                json!({}),
+                false,
+                "{\"outcome\": \"Failed\", \"error\": \"a\"}\n{\"message\": \"record\"}\n",
+                "Failed: a",
+            ),
+            // The error before stays.
+            (json!({}), false, "START\n{\"message\": \"record\"}\n", "Failed: a"),
+        ] {
+            invoke(&activity, "f", (&json!({}), response, is_error), log);
+            assert_eq!(activity.figures().error, Some(format!("f: {expected}")), "{log}");
+        }
     }
 }

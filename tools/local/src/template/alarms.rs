@@ -14,6 +14,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -38,23 +39,56 @@ pub(crate) struct Metric {
 /// Values of metrics by minute. A minute without a value is missing data.
 pub(crate) type Values = BTreeMap<Metric, BTreeMap<i64, i64>>;
 
-#[derive(Debug, Clone)]
+/// An alarm, as in a template. Other properties and values are an error, because they are not evaluated.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Alarm {
-    /// Logical id.
-    name: String,
-    metric: Metric,
-    /// `Sum` or `Maximum`.
-    statistic: String,
-    /// Period in minutes.
+    #[serde(skip)]
+    logical_id: String,
+    #[serde(rename = "AlarmDescription")]
+    _description: String,
+    namespace: String,
+    metric_name: String,
+    #[serde(default)]
+    dimensions: Vec<Dimension>,
+    statistic: Statistic,
+    /// In seconds: a multiple of a minute.
     period: i64,
     evaluation_periods: usize,
-    breaching_periods: usize,
+    #[serde(rename = "DatapointsToAlarm")]
+    breaching_periods: Option<usize>,
     threshold: i64,
-    /// `true` if values above the threshold breach, `false` if those below it do.
-    is_greater: bool,
-    missing_breaches: bool,
+    comparison_operator: Comparison,
+    treat_missing_data: MissingData,
     /// ARNs of the topics that it notifies.
+    #[serde(rename = "AlarmActions", default)]
     actions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Dimension {
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+enum Statistic {
+    Sum,
+    Maximum,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+enum Comparison {
+    GreaterThanThreshold,
+    LessThanThreshold,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum MissingData {
+    Breaching,
+    NotBreaching,
 }
 
 /// The alarms of a stack and of the stack that monitors it, and the metrics that exist only if a template asks for them.
@@ -140,80 +174,55 @@ impl Monitoring {
 
     /// Returns the names of the alarms that are on at the end of a minute.
     pub(crate) fn firing(&self, values: &Values, minute: i64) -> BTreeSet<&str> {
-        let published = |metric| values.get(metric).filter(|_| self.publishes(metric));
+        let published = |metric: &Metric| values.get(metric).filter(|_| self.publishes(metric));
         let alarms = self.alarms.iter();
-        let on = alarms.filter(|alarm| alarm.is_on(published(&alarm.metric), minute));
-        on.map(|alarm| alarm.name.as_str()).collect()
+        let on = alarms.filter(|alarm| alarm.is_on(published(&alarm.metric()), minute));
+        on.map(|alarm| alarm.logical_id.as_str()).collect()
     }
 }
 
 impl Alarm {
     /// Panics if the alarm has a property or value that is not evaluated.
     fn parse(id: &str, properties: &Value) -> Self {
-        let mut rest = properties.as_object().unwrap().clone();
-        let mut take = |name: &str| rest.remove(name);
-        let mut value = |name: &str| take(name).map_or_else(|| panic!("{id} has no {name}"), |value| text(&value));
-        let one_of = |value: String, values: [&str; 2]| {
-            assert!(values.contains(&value.as_str()), "{id}: {value}");
-            value == values[0]
-        };
-        value("AlarmDescription");
-        let (namespace, name) = (value("Namespace"), value("MetricName"));
-        let seconds: i64 = value("Period").parse().unwrap();
-        assert_eq!(seconds % 60, 0, "{id}");
-        let evaluation_periods = value("EvaluationPeriods").parse().unwrap();
-        let statistic = value("Statistic");
-        one_of(statistic.clone(), ["Sum", "Maximum"]);
-        let threshold = value("Threshold").parse().unwrap();
-        let is_greater = one_of(
-            value("ComparisonOperator"),
-            ["GreaterThanThreshold", "LessThanThreshold"],
-        );
-        let missing_breaches = one_of(value("TreatMissingData"), ["breaching", "notBreaching"]);
-        let list = |value: Option<Value>| value.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
-        let dimensions = list(take("Dimensions")).into_iter();
-        let alarm = Self {
-            name: id.to_owned(),
-            metric: Metric {
-                namespace,
-                name,
-                dimensions: dimensions
-                    .map(|one| (text(&one["Name"]), text(&one["Value"])))
-                    .collect(),
-            },
-            statistic,
-            period: seconds / 60,
-            evaluation_periods,
-            breaching_periods: take("DatapointsToAlarm")
-                .map_or(evaluation_periods, |count| text(&count).parse().unwrap()),
-            threshold,
-            is_greater,
-            missing_breaches,
-            actions: list(take("AlarmActions")).iter().map(text).collect(),
-        };
-        assert!(rest.is_empty(), "{id}: {rest:?}");
-        alarm
+        let parsed = Self::deserialize(properties).unwrap_or_else(|error| panic!("{id}: {error}"));
+        assert_eq!(parsed.period % 60, 0, "{id}");
+        Self {
+            logical_id: id.to_owned(),
+            ..parsed
+        }
+    }
+
+    fn metric(&self) -> Metric {
+        let dimensions = self.dimensions.iter();
+        Metric {
+            namespace: self.namespace.clone(),
+            name: self.metric_name.clone(),
+            dimensions: dimensions.map(|one| (one.name.clone(), one.value.clone())).collect(),
+        }
     }
 
     /// Returns `true` if the alarm is on at the end of a minute.
     fn is_on(&self, values: Option<&BTreeMap<i64, i64>>, minute: i64) -> bool {
+        let period = self.period / 60;
         let statistic = |index: usize| -> Option<i64> {
-            let end = minute - i64::try_from(index).ok()? * self.period;
-            let values = values?.range(end - self.period + 1..=end).map(|(_, value)| *value);
-            match self.statistic.as_str() {
-                "Sum" => values.reduce(|sum, value| sum + value),
-                _ => values.max(),
+            let end = minute - i64::try_from(index).ok()? * period;
+            let values = values?.range(end - period + 1..=end).map(|(_, value)| *value);
+            match self.statistic {
+                Statistic::Sum => values.reduce(|sum, value| sum + value),
+                Statistic::Maximum => values.max(),
             }
         };
         let range = 0..self.evaluation_periods + ADDITIONAL_PERIODS;
         let existing: Vec<_> = range.filter_map(statistic).take(self.evaluation_periods).collect();
-        let breaches = |value: &&i64| match self.is_greater {
-            true => **value > self.threshold,
-            false => **value < self.threshold,
+        let breaches = |value: &&i64| match self.comparison_operator {
+            Comparison::GreaterThanThreshold => **value > self.threshold,
+            Comparison::LessThanThreshold => **value < self.threshold,
         };
-        let missing = self.evaluation_periods - existing.len();
-        let breaching = existing.iter().filter(breaches).count() + if self.missing_breaches { missing } else { 0 };
-        breaching >= self.breaching_periods
+        let missing = match self.treat_missing_data {
+            MissingData::Breaching => self.evaluation_periods - existing.len(),
+            MissingData::NotBreaching => 0,
+        };
+        existing.iter().filter(breaches).count() + missing >= self.breaching_periods.unwrap_or(self.evaluation_periods)
     }
 }
 

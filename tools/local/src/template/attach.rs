@@ -208,9 +208,10 @@ fn depth_of(line: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
+    use super::{
+        super::policies::{Statement, statements},
+        *,
+    };
 
     const SOURCE: &str = include_str!("../../../attach/source.yaml");
     const TEMPLATE: &str = include_str!("../../../../template.yaml");
@@ -228,42 +229,41 @@ mod tests {
     /// The attached table itself is neither read nor written.
     #[test]
     fn the_function_reads_the_stream_and_only_inserts_into_history() {
-        let document = crate::template::yaml::parse(&generate(SOURCE, TEMPLATE).unwrap()).unwrap();
-        let resources = &document["Resources"];
-        let role = &resources["StreamRole"]["Properties"]["Policies"][0]["PolicyDocument"];
-        let policies = [role, &resources["StreamHistoryPolicy"]["Properties"]["PolicyDocument"]];
-        let statements = policies
+        let table = "arn:aws:dynamodb:us-east-1:000000000000:table/Orders";
+        let stream = format!("{table}/stream/2026-11-22T06:24:48.123");
+        let parameters = [("TableName", "Orders"), ("StreamArn", &stream)];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let statements = statements(&generate(SOURCE, TEMPLATE).unwrap(), &parameters).unwrap();
+        let of_database =
+            |statement: &&Statement| statement.actions().iter().any(|action| action.starts_with("dynamodb:"));
+        let of_role = statements
             .iter()
-            .flat_map(|policy| policy["Statement"].as_array().unwrap());
-        let texts = |value: &Value| match value {
-            Value::Array(values) => values.iter().map(|value| value.as_str().unwrap().to_owned()).collect(),
-            value => vec![value.as_str().unwrap().to_owned()],
-        };
-        let mut found = Vec::new();
-        for statement in statements {
-            assert_eq!(statement["Effect"], "Allow");
-            let actions: Vec<String> = texts(&statement["Action"]);
-            if actions[0].starts_with("dynamodb:") {
-                found.push((actions.join(" "), statement["Resource"].clone()));
-            }
-        }
-        let stream = json!({"Ref": "StreamArn"});
-        let table = json!({"Fn::Select": [0, {"Fn::Split": ["/stream/", stream]}]});
-        let streams = json!({"Fn::Sub": ["${TableArn}/stream/*", {"TableArn": table.clone()}]});
+            .filter(|statement| statement.owner == "StreamRole" && statement.allows());
+        let found = of_role
+            .filter(of_database)
+            .map(|statement| (statement.actions().join(" "), statement.resources().join(" ")));
+        let history = "arn:aws:local:us-east-1:000000000000:History";
         let expected = [
             (
                 "dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator",
-                stream,
+                stream.as_str(),
             ),
             ("dynamodb:DescribeTable", table),
-            ("dynamodb:ListStreams", streams),
+            ("dynamodb:ListStreams", &format!("{table}/stream/*")),
             (
                 "dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem",
-                json!({"Fn::GetAtt": ["History", "Arn"]}),
+                history,
             ),
         ];
-        let expected = expected.map(|(actions, resource)| (actions.to_owned(), resource));
-        assert_eq!(found, expected);
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            expected.map(|(actions, resource)| (actions.to_owned(), resource.to_owned()))
+        );
+        assert!(
+            statements
+                .iter()
+                .all(|statement| statement.owner != "StreamRole" || statement.allows())
+        );
     }
 
     const SMALL: &str = "\

@@ -11,10 +11,12 @@ use super::{
     resolve::{Resolver, text},
     rules, yaml,
 };
-use crate::attach::Attachment;
-use crate::mapping::{
-    filter::Filters,
-    settings::{InvalidSettings, Settings, StartingPosition},
+use crate::{
+    attach::Attachment,
+    mapping::{
+        filter::Filters,
+        settings::{InvalidSettings, Settings, StartingPosition},
+    },
 };
 
 /// Environment variable of the functions with the name of the history table.
@@ -74,26 +76,24 @@ impl Template {
         let resolver = Resolver::new(&document, overrides)?;
         rules::check(&document, &resolver)?;
         let resources = object(document.get("Resources"), "Resources")?;
-        let of_type = |kind: &'static str| {
-            (resources.iter()).filter(move |(_, resource)| resource.get("Type").and_then(Value::as_str) == Some(kind))
-        };
-        let functions: Vec<_> = of_type("AWS::Serverless::Function")
+        let is_of = |value: &Value, kind: &str| value.get("Type").and_then(Value::as_str) == Some(kind);
+        let functions = resources
+            .iter()
+            .filter(|(_, resource)| is_of(resource, "AWS::Serverless::Function"));
+        let functions: Vec<_> = functions
             .map(|(id, resource)| function(id, resource, &document, &resolver))
             .collect::<Result<_, _>>()?;
-        let events = functions.iter().flat_map(|function| {
-            let events = resources[&function.logical_id]
-                .pointer("/Properties/Events")
-                .and_then(Value::as_object);
-            events
-                .into_iter()
-                .flatten()
-                .map(move |(id, event)| (function, id, event))
-        });
-        let of_type = |kind: &str| -> Vec<_> {
-            let matches = |event: &Value| event.get("Type").and_then(Value::as_str) == Some(kind);
-            events.clone().filter(|(.., event)| matches(event)).collect()
-        };
-        let [(function, id, event)] = of_type("DynamoDB")[..] else {
+        let mut streams = Vec::new();
+        for function in &functions {
+            let events = resources[&function.logical_id].pointer("/Properties/Events");
+            let events = events.and_then(Value::as_object).into_iter().flatten();
+            streams.extend(
+                events
+                    .filter(|(_, event)| is_of(event, "DynamoDB"))
+                    .map(|event| (function, event)),
+            );
+        }
+        let [(function, (id, event))] = streams[..] else {
             return Err(TemplateError::Mappings);
         };
         let place = format!("{}.Events.{id}", function.logical_id);
@@ -150,15 +150,14 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
             }
         }
     }
+    let log_level = get("/LoggingConfig/ApplicationLogLevel")?;
     Ok(Function {
         logical_id: id.to_owned(),
         binary: binary.to_owned(),
         timeout: Duration::from_secs(number(get("/Timeout")?, 3, id, "Timeout")?),
         memory: number(get("/MemorySize")?, 128, id, "MemorySize")?,
         environment,
-        log_level: get("/LoggingConfig/ApplicationLogLevel")?
-            .as_ref()
-            .map_or_else(|| "INFO".to_owned(), text),
+        log_level: log_level.as_ref().map_or_else(|| "INFO".to_owned(), text),
     })
 }
 
@@ -187,12 +186,12 @@ fn table_of(
 ) -> Result<String, TemplateError> {
     let name = properties
         .get("Stream")
-        .and_then(|stream| stream.pointer("/Fn::GetAtt/0"))
-        .and_then(Value::as_str);
-    let known = name.filter(|name| resources.contains_key(*name));
-    known
-        .map(str::to_owned)
-        .ok_or_else(|| TemplateError::missing(place, "Stream: !GetAtt <table>.StreamArn"))
+        .and_then(|stream| stream.pointer("/Fn::GetAtt/0"));
+    let known = name
+        .and_then(Value::as_str)
+        .filter(|name| resources.contains_key(*name));
+    let known = known.map(str::to_owned);
+    known.ok_or_else(|| TemplateError::missing(place, "Stream: !GetAtt <table>.StreamArn"))
 }
 
 fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Result<Table, TemplateError> {
@@ -201,20 +200,11 @@ fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver)
         .ok_or_else(|| TemplateError::missing(id, "Resources"))?;
     let properties = resolver.resolve(resource.get("Properties").unwrap_or(&Value::Null))?;
     let pairs = |list: &'static str, first: &str, second: &str| -> Result<Vec<_>, TemplateError> {
-        let entries = properties
-            .get(list)
-            .and_then(Value::as_array)
-            .ok_or_else(|| TemplateError::missing(id, list))?;
-        let member = |entry: &Value, name: &str| {
-            entry
-                .get(name)
-                .map(text)
-                .ok_or_else(|| TemplateError::missing(id, list))
-        };
-        entries
-            .iter()
-            .map(|entry| Ok((member(entry, first)?, member(entry, second)?)))
-            .collect()
+        let missing = || TemplateError::missing(id, list);
+        let entries = properties.get(list).and_then(Value::as_array).ok_or_else(missing)?;
+        let member = |entry: &Value, name: &str| entry.get(name).map(text).ok_or_else(missing);
+        let pair = |entry| Ok((member(entry, first)?, member(entry, second)?));
+        entries.iter().map(pair).collect()
     };
     let attributes = pairs("AttributeDefinitions", "AttributeName", "AttributeType")?;
     let key = |(name, _): &(String, String)| {
@@ -241,8 +231,8 @@ fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver)
 
 /// Parses the settings of a mapping. An unknown setting is rejected, because it could change the behaviour.
 fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) -> Result<Settings, TemplateError> {
-    let default = Settings::default();
-    let mut settings = Settings { ..default };
+    let mut settings = Settings::default();
+    let invalid = |error| TemplateError::Settings(place.to_owned(), error);
     for (name, value) in properties {
         let value = || resolver.resolve(value);
         let count = || number(Some(value()?), 0, place, name);
@@ -278,14 +268,12 @@ fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) ->
                 let filters = criteria.get("Filters").and_then(Value::as_array).into_iter().flatten();
                 let patterns: Vec<_> = filters.filter_map(|filter| filter.get("Pattern")).map(text).collect();
                 let parsed = Filters::parse(patterns.iter().map(String::as_str)).map_err(InvalidSettings::from);
-                settings.filters = parsed.map_err(|error| TemplateError::Settings(place.to_owned(), error))?;
+                settings.filters = parsed.map_err(invalid)?;
             }
             _ => return Err(TemplateError::Unsupported(place.to_owned(), name.clone())),
         }
     }
-    settings
-        .checked()
-        .map_err(|error| TemplateError::Settings(place.to_owned(), error))
+    settings.checked().map_err(invalid)
 }
 
 /// Parses settings without functions and parameters.

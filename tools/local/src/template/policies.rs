@@ -27,6 +27,11 @@ impl Statement {
         texts(&self.body["Resource"])
     }
 
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let actions = self.actions().into_iter();
+        actions.flat_map(|action| self.resources().into_iter().map(move |resource| (action, resource)))
+    }
+
     pub fn allows(&self) -> bool {
         self.body["Effect"] == "Allow"
     }
@@ -73,17 +78,12 @@ pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Stat
 /// resources are not named.
 pub fn allowed(statements: &[Statement]) -> BTreeMap<String, BTreeSet<String>> {
     let mut allowed: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for statement in statements
-        .iter()
-        .filter(|statement| statement.owner.ends_with("Role") && statement.allows())
-    {
+    for statement in statements {
+        if !statement.owner.ends_with("Role") || !statement.allows() {
+            continue;
+        }
         let actions: &mut BTreeSet<_> = allowed.entry(statement.owner.clone()).or_default();
-        for (action, resource) in statement.actions().into_iter().flat_map(|action| {
-            statement
-                .resources()
-                .into_iter()
-                .map(move |resource| (action, resource))
-        }) {
+        for (action, resource) in statement.pairs() {
             // A stream is a path, or an attribute.
             let table = resource.rsplit(':').next().filter(|name| !name.contains(['/', '.']));
             actions.insert(match table {
@@ -162,6 +162,7 @@ mod tests {
 
     #[test]
     fn queues_and_bucket_accept_encrypted_connections_only() {
+        let found = all();
         for (id, kind) in [
             ("Updates", "sqs"),
             ("UpdatesDeadLetterQueue", "sqs"),
@@ -175,7 +176,6 @@ mod tests {
                     && statement.resources().contains(&arn(id).as_str())
                     && statement.body["Condition"] == json!({"Bool": {"aws:SecureTransport": "false"}})
             };
-            let found = all();
             let denial = found.iter().find(refuses);
             let denial = denial.unwrap_or_else(|| panic!("{id} accepts plain connections"));
             let objects = format!("{}/*", arn(id));
@@ -184,108 +184,64 @@ mod tests {
     }
 
     #[test]
-    fn only_this_stack_writes_to_the_failure_destinations() {
-        let found = all();
-        let get = |sid: &str| {
-            let statement = found.iter().find(|statement| statement.body["Sid"] == sid);
-            statement.unwrap_or_else(|| panic!("there is no {sid}")).body.clone()
-        };
+    fn only_this_stack_writes_to_the_failure_destinations_and_only_this_account_to_the_queue_of_updates() {
         let document = yaml::parse(TEMPLATE).unwrap();
         let resolver = Resolver::new(&document, &[]).unwrap();
-        let bucket = resolver
-            .resolve(&document["Resources"]["FailedRecords"]["Properties"]["BucketName"])
-            .unwrap();
-        let bucket = format!("arn:aws:s3:::{}", bucket.as_str().unwrap());
-        // A bucket's name has at most 63 characters.
-        assert!(bucket.len() - "arn:aws:s3:::".len() <= 63, "{bucket}");
-        let allow = get("NotificationsOfThisStacksBucket");
-        assert_eq!(allow["Principal"], json!({"Service": "s3.amazonaws.com"}));
-        assert_eq!(
-            allow["Condition"],
-            json!({"StringEquals": {"aws:SourceAccount": "000000000000"}, "ArnEquals": {"aws:SourceArn": bucket}})
-        );
-        let deny = get("NothingElseSends");
-        assert_eq!(
-            (&deny["Effect"], &deny["Action"]),
-            (&json!("Deny"), &json!("sqs:SendMessage"))
-        );
-        assert_eq!(deny["Condition"], json!({"ArnNotEquals": {"aws:SourceArn": bucket}}));
-        let writes = get("OnlyThisStacksMappingWrites");
-        assert_eq!(
-            (&writes["Effect"], &writes["Action"]),
-            (&json!("Deny"), &json!("s3:PutObject"))
-        );
-        assert_eq!(
-            writes["Condition"],
-            json!({"ArnNotEquals": {"aws:PrincipalArn": arn("StreamRole")}})
-        );
-        let account = get("OnlyThisAccount");
-        assert_eq!(account["Effect"], "Deny");
-        assert_eq!(
-            account["Condition"],
-            json!({
-                "StringNotEquals": {"aws:PrincipalAccount": "000000000000"}, "Bool": {"aws:PrincipalIsAWSService": "false"},
-            })
-        );
-    }
-
-    #[test]
-    fn failed_asynchronous_updates_go_to_the_queue_that_is_redriven() {
-        let document = yaml::parse(TEMPLATE).unwrap();
-        let config = &document["Resources"]["WriterFunction"]["Properties"]["EventInvokeConfig"];
-        // Lambda's maximum.
-        assert_eq!(
-            (&config["MaximumRetryAttempts"], &config["MaximumEventAgeInSeconds"]),
-            (&json!(2), &json!(21_600))
-        );
-        let destination = json!({"Type": "SQS", "Destination": {"Fn::GetAtt": ["UpdatesDeadLetterQueue", "Arn"]}});
-        assert_eq!(config["DestinationConfig"]["OnFailure"], destination);
+        let name = resolver.resolve(&document["Resources"]["FailedRecords"]["Properties"]["BucketName"]);
+        let name = name.unwrap().as_str().unwrap().to_owned();
+        // S3's maximum.
+        assert!(name.len() <= 63, "{name}");
+        let bucket = format!("arn:aws:s3:::{name}");
+        let account = json!({"aws:SourceAccount": "000000000000"});
         let found = all();
+        for (sid, expected) in [
+            (
+                "NotificationsOfThisStacksBucket",
+                json!({
+                    "Effect": "Allow", "Principal": {"Service": "s3.amazonaws.com"},
+                    "Condition": {"StringEquals": account, "ArnEquals": {"aws:SourceArn": bucket}},
+                }),
+            ),
+            (
+                "NothingElseSends",
+                json!({
+                    "Effect": "Deny", "Action": "sqs:SendMessage", "Condition": {"ArnNotEquals": {"aws:SourceArn": bucket}},
+                }),
+            ),
+            (
+                "OnlyThisStacksMappingWrites",
+                json!({
+                    "Effect": "Deny", "Action": "s3:PutObject",
+                    "Condition": {"ArnNotEquals": {"aws:PrincipalArn": arn("StreamRole")}},
+                }),
+            ),
+            (
+                "OnlyThisAccount",
+                json!({
+                    "Effect": "Deny",
+                    "Condition": {
+                        "StringNotEquals": {"aws:PrincipalAccount": "000000000000"}, "Bool": {"aws:PrincipalIsAWSService": "false"},
+                    },
+                }),
+            ),
+            (
+                "RulesOfThisAccount",
+                json!({
+                    "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
+                    "Resource": [arn("Updates"), arn("UpdatesDeadLetterQueue")], "Condition": {"StringEquals": account},
+                }),
+            ),
+        ] {
+            let statement = found.iter().find(|statement| statement.body["Sid"] == sid);
+            let body = &statement.unwrap_or_else(|| panic!("there is no {sid}")).body;
+            for (member, value) in expected.as_object().unwrap() {
+                assert_eq!(body[member], *value, "{sid}: {member}");
+            }
+        }
         let may_send = |statement: &&Statement| {
             statement.owner == "WriterRole" && statement.allows() && statement.actions() == ["sqs:SendMessage"]
         };
-        let sends: Vec<_> = found.iter().filter(may_send).collect();
-        assert_eq!(sends.len(), 1);
-        assert_eq!(sends[0].resources(), [arn("UpdatesDeadLetterQueue")]);
-    }
-
-    #[test]
-    fn rules_of_this_account_send_to_the_queue_of_updates() {
-        let found = all();
-        let rules = found
-            .iter()
-            .find(|statement| statement.body["Sid"] == "RulesOfThisAccount");
-        let rules = rules.expect("a statement for rules");
-        assert!(rules.allows() && rules.actions() == ["sqs:SendMessage"]);
-        assert_eq!(rules.body["Principal"], json!({"Service": "events.amazonaws.com"}));
-        assert_eq!(rules.resources(), [arn("Updates"), arn("UpdatesDeadLetterQueue")]);
-        let condition = json!({"StringEquals": {"aws:SourceAccount": "000000000000"}});
-        assert_eq!(rules.body["Condition"], condition);
-    }
-
-    #[test]
-    fn everything_at_rest_is_encrypted_and_nothing_is_public() {
-        let document = yaml::parse(TEMPLATE).unwrap();
-        let resources = document["Resources"].as_object().unwrap();
-        let properties = |kind: &str| -> Vec<&Value> {
-            let of_kind = resources.values().filter(|resource| resource["Type"] == kind);
-            of_kind.map(|resource| &resource["Properties"]).collect()
-        };
-        let (queues, buckets) = (properties("AWS::SQS::Queue"), properties("AWS::S3::Bucket"));
-        let tables = properties("AWS::DynamoDB::Table");
-        assert_eq!((queues.len(), buckets.len(), tables.len()), (3, 1, 2));
-        assert!(queues.iter().all(|queue| queue["SqsManagedSseEnabled"] == true));
-        assert!(
-            tables
-                .iter()
-                .all(|table| table["SSESpecification"]["SSEEnabled"] == true)
-        );
-        for bucket in buckets {
-            let blocked = bucket["PublicAccessBlockConfiguration"].as_object().unwrap();
-            assert_eq!(blocked.len(), 4);
-            assert!(blocked.values().all(|blocked| *blocked == true));
-            let encryption = &bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
-            assert_eq!(encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"], "AES256");
-        }
+        let sends: Vec<_> = found.iter().filter(may_send).flat_map(Statement::resources).collect();
+        assert_eq!(sends, [arn("UpdatesDeadLetterQueue")]);
     }
 }

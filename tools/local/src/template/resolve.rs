@@ -73,54 +73,36 @@ impl<'a> Resolver<'a> {
 
     fn call(&self, name: &str, operand: &Value) -> Result<Value, Unresolved> {
         let bad = || Unresolved::Operand(name.to_owned());
-        let list = || operand.as_array().ok_or_else(bad);
-        match name {
-            "Ref" => self.reference(operand.as_str().ok_or_else(bad)?),
-            "Fn::GetAtt" => match list()?.as_slice() {
-                [resource, attribute] => Ok(Value::String(self.attribute(&text(resource), &text(attribute))?)),
-                _ => Err(bad()),
-            },
-            "Fn::Sub" => self.substitute(operand).map(Value::String),
-            "Fn::If" => match list()?.as_slice() {
-                [condition, yes, no] => {
-                    let holds = self.named_condition(&text(condition))?;
-                    self.resolve(if holds { yes } else { no })
-                }
-                _ => Err(bad()),
-            },
-            "Fn::Join" => match list()?.as_slice() {
-                [separator, parts] => {
-                    let parts = self.resolve(parts)?;
-                    let parts: Vec<_> = parts.as_array().ok_or_else(bad)?.iter().map(text).collect();
-                    Ok(Value::String(parts.join(&text(separator))))
-                }
-                _ => Err(bad()),
-            },
-            "Fn::Split" => match list()?.as_slice() {
-                [separator, whole] => {
-                    let whole = text(&self.resolve(whole)?);
-                    Ok(whole.split(&text(separator)).map(Value::from).collect())
-                }
-                _ => Err(bad()),
-            },
-            "Fn::Select" => match list()?.as_slice() {
-                [index, values] => {
-                    let index = text(&self.resolve(index)?).parse::<usize>().map_err(|_| bad())?;
-                    self.resolve(values)?.get(index).cloned().ok_or_else(bad)
-                }
-                _ => Err(bad()),
-            },
+        match (name, operand.as_array().map(Vec::as_slice)) {
+            ("Ref", _) => self.reference(operand.as_str().ok_or_else(bad)?),
+            ("Fn::Sub", _) => self.substitute(operand).map(Value::String),
+            ("Fn::GetAtt", Some([resource, attribute])) => {
+                Ok(Value::String(self.attribute(&text(resource), &text(attribute))?))
+            }
+            ("Fn::If", Some([condition, yes, no])) => {
+                let holds = self.named_condition(&text(condition))?;
+                self.resolve(if holds { yes } else { no })
+            }
+            ("Fn::Join", Some([separator, parts])) => {
+                let parts = self.resolve(parts)?;
+                let parts: Vec<_> = parts.as_array().ok_or_else(bad)?.iter().map(text).collect();
+                Ok(Value::String(parts.join(&text(separator))))
+            }
+            ("Fn::Split", Some([separator, whole])) => {
+                let whole = text(&self.resolve(whole)?);
+                Ok(whole.split(&text(separator)).map(Value::from).collect())
+            }
+            ("Fn::Select", Some([index, values])) => {
+                let index = text(&self.resolve(index)?).parse::<usize>().map_err(|_| bad())?;
+                self.resolve(values)?.get(index).cloned().ok_or_else(bad)
+            }
+            ("Fn::GetAtt" | "Fn::If" | "Fn::Join" | "Fn::Split" | "Fn::Select", _) => Err(bad()),
             _ => Err(Unresolved::Unknown(name.to_owned())),
         }
     }
 
-    /// Returns the value of a parameter.
-    pub(super) fn parameter(&self, name: &str) -> Option<&Value> {
-        self.parameters.get(name)
-    }
-
     fn reference(&self, name: &str) -> Result<Value, Unresolved> {
-        if let Some(value) = self.parameter(name) {
+        if let Some(value) = self.parameters.get(name) {
             return Ok(value.clone());
         }
         let pseudo = match name {
@@ -194,31 +176,66 @@ impl<'a> Resolver<'a> {
             .document
             .get("Conditions")
             .and_then(|conditions| conditions.get(name));
-        self.condition(condition.ok_or_else(|| Unresolved::NoName(name.to_owned()))?)
+        self.holds(
+            condition.ok_or_else(|| Unresolved::NoName(name.to_owned()))?,
+            Scope::Condition,
+        )
     }
 
-    fn condition(&self, value: &Value) -> Result<bool, Unresolved> {
-        let Some((name, operand)) = value.as_object().and_then(intrinsic) else {
-            return Err(Unresolved::Operand("a condition".to_owned()));
-        };
+    /// Evaluates a condition, or a function of a rule.
+    pub(super) fn holds(&self, function: &Value, scope: Scope) -> Result<bool, Unresolved> {
+        let function = function.as_object().and_then(intrinsic);
+        let (name, operand) = function.ok_or_else(|| Unresolved::Operand("a condition or a rule".to_owned()))?;
         let operands = operand.as_array().map(Vec::as_slice).unwrap_or_default();
+        let holds = |one| self.holds(one, scope);
+        let value = |one| match scope {
+            Scope::Condition => self.resolve(one).map(|value| text(&value)),
+            Scope::Rule => self.literal(one),
+        };
         match (name, operands) {
-            ("Condition", _) => self.named_condition(&text(operand)),
-            ("Fn::Equals", [a, b]) => Ok(text(&self.resolve(a)?) == text(&self.resolve(b)?)),
-            ("Fn::Not", [inner]) => Ok(!self.condition(inner)?),
-            ("Fn::And", all) => all
-                .iter()
-                .try_fold(true, |holds, one| Ok(holds && self.condition(one)?)),
-            ("Fn::Or", any) => any
-                .iter()
-                .try_fold(false, |holds, one| Ok(holds || self.condition(one)?)),
+            ("Condition", _) if scope == Scope::Condition => self.named_condition(&text(operand)),
+            // All operands are evaluated, because an invalid one is an error.
+            ("Fn::And", all @ [_, _, ..]) => all.iter().try_fold(true, |result, one| Ok(holds(one)? && result)),
+            ("Fn::Or", any @ [_, _, ..]) => any.iter().try_fold(false, |result, one| Ok(holds(one)? || result)),
+            ("Fn::Not", [inner]) => Ok(!holds(inner)?),
+            ("Fn::Equals", [a, b]) => Ok(value(a)? == value(b)?),
+            ("Fn::Contains", [Value::Array(values), sought]) if scope == Scope::Rule => {
+                let values: Vec<_> = values.iter().map(value).collect::<Result<_, _>>()?;
+                Ok(values.contains(&value(sought)?))
+            }
+            ("Fn::And" | "Fn::Or" | "Fn::Not" | "Fn::Equals", _) => Err(Unresolved::Operand(name.to_owned())),
             _ => Err(Unresolved::Unknown(name.to_owned())),
+        }
+    }
+
+    /// Returns a parameter or a literal as text.
+    fn literal(&self, operand: &Value) -> Result<String, Unresolved> {
+        match operand {
+            Value::Object(members) => match intrinsic(members) {
+                Some(("Ref", Value::String(name))) => {
+                    let parameter = self.parameters.get(name.as_str()).map(text);
+                    parameter.ok_or_else(|| Unresolved::NoParameter(name.clone()))
+                }
+                Some((name, _)) if name != "Ref" => Err(Unresolved::Unknown(name.to_owned())),
+                _ => Err(Unresolved::Operand("Ref".to_owned())),
+            },
+            Value::Array(_) | Value::Null => Err(Unresolved::Operand("a rule".to_owned())),
+            literal => Ok(text(literal)),
         }
     }
 }
 
+/// Section of a template that contains a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// `Conditions`. An operand can be any function.
+    Condition,
+    /// `Rules`. An operand is a parameter or a literal, and `Fn::Contains` is a function.
+    Rule,
+}
+
 /// Returns the name and operand, if the object is an intrinsic function: one member with such a name.
-pub(super) fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
+fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
     let (name, operand) = members.iter().next().filter(|_| members.len() == 1)?;
     let is_one = name == "Ref" || name == "Condition" || name.starts_with("Fn::");
     is_one.then_some((name.as_str(), operand))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     error::{TemplateError, object},
-    resolve::{Resolver, Unresolved, intrinsic, text},
+    resolve::{Resolver, Scope, text},
 };
 
 /// Checks all rules of a template.
@@ -22,59 +22,20 @@ pub(super) fn check(document: &Value, resolver: &Resolver) -> Result<(), Templat
     };
     for (name, rule) in object(Some(rules), "Rules")? {
         let applies = match rule.get("RuleCondition") {
-            Some(condition) => holds(condition, resolver)?,
+            Some(condition) => resolver.holds(condition, Scope::Rule)?,
             None => true,
         };
         let assertions = rule.get("Assertions").and_then(Value::as_array);
         for assertion in assertions.ok_or_else(|| TemplateError::missing(name, "Assertions"))? {
             let assert = assertion.get("Assert");
             let assert = assert.ok_or_else(|| TemplateError::missing(name, "Assert"))?;
-            if applies && !holds(assert, resolver)? {
+            if applies && !resolver.holds(assert, Scope::Rule)? {
                 let description = assertion.get("AssertDescription").map(text).unwrap_or_default();
                 return Err(TemplateError::Rule(name.clone(), description));
             }
         }
     }
     Ok(())
-}
-
-fn holds(function: &Value, resolver: &Resolver) -> Result<bool, Unresolved> {
-    let function = function.as_object().and_then(intrinsic);
-    let (name, operand) = function.ok_or_else(|| Unresolved::Operand("a rule".to_owned()))?;
-    let bad = || Unresolved::Operand(name.to_owned());
-    let operands = operand.as_array().ok_or_else(bad)?;
-    match (name, operands.as_slice()) {
-        ("Fn::And", all @ [_, _, ..]) => (all.iter()).try_fold(true, |result, one| Ok(holds(one, resolver)? && result)),
-        ("Fn::Or", any @ [_, _, ..]) => (any.iter()).try_fold(false, |result, one| Ok(holds(one, resolver)? || result)),
-        ("Fn::Not", [inner]) => Ok(!holds(inner, resolver)?),
-        ("Fn::Equals", [a, b]) => Ok(value(a, resolver)? == value(b, resolver)?),
-        ("Fn::Contains", [Value::Array(values), sought]) => {
-            let sought = value(sought, resolver)?;
-            let values: Vec<_> = values
-                .iter()
-                .map(|one| value(one, resolver))
-                .collect::<Result<_, _>>()?;
-            Ok(values.contains(&sought))
-        }
-        ("Fn::And" | "Fn::Contains" | "Fn::Equals" | "Fn::Not" | "Fn::Or", _) => Err(bad()),
-        _ => Err(Unresolved::Unknown(name.to_owned())),
-    }
-}
-
-/// Returns a parameter or a literal as text.
-fn value(operand: &Value, resolver: &Resolver) -> Result<String, Unresolved> {
-    match operand {
-        Value::Object(members) => match intrinsic(members) {
-            Some(("Ref", Value::String(name))) => {
-                let parameter = resolver.parameter(name).map(text);
-                parameter.ok_or_else(|| Unresolved::NoParameter(name.clone()))
-            }
-            Some((name, _)) if name != "Ref" => Err(Unresolved::Unknown(name.to_owned())),
-            _ => Err(Unresolved::Operand("Ref".to_owned())),
-        },
-        Value::Array(_) | Value::Null => Err(Unresolved::Operand("a rule".to_owned())),
-        literal => Ok(text(literal)),
-    }
 }
 
 #[cfg(test)]
@@ -117,10 +78,8 @@ mod tests {
             (json!({"Fn::Or": [equals("q"), equals("p")]}), true),
             (json!({"Fn::Or": [equals("q"), equals("q")]}), false),
         ] {
-            let expected = match holds {
-                true => Ok(()),
-                false => Err("the parameters violate the rule Rule: why".to_owned()),
-            };
+            let violated = || "the parameters violate the rule Rule: why".to_owned();
+            let expected = holds.then_some(()).ok_or_else(violated);
             assert_eq!(checked(&rule(&assertion), "p"), expected, "{assertion}");
         }
         for bad in [

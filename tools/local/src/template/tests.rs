@@ -12,7 +12,7 @@ use shared::{
 };
 
 use super::*;
-use crate::mapping::{filter::Filters, settings::Settings};
+use crate::mapping::filter::Filters;
 
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
@@ -22,6 +22,21 @@ fn parse(overrides: &[(&str, &str)]) -> Result<Template, String> {
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
     Template::parse(TEMPLATE, &overrides).map_err(|error| chain(&error))
+}
+
+fn resources() -> Value {
+    yaml::parse(TEMPLATE).unwrap()["Resources"].clone()
+}
+
+/// Returns the properties of all resources of a type.
+fn properties_of(kind: &str) -> Vec<Value> {
+    let resources = resources();
+    let of_kind = resources
+        .as_object()
+        .unwrap()
+        .values()
+        .filter(|resource| resource["Type"] == kind);
+    of_kind.map(|resource| resource["Properties"].clone()).collect()
 }
 
 fn edited(from: &str, to: &str) -> String {
@@ -64,17 +79,10 @@ fn the_table_has_the_settings_of_the_code() {
 fn the_projects_own_template() {
     let template = parse(&[]).unwrap();
     assert_eq!(template.table.name, "VersionControl");
-    let binaries: Vec<_> = template
-        .functions
-        .iter()
-        .map(|function| function.binary.as_str())
-        .collect();
-    assert!(binaries.len() == 2 && binaries.contains(&"stream-fn"));
-    let writer = template
-        .functions
-        .iter()
-        .find(|function| function.binary == "writer-fn")
-        .unwrap();
+    let functions = &template.functions;
+    let find = |binary: &str| functions.iter().find(|function| function.binary == binary);
+    assert!(functions.len() == 2 && find("stream-fn").is_some());
+    let writer = find("writer-fn").unwrap();
     assert_eq!(writer.timeout, Duration::from_secs(30));
     assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
     assert_eq!(writer.environment["VERSION_DIGITS"], "1");
@@ -127,114 +135,134 @@ fn parameters_are_overridden_within_their_bounds() {
 
 #[test]
 fn attempts_have_the_default_and_the_bounds_of_the_library() {
-    let variables = |overrides: &[(&str, &str)]| {
-        let functions = parse(overrides)?.functions;
-        Ok::<_, String>(
-            functions
-                .into_iter()
-                .map(|function| function.environment["AWS_MAX_ATTEMPTS"].clone()),
-        )
-    };
-    let defaults = ClientSettings::default();
-    assert!(
-        variables(&[])
-            .unwrap()
-            .all(|attempts| attempts == defaults.max_attempts.to_string())
-    );
-    let bounds = ClientSettings::ATTEMPTS;
-    for value in [bounds.start(), bounds.end()].map(u32::to_string) {
-        let mut attempts = variables(&[("MaxAttempts", &value)]).unwrap();
-        assert!(attempts.all(|attempts| attempts == value), "{value}");
+    let (defaults, bounds) = (ClientSettings::default(), ClientSettings::ATTEMPTS);
+    for value in [*bounds.start(), *bounds.end(), defaults.max_attempts] {
+        let value = value.to_string();
+        let given = [("MaxAttempts", value.as_str())];
+        let overrides = if value == defaults.max_attempts.to_string() {
+            &[]
+        } else {
+            &given[..]
+        };
+        for function in parse(overrides).unwrap().functions {
+            assert_eq!(function.environment["AWS_MAX_ATTEMPTS"], value);
+        }
     }
     for value in [bounds.start() - 1, bounds.end() + 1] {
-        assert!(variables(&[("MaxAttempts", &value.to_string())]).is_err(), "{value}");
+        assert!(parse(&[("MaxAttempts", &value.to_string())]).is_err(), "{value}");
     }
     let functions = parse(&[]).unwrap().functions;
-    assert!(
-        functions
-            .iter()
-            .all(|function| defaults.operation_timeout < function.timeout)
-    );
+    let is_longer = |function: &Function| defaults.operation_timeout < function.timeout;
+    assert!(functions.iter().all(is_longer));
+}
+
+fn arn_of(id: &str) -> Value {
+    json!({"Fn::GetAtt": [id, "Arn"]})
 }
 
 #[test]
-fn the_queue_of_updates_invokes_writer_fn() {
-    let resources = yaml::parse(TEMPLATE).unwrap()["Resources"].clone();
-    let event = &resources["WriterFunction"]["Properties"]["Events"]["Updates"]["Properties"];
-    assert_eq!(event["Queue"], json!({"Fn::GetAtt": ["Updates", "Arn"]}));
-    assert_eq!(
-        (&event["BatchSize"], &event["ScalingConfig"]),
-        (&json!(10), &json!({"MaximumConcurrency": 20}))
+fn queues_buckets_and_events_have_these_settings() {
+    let resources = resources();
+    let expire = json!({
+        "Id": "ExpireDocuments", "Status": "Enabled", "ExpirationInDays": 365,
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 30}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
+    });
+    // Not in one rule with an expiration.
+    let markers = json!({"Id": "RemoveDeleteMarkers", "Status": "Enabled", "ExpiredObjectDeleteMarker": true});
+    let failed = json!({"Type": "SQS", "Destination": arn_of("UpdatesDeadLetterQueue")});
+    for (id, pointer, expected) in [
+        ("WriterFunction", "/Events/Updates/Properties/Queue", arn_of("Updates")),
+        ("WriterFunction", "/Events/Updates/Properties/BatchSize", json!(10)),
+        (
+            "WriterFunction",
+            "/Events/Updates/Properties/ScalingConfig",
+            json!({"MaximumConcurrency": 20}),
+        ),
+        (
+            "WriterFunction",
+            "/Events/Updates/Properties/FunctionResponseTypes",
+            json!(["ReportBatchItemFailures"]),
+        ),
+        // Lambda's maximum. Failed asynchronous updates go to the queue that is redriven.
+        ("WriterFunction", "/EventInvokeConfig/MaximumRetryAttempts", json!(2)),
+        (
+            "WriterFunction",
+            "/EventInvokeConfig/MaximumEventAgeInSeconds",
+            json!(21_600),
+        ),
+        (
+            "WriterFunction",
+            "/EventInvokeConfig/DestinationConfig/OnFailure",
+            failed,
+        ),
+        ("Updates", "/VisibilityTimeout", json!(180)),
+        ("Updates", "/RedrivePolicy/maxReceiveCount", json!(5)),
+        (
+            "StreamDeadLetterQueue",
+            "/RedriveAllowPolicy",
+            json!({"redrivePermission": "denyAll"}),
+        ),
+        ("FailedRecords", "/VersioningConfiguration/Status", json!("Enabled")),
+        (
+            "FailedRecords",
+            "/NotificationConfiguration/QueueConfigurations/0/Queue",
+            arn_of("StreamDeadLetterQueue"),
+        ),
+        (
+            "FailedRecords",
+            "/LifecycleConfiguration/Rules",
+            json!([expire, markers]),
+        ),
+    ] {
+        assert_eq!(
+            resources[id]["Properties"].pointer(pointer),
+            Some(&expected),
+            "{id}{pointer}"
+        );
+    }
+    let kept = resources["StreamDeadLetterQueue"]["Properties"]["MessageRetentionPeriod"]
+        .as_u64()
+        .unwrap();
+    assert!(
+        365 * 86_400 > kept,
+        "failure documents are kept longer than their notifications"
     );
-    assert_eq!(event["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
-    let queue = &resources["Updates"]["Properties"];
-    assert_eq!(queue["VisibilityTimeout"], json!(180));
-    assert_eq!(queue["RedrivePolicy"]["maxReceiveCount"], json!(5));
-    let bucket = &resources["FailedRecords"]["Properties"];
-    assert_eq!(bucket["VersioningConfiguration"]["Status"], json!("Enabled"));
-    let notified = bucket.pointer("/NotificationConfiguration/QueueConfigurations/0/Queue");
-    assert_eq!(notified, Some(&json!({"Fn::GetAtt": ["StreamDeadLetterQueue", "Arn"]})));
 }
 
 #[test]
 fn markers_of_the_ledger_are_kept_longer_than_every_queue_keeps_messages() {
-    let document = yaml::parse(TEMPLATE).unwrap();
-    let resources = document["Resources"].as_object().unwrap();
-    let queues: Vec<_> = (resources.values())
-        .filter(|resource| resource["Type"] == "AWS::SQS::Queue")
-        .collect();
-    assert_eq!(queues.len(), 3);
     let kept: u64 = Retention::default().to_string().parse().unwrap();
-    for queue in queues {
-        let retention = queue["Properties"]["MessageRetentionPeriod"].as_u64().unwrap();
+    for queue in properties_of("AWS::SQS::Queue") {
+        let retention = queue["MessageRetentionPeriod"].as_u64().unwrap();
         assert!(retention < kept * 86_400, "{queue}");
+        // A name would replace a deployed queue, whose messages would stay behind.
+        assert!(queue.get("QueueName").is_none(), "{queue}");
     }
 }
 
 #[test]
-fn failure_documents_are_kept_longer_than_their_notifications() {
-    let document = yaml::parse(TEMPLATE).unwrap();
-    let properties = |id: &str| document["Resources"][id]["Properties"].clone();
-    let seconds = properties("StreamDeadLetterQueue")["MessageRetentionPeriod"]
-        .as_u64()
-        .unwrap();
-    let rules = properties("FailedRecords")["LifecycleConfiguration"]["Rules"].clone();
-    assert_eq!(
-        rules,
-        json!([
-            {
-                "Id": "ExpireDocuments", "Status": "Enabled", "ExpirationInDays": 365,
-                "NoncurrentVersionExpiration": {"NoncurrentDays": 30},
-                "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
-            },
-            // Not in one rule with an expiration.
-            {"Id": "RemoveDeleteMarkers", "Status": "Enabled", "ExpiredObjectDeleteMarker": true},
-        ])
-    );
-    assert!(rules[0]["ExpirationInDays"].as_u64().unwrap() * 86_400 > seconds);
+fn no_queue_moves_messages_to_the_dead_letter_queue_of_the_stream() {
+    let queues = properties_of("AWS::SQS::Queue");
+    let targets = queues
+        .iter()
+        .filter_map(|queue| queue.pointer("/RedrivePolicy/deadLetterTargetArn"));
+    assert_eq!(targets.collect::<Vec<_>>(), [&arn_of("UpdatesDeadLetterQueue")]);
 }
 
 #[test]
-fn no_queue_moves_messages_to_the_dead_letter_queue_of_the_stream() {
-    let document = yaml::parse(TEMPLATE).unwrap();
-    let resources = document["Resources"].as_object().unwrap();
-    let policy = &resources["StreamDeadLetterQueue"]["Properties"]["RedriveAllowPolicy"];
-    assert_eq!(*policy, json!({"redrivePermission": "denyAll"}));
-    let targets: Vec<_> = resources
-        .values()
-        .filter_map(|resource| resource.pointer("/Properties/RedrivePolicy/deadLetterTargetArn"))
-        .collect();
-    assert_eq!(targets, [&json!({"Fn::GetAtt": ["UpdatesDeadLetterQueue", "Arn"]})]);
-    // A name would replace a deployed queue, whose messages would stay behind.
-    let queues = resources
-        .values()
-        .filter(|resource| resource["Type"] == "AWS::SQS::Queue");
+fn everything_at_rest_is_encrypted_and_nothing_is_public() {
+    let [queues, buckets, tables] = ["AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::DynamoDB::Table"].map(properties_of);
+    assert_eq!((queues.len(), buckets.len(), tables.len()), (3, 1, 2));
+    assert!(queues.iter().all(|queue| queue["SqsManagedSseEnabled"] == true));
     assert!(
-        queues.clone().count() == 3
-            && queues
-                .clone()
-                .all(|queue| queue["Properties"].get("QueueName").is_none())
+        tables
+            .iter()
+            .all(|table| table["SSESpecification"]["SSEEnabled"] == true)
     );
+    let blocked = buckets[0]["PublicAccessBlockConfiguration"].as_object().unwrap();
+    assert!(blocked.len() == 4 && blocked.values().all(|blocked| *blocked == true));
+    let encryption = &buckets[0]["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
+    assert_eq!(encryption["ServerSideEncryptionByDefault"]["SSEAlgorithm"], "AES256");
 }
 
 #[test]
@@ -244,40 +272,36 @@ fn both_change_streams_are_delivered_alike() {
     assert_eq!(kinesis.change_stream, ChangeStream::Kinesis);
     // All settings except the filter, which differs for Kinesis.
     let settings = |template: Template| {
-        let filters = Filters::default();
-        format!(
-            "{:?}",
-            Settings {
-                filters,
-                ..template.mapping
-            }
-        )
+        let mut settings = template.mapping;
+        settings.filters = Filters::default();
+        format!("{settings:?}")
     };
     assert_eq!(settings(streams), settings(kinesis));
 }
 
 #[test]
 fn errors_name_their_cause() {
+    let mapping = "StreamFunction.Events.NewImages";
     for (from, to, message) in [
         (
             "MaximumRetryAttempts: -1",
             "MaximumRetryAttempts: ten",
-            "invalid value of MaximumRetryAttempts in StreamFunction.Events.NewImages",
+            "invalid value of MaximumRetryAttempts in {mapping}",
         ),
         (
             "ParallelizationFactor: 2",
             "ParallelizationFactor: 11",
-            "invalid settings of StreamFunction.Events.NewImages: ParallelizationFactor is outside Lambda's bounds",
+            "invalid settings of {mapping}: ParallelizationFactor is outside Lambda's bounds",
         ),
         (
             "ParallelizationFactor: 2",
             "TumblingWindowInSeconds: 2",
-            "StreamFunction.Events.NewImages has TumblingWindowInSeconds, which the local stack does not support",
+            "{mapping} has TumblingWindowInSeconds, which the local stack does not support",
         ),
         (
             "{\"dynamodb\":{\"Keys\"",
             "{\"dynamodb\":{",
-            "invalid settings of StreamFunction.Events.NewImages: a pattern of FilterCriteria cannot be read: it is not JSON",
+            "invalid settings of {mapping}: a pattern of FilterCriteria cannot be read: it is not JSON",
         ),
         (
             "Binary: stream-fn",
@@ -286,13 +310,13 @@ fn errors_name_their_cause() {
         ),
         (
             "StreamViewType: NEW_IMAGE",
-            "Other: NEW_IMAGE",
+            "Other: 1",
             "VersionControl has no StreamSpecification.StreamViewType",
         ),
         (
             "Stream: !GetAtt VersionControl.StreamArn",
             "Stream: x",
-            "StreamFunction.Events.NewImages has no Stream: !GetAtt <table>.StreamArn",
+            "{mapping} has no Stream: !GetAtt <table>.StreamArn",
         ),
         (
             "          Type: DynamoDB",
@@ -311,7 +335,7 @@ fn errors_name_their_cause() {
         ),
         ("Resources:", "Things:", "Resources is missing or not an object"),
     ] {
-        assert_eq!(edited(from, to), message);
+        assert_eq!(edited(from, to), message.replace("{mapping}", mapping));
     }
     assert!(edited("Parameters:", "Parameters: [").starts_with("it is not YAML: "));
     assert_eq!(

@@ -8,11 +8,7 @@ async fn records_whose_document_cannot_be_stored_are_dropped() {
     run.down = 1;
     let result = run.with(bad(&[1, 4], false)).await;
     // The second document is stored, and nothing is sent again.
-    let kept: Vec<_> = result
-        .documents
-        .iter()
-        .map(|document| number_of(&payload(document)["Records"][0]))
-        .collect();
+    let kept: Vec<_> = result.documents.iter().flat_map(numbers_of).collect();
     assert_eq!(kept, [sequence(4)]);
     assert_eq!(result.dropped, 1);
     assert_eq!(result.deliveries()[&sequence(1)], 2 + 3);
@@ -33,13 +29,6 @@ async fn deliveries_do_not_wait_for_a_document_and_the_position_does() {
     let result = again.with(bad(&[2], true)).await;
     assert_eq!(result.deliveries()[&sequence(2)], 1 + 1 + 3);
     assert_eq!((result.documents.len(), result.position), (1, after(6)));
-}
-
-fn positions_after(number: usize) -> position::InMemory {
-    let positions = position::InMemory::default();
-    let number = SequenceNumber::new(sequence(number)).unwrap();
-    positions.save("shard-1", &number).unwrap();
-    positions
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,18 +59,4 @@ async fn a_retry_has_the_request_id_of_its_set() {
     let context = &result.documents[0].body["requestContext"];
     assert_eq!(context["requestId"], "request-4");
     assert_eq!(result.result, LastProcessingResult::Ok);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stopped_mapping_goes_on_for_a_while() {
-    let at = |number: usize| {
-        let item = record(number, "item");
-        let created = START + Duration::from_secs(number.try_into().unwrap());
-        Record::new(item.sequence_number().clone(), created, item.json().clone())
-    };
-    let mut run = Run::new(Settings::default(), (1..=30).map(at).collect());
-    run.in_time = true;
-    run.stop = Some((Duration::from_secs(10), Duration::from_millis(5500)));
-    let result = run.with(|_, _| response(&json!({}))).await;
-    assert_eq!(result.position, after(15));
 }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io,
     sync::{
-        Arc, Mutex,
+        Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -50,6 +50,11 @@ pub(super) fn sequence(number: usize) -> String {
 pub(super) fn record(number: usize, item: &str) -> Record {
     let json = json!({"dynamodb": {"Keys": {"PK": {"S": item}}, "SequenceNumber": sequence(number)}});
     Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
+}
+
+/// Returns the record with another creation time.
+pub(super) fn created_after(start: Duration, record: &Record) -> Record {
+    Record::new(record.sequence_number().clone(), START + start, record.json().clone())
 }
 
 /// Returns records 1 to `count`, each of a separate item.
@@ -125,9 +130,9 @@ pub(super) type Arrived = (Instant, Vec<String>);
 /// Responds with a closure over the sequence numbers of a batch and the number of the invocation.
 pub(super) struct FakeFunction {
     response: Box<Respond>,
-    batches: Arc<Mutex<Vec<Arrived>>>,
+    batches: Mutex<Vec<Arrived>>,
     /// Request id of each batch.
-    requests: Arc<Mutex<Vec<String>>>,
+    requests: Mutex<Vec<String>>,
     request_ids: AtomicUsize,
 }
 
@@ -171,16 +176,16 @@ pub(super) fn response(json: &Value) -> InvocationOutcome {
     InvocationOutcome::Response(json.to_string().into_bytes())
 }
 
-pub(super) fn failing(numbers: &[&String]) -> InvocationOutcome {
-    let failures: Vec<_> = numbers.iter().map(|number| json!({"itemIdentifier": number})).collect();
+pub(super) fn failing<'a>(numbers: impl IntoIterator<Item = &'a String>) -> InvocationOutcome {
+    let failures = numbers.into_iter().map(|number| json!({"itemIdentifier": number}));
+    let failures: Vec<_> = failures.collect();
     response(&json!({"batchItemFailures": failures}))
 }
 
-#[derive(Clone, Default)]
 pub(super) struct FakeDestination {
-    documents: Arc<Mutex<Vec<Document>>>,
+    documents: Mutex<Vec<Document>>,
     /// Number of puts that fail first.
-    down: Arc<Mutex<usize>>,
+    down: AtomicUsize,
     /// `true` if puts never end.
     hangs: bool,
 }
@@ -190,9 +195,12 @@ impl Destination for FakeDestination {
         if self.hangs {
             return std::future::pending().await;
         }
-        let mut down = self.down.lock().unwrap();
-        if *down > 0 {
-            *down -= 1;
+        let fail = |down: usize| down.checked_sub(1);
+        if self
+            .down
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fail)
+            .is_ok()
+        {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         self.documents.lock().unwrap().push(document);
@@ -241,8 +249,6 @@ pub(super) struct Run {
     pub(super) positions: InMemory,
     pub(super) down: usize,
     pub(super) hangs: bool,
-    /// Time until the mapping is stopped, and how long it goes on.
-    pub(super) stop: Option<(Duration, Duration)>,
     pub(super) lasts: Duration,
     /// `true` if a record can be read only after its creation.
     pub(super) in_time: bool,
@@ -261,7 +267,6 @@ impl Run {
             positions: InMemory::default(),
             down: 0,
             hangs: false,
-            stop: None,
             lasts: Duration::from_secs(600),
             in_time: false,
         }
@@ -275,18 +280,20 @@ impl Run {
             .await
     }
 
+    pub(super) async fn responding(self, json: &Value) -> RunResult {
+        let response = response(json);
+        self.with(move |_, _| response.clone()).await
+    }
+
+    pub(super) async fn succeeding(self) -> RunResult {
+        self.responding(&json!({})).await
+    }
+
     pub(super) async fn with_delays(
         self,
         response: impl Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync + 'static,
     ) -> RunResult {
         let began = Instant::now();
-        let batches = Arc::new(Mutex::new(Vec::new()));
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let kept = FakeDestination {
-            hangs: self.hangs,
-            ..FakeDestination::default()
-        };
-        *kept.down.lock().unwrap() = self.down;
         let mapping = Mapping::<Fakes> {
             settings: self.settings.checked().unwrap(),
             identity: Identity {
@@ -301,36 +308,37 @@ impl Run {
             },
             invoker: FakeFunction {
                 response: Box::new(response),
-                batches: batches.clone(),
-                requests: requests.clone(),
+                batches: Mutex::default(),
+                requests: Mutex::default(),
                 request_ids: AtomicUsize::new(0),
             },
-            destination: kept.clone(),
+            destination: FakeDestination {
+                documents: Mutex::default(),
+                down: AtomicUsize::new(self.down),
+                hangs: self.hangs,
+            },
             positions: self.positions,
             clock: Box::new(move || START + began.elapsed()),
             counters: Counters::default(),
         };
-        if let Some((stop, lag)) = self.stop {
-            mapping.run_until(tokio::time::sleep(stop), lag).await;
-            assert_eq!(began.elapsed(), stop + lag);
-        } else {
-            tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
-        }
-        let batches = batches
-            .lock()
-            .unwrap()
-            .drain(..)
-            .map(|(at, numbers)| (at - began, numbers))
-            .collect();
+        tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
+        let batches = mapping.invoker.batches.into_inner().unwrap().into_iter();
         RunResult {
-            batches,
-            requests: std::mem::take(&mut requests.lock().unwrap()),
-            documents: std::mem::take(&mut kept.documents.lock().unwrap()),
+            batches: batches.map(|(at, numbers)| (at - began, numbers)).collect(),
+            requests: mapping.invoker.requests.into_inner().unwrap(),
+            documents: mapping.destination.documents.into_inner().unwrap(),
             dropped: mapping.counters.dropped.load(Ordering::Relaxed),
             result: mapping.counters.last_processing_result(),
             position: mapping.positions.load("shard-1"),
         }
     }
+}
+
+pub(super) fn positions_after(number: usize) -> InMemory {
+    let positions = InMemory::default();
+    let number = SequenceNumber::new(sequence(number)).unwrap();
+    positions.save("shard-1", &number).unwrap();
+    positions
 }
 
 pub(super) fn after(number: usize) -> Option<Position> {

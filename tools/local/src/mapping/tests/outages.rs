@@ -51,14 +51,7 @@ async fn outage(lasts: Duration) -> Outage {
     };
     let end = OUTAGE + lasts + 10 * MINUTE;
     let updates = usize::try_from(end.as_secs() / 60).unwrap() - 1;
-    let at = |number| {
-        let item = record(number, &format!("item-{}", number % 7));
-        Record::new(
-            item.sequence_number().clone(),
-            START + created(number),
-            item.json().clone(),
-        )
-    };
+    let at = |number| created_after(created(number), &record(number, &format!("item-{}", number % 7)));
     let mut run = Run::new(settings, (1..=updates).map(at).collect());
     (run.in_time, run.lasts) = (true, end);
     let began = Instant::now();
@@ -71,7 +64,7 @@ async fn outage(lasts: Duration) -> Outage {
             let records = numbers.iter().map(|number| number.parse().unwrap()).collect();
             log.lock().unwrap().push(Attempt { at, records, is_failed });
             match is_failed {
-                true => failing(&numbers.iter().collect::<Vec<_>>()),
+                true => failing(numbers),
                 false => response(&json!({})),
             }
         })
@@ -94,9 +87,8 @@ impl Outage {
         self.attempts.iter().filter(|attempt| attempt.is_failed)
     }
 
-    /// Returns the alarms in their order, with the minutes since the start of the outage.
-    fn alarms(&self) -> Vec<(i64, String)> {
-        let minute_of = |at: Duration| i64::try_from(at.as_secs()).unwrap() / 60;
+    /// Returns the metrics of each minute.
+    fn metrics(&self, last: i64) -> Values {
         let mut values = Values::new();
         let mut add = |of, name, minute, value: i64| {
             let points = values.entry(metric(of, name, "StreamFunctionNewImages")).or_default();
@@ -106,7 +98,6 @@ impl Outage {
                 _ => value + *point,
             };
         };
-        let last = self.attempts.iter().map(|attempt| minute_of(attempt.at)).max().unwrap();
         for minute in -30..=last {
             add(Of::StreamMapping, POLLED, minute, 0);
             if minute < 0 {
@@ -116,46 +107,38 @@ impl Outage {
         for attempt in &self.attempts {
             let minute = minute_of(attempt.at);
             let records = i64::try_from(attempt.records.len()).unwrap();
-            let oldest = attempt.at.saturating_sub(created(attempt.records[0]));
+            let age = attempt.at.saturating_sub(created(attempt.records[0])).as_millis();
             match attempt.is_failed {
                 true => add(Of::StreamMapping, FAILED, minute, records),
-                false => add(
-                    Of::Stream,
-                    ITERATOR_AGE,
-                    minute,
-                    i64::try_from(oldest.as_millis()).unwrap(),
-                ),
+                false => add(Of::Stream, ITERATOR_AGE, minute, i64::try_from(age).unwrap()),
             }
         }
         for moved in self.moved.values().map(|time| minute_of(*time)) {
             add(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", moved, 1);
             (moved..=last).for_each(|minute| add(Of::StreamDeadLetterQueue, VISIBLE, minute, 1));
         }
-        let monitoring = Monitoring::of(TEMPLATE, &[]);
-        let mut fired = BTreeSet::new();
-        let mut alarms = Vec::new();
-        for minute in 0..=last {
-            for alarm in monitoring.firing(&values, minute) {
-                if fired.insert(alarm.to_owned()) {
-                    alarms.push((minute + 1 - minute_of(OUTAGE), alarm.to_owned()));
-                }
-            }
-        }
-        alarms
+        values
     }
 
-    /// Returns the cell of the table.
+    /// Returns the cell of the table: the alarms in their order, with the minutes since the start of the outage.
     fn cell(&self) -> String {
-        let alarms = self.alarms();
-        let alarms: Vec<_> = alarms
-            .iter()
-            .map(|(after, name)| format!("`{name}` after {after} min"))
-            .collect();
+        let last = self.attempts.iter().map(|attempt| minute_of(attempt.at)).max().unwrap();
+        let (monitoring, values) = (Monitoring::of(TEMPLATE, &[]), self.metrics(last));
+        let (mut fired, mut alarms) = (BTreeSet::new(), Vec::new());
+        for minute in 0..=last {
+            let firing = monitoring.firing(&values, minute).into_iter();
+            let new = firing.filter(|alarm| fired.insert((*alarm).to_owned()));
+            alarms.extend(new.map(|alarm| format!("`{alarm}` after {} min", minute + 1 - minute_of(OUTAGE))));
+        }
         match alarms.is_empty() {
             true => "none".to_owned(),
             false => alarms.join(", "),
         }
     }
+}
+
+fn minute_of(at: Duration) -> i64 {
+    i64::try_from(at.as_secs()).unwrap() / 60
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,10 +152,7 @@ async fn the_alarms_of_an_outage_are_documented() {
         rows.push(format!("| {name} | {} |", outage.cell()));
     }
     let header = "| writes fail for | alarms |";
-    let table = RELIABILITY
-        .split_once(header)
-        .map(|(_, table)| table)
-        .unwrap_or_default();
+    let (_, table) = RELIABILITY.split_once(header).unwrap();
     let documented: Vec<_> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     assert_eq!(documented, rows);
 }
@@ -187,7 +167,7 @@ async fn a_number_of_retries_is_used_up_by_a_short_outage() {
     let began = Instant::now();
     let result = Run::new(settings, records(3))
         .with(move |numbers, _| match began.elapsed() < Duration::from_secs(20) {
-            true => failing(&numbers.iter().collect::<Vec<_>>()),
+            true => failing(numbers),
             false => response(&json!({})),
         })
         .await;

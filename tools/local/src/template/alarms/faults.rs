@@ -18,17 +18,16 @@ const BEFORE: i64 = 60;
 /// Minutes after the fault in which an alarm must fire.
 pub(super) const AFTER: i64 = 30;
 
-/// A fault, the metrics that it silences, and those that it adds.
+/// Value of a metric in a minute of the fault. `None`: it is not published.
+type Series = fn(i64) -> Option<i64>;
+
+/// A fault, the metrics that it silences, and those that it adds. `docs/operations.md` has its first alarm.
 pub(super) struct Fault {
     /// The row of the table in `docs/operations.md`.
     pub(super) name: &'static str,
-    pub(super) alarm: &'static str,
-    /// Minutes from the first affected minute until the alarm is on.
-    pub(super) minutes: i64,
     /// Healthy metrics that end with the fault, by name.
     silences: &'static [(Of, &'static str)],
-    /// Metrics of a minute of the fault.
-    adds: fn(i64) -> Vec<(Of, &'static str, i64)>,
+    adds: &'static [(Of, &'static str, Series)],
 }
 
 /// Where a metric is measured.
@@ -51,7 +50,28 @@ const RECEIVES: i64 = 5;
 /// Longest time in minutes between two retries of the stream's mapping. AWS does not document it; this is an assumption.
 const STREAM_RETRY: i64 = 3;
 
-/// `true` in the minutes in which SQS delivers a failing message: at once, and after each visibility timeout.
+const ALWAYS: Series = |_| Some(1);
+const ZERO: Series = |_| Some(0);
+const ONCE: Series = |minute| (minute == 0).then_some(1);
+/// Deliveries of a message that fails: at once, and after each visibility timeout.
+const RECEIVED: Series = |minute| is_received(minute).then_some(1);
+/// A message that failed five times is in the dead-letter queue from its sixth receive on.
+const DEAD: Series = |minute| Some(i64::from(minute >= VISIBILITY * RECEIVES));
+/// The stream's mapping retries the records of a lane. Its other lane succeeds.
+const RETRIED: Series = |minute| Some(i64::from(minute % STREAM_RETRY == 0));
+/// Ages of a message and of a record that nothing processes.
+const SECONDS: Series = |minute| Some((minute + 1) * 60 - 1);
+const MILLISECONDS: Series = |minute| Some((minute + 1) * 60_000 - 1);
+/// Deliveries of the heartbeats, each of which fails.
+const HEARTBEATS: Series = |minute| Some(i64::from(heartbeats(minute).any(|sent| is_received(minute - sent))));
+/// Age in seconds of the oldest message if every heartbeat since minute 0 fails. SQS: the age does not include messages that
+/// were received three times.
+const AGE_OF_HEARTBEATS: Series = |minute| {
+    let ages = heartbeats(minute).map(|sent| minute - sent);
+    let included = ages.filter(|age| *age < 2 * VISIBILITY);
+    Some(included.max().map_or(0, |age| (age + 1) * 60 - 1))
+};
+
 fn is_received(minute: i64) -> bool {
     minute >= 0 && minute % VISIBILITY == 0 && minute / VISIBILITY < RECEIVES
 }
@@ -61,226 +81,141 @@ fn heartbeats(minute: i64) -> impl Iterator<Item = i64> {
     (0..=minute).filter(|sent| sent % HEARTBEAT == 0)
 }
 
-/// Age in seconds of the oldest message if every heartbeat since minute 0 fails. SQS: the age does not include messages that
-/// were received three times.
-fn age_of_failing_heartbeats(minute: i64) -> i64 {
-    let ages = heartbeats(minute).map(|sent| minute - sent);
-    let included = ages.filter(|age| *age < 2 * VISIBILITY);
-    included.max().map_or(0, |age| (age + 1) * 60 - 1)
-}
-
-/// `true` in the minutes in which the stream's mapping retries the records of a lane. Its other lane succeeds.
-fn is_retried(minute: i64) -> bool {
-    minute % STREAM_RETRY == 0
-}
-
-/// `true` from the minute on in which a message that failed five times is in the dead-letter queue: its sixth receive.
-fn is_dead(minute: i64) -> bool {
-    minute >= VISIBILITY * RECEIVES
-}
-
+/// The faults, in the order of the table.
 pub(super) const FAULTS: &[Fault] = &[
+    // LAMBDA: a batch item failure counts as failed. SQS: the number of messages in the dead-letter queue.
     Fault {
         name: "An update fails five times: it is invalid, or expects another version",
-        alarm: "UpdatesFailedAlarm",
-        minutes: 16,
-        silences: &[(Of::UpdatesDeadLetterQueue, VISIBLE)],
-        // LAMBDA: a batch item failure counts as failed. SQS: the number of messages in the dead-letter queue.
-        adds: |minute| {
-            let mut metrics = vec![(Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute)))];
-            metrics.extend(is_received(minute).then_some((Of::WriterMapping, FAILED, 1)));
-            metrics
-        },
+        silences: &[],
+        adds: &[
+            (Of::UpdatesDeadLetterQueue, VISIBLE, DEAD),
+            (Of::WriterMapping, FAILED, RECEIVED),
+        ],
     },
+    // ASYNC: the event is sent to the destination without an attempt. LAMBDA: it counts as dropped.
     Fault {
         name: "writer-fn has reserved concurrency 0, and an EventBridge rule invokes it",
-        alarm: "UpdatesFailedAlarm",
-        minutes: 1,
-        silences: &[(Of::UpdatesDeadLetterQueue, VISIBLE), (Of::Writer, "Invocations")],
-        // ASYNC: the event is sent to the destination without an attempt. LAMBDA: it counts as dropped.
-        adds: |_| {
-            vec![
-                (Of::UpdatesDeadLetterQueue, VISIBLE, 1),
-                (Of::Writer, "AsyncEventsDropped", 1),
-            ]
-        },
+        silences: &[(Of::Writer, "Invocations")],
+        adds: &[
+            (Of::UpdatesDeadLetterQueue, VISIBLE, ALWAYS),
+            (Of::Writer, "AsyncEventsDropped", ALWAYS),
+        ],
     },
+    // LAMBDA: throttled invocations. AWS documents neither that they count as failed events, nor that they do not count as
+    // receives. This assumes the slower alternative of both. Only the heartbeats are in the queue.
     Fault {
         name: "writer-fn has reserved concurrency 0, and only the queue invokes it",
-        alarm: "UpdatesFailedAlarm",
-        minutes: 16,
-        silences: &[
-            (Of::Updates, AGE),
-            (Of::UpdatesDeadLetterQueue, VISIBLE),
-            (Of::Writer, "Invocations"),
+        silences: &[(Of::Updates, AGE), (Of::Writer, "Invocations")],
+        adds: &[
+            (Of::Writer, "Throttles", ALWAYS),
+            (Of::Updates, AGE, AGE_OF_HEARTBEATS),
+            (Of::UpdatesDeadLetterQueue, VISIBLE, DEAD),
         ],
-        // LAMBDA: throttled invocations. AWS documents neither that they count as failed events, nor that they do not count as
-        // receives. This assumes the slower alternative of both. Only the heartbeats are in the queue.
-        adds: |minute| {
-            vec![
-                (Of::Writer, "Throttles", 1),
-                (Of::Updates, AGE, age_of_failing_heartbeats(minute)),
-                (Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute))),
-            ]
-        },
     },
+    // SQS: the age of the oldest message that is not deleted.
     Fault {
         name: "The event source mapping of the queue is disabled, or its role cannot receive messages",
-        alarm: "UpdatesLateAlarm",
-        minutes: 8,
         silences: &[
             (Of::Updates, AGE),
             (Of::WriterMapping, POLLED),
             (Of::Writer, "Invocations"),
         ],
-        // SQS: the age of the oldest message that is not deleted.
-        adds: |minute| vec![(Of::Updates, AGE, (minute + 1) * 60 - 1)],
+        adds: &[(Of::Updates, AGE, SECONDS)],
     },
+    // LAMBDA: a batch item failure counts as failed and is not an error. Only the heartbeats are in the queue.
     Fault {
         name: "writer-fn may not update the table, so that all updates of the queue fail",
-        alarm: "UpdatesRetriedAlarm",
-        minutes: 9,
-        silences: &[(Of::Updates, AGE), (Of::UpdatesDeadLetterQueue, VISIBLE)],
-        // LAMBDA: a batch item failure counts as failed and is not an error. Only the heartbeats are in the queue.
-        adds: |minute| {
-            let is_failing = heartbeats(minute).any(|sent| is_received(minute - sent));
-            vec![
-                (Of::WriterMapping, FAILED, i64::from(is_failing)),
-                (Of::Updates, AGE, age_of_failing_heartbeats(minute)),
-                (Of::UpdatesDeadLetterQueue, VISIBLE, i64::from(is_dead(minute))),
-            ]
-        },
+        silences: &[(Of::Updates, AGE)],
+        adds: &[
+            (Of::WriterMapping, FAILED, HEARTBEATS),
+            (Of::Updates, AGE, AGE_OF_HEARTBEATS),
+            (Of::UpdatesDeadLetterQueue, VISIBLE, DEAD),
+        ],
     },
+    // LAMBDA: the record could not be sent to the destination.
     Fault {
         name: "writer-fn may not send to the dead-letter queue, and an asynchronous update fails",
-        alarm: "UpdatesLostAlarm",
-        minutes: 1,
         silences: &[],
-        // LAMBDA: the record could not be sent to the destination.
-        adds: |minute| {
-            let lost = [
-                (Of::Writer, "DestinationDeliveryFailures", 1),
-                (Of::Writer, "AsyncEventsDropped", 1),
-            ];
-            if minute == 0 { lost.to_vec() } else { Vec::new() }
-        },
+        adds: &[
+            (Of::Writer, "DestinationDeliveryFailures", ONCE),
+            (Of::Writer, "AsyncEventsDropped", ONCE),
+        ],
     },
+    // LAMBDA: exceptions of the code and of the runtime, also during initialization.
     Fault {
         name: "Direct invocations of writer-fn fail, or it does not start",
-        alarm: "WriterErrorsAlarm",
-        minutes: 3,
         silences: &[],
-        // LAMBDA: exceptions of the code and of the runtime, also during initialization.
-        adds: |_| vec![(Of::Writer, "Errors", 1)],
+        adds: &[(Of::Writer, "Errors", ALWAYS)],
     },
+    // LAMBDA: an invocation that succeeds counts 0 errors.
     Fault {
         name: "stream-fn does not start, is killed, or times out, or does not have the layout of the table",
-        alarm: "StreamErrorsAlarm",
-        minutes: 7,
         silences: PROGRESS,
-        // LAMBDA: an invocation that succeeds counts 0 errors.
-        adds: |minute| {
-            let failed = i64::from(is_retried(minute));
-            vec![(Of::Stream, "Errors", failed), (Of::StreamMapping, FAILED, failed)]
-        },
+        adds: &[(Of::Stream, "Errors", RETRIED), (Of::StreamMapping, FAILED, RETRIED)],
     },
+    // LAMBDA: a throttled request counts neither as an invocation nor as an error.
     Fault {
         name: "stream-fn has reserved concurrency 0, or the concurrency of the account is used up",
-        alarm: "StreamThrottledAlarm",
-        minutes: 7,
         silences: PROGRESS,
-        // LAMBDA: a throttled request counts neither as an invocation nor as an error.
-        adds: |minute| vec![(Of::Stream, "Throttles", i64::from(is_retried(minute)))],
+        adds: &[(Of::Stream, "Throttles", RETRIED)],
     },
+    // LAMBDA: a mapping that is disabled publishes nothing. An empty poll counts 0.
     Fault {
         name: "The event source mapping of the stream is disabled or deleted",
-        alarm: "StreamNotPolledAlarm",
-        minutes: 5,
-        // LAMBDA: a mapping that is disabled publishes nothing. An empty poll counts 0.
         silences: &[(Of::StreamMapping, POLLED), (Of::Stream, ITERATOR_AGE)],
-        adds: |_| Vec::new(),
+        adds: &[],
     },
+    // AWS does not document that polls which fail count as polls. This assumes that they do.
     Fault {
         name: "stream-fn's role cannot read the stream, or the table's stream is disabled",
-        alarm: "HistoryStoppedAlarm",
-        minutes: 25,
-        // AWS does not document that polls which fail count as polls. This assumes that they do.
         silences: PROGRESS,
-        adds: |_| vec![(Of::StreamMapping, POLLED, 0)],
+        adds: &[(Of::StreamMapping, POLLED, ZERO)],
     },
     Fault {
         name: "No heartbeat is sent",
-        alarm: "HistoryStoppedAlarm",
-        minutes: 25,
         silences: PROGRESS,
-        adds: |_| Vec::new(),
+        adds: &[],
     },
+    // LAMBDA: the age of the last record when the mapping sends the batch.
     Fault {
         name: "stream-fn is slower than the updates",
-        alarm: "HistoryLateAlarm",
-        minutes: 10,
         silences: PROGRESS,
-        // LAMBDA: the age of the last record when the mapping sends the batch.
-        adds: |minute| vec![(Of::Stream, ITERATOR_AGE, (minute + 1) * 60_000 - 1)],
+        adds: &[(Of::Stream, ITERATOR_AGE, MILLISECONDS)],
     },
     Fault {
         name: "DynamoDB throttles stream-fn or fails, or stream-fn may not put version items",
-        alarm: "RecordsRetriedAlarm",
-        minutes: 13,
         silences: PROGRESS,
-        adds: |minute| vec![(Of::StreamMapping, FAILED, i64::from(is_retried(minute)))],
+        adds: &[(Of::StreamMapping, FAILED, RETRIED)],
     },
+    // LAMBDA: the event was delivered to the on-failure destination.
     Fault {
         name: "A record is older than 12 h, and the notification of the failure bucket is missing",
-        alarm: "RecordsMovedAlarm",
-        minutes: 1,
         silences: &[],
-        // LAMBDA: the event was delivered to the on-failure destination.
-        adds: |minute| match minute {
-            0 => vec![(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", 1)],
-            _ => Vec::new(),
-        },
+        adds: &[(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", ONCE)],
     },
     Fault {
         name: "A failure document was not redriven",
-        alarm: "RecordsFailedAlarm",
-        minutes: 1,
-        silences: &[(Of::StreamDeadLetterQueue, VISIBLE)],
-        adds: |_| vec![(Of::StreamDeadLetterQueue, VISIBLE, 1)],
+        silences: &[],
+        adds: &[(Of::StreamDeadLetterQueue, VISIBLE, ALWAYS)],
     },
+    // LAMBDA, DESTINATION: dropped without having been sent to the destination.
     Fault {
         name: "A record is older than 12 h, and the failure bucket cannot be written",
-        alarm: "RecordsDroppedAlarm",
-        minutes: 1,
         silences: &[],
-        // LAMBDA, DESTINATION: dropped without having been sent to the destination.
-        adds: |minute| match minute {
-            0 => vec![
-                (Of::StreamMapping, "DroppedEventCount", 1),
-                (Of::Stream, "DestinationDeliveryFailures", 1),
-            ],
-            _ => Vec::new(),
-        },
+        adds: &[
+            (Of::StreamMapping, "DroppedEventCount", ONCE),
+            (Of::Stream, "DestinationDeliveryFailures", ONCE),
+        ],
     },
     Fault {
         name: "A record can never become a version",
-        alarm: "RecordsQuarantinedAlarm",
-        minutes: 1,
         silences: &[],
-        adds: |minute| match minute {
-            0 => vec![(Of::Log, "QuarantinedRecords", 1)],
-            _ => Vec::new(),
-        },
+        adds: &[(Of::Log, "QuarantinedRecords", ONCE)],
     },
     Fault {
         name: "The clock of a writer is wrong, or another program writes a time in the future",
-        alarm: "RecordsAheadAlarm",
-        minutes: 1,
         silences: &[],
-        adds: |minute| match minute {
-            0 => vec![(Of::Log, "AheadRecords", 1)],
-            _ => Vec::new(),
-        },
+        adds: &[(Of::Log, "AheadRecords", ONCE)],
     },
 ];
 
@@ -361,7 +296,8 @@ pub(super) fn values(load: Load, fault: Option<&Fault>, mapping: &str) -> Values
         let mut metrics = load.metrics(minute);
         if let Some(fault) = fault.filter(|_| minute >= 0) {
             metrics.retain(|(of, name, _)| !fault.silences.contains(&(*of, *name)));
-            metrics.extend((fault.adds)(minute));
+            let adds = fault.adds.iter();
+            metrics.extend(adds.filter_map(|(of, name, value)| Some((*of, *name, value(minute)?))));
         }
         for (of, name, value) in metrics {
             let points = values.entry(metric(of, name, mapping)).or_default();

@@ -1,7 +1,7 @@
 //! Which alarm detects which fault, and after how many minutes. `docs/operations.md` has the same table.
 
 use super::{
-    faults::{AFTER, FAULTS, Fault, HEARTBEAT, ITERATOR_AGE, Load, Of, metric, values},
+    faults::{AFTER, FAULTS, Fault, HEARTBEAT, Load, Of, metric, values},
     *,
 };
 
@@ -42,61 +42,75 @@ fn first<'a>(detected: &'a Detected, without: &str) -> Option<(BTreeSet<&'a str>
     found?.into_iter().max_by_key(|(_, minutes)| *minutes)
 }
 
-fn is_as_documented(fault: &Fault, detected: &Detected, without: &str) -> bool {
-    first(detected, without).is_some_and(|(alarms, minutes)| alarms.contains(fault.alarm) && minutes <= fault.minutes)
+/// Returns the first alarm of each fault and the minutes until it fires, as in the table of `docs/operations.md`.
+fn documented() -> Vec<(&'static Fault, &'static str, i64)> {
+    let mut parts = OPERATIONS.split("| fault | first alarm | after |\n|---|---|---|\n");
+    let table = parts.nth(1).expect("docs/operations.md has no table of faults");
+    let rows: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(rows.len(), FAULTS.len());
+    let row = |(fault, row): (&'static Fault, &&'static str)| {
+        let cells: Vec<_> = row.trim_matches(['|', ' ']).split(" | ").collect();
+        let [name, alarm, after] = cells[..] else {
+            panic!("{row}")
+        };
+        assert_eq!(name, fault.name);
+        let minutes = after.strip_suffix(" min").unwrap().parse().unwrap();
+        (fault, alarm.trim_matches('`'), minutes)
+    };
+    FAULTS.iter().zip(&rows).map(row).collect()
 }
 
 /// Returns the faults that are not detected as documented.
 fn undetected(monitoring: &Monitoring) -> Vec<&'static str> {
-    let faults = FAULTS.iter();
-    let faults = faults.filter(|fault| !is_as_documented(fault, &detected(monitoring, fault, STREAM), ""));
-    faults.map(|fault| fault.name).collect()
+    let missed = |(fault, alarm, after): (&'static Fault, &str, i64)| {
+        let detected = detected(monitoring, fault, STREAM);
+        let is_detected =
+            first(&detected, "").is_some_and(|(alarms, minutes)| alarms.contains(alarm) && minutes <= after);
+        (!is_detected).then_some(fault.name)
+    };
+    documented().into_iter().filter_map(missed).collect()
 }
 
 #[test]
 fn every_fault_has_an_alarm_after_the_documented_time() {
     for (change_stream, mapping) in [("DynamoDBStreams", STREAM), ("Kinesis", "ChangesMapping")] {
         let monitoring = monitoring(&[("ChangeStream", change_stream)]);
-        for fault in FAULTS {
+        for (fault, alarm, after) in documented() {
             let detected = detected(&monitoring, fault, mapping);
             let (alarms, minutes) = first(&detected, "").unwrap_or_else(|| panic!("{} is silent", fault.name));
-            assert!(alarms.contains(fault.alarm), "{}: {alarms:?}", fault.name);
-            assert_eq!(minutes, fault.minutes, "{}", fault.name);
+            assert!(alarms.contains(alarm), "{}: {alarms:?}", fault.name);
+            assert_eq!(minutes, after, "{}", fault.name);
         }
     }
 }
 
 #[test]
-fn the_page_has_the_same_table() {
-    let table = OPERATIONS
-        .split("| fault | first alarm | after |\n|---|---|---|\n")
-        .nth(1);
-    let table = table.expect("docs/operations.md has no table of faults");
-    let rows: Vec<_> = table.lines().take_while(|line| line.starts_with('|')).collect();
-    let row = |fault: &Fault| {
-        let Fault {
-            name, alarm, minutes, ..
-        } = fault;
-        format!("| {name} | `{alarm}` | {minutes} min |")
-    };
-    assert_eq!(rows, FAULTS.iter().map(row).collect::<Vec<_>>());
+fn the_page_has_a_section_about_each_alarm() {
     for alarm in monitoring(&[]).alarms {
-        let has_section = |line: &str| line.starts_with("## ") && line.contains(&alarm.name);
-        assert!(OPERATIONS.lines().any(has_section), "no section for {}", alarm.name);
+        let has_section = |line: &str| line.starts_with("## ") && line.contains(&alarm.logical_id);
+        assert!(
+            OPERATIONS.lines().any(has_section),
+            "no section for {}",
+            alarm.logical_id
+        );
     }
 }
 
 #[test]
 fn no_alarm_can_be_removed() {
     let whole = monitoring(&[]);
-    let detected: Vec<_> = (FAULTS.iter())
-        .map(|fault| (fault, detected(&whole, fault, STREAM)))
+    let documented = documented();
+    let detected: Vec<_> = (documented.iter())
+        .map(|(fault, alarm, after)| (detected(&whole, fault, STREAM), *alarm, *after))
         .collect();
-    let are_as_documented =
-        |without: &str| (detected.iter()).all(|(fault, detected)| is_as_documented(fault, detected, without));
+    let are_as_documented = |without: &str| {
+        detected.iter().all(|(detected, alarm, after)| {
+            first(detected, without).is_some_and(|(alarms, minutes)| alarms.contains(alarm) && minutes <= *after)
+        })
+    };
     assert!(are_as_documented(""));
     for alarm in &whole.alarms {
-        assert!(!are_as_documented(&alarm.name), "{}", alarm.name);
+        assert!(!are_as_documented(&alarm.logical_id), "{}", alarm.logical_id);
     }
     // Nor the metrics that the template asks for.
     for mapping in ["WriterFunctionUpdates", STREAM] {
@@ -180,10 +194,10 @@ fn all_alarms_are_on_the_dashboard_and_notify_the_topic() {
     let found = monitoring(&[("AlarmTopicArn", topic)]);
     assert_eq!(found.alarms.len(), 16);
     for alarm in &found.alarms {
-        let arn = format!("${{{}.Arn}}", alarm.name);
+        let arn = format!("${{{}.Arn}}", alarm.logical_id);
         // The stack passes those of its own alarms.
         assert!(dashboard.contains(&arn) != output.contains(&arn), "{arn}");
-        assert_eq!(alarm.actions, [topic], "{}", alarm.name);
+        assert_eq!(alarm.actions, [topic], "{}", alarm.logical_id);
     }
     assert!(monitoring(&[]).alarms.iter().all(|alarm| alarm.actions.is_empty()));
 }
@@ -201,17 +215,13 @@ fn records_are_counted_by_their_log_line() {
 /// The examples of AWS: `0` does not breach, `X` does, `-` is missing, the newest last.
 #[test]
 fn missing_data_is_treated_as_documented() {
-    let alarm = |breaching_periods, missing_breaches| Alarm {
-        name: String::new(),
-        metric: metric(Of::Stream, ITERATOR_AGE, STREAM),
-        statistic: "Maximum".to_owned(),
-        period: 1,
-        evaluation_periods: 3,
-        breaching_periods,
-        threshold: 0,
-        is_greater: true,
-        missing_breaches,
-        actions: Vec::new(),
+    let alarm = |breaching_periods: u32, missing: &str| {
+        let properties = serde_json::json!({
+            "AlarmDescription": "", "Namespace": "N", "MetricName": "M", "Statistic": "Maximum", "Period": 60, "EvaluationPeriods": 3,
+            "DatapointsToAlarm": breaching_periods, "Threshold": 0, "ComparisonOperator": "GreaterThanThreshold",
+            "TreatMissingData": missing,
+        });
+        Alarm::parse("", &properties)
     };
     let is_on = |points: &str, alarm: &Alarm| {
         let value =
@@ -219,33 +229,32 @@ fn missing_data_is_treated_as_documented() {
         let values: BTreeMap<_, _> = points.chars().enumerate().filter_map(value).collect();
         alarm.is_on(Some(&values), 4)
     };
-    for (points, breaching, not_breaching) in [
-        ("0-X-X", false, false),
-        ("0----", false, false),
-        ("-----", true, false),
-        ("0XX-X", true, true),
-        ("--X--", true, false),
+    for (periods, points, breaching, not_breaching) in [
+        (3, "0-X-X", false, false),
+        (3, "0----", false, false),
+        (3, "-----", true, false),
+        (3, "0XX-X", true, true),
+        (3, "--X--", true, false),
+        // Two of three.
+        (2, "0-X-X", true, true),
+        (2, "00X0X", true, true),
+        (2, "0-X--", true, false),
+        (2, "----0", true, false),
     ] {
-        assert_eq!(is_on(points, &alarm(3, true)), breaching, "{points}");
-        assert_eq!(is_on(points, &alarm(3, false)), not_breaching, "{points}");
-    }
-    // Two of three.
-    for (points, breaching, not_breaching) in [
-        ("0-X-X", true, true),
-        ("00X0X", true, true),
-        ("0-X--", true, false),
-        ("----0", true, false),
-    ] {
-        assert_eq!(is_on(points, &alarm(2, true)), breaching, "{points}");
-        assert_eq!(is_on(points, &alarm(2, false)), not_breaching, "{points}");
+        assert_eq!(is_on(points, &alarm(periods, "breaching")), breaching, "{points}");
+        assert_eq!(
+            is_on(points, &alarm(periods, "notBreaching")),
+            not_breaching,
+            "{points}"
+        );
     }
     // A period of several minutes ends with every minute.
     let five_minutes = Alarm {
-        period: 5,
-        statistic: "Sum".to_owned(),
+        period: 300,
+        statistic: Statistic::Sum,
         threshold: 3,
         evaluation_periods: 1,
-        ..alarm(1, false)
+        ..alarm(1, "notBreaching")
     };
     let values: BTreeMap<_, _> = [(0, 2), (4, 2)].into();
     let on: Vec<_> = (0..7)
@@ -265,11 +274,12 @@ fn an_attached_table_has_the_alarms_of_its_stream() {
     let of_stream =
         [Of::Stream, Of::StreamMapping, Of::StreamDeadLetterQueue].map(|of| metric(of, "", STREAM).dimensions);
     let is_of_stream = |alarm: &&Alarm| {
-        let excluded = ["HistoryStoppedAlarm", "RecordsAheadAlarm"].contains(&alarm.name.as_str());
-        !excluded && (of_stream.contains(&alarm.metric.dimensions) || alarm.metric.dimensions.is_empty())
+        let excluded = ["HistoryStoppedAlarm", "RecordsAheadAlarm"].contains(&alarm.logical_id.as_str());
+        !excluded && (of_stream.contains(&alarm.metric().dimensions) || alarm.metric().dimensions.is_empty())
     };
-    let names =
-        |alarms: &mut dyn Iterator<Item = &Alarm>| alarms.map(|alarm| alarm.name.clone()).collect::<BTreeSet<_>>();
+    let names = |alarms: &mut dyn Iterator<Item = &Alarm>| {
+        alarms.map(|alarm| alarm.logical_id.clone()).collect::<BTreeSet<_>>()
+    };
     assert_eq!(
         names(&mut found.alarms.iter()),
         names(&mut whole.alarms.iter().filter(is_of_stream))
@@ -278,13 +288,13 @@ fn an_attached_table_has_the_alarms_of_its_stream() {
         found
             .alarms
             .iter()
-            .all(|alarm| alarm.metric.namespace.starts_with("AWS/") || found.publishes(&alarm.metric))
+            .all(|alarm| alarm.namespace.starts_with("AWS/") || found.publishes(&alarm.metric()))
     );
     assert_eq!(found.counted_mappings, [STREAM.to_owned()].into());
     let document = yaml::parse(MONITORING).unwrap();
     let dashboard = document["Resources"]["AttachedDashboard"]["Properties"]["DashboardBody"].to_string();
     for alarm in &found.alarms {
-        let arn = format!("${{{}.Arn}}", alarm.name);
+        let arn = format!("${{{}.Arn}}", alarm.logical_id);
         assert!(dashboard.contains(&arn) || template.contains(&arn), "{arn}");
     }
 }
