@@ -73,6 +73,13 @@ pub(crate) fn content(request: &HttpRequest) -> (String, Value) {
     (operation.to_owned(), body)
 }
 
+/// Returns the item identifiers of the batch item failures in a function's response.
+pub fn failures(response: &Value) -> Vec<String> {
+    let failures = response["batchItemFailures"].as_array().unwrap().iter();
+    let ids = failures.map(|failure| failure["itemIdentifier"].as_str().unwrap());
+    ids.map(str::to_owned).collect()
+}
+
 /// Client of DynamoDB over this HTTP client, with the default timeouts and retries of the functions.
 pub fn client(http: impl HttpClient + 'static) -> Client {
     client_with(&ClientSettings::default(), http)

@@ -77,40 +77,31 @@ fn the_number_of_alarms_equals_that_of_the_template() {
 }
 
 #[test]
-fn every_parameter_of_the_pipe_is_explained() {
-    let template = file("tools/events/template.yaml");
-    let parameters = template.split("\nParameters:\n").nth(1).unwrap();
-    let parameters = parameters.split("\nConditions:\n").next().unwrap();
-    let names = parameters
-        .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
-    let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
-    assert!(names.len() > 5, "{names:?}");
-    let page = file("docs/events.md");
-    for name in names {
-        assert!(page.contains(&format!("| `{name}` |")), "{name}");
-    }
-}
-
-#[test]
-fn every_parameter_of_the_template_is_explained() {
-    let template = file("template.yaml");
-    let parameters = template.split("\nParameters:\n").nth(1).unwrap();
-    let parameters = parameters.split("\nRules:\n").next().unwrap();
-    let names = parameters
-        .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
-    let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
-    assert!(names.len() > 10, "{names:?}");
-    let page = file("docs/operations.md");
-    let deploying = page
-        .split("\n## Deploying\n")
-        .nth(1)
-        .unwrap()
-        .split("\n## ")
-        .next()
-        .unwrap();
-    for name in names {
-        assert!(deploying.contains(&format!("`{name}`")), "{name}");
+fn every_parameter_of_a_template_is_explained() {
+    let part = |text: &str, from: &str, to: &str| {
+        let rest = text.split(from).nth(1).unwrap();
+        rest.split(to).next().unwrap().to_owned()
+    };
+    let operations = file("docs/operations.md");
+    let deploying = part(&operations, "\n## Deploying\n", "\n## ");
+    for (template, end, count, page, [before, after]) in [
+        ("template.yaml", "\nRules:\n", 10, deploying, ["`", "`"]),
+        (
+            "tools/events/template.yaml",
+            "\nConditions:\n",
+            5,
+            file("docs/events.md"),
+            ["| `", "` |"],
+        ),
+    ] {
+        let parameters = part(&file(template), "\nParameters:\n", end);
+        let names = parameters
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
+        let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
+        assert!(names.len() > count, "{template}: {names:?}");
+        for name in names {
+            assert!(page.contains(&format!("{before}{name}{after}")), "{template}: {name}");
+        }
     }
 }

@@ -257,12 +257,26 @@ async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
         );
         assert_eq!(undelete(&store, "u-2", options).await, Ok(None));
         // An entity that was created with a deletion has nothing to restore.
+        let new = entity("New");
+        let delete = async |id: &str| {
+            let deleted = store.delete(&new, request(id), ChangeOptions::default(), options);
+            deleted.await.unwrap()
+        };
         let other = Update::parse(json!({"ID": "New", "Deleted": true}), "n-1", Ordering::Arrival).unwrap();
         store.write(&other, options).await.unwrap();
         let nothing = store
-            .undelete(&other.entity, request("n-2"), ChangeOptions::default(), options)
+            .undelete(&new, request("n-2"), ChangeOptions::default(), options)
             .await;
         assert_eq!(nothing, Err(RestoreError::NothingBefore { tombstone: version(1) }));
+        // A deletion is applied once, and changes no entity that is deleted.
+        assert_eq!(delete("n-3").await, None);
+        let revived = Update::parse(json!({"ID": "New"}), "n-4", Ordering::Arrival).unwrap();
+        store.write(&revived, options).await.unwrap();
+        assert_eq!(delete("n-5").await, Some(written(3)));
+        assert_eq!(
+            delete("n-5").await,
+            Some(WriteOutcome::Duplicate { version: version(3) })
+        );
         // A restore brings back a tombstone, too.
         let restored = store
             .restore(

@@ -134,28 +134,6 @@ async fn every_width_returns_the_same() {
 }
 
 #[tokio::test]
-async fn history_continues_past_1_mb() {
-    let database = Database::start().await;
-    for digits in [1, 10] {
-        let store = database.store(&format!("Large{digits}"), digits).await;
-        for number in 1..=12 {
-            let update = update(json!({"ID": "E", "n": number, "Large": "x".repeat(200_000)}));
-            write(&store, &update, mode(WriteMode::Inline)).await.unwrap();
-        }
-        assert_eq!(
-            history(&store, HistoryQuery::default()).await,
-            (1..=12).rev().collect::<Vec<_>>()
-        );
-        let oldest_first = HistoryQuery {
-            oldest_first: true,
-            limit: Some(11),
-            ..HistoryQuery::default()
-        };
-        assert_eq!(history(&store, oldest_first).await, (1..=11).collect::<Vec<_>>());
-    }
-}
-
-#[tokio::test]
 async fn reads_use_the_latest_item_while_the_stream_is_behind() {
     let database = Database::start().await;
     let store = database.store("Table", 1).await;
@@ -250,80 +228,6 @@ async fn the_lag_is_found_at_any_distance() {
 }
 
 #[tokio::test]
-async fn a_restored_version_equals_the_old_one() {
-    let database = Database::start().await;
-    for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
-        let store = database.store(&format!("{write_mode:?}"), 1).await;
-        for json in [
-            json!({"ID": "E", "A": 1, "B": "b", "Set": [1]}),
-            json!({"ID": "E", "A": 2, "B": null, "C": {"x": 1}}),
-            json!({"ID": "E", "Deleted": true}),
-        ] {
-            write(&store, &update(json), mode(write_mode)).await.unwrap();
-        }
-        let restored = |number, request: &str| {
-            let (store, request) = (&store, RequestId::new(request).unwrap());
-            async move {
-                store
-                    .restore(
-                        &entity("E"),
-                        version(number),
-                        request,
-                        ChangeOptions::default(),
-                        mode(write_mode),
-                    )
-                    .await
-            }
-        };
-        assert_eq!(
-            restored(1, "r-4").await,
-            Ok(WriteOutcome::Written { version: version(4) })
-        );
-        assert_eq!(
-            restored(1, "r-4").await,
-            Ok(WriteOutcome::Duplicate { version: version(4) })
-        );
-        let attributes = async |number| {
-            store
-                .version(&entity("E"), version(number), true)
-                .await
-                .unwrap()
-                .unwrap()
-        };
-        let (first, fourth) = (attributes(1).await, attributes(4).await);
-        assert!(first.attributes == fourth.attributes && !fourth.deleted);
-        assert!(restored(99, "r-5").await.is_err());
-        if write_mode == WriteMode::Stream {
-            testkit::database::put_version(&store, &entity("E")).await;
-        }
-        // Deletes and undeletes the entity.
-        let deleted = async |deleted, request: &str| {
-            let request = RequestId::new(request).unwrap();
-            let (entity, change, options) = (entity("E"), ChangeOptions::default(), mode(write_mode));
-            let done = match deleted {
-                true => store.delete(&entity, request, change, options).await,
-                false => store.undelete(&entity, request, change, options).await,
-            };
-            done.unwrap()
-        };
-        assert_eq!(
-            deleted(true, "r-5").await,
-            Some(WriteOutcome::Written { version: version(5) })
-        );
-        assert_eq!(
-            deleted(true, "r-5").await,
-            Some(WriteOutcome::Duplicate { version: version(5) })
-        );
-        assert_eq!(deleted(true, "r-6").await, None);
-        assert_eq!(
-            deleted(false, "r-7").await,
-            Some(WriteOutcome::Written { version: version(6) })
-        );
-        assert!(store.latest(&entity("E"), true).await.unwrap().unwrap().attributes == first.attributes);
-    }
-}
-
-#[tokio::test]
 async fn a_table_keeps_the_width_it_was_created_with() {
     let database = Database::start().await;
     let two = database.store("Table", 2).await;
@@ -378,33 +282,6 @@ async fn a_table_keeps_the_width_it_was_created_with() {
         Some(VersionDigits::default()),
         "a claim stores the default, too"
     );
-}
-
-/// With a width of 10, one Query returns the history in the order of its versions, without the latest item.
-#[tokio::test]
-async fn padded_keys_are_one_range_without_the_latest_item() {
-    let database = Database::start().await;
-    let store = database.store("Table", 10).await;
-    write_versions(&store, 12).await;
-    for reversed in [false, true] {
-        let range = Range {
-            from: "v0000000001".to_owned(),
-            to: "v9999999999".to_owned(),
-            reversed,
-            limit: None,
-            consistent: true,
-        };
-        let (items, next) = store.query_page(&entity("E"), &range, None).await.unwrap();
-        assert!(next.is_none());
-        let found: Vec<_> = (items.iter())
-            .map(|item| store.digits().version_of_item(item).unwrap().get())
-            .collect();
-        let mut expected: Vec<_> = (1..=12).collect();
-        if reversed {
-            expected.reverse();
-        }
-        assert_eq!(found, expected);
-    }
 }
 
 #[tokio::test]

@@ -103,46 +103,6 @@ async fn dynamodb_accepts_what_the_writer_accepts() {
     }
 }
 
-#[tokio::test]
-async fn an_update_that_makes_the_item_too_large_is_rejected_with_the_reason() {
-    let database = Database::start().await;
-    let store = database.store("Large", 1).await;
-    for mode in MODES {
-        let id = format!("{mode:?}");
-        let write = async |name: &str| {
-            let update = json!({"ID": id, name: "secret ".repeat(40_000)});
-            let update = Update::parse(update, name, Ordering::Arrival).unwrap();
-            store.write(&update, testkit::database::mode(mode)).await
-        };
-        assert!(matches!(write("A").await, Ok(WriteOutcome::Written { .. })));
-        let error = write("B").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Rejected);
-        let line = chain(&error);
-        let reason = ": the item would be larger than 400 KB";
-        assert!(line.contains(reason) && !line.contains("secret"), "{line}");
-        assert!(!format!("{error:?}").contains("secret"));
-        let latest = store.latest(&entity(&id), true).await.unwrap().unwrap();
-        assert_eq!((latest.version.get(), latest.attributes.contains_key("B")), (1, false));
-    }
-}
-
-#[tokio::test]
-async fn dynamodb_rejects_values_nested_deeper_than_the_parsers_limit() {
-    let database = Database::start().await;
-    database.table("Deep", &[("PK", ScalarAttributeType::S)]).await;
-    let put = async |levels: usize| {
-        let value = (0..levels).fold(json!({"N": "7"}), |value, _| json!({"L": [value]}));
-        let item: shared::domain::Item = serde_json::from_value(json!({"PK": {"S": "E"}, "A": value})).unwrap();
-        let request = database
-            .client
-            .put_item()
-            .table_name(database.table_name("Deep"))
-            .set_item(Some(item.into()));
-        request.send().await.is_ok()
-    };
-    assert_eq!((put(31).await, put(32).await), (true, false));
-}
-
 /// Returns bytes that do not compress.
 fn random(bytes: usize) -> AttributeValue {
     let mut random = fastrand::Rng::with_seed(7);

@@ -132,21 +132,6 @@ async fn the_check_costs_one_read_before_the_first_version_only() {
 }
 
 #[tokio::test]
-async fn the_first_update_of_several_writers_creates_one_version_each() {
-    let database = Database::start().await;
-    let store = database.store(TABLE, 1).await;
-    let updates: Vec<_> = (0..8).map(|number| update(json!({"ID": ID, "N": number}))).collect();
-    let written = updates
-        .iter()
-        .map(|update| testkit::database::write(&store, update, mode(WriteMode::Inline)));
-    for outcome in futures::future::join_all(written).await {
-        assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
-    }
-    let latest = store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
-    assert_eq!(serde_json::to_value(&latest["Latest"]).unwrap(), json!({"N": "8"}));
-}
-
-#[tokio::test]
 async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
     let database = Database::start().await;
     for (number, options) in settings().into_iter().enumerate() {

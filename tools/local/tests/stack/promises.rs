@@ -15,22 +15,6 @@ fn outcome(outcome: &str, detail: impl Into<Value>) -> (String, Value) {
     (outcome.to_owned(), detail.into())
 }
 
-/// "Concurrent updates of one entity get different versions, without gaps."
-#[tokio::test]
-async fn concurrent_invocations_get_each_version_once() {
-    let stack = start().await;
-    let answers = (0..64).map(|n| write(&stack, json!({"ID": "Equipment#1", "Writer": n})));
-    let mut versions: Vec<_> = join_all(answers)
-        .await
-        .into_iter()
-        .map(|(_, version)| version.as_u64().unwrap())
-        .collect();
-    versions.sort_unstable();
-    assert_eq!(versions, (1..=64).collect::<Vec<_>>());
-    let table = settled(&stack).await;
-    assert_eq!(table["Equipment#1"].items().len(), 65);
-}
-
 #[tokio::test]
 async fn an_update_changes_its_attributes_and_keeps_the_others() {
     let stack = start().await;
@@ -76,21 +60,6 @@ fn unrecorded(mut item: Value) -> Value {
     item
 }
 
-/// "The same update, delivered again, is answered with the version it got."
-#[tokio::test]
-async fn a_redelivered_update_is_a_duplicate() {
-    let stack = start().await;
-    let update = json!({"ID": "E", "RequestId": "r1", "A": 1});
-    assert_eq!(write(&stack, update.clone()).await, written(1));
-    assert_eq!(write(&stack, update.clone()).await, outcome("Duplicate", 1));
-    let conditional = json!({"ID": "E", "RequestId": "r2", "ExpectedVersion": 1});
-    assert_eq!(write(&stack, conditional.clone()).await, written(2));
-    assert_eq!(write(&stack, conditional).await, outcome("Duplicate", 2));
-    // Without a RequestId, each invocation is a new update.
-    assert_eq!(write(&stack, json!({"ID": "E"})).await, written(3));
-    assert_eq!(write(&stack, json!({"ID": "E"})).await, written(4));
-}
-
 #[tokio::test]
 async fn an_expected_version_is_checked() {
     let stack = start().await;
@@ -108,21 +77,6 @@ async fn an_expected_version_is_checked() {
     assert_eq!(write(&stack, expecting(1)).await, conflict(1, 2));
     settled(&stack).await;
     assert!(item(&stack, "E", "v2").await.get("ExpectedVersion").is_none());
-}
-
-#[tokio::test]
-async fn a_tombstone_is_a_version_and_the_next_update_revives() {
-    let stack = start().await;
-    write(&stack, json!({"ID": "E", "A": 1})).await;
-    assert_eq!(write(&stack, json!({"ID": "E", "Deleted": true})).await, written(2));
-    assert_eq!(write(&stack, json!({"ID": "E", "B": 2})).await, written(3));
-    settled(&stack).await;
-    let deleted = json!({"BOOL": true});
-    assert_eq!(item(&stack, "E", "v1").await.get("Deleted"), None);
-    assert_eq!(item(&stack, "E", "v2").await.get("Deleted"), Some(&deleted));
-    let revived = item(&stack, "E", "v3").await;
-    assert_eq!((revived.get("Deleted"), revived.get("A")), (None, None));
-    assert_eq!(revived["B"], json!({"N": "2"}));
 }
 
 #[tokio::test]
@@ -164,19 +118,6 @@ async fn with_ordering_by_time_an_older_update_is_stale() {
 }
 
 #[tokio::test]
-async fn version_numbers_may_exceed_the_width() {
-    let stack = start_with(template(&[("VersionDigits", "2")])).await;
-    for version in 1..=101 {
-        assert_eq!(write(&stack, json!({"ID": "E"})).await, written(version));
-    }
-    let table = settled(&stack).await;
-    let keys: Vec<_> = table["E"].items().iter().map(|(sk, _)| sk.clone()).collect();
-    let versions = (1..=101).map(|version| format!("v{version:02}"));
-    let expected: Vec<_> = ["v0".to_owned()].into_iter().chain(versions).collect();
-    assert_eq!(keys, expected);
-}
-
-#[tokio::test]
 async fn a_fifo_group_stops_at_its_first_failure_and_other_groups_continue() {
     let stack = start().await;
     let message = |id: &str, group: Option<&str>, body: Value| {
@@ -208,25 +149,6 @@ async fn a_fifo_group_stops_at_its_first_failure_and_other_groups_continue() {
     // A failure without an item identifier fails the batch.
     let unnamed = json!({"Records": [{"body": "{}", "eventSource": "aws:sqs"}]});
     assert_eq!(invoke(&stack, "writer-fn", &unnamed).await["errorType"], "InvalidEvent");
-}
-
-#[tokio::test]
-async fn a_rejected_request_is_an_invalid_event_without_its_values() {
-    let stack = start().await;
-    let secret = "secret ".repeat(60_000);
-    let answer = invoke(&stack, "writer-fn", &json!({"ID": "E", "A": secret})).await;
-    assert_eq!(answer["errorType"], "InvalidEvent");
-    stack
-        .put(json!({"PK": {"S": "F"}, "SK": {"S": "v0"}, "Latest": {"S": "secret"}}))
-        .await;
-    let answer = invoke(&stack, "writer-fn", &json!({"ID": "F"})).await;
-    assert_eq!(answer["errorType"], "InvalidEvent");
-    assert!(!answer.to_string().contains("secret"), "{answer}");
-    let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
-    assert!(
-        logs.contains("\"outcome\":\"InvalidEvent\"") && !logs.contains("secret"),
-        "{logs}"
-    );
 }
 
 /// "A record that cannot be written ends, with its payload, as one failure document; all others are written."
@@ -299,71 +221,6 @@ async fn only_new_images_of_latest_items_reach_the_function() {
     assert_eq!(stack.mapping.counters.matched.load(Relaxed), 5);
 }
 
-/// "The code holds where the filter does not."
-#[tokio::test]
-async fn without_a_filter_the_function_skips_version_items() {
-    use std::sync::atomic::Ordering::Relaxed;
-    let mut template = template(&[]);
-    template.mapping.filters = local::mapping::filter::Filters::default();
-    let stack = start_with(template).await;
-    if stack.endpoint.differs(
-        "without_a_filter_the_function_skips_version_items",
-        &["inserted-record"],
-    ) {
-        return;
-    }
-    for _ in 0..5 {
-        write(&stack, json!({"ID": "E"})).await;
-    }
-    settled(&stack).await;
-    eventually("all records", async || {
-        (stack.mapping.counters.read.load(Relaxed) == 11).then_some(())
-    })
-    .await;
-    assert_eq!(table(&stack).await["E"].items().len(), 6);
-    // A version item is skipped, and not treated as a malformed latest item.
-    assert_eq!(stack.mapping.counters.retries.load(Relaxed), 0);
-}
-
-#[tokio::test]
-async fn one_malformed_record_does_not_fail_the_rest() {
-    let stack = start().await;
-    let record = |number: &str, entity: &str, latest: Value| {
-        let image = json!({"PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": latest});
-        let keys = json!({"PK": {"S": entity}, "SK": {"S": "v0"}});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
-    };
-    let one = json!({"N": "1"});
-    let batch = json!({"Records": [
-        record("1", "a", one.clone()), record("2", "b", json!({"Q": 1})), record("3", "c", one.clone()), "x",
-    ]});
-    // A failed record without a sequence number fails the batch, but the other versions are stored.
-    assert_eq!(invoke(&stack, "stream-fn", &batch).await["errorType"], "Malformed");
-    assert_ne!(item(&stack, "a", "v1").await, Value::Null);
-    assert_ne!(item(&stack, "c", "v1").await, Value::Null);
-    let batch = json!({"Records": [
-        record("1", "a", one.clone()), record("2", "b", json!({"Q": 1})), record("3", "c", one.clone()),
-        record("4", "b", json!({"N": "1.5"})),
-    ]});
-    // Their records are kept in quarantine.
-    assert_eq!(
-        invoke(&stack, "stream-fn", &batch).await,
-        json!({"batchItemFailures": []})
-    );
-    for key in ["quarantine#2", "quarantine#4"] {
-        assert_eq!(item(&stack, "b", key).await["Kind"], json!({"S": "Malformed"}));
-    }
-    for odd in [json!([]), json!({}), json!({"Records": 7}), json!(null), json!("x")] {
-        assert_eq!(
-            invoke(&stack, "stream-fn", &odd).await["errorType"],
-            "InvalidEvent",
-            "{odd}"
-        );
-    }
-    let logs = std::fs::read_to_string(stack.logs.join("stream-fn.log")).unwrap();
-    assert!(!logs.contains("panicked"), "{logs}");
-}
-
 /// "The same items and responses in each mode", while stream-fn runs.
 #[tokio::test]
 async fn every_write_mode_produces_the_same_table() {
@@ -395,25 +252,4 @@ async fn every_write_mode_produces_the_same_table() {
     }
     assert_eq!(tables[0], tables[1]);
     assert_eq!(tables[0], tables[2]);
-}
-
-/// "The width of version keys cannot change."
-#[tokio::test]
-async fn a_writer_with_a_different_width_writes_nothing() {
-    let stack = start().await;
-    let mut config = item(&stack, "#vzero", "config").await;
-    config["VersionDigits"] = json!({"N": "10"});
-    stack.put(config).await;
-    assert_eq!(write(&stack, json!({"ID": "E"})).await.0, "Layout");
-    let logs = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
-    assert!(logs.contains("have 10 digits, not 1"), "{logs}");
-    assert_eq!(item(&stack, "E", "v0").await, Value::Null);
-    // With the stored width it starts, also with a width other than the default.
-    let wide = start_with(template(&[("VersionDigits", "10")])).await;
-    assert_eq!(write(&wide, json!({"ID": "E"})).await, written(1));
-    settled(&wide).await;
-    assert_eq!(
-        item(&wide, "#vzero", "config").await["VersionDigits"],
-        json!({"N": "10"})
-    );
 }
