@@ -11,23 +11,21 @@ use shared::{
         names,
         recorded_at::{MAX_AHEAD, RecordedAt},
         update::{Ordering, Update},
-        version::Version,
     },
     dynamodb::{
         Store,
         maintain::purge::ItemCounts,
+        read::history::HistoryQuery,
         write::{WriteMode, WriteOutcome},
     },
 };
-use testkit::database::{Database, at_second, entity, mode, put_version, update, write};
+use testkit::database::{
+    Database, MODES, at_second, entity, history, mode, put_version, update, version, write, written,
+};
 
 /// A time in seconds since 1970.
 const START: u64 = 1_795_328_688;
 const YEAR: u64 = 31_536_000;
-
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
-}
 
 /// Applies an update at this second, and puts its version.
 async fn write_at(store: &Store, second: u64) {
@@ -126,13 +124,9 @@ async fn a_repair_begins_a_new_sequence_of_times() {
     for (second, expected) in [(START + 1, 2), (START + 25, 10), (START + 59, 11), (START + 60, 13)] {
         assert_eq!(as_of(&store, second).await, Some(expected), "{}", second - START);
     }
-    let versions: Vec<_> = (1..=13).map(version).collect();
-    let query = shared::dynamodb::read::history::HistoryQuery::default();
-    let history = store.history(&entity("E"), query).await;
-    let views = history.unwrap().unwrap().collect().await.unwrap();
-    let mut found: Vec<_> = views.iter().map(|view| view.version).collect();
+    let mut found = history(&store, "E", HistoryQuery::default()).await.unwrap();
     found.sort_unstable();
-    assert_eq!(found, versions);
+    assert_eq!(found, (1..=13).collect::<Vec<_>>());
 }
 
 /// An update that was applied before is recognized after the repair, although its request left the map.
@@ -146,7 +140,7 @@ async fn a_repair_forgets_no_request() {
         Update::parse(json, "default", Ordering::Arrival).unwrap()
     };
     let applied = write(&at_second(&store, START), &first(), mode(WriteMode::Stream)).await;
-    assert_eq!(applied, Ok(WriteOutcome::Written { version: version(1) }));
+    assert_eq!(applied, Ok(written(1)));
     move_ahead(&store, YEAR).await;
     for second in START + 1..START + 20 {
         write_at(&store, second).await;
@@ -203,7 +197,7 @@ async fn a_repair_keeps_the_order_by_time() {
         mode(WriteMode::Stream),
     )
     .await;
-    assert_eq!(newer, Ok(WriteOutcome::Written { version: version(1) }));
+    assert_eq!(newer, Ok(written(1)));
     let raised = at_second(&store, START)
         .raise_latest(&entity("E"), Some(version(1)), version(2))
         .await;
@@ -235,7 +229,7 @@ async fn a_time_in_another_form_does_not_stop_updates() {
     .into_iter()
     .enumerate()
     {
-        for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+        for write_mode in MODES {
             let id = format!("E{index} {write_mode:?}");
             let latest = json!({
                 "PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedAt": value,
@@ -244,8 +238,8 @@ async fn a_time_in_another_form_does_not_stop_updates() {
             let mut times = Vec::new();
             for next in 2..5 {
                 let update = update(json!({"ID": id, "Value": next}));
-                let written = at_second(&store, START).write(&update, mode(write_mode)).await;
-                assert_eq!(written, Ok(WriteOutcome::Written { version: version(next) }), "{value}");
+                let outcome = at_second(&store, START).write(&update, mode(write_mode)).await;
+                assert_eq!(outcome, Ok(written(next)), "{value}");
                 let latest = store.get(&entity(&id), LATEST_KEY, true).await.unwrap().unwrap();
                 times.push(RecordedAt::of_latest(&latest).unwrap());
             }

@@ -9,7 +9,6 @@ use shared::{
         keys::LATEST_KEY,
         request_id::RequestId,
         update::{Ordering, Update},
-        version::Version,
     },
     dynamodb::{
         Store,
@@ -20,45 +19,22 @@ use shared::{
         },
     },
 };
-use testkit::database::{Database, entity, put_version, update};
-
-use crate::uncounted::settings;
+use testkit::database::{Database, duplicate, entity, item, put_version, record, settings, update, version, written};
 
 const ID: &str = "Pump#1";
 /// Number of attributes of a wide item: more than one request can remove.
 const WIDE: usize = 1000;
 
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
-}
-
-fn written(number: u64) -> WriteOutcome {
-    let version = version(number);
-    WriteOutcome::Written { version }
-}
-
-/// Writes an update, and puts the version as stream-fn does.
-async fn write_update(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    let outcome = store.write(update, options).await;
-    if options.mode == WriteMode::Stream && matches!(outcome, Ok(WriteOutcome::Written { .. })) {
-        put_version(store, &entity(ID)).await;
-    }
-    outcome
-}
-
 async fn write(store: &Store, mut members: Value, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
     members["ID"] = json!(ID);
-    write_update(store, &update(members), options).await
+    record(store, &update(members), options).await
 }
 
 /// Returns the attributes of an item that are state, sorted by name.
 async fn state(store: &Store, key: &str) -> Map<String, Value> {
-    let item = store.get(&entity(ID), key, true).await.unwrap().unwrap();
-    let Value::Object(item) = serde_json::to_value(item).unwrap() else {
-        panic!("an item is an object")
-    };
-    let is_state = |name: &str| shared::domain::attribution::is_state(name);
-    let mut state: Map<_, _> = item.into_iter().filter(|(name, _)| is_state(name)).collect();
+    let item = item(store, ID, key).await;
+    let mut state = item.as_object().unwrap().clone();
+    state.retain(|name, _| shared::domain::attribution::is_state(name));
     state.sort_keys();
     state
 }
@@ -204,7 +180,7 @@ async fn updates_ordered_by_time_are_compared_with_the_tombstone() {
             let mut members = members;
             members["ID"] = json!(ID);
             let update = Update::parse(members, request, Ordering::Time).unwrap();
-            write_update(&store, &update, options).await
+            record(&store, &update, options).await
         };
         assert_eq!(write(json!({"Timestamp": 1000, "A": 1}), "r-1").await, Ok(written(1)));
         assert_eq!(
@@ -220,9 +196,9 @@ async fn updates_ordered_by_time_are_compared_with_the_tombstone() {
         assert_eq!(write(json!({"Timestamp": 4000, "B": 1}), "r-4").await, Ok(written(3)));
         assert_eq!(Value::from(state(&store, LATEST_KEY).await), json!({"B": {"N": "1"}}));
         // An earlier delivery is still detected.
-        let duplicate = WriteOutcome::Duplicate { version: version(2) };
+        let repeated = duplicate(2);
         let again = write(json!({"Timestamp": 3000, "Deleted": true}), "r-2").await;
-        assert_eq!(again, Ok(duplicate), "{options:?}");
+        assert_eq!(again, Ok(repeated), "{options:?}");
     }
 }
 
@@ -249,10 +225,10 @@ async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
         let view = store.latest(&entity(ID), true).await.unwrap().unwrap();
         assert_eq!((view.restored_from, view.actor), (Some(version(2)), None));
         // A repetition is the same undelete, and an entity that is not deleted stays as it is.
-        let duplicate = WriteOutcome::Duplicate { version: version(6) };
+        let repeated = duplicate(6);
         assert_eq!(
             undelete(&store, "u-1", options).await,
-            Ok(Some(duplicate)),
+            Ok(Some(repeated)),
             "{options:?}"
         );
         assert_eq!(undelete(&store, "u-2", options).await, Ok(None));
@@ -273,10 +249,7 @@ async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
         let revived = Update::parse(json!({"ID": "New"}), "n-4", Ordering::Arrival).unwrap();
         store.write(&revived, options).await.unwrap();
         assert_eq!(delete("n-5").await, Some(written(3)));
-        assert_eq!(
-            delete("n-5").await,
-            Some(WriteOutcome::Duplicate { version: version(3) })
-        );
+        assert_eq!(delete("n-5").await, Some(duplicate(3)));
         // A restore brings back a tombstone, too.
         let restored = store
             .restore(
@@ -467,7 +440,7 @@ async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
                 change(&database, &table, &expression, &pairs, json!({":x": {"S": "x"}})).await;
             }
         };
-        assert_eq!(write_update(&store, &deletion, options).await, Ok(written(2)));
+        assert_eq!(record(&store, &deletion, options).await, Ok(written(2)));
         interrupt().await;
         // Readers and history do not see it.
         let latest = store.latest(&entity(ID), true).await.unwrap().unwrap();
@@ -479,8 +452,8 @@ async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
         let findings = store.audit(&entity(ID), Duration::ZERO).await.unwrap();
         assert_eq!(findings, Some(Vec::new()), "{options:?}");
         // The next delivery of the deletion removes it.
-        let duplicate = WriteOutcome::Duplicate { version: version(2) };
-        assert_eq!(write_update(&store, &deletion, options).await, Ok(duplicate));
+        let repeated = duplicate(2);
+        assert_eq!(record(&store, &deletion, options).await, Ok(repeated));
         assert_eq!(state(&store, LATEST_KEY).await, Map::new(), "{options:?}");
         // So does the next update, which has as many attributes as an update can have.
         interrupt().await;

@@ -3,17 +3,14 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_dynamodb::types::ScalarAttributeType;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
         AttributeValue, Item,
         keys::{LATEST_KEY, partition_key_of},
         layout,
-        ledger::Retention,
         size::{self, MAX_ITEM_BYTES},
         update::{MAX_ATTRIBUTES, Ordering, Update},
-        version::Version,
         version_item::VersionItem,
     },
     dynamodb::{
@@ -22,16 +19,14 @@ use shared::{
         maintain::purge::ItemCounts,
         put::put_version::PutOutcome,
         read::history::HistoryQuery,
-        write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
+        write::{WriteMode, WriteOutcome},
     },
     logging::chain,
 };
 
-use testkit::database::{self, Database, entity};
+use testkit::database::{self, Database, MODES, entity, settings};
 
 use crate::edge;
-
-const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
 #[tokio::test]
 async fn the_largest_latest_item_has_a_version_item_that_fits() {
@@ -39,22 +34,15 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
     for digits in [1, 20] {
         let table = format!("Edge{digits}");
         let store = database.store(&table, digits).await;
-        for idempotency in [Idempotency::default(), Idempotency::Ledger(Retention::default())] {
-            for mode in MODES {
-                let options = WriteOptions {
-                    mode,
-                    idempotency,
-                    skip_unchanged: false,
-                };
-                let id = format!("{options:?}");
-                let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;
-                // The writer rejects an update at the size limit, and not well below it.
-                assert!(
-                    (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
-                    "{id} {edge:?}"
-                );
-                assert!(edge.version <= MAX_ITEM_BYTES && edge.marked, "{id} {edge:?}");
-            }
+        for options in settings() {
+            let id = format!("{options:?}");
+            let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;
+            // The writer rejects an update at the size limit, and not well below it.
+            assert!(
+                (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
+                "{id} {edge:?}"
+            );
+            assert!(edge.version <= MAX_ITEM_BYTES && edge.marked, "{id} {edge:?}");
         }
     }
 }
@@ -206,7 +194,7 @@ async fn every_latest_item_becomes_a_version() {
                 let history = store.history_table();
                 check_marks(&database, &store, history, &id, has_parts).await;
                 // Expired, and not deleted yet: a record that is delivered again is compared with the whole version.
-                let nine = Version::new(9).unwrap();
+                let nine = database::version(9);
                 let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
                 assert!(
                     store.mark_version(&entity(&id), nine, an_hour_ago).await.unwrap(),
@@ -230,7 +218,7 @@ async fn items_of(database: &Database, table: &str, id: &str) -> Vec<Value> {
 }
 
 async fn check_reads(store: &Store, id: &str, expected: &Item) {
-    let (entity, nine) = (entity(id), Version::new(9).unwrap());
+    let (entity, nine) = (entity(id), database::version(9));
     let read = store.get(&entity, &store.digits().version_key(nine), true).await;
     assert!(read.unwrap().unwrap() == *expected, "{id}");
     let keys = store.digits().version_keys([9]);
@@ -265,7 +253,7 @@ async fn check_reads(store: &Store, id: &str, expected: &Item) {
 
 /// A version expires with all of its items, or with none.
 async fn check_marks(database: &Database, store: &Store, table: &str, id: &str, has_parts: bool) {
-    let (entity, nine) = (entity(id), Version::new(9).unwrap());
+    let (entity, nine) = (entity(id), database::version(9));
     let marked = async || {
         let items = items_of(database, table, id).await;
         let history = items

@@ -17,9 +17,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, at_second, entity, mode, put_version, rows, update, write};
-
-const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+use testkit::database::{Database, MODES, at_second, entity, mode, rows, update, write};
 
 /// Generates updates of two entities with eight request ids, so that every outcome occurs.
 fn any_update() -> impl Strategy<Value = Value> {

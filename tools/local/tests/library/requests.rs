@@ -12,7 +12,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, entity, mode, update};
+use testkit::database::{Database, delete_item, entity, history, mode, update};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -66,18 +66,6 @@ async fn put(
 async fn floor(database: &Database, table: &str, id: &str, floor: u64) {
     let floor = json!({"PK": {"S": id}, "SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}});
     database.put(table, floor).await;
-}
-
-/// Returns the versions in the history of this entity, or `None` if it does not exist.
-async fn history(store: &Store, id: &str, query: HistoryQuery) -> Option<Vec<u64>> {
-    let views = store
-        .history(&entity(id), query)
-        .await
-        .unwrap()?
-        .collect()
-        .await
-        .unwrap();
-    Some(views.iter().map(|view| view.version.get()).collect())
 }
 
 async fn as_of(store: &Store, id: &str, second: u64) -> Result<Option<u64>, ReadError> {
@@ -278,13 +266,7 @@ async fn strays_are_not_in_history_and_orphans_are() {
     let latest = json!({"PK": {"S": "E"}, "SK": {"S": LATEST_KEY}, "Latest": {"N": "5"}});
     database.put("Table", latest).await;
     put(&database, &store, "Table", "Orphan", 2, |_| Some(json!({}))).await;
-    let key = [("PK", "Orphan".to_owned()), ("SK", LATEST_KEY.to_owned())];
-    let delete = database.client.delete_item().table_name(database.table_name("Table"));
-    let value = aws_sdk_dynamodb::types::AttributeValue::S;
-    let delete = key
-        .into_iter()
-        .fold(delete, |delete, (name, key)| delete.key(name, value(key)));
-    delete.send().await.unwrap();
+    delete_item(&database.client, &database.table_name("Table"), "Orphan", LATEST_KEY).await;
     for (to, oldest_first) in [(0, true), (0, false), (20, true), (20, false)] {
         let query = HistoryQuery {
             to: Version::new(to),

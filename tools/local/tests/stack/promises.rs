@@ -1,6 +1,5 @@
 //! The guarantees of the README, on a running stack.
 
-use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use shared::{
     clock::{Clock, since_epoch},
-    domain::{Item, attached::item, audit::Finding, purge_marker::CLOCK_TOLERANCE, version::Version},
+    domain::{Item, attached::item, audit::Finding, purge_marker::CLOCK_TOLERANCE},
     dynamodb::{
         attached::{
             audit::{AttachedAuditor, AttachedSegmentAudit},
@@ -17,7 +17,7 @@ use shared::{
 };
 use testkit::{
     attached::{Orders, key_attributes, state},
-    database,
+    database::{self, version},
 };
 
 fn orders() -> Orders {
@@ -26,10 +26,6 @@ fn orders() -> Orders {
 
 fn key() -> Item {
     serde_json::from_value(key_attributes(1)).unwrap()
-}
-
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
 }
 
 /// Lag of an audit whose deferred checks the test settles when it wants.

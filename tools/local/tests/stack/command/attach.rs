@@ -8,10 +8,10 @@ use shared::{
     },
     dynamodb::{Store, read::history::HistoryQuery},
 };
-use testkit::{endpoint::is_skipped, wait::eventually};
+use testkit::wait::eventually;
 
 use crate::{
-    command::{COMMAND, file},
+    command::file,
     serving::{Serving, run, text},
 };
 
@@ -72,9 +72,6 @@ async fn states(store: &Store, customer: &str, number: u64) -> Vec<Option<u64>> 
 /// The stack is killed at any time, with its functions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_stack_follows_each_change_of_an_attached_table() {
-    if is_skipped("a_killed_stack_follows_each_change_of_an_attached_table", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data").to_string_lossy().into_owned();
     let definition = definition().to_string();
