@@ -1,4 +1,5 @@
-//! Permissions of the functions with a history table, decided by an independent evaluator of IAM policies.
+//! Permissions of the functions with a history table, decided by an independent evaluator of IAM policies. The test `stack actions`
+//! compares them with what the requests of the functions need.
 //!
 //! Requires `tools/local/tests/with-iam`.
 
@@ -6,19 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use local::{
-    dynamodb::{endpoint::Dynamodb, sdk_config},
-    stack::Stack,
-    template::policies::{self, Statement},
-};
+use local::template::policies::{self, Statement};
 use serde_json::{Value, json};
 use testkit::{
-    database,
     iam::{ACCOUNT, Decision, Simulation, decide, policy, table_arn},
     pages::root,
-    stack::{invoke, options, settled, template},
-    tap::{Needed, Tap},
-    wait::eventually,
 };
 
 const STREAM: &str = "StreamRole";
@@ -177,67 +170,6 @@ fn the_policy_of_the_history_table_denies_changes_that_a_role_allows() {
             let mut allowed = set(&OTHERS);
             allowed.extend(set(&CHANGES).difference(&denied).cloned());
             assert_eq!(decided(&requests, Decision::Allowed), allowed, "{mode}: {role}");
-        }
-    }
-}
-
-/// Writes versions, delivers records again, and puts one record into quarantine. Returns the requests of both functions.
-async fn recorded(mode: &str) -> Vec<(&'static str, Needed)> {
-    let tap = Tap::embedded();
-    let parameters = [("HistoryTable", "own"), ("WriteMode", mode)];
-    let options = options(template(&parameters), Some(env!("CARGO_BIN_EXE_local")));
-    let stack = Stack::start_on(options, Some(Dynamodb::At(tap.endpoint.clone())));
-    let stack = stack.await.unwrap();
-    for number in 1..=3 {
-        let update = json!({"ID": "E", "RequestId": number.to_string(), "N": number});
-        assert_eq!(invoke(&stack, "writer-fn", &update).await["Outcome"], "Written");
-    }
-    settled(&stack).await;
-    // A version item that another client put: the record of the next version can never be stored.
-    let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
-    let other = json!({"PK": {"S": "Q"}, "SK": {"S": "v1"}, "Image": {"M": {"N": {"N": "0"}}}});
-    database::put_item(&client, HISTORY, other).await;
-    let keys = json!({"PK": {"S": "Q"}, "SK": {"S": "v0"}});
-    let image = json!({"PK": {"S": "Q"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "N": {"N": "1"}});
-    let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "100000000000000000001"});
-    let conflict = json!({"Records": [{"eventName": "INSERT", "dynamodb": change}]});
-    assert_eq!(
-        invoke(&stack, "stream-fn", &conflict).await,
-        json!({"batchItemFailures": []})
-    );
-    let entity = database::entity("Q");
-    eventually("quarantine", async || {
-        let found = stack.store.quarantined(&entity).await.unwrap();
-        (found.len() == 1).then_some(())
-    })
-    .await;
-    let by_key = tap.actions_by_access_key();
-    let roles = [("writerfn", WRITER), ("streamfn", STREAM)];
-    let of_role = |(key, role)| by_key[key].iter().map(move |needed| (role, needed.clone()));
-    roles.into_iter().flat_map(of_role).collect()
-}
-
-#[tokio::test]
-async fn the_requests_of_the_functions_need_no_other_action() {
-    for mode in ["stream", "inline", "transaction"] {
-        let statements = statements(mode);
-        let recorded = recorded(mode).await;
-        let inserts = |(role, needed): &&(&str, Needed)| *role == STREAM && needed.action == "dynamodb:PartiQLInsert";
-        let tables: Vec<_> = recorded
-            .iter()
-            .filter(inserts)
-            .map(|(_, needed)| &needed.table)
-            .collect();
-        assert_eq!(tables, [&Some(HISTORY.to_owned())]);
-        let requests: Vec<_> = recorded
-            .iter()
-            .map(|(role, needed)| {
-                let action = needed.action.trim_start_matches("dynamodb:");
-                request(&statements, role, action, needed.table.as_deref().unwrap(), &[])
-            })
-            .collect();
-        for (decision, recorded) in decide(&requests).into_iter().zip(recorded) {
-            assert_eq!(decision, Decision::Allowed, "{mode}: {recorded:?}");
         }
     }
 }

@@ -24,7 +24,7 @@ use shared::{
         attached::{AttachedTable, key, selection::Selection},
         entity::EntityId,
     },
-    dynamodb::Store,
+    dynamodb::{Store, read::history::HistoryQuery},
 };
 use stream_fn::HistoryWriter;
 
@@ -251,6 +251,30 @@ impl Orders {
         assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
         lines.remove(0)
     }
+}
+
+/// Returns the states of the item with these keys, oldest first, `None` for a deletion. Its versions are dense, and none is marked.
+pub async fn states(store: &Store, keys: &Item) -> Vec<Option<Item>> {
+    let entity = key::of_item(store.attached_table().unwrap(), keys).unwrap();
+    let query = HistoryQuery {
+        oldest_first: true,
+        consistent: true,
+        ..HistoryQuery::default()
+    };
+    let views = match store.history(&entity, query).await.unwrap() {
+        Some(history) => history.collect().await.unwrap(),
+        None => Vec::new(),
+    };
+    let marks = ["Late", "Missed", "Baseline"];
+    (1..)
+        .zip(views)
+        .map(|(number, view)| {
+            assert_eq!(view.version.get(), number);
+            let marked = view.record_json().keys().any(|name| marks.contains(&name.as_str()));
+            assert!(!marked, "version {number}");
+            (!view.deleted).then_some(view.attributes)
+        })
+        .collect()
 }
 
 /// Returns the key attributes of an order in DynamoDB JSON.

@@ -1,20 +1,19 @@
-//! A latest item whose time is far ahead, on a real table: it is found, repaired without losing a version, and purged.
+//! A latest item whose time is far ahead, on a real table: it is found, and repaired without losing a version.
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{
     domain::{
         AttributeValue, Item,
         audit::Finding,
         keys::LATEST_KEY,
         names,
-        recorded_at::{MAX_AHEAD, RecordedAt},
+        recorded_at::RecordedAt,
         update::{Ordering, Update},
     },
     dynamodb::{
         Store,
-        maintain::purge::ItemCounts,
         read::history::HistoryQuery,
         write::{WriteMode, WriteOutcome},
     },
@@ -52,17 +51,6 @@ async fn as_of(store: &Store, second: u64) -> Option<u64> {
     let time = RecordedAt::since_epoch(Duration::from_secs(second));
     let found = store.as_of(&entity("E"), time, true).await.unwrap();
     found.map(|view| view.version.get())
-}
-
-#[tokio::test]
-async fn a_time_more_than_15_minutes_ahead_is_found() {
-    let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    write_at(&store, START).await;
-    let ahead = MAX_AHEAD.as_secs();
-    assert_eq!(findings(&store, START - ahead).await, []);
-    let found = Finding::Ahead { version: version(1) };
-    assert_eq!(findings(&store, START - ahead - 1).await, [found]);
 }
 
 #[tokio::test]
@@ -152,34 +140,6 @@ async fn a_repair_forgets_no_request() {
     put_version(&store, &entity("E")).await;
     let again = write(&at_second(&store, START + 60), &first(), mode(WriteMode::Stream)).await;
     assert_eq!(again, Ok(WriteOutcome::Duplicate { version: version(1) }));
-}
-
-/// A purge waits for no time, and a new entity with the same key is complete, whatever the times were.
-#[tokio::test]
-async fn after_a_purge_a_new_entity_is_complete() {
-    let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    write_at(&store, START).await;
-    move_ahead(&store, YEAR).await;
-    let now = at_second(&store, START + 10);
-    let purged = now
-        .purge(&entity("E"), Duration::ZERO, |_| {}, &mut ItemCounts::new())
-        .await;
-    assert_eq!(purged, Ok(()));
-    // As records of any age, of the new entity and of the purged one.
-    let mut images: Vec<Value> = Vec::new();
-    for second in START + 11..START + 14 {
-        let update = update(json!({"ID": "E", "Second": second}));
-        let written = at_second(&store, second).write(&update, mode(WriteMode::Stream)).await;
-        assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
-        images.push(serde_json::to_value(latest(&store).await).unwrap());
-    }
-    let markers = store.purge_markers([&entity("E")]).await.unwrap();
-    for image in &images {
-        let item = serde_json::from_value(image.clone()).unwrap();
-        let made = shared::domain::version_item::VersionItem::from_image(item, store.digits()).unwrap();
-        assert!(!markers.covers(&made), "{image}");
-    }
 }
 
 /// A version that begins a new sequence of times keeps the client's time: an older update stays stale.

@@ -14,34 +14,6 @@ fn outcome(outcome: &str, detail: impl Into<Value>) -> (String, Value) {
     (outcome.to_owned(), detail.into())
 }
 
-#[tokio::test]
-async fn an_update_changes_its_attributes_and_keeps_the_others() {
-    let stack = start().await;
-    if stack
-        .endpoint
-        .differs("an_update_changes_its_attributes_and_keeps_the_others", &["type-names"])
-    {
-        return;
-    }
-    let first = json!({"ID": "E", "RequestId": "r1", "A": "a", "N": 1.50, "L": [1, null], "M": {"x": true}, "Gone": 1});
-    assert_eq!(write(&stack, first).await, written(1));
-    assert_eq!(
-        write(&stack, json!({"ID": "E", "RequestId": "r2", "A": "b", "Gone": null})).await,
-        written(2)
-    );
-    settled(&stack).await;
-    let mut expected = json!({
-        "PK": {"S": "E"}, "SK": {"S": "v1"}, "RequestId": {"S": "r1"}, "A": {"S": "a"}, "N": {"N": "1.5"},
-        "L": {"L": [{"N": "1"}, {"NULL": true}]}, "M": {"M": {"x": {"BOOL": true}}}, "Gone": {"N": "1"},
-    });
-    assert_eq!(unrecorded(item(&stack, "E", "v1").await), expected);
-    expected["SK"] = json!({"S": "v2"});
-    expected["RequestId"] = json!({"S": "r2"});
-    expected["A"] = json!({"S": "b"});
-    expected.as_object_mut().unwrap().remove("Gone");
-    assert_eq!(unrecorded(item(&stack, "E", "v2").await), expected);
-}
-
 /// Removes the time of a version and the hash of its update, which every version has, and `RecordedVersion` of `v0`.
 fn unrecorded(mut item: Value) -> Value {
     let members = item.as_object_mut().unwrap();
@@ -69,11 +41,15 @@ async fn an_expected_version_is_checked() {
             format!("expected version {expected}, but the latest is {latest}"),
         )
     };
-    assert_eq!(write(&stack, expecting(1)).await, conflict(1, 0));
-    assert_eq!(write(&stack, expecting(0)).await, written(1));
-    assert_eq!(write(&stack, expecting(0)).await, conflict(0, 1));
-    assert_eq!(write(&stack, expecting(1)).await, written(2));
-    assert_eq!(write(&stack, expecting(1)).await, conflict(1, 2));
+    for (version, expected) in [
+        (1, conflict(1, 0)),
+        (0, written(1)),
+        (0, conflict(0, 1)),
+        (1, written(2)),
+        (1, conflict(1, 2)),
+    ] {
+        assert_eq!(write(&stack, expecting(version)).await, expected);
+    }
     settled(&stack).await;
     assert!(item(&stack, "E", "v2").await.get("ExpectedVersion").is_none());
 }
@@ -81,39 +57,25 @@ async fn an_expected_version_is_checked() {
 #[tokio::test]
 async fn with_ordering_by_time_an_older_update_is_stale() {
     let stack = start_with(template(&[("Ordering", "time")])).await;
-    let at = |time: &str| json!({"ID": "E", "Time": time});
-    assert_eq!(write(&stack, at("2020-11-01T20:04:00")).await, written(1));
-    assert_eq!(write(&stack, at("2020-11-01T20:03:59.999Z")).await, outcome("Stale", 1));
-    assert_eq!(write(&stack, at("2020-11-01T21:04:00+01:00")).await, written(2));
-    assert_eq!(
-        write(&stack, json!({"ID": "E", "Timestamp": 1_604_261_040_001_i64})).await,
-        written(3)
-    );
-    assert_eq!(
-        write(
-            &stack,
-            json!({"ID": "E", "Timestamp": 1_604_261_040_000_i64, "Deleted": true})
-        )
-        .await,
-        outcome("Stale", 3)
-    );
-    let (kind, message) = write(&stack, json!({"ID": "E"})).await;
-    assert_eq!(
-        (kind.as_str(), message),
+    let missing = "the event is invalid: Time is missing, and updates are ordered by time";
+    for (mut update, expected) in [
+        (json!({"Time": "2020-11-01T20:04:00"}), written(1)),
+        (json!({"Time": "2020-11-01T20:03:59.999Z"}), outcome("Stale", 1)),
+        (json!({"Time": "2020-11-01T21:04:00+01:00"}), written(2)),
+        (json!({"Timestamp": 1_604_261_040_001_i64}), written(3)),
         (
-            "InvalidEvent",
-            json!("the event is invalid: Time is missing, and updates are ordered by time")
-        )
-    );
+            json!({"Timestamp": 1_604_261_040_000_i64, "Deleted": true}),
+            outcome("Stale", 3),
+        ),
+        (json!({}), outcome("InvalidEvent", missing)),
+    ] {
+        update["ID"] = json!("E");
+        assert_eq!(write(&stack, update.clone()).await, expected, "{update}");
+    }
     settled(&stack).await;
-    assert_eq!(
-        item(&stack, "E", "v1").await["Timestamp"],
-        json!({"N": "1604261040000"})
-    );
-    assert_eq!(
-        item(&stack, "E", "v3").await["Timestamp"],
-        json!({"N": "1604261040001"})
-    );
+    for (key, time) in [("v1", "1604261040000"), ("v3", "1604261040001")] {
+        assert_eq!(item(&stack, "E", key).await["Timestamp"], json!({"N": time}));
+    }
 }
 
 #[tokio::test]
@@ -227,18 +189,14 @@ async fn every_write_mode_produces_the_same_table() {
     for mode in ["stream", "inline", "transaction"] {
         let stack = start_with(template(&[("WriteMode", mode), ("SkipUnchanged", "true")])).await;
         let update = |request: &str, state: &str| json!({"ID": "E", "RequestId": request, "State": state});
-        assert_eq!(write(&stack, update("r1", "OK")).await, written(1), "{mode}");
-        assert_eq!(write(&stack, update("r2", "BAD")).await, written(2), "{mode}");
-        assert_eq!(
-            write(&stack, update("r2", "BAD")).await,
-            outcome("Duplicate", 2),
-            "{mode}"
-        );
-        assert_eq!(
-            write(&stack, update("r3", "BAD")).await,
-            outcome("Unchanged", 2),
-            "{mode}"
-        );
+        for (request, state, expected) in [
+            ("r1", "OK", written(1)),
+            ("r2", "BAD", written(2)),
+            ("r2", "BAD", outcome("Duplicate", 2)),
+            ("r3", "BAD", outcome("Unchanged", 2)),
+        ] {
+            assert_eq!(write(&stack, update(request, state)).await, expected, "{mode}");
+        }
         let collections = settled(&stack).await;
         let items = collections["E"]
             .items()

@@ -2,13 +2,10 @@
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        Item,
-        attached::{AttachedTable, key},
-    },
-    dynamodb::{Store, read::history::HistoryQuery},
+    domain::{Item, attached::AttachedTable},
+    dynamodb::Store,
 };
-use testkit::wait::eventually;
+use testkit::{attached, wait::eventually};
 
 use crate::{
     command::file,
@@ -42,31 +39,12 @@ fn order(customer: &str, number: u64, state: Option<u64>) -> Item {
 
 /// Returns the states of an order, oldest first, `None` for a deletion.
 async fn states(store: &Store, customer: &str, number: u64) -> Vec<Option<u64>> {
-    let entity = key::of_item(store.attached_table().unwrap(), &order(customer, number, None)).unwrap();
-    let query = HistoryQuery {
-        oldest_first: true,
-        consistent: true,
-        ..HistoryQuery::default()
+    let states = attached::states(store, &order(customer, number, None)).await;
+    let number = |item: Item| {
+        let json = serde_json::to_value(item).unwrap();
+        json["Image"]["M"]["State"]["N"].as_str().unwrap().parse().unwrap()
     };
-    let Some(history) = store.history(&entity, query).await.unwrap() else {
-        return Vec::new();
-    };
-    let views = history.collect().await.unwrap();
-    let state = |attributes: &Item| {
-        let json = serde_json::to_value(attributes).unwrap();
-        json["Image"]["M"]["State"]["N"]
-            .as_str()
-            .map(|state| state.parse().unwrap())
-    };
-    (1..)
-        .zip(views)
-        .map(|(number, view)| {
-            assert_eq!(view.version.get(), number);
-            let state = state(&view.attributes);
-            assert_eq!(state.is_none(), view.deleted);
-            state
-        })
-        .collect()
+    states.into_iter().map(|state| state.map(number)).collect()
 }
 
 /// The stack is killed at any time, with its functions.
