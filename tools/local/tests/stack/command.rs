@@ -16,7 +16,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    serving::{Serving, command, run, text},
+    serving::{Serving, command, fails, run, succeeds, text},
     support::{PROGRAM, documents, root, versions},
 };
 
@@ -70,8 +70,7 @@ fn once_feeds_waits_and_dumps() {
     let folder = tempfile::tempdir().unwrap();
     let feed = file(folder.path(), "feed.jsonl", &feed(300, 20));
     let dump = folder.path().join("dump.jsonl");
-    let output = run(&["--once", "--feed", &feed, "--dump", &dump.to_string_lossy()]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stdout = succeeds(&["--once", "--feed", &feed, "--dump", &dump.to_string_lossy()]);
     let lines = std::fs::read_to_string(dump).unwrap();
     assert_eq!(versions(&lines).values().sum::<usize>(), 300);
     for digits in [
@@ -80,7 +79,7 @@ fn once_feeds_waits_and_dumps() {
     ] {
         assert!(lines.contains(&format!(r#""Number":{{"N":"{digits}"}}"#)), "{digits}");
     }
-    assert!(text(&output.stdout).contains("Entity#0"));
+    assert!(stdout.contains("Entity#0"));
 }
 
 #[test]
@@ -204,7 +203,7 @@ fn once_lists_missing_versions_at_the_timeout() {
     stack.write(&json!({"ID": "Taken#1"}));
     stack.write(&json!({"ID": "Good#1"}));
     stack.kill();
-    let output = run(&[
+    let stderr = fails(&[
         "--once",
         "--timeout",
         "20",
@@ -213,8 +212,6 @@ fn once_lists_missing_versions_at_the_timeout() {
         "--failed",
         &failed.to_string_lossy(),
     ]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let stderr = text(&output.stderr);
     assert!(
         stderr.contains("the history of Poison#1 is not complete: v0 makes no version: Latest is missing"),
         "{stderr}"
@@ -277,8 +274,7 @@ fn once_reports_dropped_records() {
 #[test]
 fn the_mapping_can_start_late() {
     let began = std::time::Instant::now();
-    let output = run(&["--once", "--mapping-startup", "2"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    succeeds(&["--once", "--mapping-startup", "2"]);
     assert!(began.elapsed().as_secs() >= 2);
 }
 
@@ -299,7 +295,7 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
             stack.kill();
         }
         let dump = folder.path().join("dump.jsonl");
-        let output = run(&[
+        succeeds(&[
             "--once",
             "--data-dir",
             &data,
@@ -308,7 +304,6 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
             "--parameter",
             history,
         ]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let versions = versions(&std::fs::read_to_string(dump).unwrap());
         assert_eq!(versions["Ours#1"], acknowledged);
         assert!(versions.len() > 1, "the feed was under way");
@@ -320,13 +315,8 @@ fn a_data_folder_has_one_stack_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_string_lossy().into_owned();
     let stack = Serving::start(&["--data-dir", &data]);
-    let output = run(&["--once", "--data-dir", &data]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).contains("is in use by another stack"),
-        "{}",
-        text(&output.stderr)
-    );
+    let stderr = fails(&["--once", "--data-dir", &data]);
+    assert!(stderr.contains("is in use by another stack"), "{stderr}");
     drop(stack);
 }
 
@@ -338,19 +328,13 @@ fn a_table_is_not_served_with_a_different_width() {
         ("2", "1", "the table's version keys have 2 digits, not 1"),
     ] {
         let data = folder.path().join(begun).to_string_lossy().into_owned();
-        let run = |digits: &str| {
-            run(&[
-                "--once",
-                "--data-dir",
-                &data,
-                "--parameter",
-                &format!("VersionDigits={digits}"),
-            ])
-        };
-        assert_eq!(run(begun).status.code(), Some(0));
-        let output = run(then);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains(line), "{}", text(&output.stderr));
+        let parameters = [begun, then].map(|digits| format!("VersionDigits={digits}"));
+        let [first, second] = parameters
+            .each_ref()
+            .map(|parameter| ["--once", "--data-dir", &data, "--parameter", parameter]);
+        succeeds(&first);
+        let stderr = fails(&second);
+        assert!(stderr.contains(line), "{stderr}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use crate::serving::{Serving, run, text};
+use crate::serving::{Serving, succeeds};
 use serde_json::json;
 
 /// Returns the mode of each file and folder below a folder.
@@ -81,8 +81,7 @@ fn the_dump_and_failure_documents_are_private() {
     // A dump replaces an existing file.
     fs::write(path("dump"), "").unwrap();
     fs::set_permissions(path("dump"), Permissions::from_mode(0o644)).unwrap();
-    let output = run(&["--once", "--dump", &path("dump")]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    succeeds(&["--once", "--dump", &path("dump")]);
     assert_private(&modes(folder.path()), &["./dump"]);
     // stream-fn cannot start, and the mapping retries once.
     let template = crate::command::template_with_retries(folder.path(), 0);
@@ -114,8 +113,7 @@ fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
     for target in ["existing", "missing"] {
         let link = path(&format!("link-{target}"));
         std::os::unix::fs::symlink(target, &link).unwrap();
-        let output = run(&["--once", "--dump", &link.to_string_lossy()]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        succeeds(&["--once", "--dump", &link.to_string_lossy()]);
         assert_eq!(fs::read_link(&link).unwrap(), std::path::Path::new(target));
         let dump = fs::read_to_string(path(target)).unwrap();
         assert_eq!(crate::support::versions(&dump).len(), 3, "{dump}");
@@ -128,8 +126,7 @@ fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
         .write(true)
         .open(path("fifo"))
         .unwrap();
-    let output = run(&["--once", "--dump", &path("fifo").to_string_lossy()]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    succeeds(&["--once", "--dump", &path("fifo").to_string_lossy()]);
     let kind = fs::symlink_metadata(path("fifo")).unwrap().file_type();
     assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
     let mut line = String::new();
