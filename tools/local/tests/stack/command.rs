@@ -289,7 +289,9 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
             let mut stack = Serving::start(&["--data-dir", &data, "--feed", &feed, "--parameter", history]);
             // While the feed is sent, the test sends updates whose responses it keeps.
             for _ in 0..40 {
-                assert_eq!(stack.write(&json!({"ID": "Ours#1"}))["Outcome"], "Written");
+                // On a slow machine, writer-fn sends a request again, and finds its first attempt.
+                let outcome = stack.write(&json!({"ID": "Ours#1"}))["Outcome"].clone();
+                assert!(outcome == "Written" || outcome == "Duplicate", "{outcome}");
                 acknowledged += 1;
             }
             stack.kill();
