@@ -26,7 +26,7 @@ use shared::{
     },
     logging::chain,
 };
-use testkit::replay::Replay;
+use testkit::replay::{Replay, rejected};
 
 /// Returns a store on a DynamoDB that returns these responses, and the requests to it.
 fn replaying(responses: &[Value]) -> (Store, Replay) {
@@ -158,48 +158,39 @@ async fn a_ledger_detects_a_duplicate_after_later_updates() {
     };
     let duplicate = || Ok(WriteOutcome::Duplicate { version: version(2) });
     let reused = || Err(WriteError::RequestIdReused { version: version(2) });
-
-    let responses = [latest.clone(), rejected(Some(marker(&plain)))];
-    assert_eq!(ledgered(&responses, false, plain.clone()).await, (duplicate(), 2));
-    // Some engines do not return the item.
-    let responses = [latest.clone(), rejected(None), json!({"Item": marker(&plain)})];
-    assert_eq!(ledgered(&responses, false, plain.clone()).await, (duplicate(), 3));
-    let responses = [latest.clone(), rejected(Some(marker(&expecting)))];
-    assert_eq!(ledgered(&responses, false, plain.clone()).await, (reused(), 2));
-    // An applied update can violate other rules by now: the marker takes precedence.
-    let responses = [latest.clone(), json!({"Item": marker(&expecting)})];
-    assert_eq!(ledgered(&responses, false, expecting.clone()).await, (duplicate(), 2));
-    let responses = [latest.clone(), json!({"Item": marker(&plain)})];
-    assert_eq!(ledgered(&responses, false, expecting.clone()).await, (reused(), 2));
-    let conflict = Ok(WriteOutcome::Conflict { expected: 1, latest: 9 });
-    assert_eq!(
-        ledgered(&[latest.clone(), json!({})], false, expecting).await,
-        (conflict, 2)
-    );
     let unchanging = json!({"ID": "E"});
-    let responses = [latest.clone(), json!({"Item": marker(&unchanging)})];
-    assert_eq!(ledgered(&responses, true, unchanging.clone()).await, (duplicate(), 2));
+    let stored = |json: &Value| json!({"Item": marker(json)});
+    let conflict = Ok(WriteOutcome::Conflict { expected: 1, latest: 9 });
     let unchanged = Ok(WriteOutcome::Unchanged { version: version(9) });
-    assert_eq!(
-        ledgered(&[latest.clone(), json!({})], true, unchanging).await,
-        (unchanged, 2)
-    );
-    // A transaction conflict is retried.
-    let conflict = cancelled(["TransactionConflict", "None"]);
-    let responses = [latest.clone(), conflict, latest, json!({})];
     let written = Ok(WriteOutcome::Written { version: version(10) });
-    assert_eq!(ledgered(&responses, false, plain).await, (written, 4));
+    let raced = [cancelled(["TransactionConflict", "None"]), latest.clone(), json!({})];
+    // Responses after the read of the latest item.
+    for (responses, skip_unchanged, update, expected) in [
+        (&[rejected(Some(marker(&plain)))][..], false, &plain, duplicate()),
+        // Some engines do not return the item.
+        (&[rejected(None), stored(&plain)], false, &plain, duplicate()),
+        (&[rejected(Some(marker(&expecting)))], false, &plain, reused()),
+        // An applied update can violate other rules by now: the marker takes precedence.
+        (&[stored(&expecting)], false, &expecting, duplicate()),
+        (&[stored(&plain)], false, &expecting, reused()),
+        (&[json!({})], false, &expecting, conflict),
+        (&[stored(&unchanging)], true, &unchanging, duplicate()),
+        (&[json!({})], true, &unchanging, unchanged),
+        // A transaction conflict is retried.
+        (&raced, false, &plain, written),
+    ] {
+        let responses = [std::slice::from_ref(&latest), responses].concat();
+        let (outcome, requests) = ledgered(&responses, skip_unchanged, update.clone()).await;
+        assert_eq!(
+            (outcome, requests),
+            (expected, responses.len()),
+            "{update} {responses:?}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_update_expression_depends_on_the_map_of_recent_requests() {
-    let failed_on = |item: Option<Value>| {
-        let mut failure = json!({"__type": "ConditionalCheckFailedException"});
-        if let Some(item) = item {
-            failure["Item"] = item;
-        }
-        failure
-    };
     let with_requests = |mut item: Value, count: usize| {
         let requests = (1..=count).map(|number| (format!("hash-{number}"), json!({"N": number.to_string()})));
         item["RecentRequests"] = json!({"M": Value::Object(requests.collect())});
@@ -220,26 +211,26 @@ async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     let before = v0("6", "another");
     let no_versions = json!({"Items": []});
     for responses in [
-        &[failed_on(None), no_versions.clone(), done.clone()][..],
-        &[failed_on(Some(before.clone())), done.clone()],
+        &[rejected(None), no_versions.clone(), done.clone()][..],
+        &[rejected(Some(before.clone())), done.clone()],
     ] {
         let (outcome, sent) = bodies(responses).await;
         assert_eq!(outcome, seventh());
         assert!(sent[1].contains("#recent = :requests"), "{sent:?}");
     }
     let created = with_requests(before.clone(), 1);
-    let (outcome, sent) = bodies(&[failed_on(None), no_versions, failed_on(Some(created)), done.clone()]).await;
+    let (outcome, sent) = bodies(&[rejected(None), no_versions, rejected(Some(created)), done.clone()]).await;
     assert_eq!((outcome, sent.len()), (seventh(), 3));
     assert!(sent[2].contains("#recent.#hash ="), "{sent:?}");
     // A full map is pruned to the window, with this request as its newest entry.
     let window = Window::default();
     let entries = window.max_entries();
     let full = with_requests(before.clone(), entries);
-    let (outcome, sent) = bodies(&[failed_on(Some(full.clone())), done]).await;
+    let (outcome, sent) = bodies(&[rejected(Some(full.clone())), done]).await;
     assert_eq!(outcome, seventh());
     assert_eq!(sent[1].matches("#recent.#f").count(), entries + 1 - window.get());
     // A condition check that fails although the returned item meets it is an error.
-    let (outcome, _) = bodies(&[failed_on(Some(full.clone())), failed_on(Some(full))]).await;
+    let (outcome, _) = bodies(&[rejected(Some(full.clone())), rejected(Some(full))]).await;
     assert_eq!(outcome, Err(WriteError::Unexplained));
 }
 
@@ -250,7 +241,7 @@ fn overtaken() -> (Value, Value) {
     latest["RequestsDropped"] = json!({"N": "39"});
     latest["RequestsSince"] = json!({"N": "99999999999999"});
     latest["RecordedAt"] = json!({"S": "9000-01-01T00:00:00.000000000Z"});
-    let failure = json!({"__type": "ConditionalCheckFailedException", "Item": latest.clone()});
+    let failure = rejected(Some(latest.clone()));
     (latest, failure)
 }
 
@@ -323,7 +314,7 @@ async fn after_no_response_the_identical_request_is_sent_again() {
     let mut faster = v0("3", "r-3");
     faster["RecordedAt"] = json!({"S": RecordedAt::since_epoch(start + Duration::from_millis(15)).to_string()});
     faster["RecentRequests"] = json!({"M": {}});
-    let raced = json!({"__type": "ConditionalCheckFailedException", "Item": faster});
+    let raced = rejected(Some(faster));
     let applied = json!({"Attributes": {"Latest": {"N": "4"}}});
     let (store, replay) = replaying(&[failed(), raced, failed(), applied]);
     let outcome = write(&store.with_clock(clock), WriteMode::Stream, json!({"ID": "E"})).await;
@@ -346,7 +337,7 @@ async fn a_search_that_needs_too_many_versions_decides_nothing() {
     latest["RecentRequests"] = json!({"M": {}});
     latest["RequestsDropped"] = json!({"N": "20000"});
     latest["RequestsSince"] = json!({"N": "1"});
-    let failure = json!({"__type": "ConditionalCheckFailedException", "Item": latest.clone()});
+    let failure = rejected(Some(latest.clone()));
     let read = json!({"Item": latest});
     let (mut responses, mut high) = (vec![failure], 20_000);
     while high > 10_000 {

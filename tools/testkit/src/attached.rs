@@ -10,10 +10,7 @@ use std::{
 
 use aws_sdk_dynamodb::{
     Client,
-    types::{
-        AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, StreamSpecification,
-        StreamViewType,
-    },
+    types::{ScalarAttributeType, StreamViewType},
 };
 use local::{
     dynamodb::stream::TableStream,
@@ -27,7 +24,7 @@ use shared::{
         attached::{AttachedTable, key, selection::Selection},
         entity::EntityId,
     },
-    dynamodb::Store,
+    dynamodb::{Store, read::history::HistoryQuery},
 };
 use stream_fn::HistoryWriter;
 
@@ -67,7 +64,9 @@ impl Orders {
         let endpoint = runtime.block_on(Endpoint::open());
         let (table, history) = (endpoint.table("Orders"), endpoint.table("Orders-log"));
         let client = Client::new(&endpoint.config);
-        let stream_arn = runtime.block_on(create(&client, &table));
+        let keys = [("customer", ScalarAttributeType::S), ("no", ScalarAttributeType::N)];
+        let created = database::create_streamed(&client, &table, &keys, StreamViewType::NewAndOldImages);
+        let stream_arn = runtime.block_on(created).unwrap();
         runtime.block_on(table::create_history(&client, &history)).unwrap();
         let mut json = json!({
             "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
@@ -261,6 +260,30 @@ impl Orders {
     }
 }
 
+/// Returns the states of the item with these keys, oldest first, `None` for a deletion. Its versions are dense, and none is marked.
+pub async fn states(store: &Store, keys: &Item) -> Vec<Option<Item>> {
+    let entity = key::of_item(store.attached_table().unwrap(), keys).unwrap();
+    let query = HistoryQuery {
+        oldest_first: true,
+        consistent: true,
+        ..HistoryQuery::default()
+    };
+    let views = match store.history(&entity, query).await.unwrap() {
+        Some(history) => history.collect().await.unwrap(),
+        None => Vec::new(),
+    };
+    let marks = ["Late", "Missed", "Baseline"];
+    (1..)
+        .zip(views)
+        .map(|(number, view)| {
+            assert_eq!(view.version.get(), number);
+            let marked = view.record_json().keys().any(|name| marks.contains(&name.as_str()));
+            assert!(!marked, "version {number}");
+            (!view.deleted).then_some(view.attributes)
+        })
+        .collect()
+}
+
 /// Returns the key attributes of an order in DynamoDB JSON.
 pub fn key_attributes(no: u64) -> Value {
     json!({"customer": {"S": "c"}, "no": {"N": no.to_string()}})
@@ -269,29 +292,4 @@ pub fn key_attributes(no: u64) -> Value {
 /// Returns the attribute `state`, a text, in DynamoDB JSON.
 pub fn state(state: &str) -> Value {
     json!({"state": {"S": state}})
-}
-
-/// Creates the table with its stream, and returns the ARN of the stream.
-async fn create(client: &Client, table: &str) -> String {
-    let keys = [
-        ("customer", ScalarAttributeType::S, KeyType::Hash),
-        ("no", ScalarAttributeType::N, KeyType::Range),
-    ];
-    let stream = StreamSpecification::builder()
-        .stream_enabled(true)
-        .stream_view_type(StreamViewType::NewAndOldImages);
-    let mut request = client
-        .create_table()
-        .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest)
-        .stream_specification(stream.build().unwrap());
-    for (name, kind, role) in keys {
-        let definition = AttributeDefinition::builder().attribute_name(name).attribute_type(kind);
-        let element = KeySchemaElement::builder().attribute_name(name).key_type(role);
-        request = request
-            .attribute_definitions(definition.build().unwrap())
-            .key_schema(element.build().unwrap());
-    }
-    let created = request.send().await.unwrap().table_description.unwrap();
-    created.latest_stream_arn.unwrap()
 }

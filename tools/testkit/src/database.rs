@@ -10,7 +10,11 @@ use std::{
 
 use aws_sdk_dynamodb::{
     Client, Error,
-    types::{AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType},
+    operation::create_table::CreateTableOutput,
+    types::{
+        AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+        StreamSpecification, StreamViewType,
+    },
 };
 use serde_json::Value;
 use shared::{
@@ -21,15 +25,18 @@ use shared::{
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits, sort_key_of},
         layout,
+        ledger::Retention,
         number::Decimal,
         update::{Ordering, Update},
+        version::Version,
         version_item::VersionItem,
     },
     dynamodb::{
         Store,
         client::capacity::Meter,
         put::put_version::PutOutcome,
-        write::{WriteMode, WriteOptions, WriteOutcome},
+        read::history::HistoryQuery,
+        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
 };
 
@@ -132,10 +139,36 @@ impl Database {
 
 /// Creates a table with these keys, each a name and a type, and billed by request.
 pub async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAttributeType)]) -> Result<(), Error> {
+    create(client, table, keys, None).await.map(drop)
+}
+
+/// Creates a table as [`create_table`] does, with a stream, and returns the ARN of the stream.
+pub async fn create_streamed(
+    client: &Client,
+    table: &str,
+    keys: &[(&str, ScalarAttributeType)],
+    view: StreamViewType,
+) -> Result<String, Error> {
+    let created = create(client, table, keys, Some(view)).await?;
+    let description = created.table_description.unwrap();
+    Ok(description.latest_stream_arn.unwrap())
+}
+
+async fn create(
+    client: &Client,
+    table: &str,
+    keys: &[(&str, ScalarAttributeType)],
+    view: Option<StreamViewType>,
+) -> Result<CreateTableOutput, Error> {
+    let stream = view.map(|view| {
+        let stream = StreamSpecification::builder().stream_enabled(true);
+        stream.stream_view_type(view).build().unwrap()
+    });
     let mut request = client
         .create_table()
         .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest);
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_stream_specification(stream);
     for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
         let definition = AttributeDefinition::builder()
             .attribute_name(*key)
@@ -145,8 +178,7 @@ pub async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAtt
             .attribute_definitions(definition.build()?)
             .key_schema(element.build()?);
     }
-    request.send().await?;
-    Ok(())
+    Ok(request.send().await?)
 }
 
 /// Returns the name of the history table of a table.
@@ -218,18 +250,66 @@ pub fn mode(mode: WriteMode) -> WriteOptions {
     }
 }
 
+pub const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+
+/// Returns each write mode with each idempotency.
+pub fn settings() -> Vec<WriteOptions> {
+    let ledger = Idempotency::Ledger(Retention::default());
+    let with = |idempotency| {
+        MODES.map(|mode| WriteOptions {
+            mode,
+            idempotency,
+            ..WriteOptions::default()
+        })
+    };
+    [with(Idempotency::default()), with(ledger)].concat()
+}
+
+pub fn version(number: u64) -> Version {
+    Version::new(number).unwrap()
+}
+
+pub fn written(number: u64) -> WriteOutcome {
+    let version = version(number);
+    WriteOutcome::Written { version }
+}
+
+pub fn duplicate(number: u64) -> WriteOutcome {
+    let version = version(number);
+    WriteOutcome::Duplicate { version }
+}
+
 /// Writes an update. In the mode `stream`, it also puts the version item, as stream-fn does.
-pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, String> {
-    let outcome = store
-        .write(update, options)
-        .await
-        .map_err(|error| shared::logging::chain(&error))?;
+pub async fn record(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+    let outcome = store.write(update, options).await?;
     if options.mode == WriteMode::Stream
         && let WriteOutcome::Written { .. } = outcome
     {
         put_version(store, &update.entity).await;
     }
     Ok(outcome)
+}
+
+/// Writes an update as [`record`] does, with the text of an error.
+pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, String> {
+    let written = record(store, update, options).await;
+    written.map_err(|error| shared::logging::chain(&error))
+}
+
+/// Returns an item in DynamoDB JSON, null if it does not exist.
+pub async fn item(store: &Store, id: &str, sort_key: &str) -> Value {
+    serde_json::to_value(store.get(&entity(id), sort_key, true).await.unwrap()).unwrap()
+}
+
+/// Returns the versions of a strongly consistent read, or `None` if the entity does not exist.
+pub async fn history(store: &Store, id: &str, query: HistoryQuery) -> Option<Vec<u64>> {
+    let query = HistoryQuery {
+        consistent: true,
+        ..query
+    };
+    let history = store.history(&entity(id), query).await.unwrap()?;
+    let views = history.collect().await.unwrap();
+    Some(views.iter().map(|view| view.version.get()).collect())
 }
 
 /// Puts the version item of the latest item, as stream-fn does.

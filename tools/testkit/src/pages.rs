@@ -12,6 +12,14 @@ pub fn root() -> PathBuf {
     folders.into_iter().nth(2).unwrap().to_owned()
 }
 
+/// Returns the cells of the rows of all tables of a page.
+pub fn rows(page: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    let cells = rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()));
+    cells.map(Iterator::collect).collect()
+}
+
 /// Returns a column of the tables in `docs/conformance.md`, by the first column.
 pub fn conformance(column: usize) -> BTreeMap<String, String> {
     let page = include_str!("../../../docs/conformance.md");

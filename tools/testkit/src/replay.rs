@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::{
 pub use aws_smithy_http_client::test_util::NeverClient;
 use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
 use aws_smithy_runtime_api::http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::{
     config::Config as Settings,
     domain::{compression::Compression, keys::VersionDigits, update::Ordering},
@@ -71,6 +71,22 @@ pub(crate) fn content(request: &HttpRequest) -> (String, Value) {
     let (_, operation) = target.rsplit_once('.').unwrap();
     let body = shared::json::parse_bytes(request.body().bytes().unwrap()).unwrap();
     (operation.to_owned(), body)
+}
+
+/// Returns a conditional check failure with the stored item, if there is one.
+pub fn rejected(stored: Option<Value>) -> Value {
+    let mut body = json!({"__type": "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"});
+    if let Some(stored) = stored {
+        body["Item"] = stored;
+    }
+    body
+}
+
+/// Returns the item identifiers of the batch item failures in a function's response.
+pub fn failures(response: &Value) -> Vec<String> {
+    let failures = response["batchItemFailures"].as_array().unwrap().iter();
+    let ids = failures.map(|failure| failure["itemIdentifier"].as_str().unwrap());
+    ids.map(str::to_owned).collect()
 }
 
 /// Client of DynamoDB over this HTTP client, with the default timeouts and retries of the functions.

@@ -11,7 +11,7 @@ use aws_smithy_runtime_api::client::{
     http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
     orchestrator::{HttpRequest, HttpResponse},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Response to a request.
 #[derive(Debug, Clone)]
@@ -30,11 +30,7 @@ impl Reply {
 
     /// A conditional check failure with the stored item, if there is one.
     pub fn rejected(stored: Option<Value>) -> Self {
-        let mut body = json!({"__type": "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException"});
-        if let Some(stored) = stored {
-            body["Item"] = stored;
-        }
-        Self::now(body)
+        Self::now(super::replay::rejected(stored))
     }
 }
 

@@ -14,11 +14,8 @@ use std::{
 
 use local::{attach::Attachment, stack::Stack};
 use serde_json::{Value, json};
-use shared::{
-    domain::{Item, attached::key, attributes::same_item, view::VersionView},
-    dynamodb::{Store, read::history::HistoryQuery},
-};
-use testkit::{endpoint::Endpoint, stack, wait::eventually};
+use shared::domain::{Item, attributes::same_item};
+use testkit::{attached::states, endpoint::Endpoint, stack, wait::eventually};
 use tokio::process::{Child, Command};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attached_clients");
@@ -29,32 +26,6 @@ const INVOCATIONS: u64 = 4;
 fn variable(name: &str) -> String {
     let found = std::env::var(name);
     found.unwrap_or_else(|_| panic!("{name} is set by tools/local/tests/with-attached-clients"))
-}
-
-/// Returns the states of a history, oldest first, `None` for a deletion.
-async fn states(store: &Store, keys: &Item) -> Vec<Option<Item>> {
-    let entity = key::of_item(store.attached_table().unwrap(), keys).unwrap();
-    let query = HistoryQuery {
-        oldest_first: true,
-        consistent: true,
-        ..HistoryQuery::default()
-    };
-    let views = match store.history(&entity, query).await.unwrap() {
-        Some(history) => history.collect().await.unwrap(),
-        None => Vec::new(),
-    };
-    let numbers: Vec<_> = views.iter().map(|view| view.version.get()).collect();
-    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
-    let marked = |view: &&VersionView| {
-        view.record_json()
-            .keys()
-            .any(|name| ["Late", "Missed", "Baseline"].contains(&name.as_str()))
-    };
-    assert!(!views.iter().any(|view| marked(&view)), "{numbers:?}");
-    views
-        .into_iter()
-        .map(|view| (!view.deleted).then_some(view.attributes))
-        .collect()
 }
 
 /// Attaches history to a new table, runs a client with its endpoint and its name, and compares what it did with the history.

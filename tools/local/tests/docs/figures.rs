@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use testkit::pages::rows;
+
 use crate::root;
 
 fn file(name: &str) -> String {
@@ -28,19 +30,16 @@ fn the_cost_in_the_readme_equals_the_scaling_table() {
     assert!(file("README.md").contains(&expected), "{expected}");
 }
 
-/// Returns the cells of the first row of a page that starts with this text.
-fn row(page: &str, start: &str) -> Vec<String> {
-    let page = file(page);
-    let row = page.lines().find(|line| line.starts_with(start)).unwrap();
-    row.trim_matches('|')
-        .split('|')
-        .map(|cell| cell.trim().to_owned())
-        .collect()
+/// Returns the cells of the first row of a page that starts with these cells.
+fn row(page: &str, start: &[&str]) -> Vec<String> {
+    let mut rows = rows(page).into_iter();
+    rows.find(|row| row.iter().zip(start).all(|(cell, start)| cell.starts_with(start)))
+        .unwrap()
 }
 
 #[test]
 fn write_units_and_rates_of_an_entity_equal_the_scaling_table() {
-    let updates = row("docs/scaling.md", "| 1 | 2");
+    let updates = row("docs/scaling.md", &["1", "2"]);
     let (units, history) = (&updates[1], &updates[2]);
     let number = |cell: &str| cell.parse::<f64>().unwrap();
     let latest = format!("{:.2}", number(units) - number(history));
@@ -48,7 +47,7 @@ fn write_units_and_rates_of_an_entity_equal_the_scaling_table() {
     let expected = format!("| {units} on one partition | {latest} and {history}, ");
     assert!(file("docs/history-table.md").contains(&expected), "{expected}");
     // The maximum rate of one entity, in both layouts.
-    let rates = row("docs/scaling.md", "| `stream` | `recent, 10` |");
+    let rates = row("docs/scaling.md", &["`stream`", "`recent, 10`"]);
     let [same, own] = [&rates[3], &rates[4]];
     let rounded = format!("{}0", &same[..same.len() - 1]);
     assert!(file("docs/users.md").contains(&format!("one entity accepts about {rounded} updates a second")));
@@ -61,7 +60,7 @@ fn write_units_and_rates_of_an_entity_equal_the_scaling_table() {
 #[test]
 fn the_number_of_alarms_equals_that_of_the_template() {
     let count = |name: &str| file(name).matches("    Type: AWS::CloudWatch::Alarm\n").count();
-    let alarms = row("docs/costs.md", "| [alarms]");
+    let alarms = row("docs/costs.md", &["[alarms]"]);
     let of_monitoring = count("tools/monitoring/template.yaml");
     assert_eq!(alarms[1], (count("template.yaml") + of_monitoring).to_string());
     let attach = file("tools/attach/template.yaml");
@@ -77,40 +76,31 @@ fn the_number_of_alarms_equals_that_of_the_template() {
 }
 
 #[test]
-fn every_parameter_of_the_pipe_is_explained() {
-    let template = file("tools/events/template.yaml");
-    let parameters = template.split("\nParameters:\n").nth(1).unwrap();
-    let parameters = parameters.split("\nConditions:\n").next().unwrap();
-    let names = parameters
-        .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
-    let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
-    assert!(names.len() > 5, "{names:?}");
-    let page = file("docs/events.md");
-    for name in names {
-        assert!(page.contains(&format!("| `{name}` |")), "{name}");
-    }
-}
-
-#[test]
-fn every_parameter_of_the_template_is_explained() {
-    let template = file("template.yaml");
-    let parameters = template.split("\nParameters:\n").nth(1).unwrap();
-    let parameters = parameters.split("\nRules:\n").next().unwrap();
-    let names = parameters
-        .lines()
-        .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
-    let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
-    assert!(names.len() > 10, "{names:?}");
-    let page = file("docs/operations.md");
-    let deploying = page
-        .split("\n## Deploying\n")
-        .nth(1)
-        .unwrap()
-        .split("\n## ")
-        .next()
-        .unwrap();
-    for name in names {
-        assert!(deploying.contains(&format!("`{name}`")), "{name}");
+fn every_parameter_of_a_template_is_explained() {
+    let part = |text: &str, from: &str, to: &str| {
+        let rest = text.split(from).nth(1).unwrap();
+        rest.split(to).next().unwrap().to_owned()
+    };
+    let operations = file("docs/operations.md");
+    let deploying = part(&operations, "\n## Deploying\n", "\n## ");
+    for (template, end, count, page, [before, after]) in [
+        ("template.yaml", "\nRules:\n", 10, deploying, ["`", "`"]),
+        (
+            "tools/events/template.yaml",
+            "\nConditions:\n",
+            5,
+            file("docs/events.md"),
+            ["| `", "` |"],
+        ),
+    ] {
+        let parameters = part(&file(template), "\nParameters:\n", end);
+        let names = parameters
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
+        let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
+        assert!(names.len() > count, "{template}: {names:?}");
+        for name in names {
+            assert!(page.contains(&format!("{before}{name}{after}")), "{template}: {name}");
+        }
     }
 }

@@ -4,19 +4,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    time::Duration,
 };
 
 use aws_sdk_dynamodb::Client;
-use local::{
-    dynamodb::sdk_config,
-    report::history,
-    stack::{Options, Stack},
-    template::Template,
-};
-use patterns::time_series::{PutOutcome, StateTime, TimeSeries};
+use local::{dynamodb::sdk_config, stack::Stack, template::Template};
 use serde_json::{Value, json};
-use shared::domain::{AttributeValue, entity::EntityId, update::Change};
+use shared::{
+    domain::{AttributeValue, entity::EntityId, update::Change},
+    time_series::{PutOutcome, StateTime, TimeSeries},
+};
+use testkit::stack::{invoke, options, settled};
 
 use crate::root;
 
@@ -71,17 +68,9 @@ fn facet(sk: &str) -> &'static str {
 
 /// Sends the factory's updates to a new stack, and returns the items of its table.
 async fn table() -> Vec<Value> {
-    let stack = Stack::start(Options {
-        template: Template::read(&root().join("template.yaml"), &[]).unwrap(),
-        dynamodb_port: 0,
-        lambda_port: 0,
-        data_dir: None,
-        failed: None,
-        program: env!("CARGO_BIN_EXE_local").into(),
-        bootstraps: BTreeMap::new(),
-    })
-    .await
-    .unwrap();
+    let template = Template::read(&root().join("template.yaml"), &[]).unwrap();
+    let stack = Stack::start(options(template, Some(env!("CARGO_BIN_EXE_local"))));
+    let stack = stack.await.unwrap();
     let states = TimeSeries::new(Client::new(&sdk_config(stack.dynamodb_endpoint()).await), &stack.table);
     for (id, [name, factory], updates) in FACTORY {
         let entity = EntityId::new(id).unwrap();
@@ -90,9 +79,8 @@ async fn table() -> Vec<Value> {
         stack.store.update_metadata(&entity, &metadata).await.unwrap();
         for (index, (time, state)) in updates.iter().enumerate() {
             let request = format!("{}-{}", name.to_lowercase(), index + 1);
-            let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request}).to_string();
-            let response = stack.lambda.invoke("writer-fn", update.into_bytes()).await.unwrap();
-            assert!(!response.is_error, "{response:?}");
+            let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request});
+            assert_eq!(invoke(&stack, "writer-fn", &update).await["Outcome"], "Written");
             let state = serde_json::from_value(json!({"State": {"S": state}})).unwrap();
             let put = states
                 .put(&entity, &StateTime::parse(time).unwrap(), state, false)
@@ -100,17 +88,7 @@ async fn table() -> Vec<Value> {
             assert_eq!(put, Ok(PutOutcome::Put));
         }
     }
-    let complete = async {
-        loop {
-            let collections = history::collect(stack.store.scan_items().await.unwrap(), stack.digits);
-            if history::missing(&collections, stack.digits).is_empty() {
-                return collections;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let collections = tokio::time::timeout(Duration::from_secs(60), complete).await.unwrap();
-    let items = collections.into_iter().filter(|(pk, _)| pk != "#vzero");
+    let items = settled(&stack).await.into_iter().filter(|(pk, _)| pk != "#vzero");
     let items = items.flat_map(|(_, collection)| collection.items().to_vec());
     items
         .map(|(_, item)| reproducible(serde_json::to_value(item).unwrap()))

@@ -1,32 +1,29 @@
-//! A latest item whose time is far ahead, on a real table: it is found, repaired without losing a version, and purged.
+//! A latest item whose time is far ahead, on a real table: it is found, and repaired without losing a version.
 
 use std::time::Duration;
 
-use operations::{audit::collection::Finding, purge::entity::ItemCounts};
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{
     domain::{
         AttributeValue, Item,
         keys::LATEST_KEY,
         names,
-        recorded_at::{MAX_AHEAD, RecordedAt},
+        recorded_at::RecordedAt,
         update::{Ordering, Update},
-        version::Version,
     },
     dynamodb::{
         Store,
+        read::history::HistoryQuery,
         write::{WriteMode, WriteOutcome},
     },
 };
-use testkit::database::{Database, at_second, entity, mode, put_version, update, write};
+use testkit::database::{
+    Database, MODES, at_second, entity, history, mode, put_version, update, version, write, written,
+};
 
 /// A time in seconds since 1970.
 const START: u64 = 1_795_328_688;
 const YEAR: u64 = 31_536_000;
-
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
-}
 
 /// Applies an update at this second, and puts its version.
 async fn write_at(store: &Store, second: u64) {
@@ -55,17 +52,6 @@ async fn as_of(store: &Store, second: u64) -> Option<u64> {
         .await
         .unwrap();
     found.map(|view| view.version.get())
-}
-
-#[tokio::test]
-async fn a_time_more_than_15_minutes_ahead_is_found() {
-    let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    write_at(&store, START).await;
-    let ahead = MAX_AHEAD.as_secs();
-    assert_eq!(findings(&store, START - ahead).await, []);
-    let found = Finding::Ahead { version: version(1) };
-    assert_eq!(findings(&store, START - ahead - 1).await, [found]);
 }
 
 #[tokio::test]
@@ -135,13 +121,9 @@ async fn a_repair_begins_a_new_sequence_of_times() {
     for (second, expected) in [(START + 1, 2), (START + 25, 10), (START + 59, 11), (START + 60, 13)] {
         assert_eq!(as_of(&store, second).await, Some(expected), "{}", second - START);
     }
-    let versions: Vec<_> = (1..=13).map(version).collect();
-    let query = shared::dynamodb::read::history::HistoryQuery::default();
-    let history = store.history(&entity("E"), query).await;
-    let views = history.unwrap().unwrap().collect().await.unwrap();
-    let mut found: Vec<_> = views.iter().map(|view| view.version).collect();
+    let mut found = history(&store, "E", HistoryQuery::default()).await.unwrap();
     found.sort_unstable();
-    assert_eq!(found, versions);
+    assert_eq!(found, (1..=13).collect::<Vec<_>>());
 }
 
 /// An update that was applied before is recognized after the repair, although its request left the map.
@@ -155,7 +137,7 @@ async fn a_repair_forgets_no_request() {
         Update::parse(json, "default", Ordering::Arrival).unwrap()
     };
     let applied = write(&at_second(&store, START), &first(), mode(WriteMode::Stream)).await;
-    assert_eq!(applied, Ok(WriteOutcome::Written { version: version(1) }));
+    assert_eq!(applied, Ok(written(1)));
     move_ahead(&store, YEAR).await;
     for second in START + 1..START + 20 {
         write_at(&store, second).await;
@@ -173,33 +155,6 @@ async fn a_repair_forgets_no_request() {
     assert_eq!(again, Ok(WriteOutcome::Duplicate { version: version(1) }));
 }
 
-/// A purge waits for no time, and a new entity with the same key is complete, whatever the times were.
-#[tokio::test]
-async fn after_a_purge_a_new_entity_is_complete() {
-    let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    write_at(&store, START).await;
-    move_ahead(&store, YEAR).await;
-    let now = at_second(&store, START + 10);
-    let purged =
-        operations::purge::entity::purge(&now, &entity("E"), Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
-    assert_eq!(purged, Ok(()));
-    // As records of any age, of the new entity and of the purged one.
-    let mut images: Vec<Value> = Vec::new();
-    for second in START + 11..START + 14 {
-        let update = update(json!({"ID": "E", "Second": second}));
-        let written = at_second(&store, second).write(&update, mode(WriteMode::Stream)).await;
-        assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
-        images.push(serde_json::to_value(latest(&store).await).unwrap());
-    }
-    let markers = store.purge_markers([&entity("E")]).await.unwrap();
-    for image in &images {
-        let item = serde_json::from_value(image.clone()).unwrap();
-        let made = shared::domain::version_item::VersionItem::from_image(item, store.digits()).unwrap();
-        assert!(!markers.covers(&made), "{image}");
-    }
-}
-
 /// A version that begins a new sequence of times keeps the client's time: an older update stays stale.
 #[tokio::test]
 async fn a_repair_keeps_the_order_by_time() {
@@ -215,14 +170,10 @@ async fn a_repair_keeps_the_order_by_time() {
         mode(WriteMode::Stream),
     )
     .await;
-    assert_eq!(newer, Ok(WriteOutcome::Written { version: version(1) }));
-    let raised = operations::latest::raise_latest::raise_latest(
-        &at_second(&store, START),
-        &entity("E"),
-        Some(version(1)),
-        version(2),
-    )
-    .await;
+    assert_eq!(newer, Ok(written(1)));
+    let raised = at_second(&store, START)
+        .raise_latest(&entity("E"), Some(version(1)), version(2))
+        .await;
     assert!(raised.unwrap().is_some());
     put_version(&store, &entity("E")).await;
     let older = write(
@@ -251,7 +202,7 @@ async fn a_time_in_another_form_does_not_stop_updates() {
     .into_iter()
     .enumerate()
     {
-        for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+        for write_mode in MODES {
             let id = format!("E{index} {write_mode:?}");
             let latest = json!({
                 "PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedAt": value,
@@ -260,8 +211,8 @@ async fn a_time_in_another_form_does_not_stop_updates() {
             let mut times = Vec::new();
             for next in 2..5 {
                 let update = update(json!({"ID": id, "Value": next}));
-                let written = at_second(&store, START).write(&update, mode(write_mode)).await;
-                assert_eq!(written, Ok(WriteOutcome::Written { version: version(next) }), "{value}");
+                let outcome = at_second(&store, START).write(&update, mode(write_mode)).await;
+                assert_eq!(outcome, Ok(written(next)), "{value}");
                 let latest = store.get(&entity(&id), LATEST_KEY, true).await.unwrap().unwrap();
                 times.push(RecordedAt::of_latest(&latest).unwrap());
             }

@@ -8,18 +8,14 @@ use operations::{
 };
 use serde_json::json;
 use shared::{
-    domain::{request_id::RequestId, version::Version},
+    domain::request_id::RequestId,
     dynamodb::{
         Store,
         write::{WriteMode, WriteOptions, restore::ChangeOptions},
     },
 };
 
-use testkit::database::{Database, delete_item, entity, mode, update, write};
-
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
-}
+use testkit::database::{Database, delete_item, entity, mode, update, version, write};
 
 async fn put(store: &Store, id: &str, count: u64, text: &str) {
     for number in 1..=count {

@@ -6,17 +6,16 @@ use aws_sdk_dynamodb::{
     Client,
     config::{Credentials, timeout::TimeoutConfig},
     error::ProvideErrorMetadata,
-    operation::{RequestId as _, batch_execute_statement::BatchExecuteStatementOutput},
+    operation::RequestId as _,
     primitives::Blob,
     types::{
-        AttributeDefinition, AttributeValue, BatchStatementRequest, BillingMode, ConsumedCapacity, KeySchemaElement,
-        KeyType, KeysAndAttributes, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
-        ScalarAttributeType, StreamSpecification, StreamViewType, TransactWriteItem, Update,
+        AttributeValue, BatchStatementRequest, ConsumedCapacity, KeysAndAttributes, Put, ReturnConsumedCapacity,
+        ReturnValuesOnConditionCheckFailure, ScalarAttributeType, StreamViewType, TransactWriteItem, Update,
     },
 };
 
 use testkit::{
-    database::Database,
+    database::{Database, create_streamed},
     endpoint::{self, Engine},
 };
 
@@ -60,29 +59,8 @@ impl<'a> Probe<'a> {
     /// Creates a table with a stream.
     async fn new(database: &'a Database) -> Result<Self, Failure> {
         let table = database.endpoint.table("Conformance");
-        let mut request = database
-            .client
-            .create_table()
-            .table_name(&table)
-            .billing_mode(BillingMode::PayPerRequest)
-            .stream_specification(
-                StreamSpecification::builder()
-                    .stream_enabled(true)
-                    .stream_view_type(StreamViewType::NewImage)
-                    .build()?,
-            );
-        for (name, role) in [("PK", KeyType::Hash), ("SK", KeyType::Range)] {
-            let definition = AttributeDefinition::builder()
-                .attribute_name(name)
-                .attribute_type(ScalarAttributeType::S);
-            request = request.attribute_definitions(definition.build()?).key_schema(
-                KeySchemaElement::builder()
-                    .attribute_name(name)
-                    .key_type(role)
-                    .build()?,
-            );
-        }
-        request.send().await?;
+        let keys = [("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)];
+        create_streamed(&database.client, &table, &keys, StreamViewType::NewImage).await?;
         database.endpoint.wait_until_active(&table).await;
         let timeouts = TimeoutConfig::builder()
             .read_timeout(TIMEOUT)
@@ -183,70 +161,56 @@ impl<'a> Probe<'a> {
         Ok(units(request.send().await?.consumed_capacity))
     }
 
-    async fn statement_units(&self) -> Result<String, Failure> {
-        let request = self.client.batch_execute_statement();
-        let request = request
-            .statements(self.insert("b1", "A", s("a"))?)
-            .statements(self.insert("b2", "A", s("a"))?);
+    /// Inserts the items, and returns the consumed units and the error codes of the statements, `refused` for one without a code.
+    async fn execute(&self, statements: Vec<BatchStatementRequest>) -> Result<(String, Vec<String>), String> {
+        let request = self.client.batch_execute_statement().set_statements(Some(statements));
         let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
-        Ok(units(request.send().await?.consumed_capacity))
+        let output = match request.send().await {
+            Ok(output) => output,
+            Err(error) => return Err(code::<(), _>(Err(error))),
+        };
+        let errors = output
+            .responses
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|one| one.error);
+        let codes = errors.map(|error| error.code.map_or("refused".to_owned(), |code| code.as_str().to_owned()));
+        Ok((units(output.consumed_capacity), codes.collect()))
+    }
+
+    async fn statement_units(&self) -> Result<String, Failure> {
+        let statements = vec![self.insert("b1", "A", s("a"))?, self.insert("b2", "A", s("a"))?];
+        Ok(self.execute(statements).await?.0)
     }
 
     async fn large_statement_units(&self) -> Result<String, Failure> {
-        let request = self.client.batch_execute_statement();
-        let request = request.statements(self.insert("b6", "A", s("x".repeat(10_000)))?);
-        let request = request.return_consumed_capacity(ReturnConsumedCapacity::Total);
-        Ok(units(request.send().await?.consumed_capacity))
+        Ok(self
+            .execute(vec![self.insert("b6", "A", s("x".repeat(10_000)))?])
+            .await?
+            .0)
     }
 
     /// Inserts a set that contains a value twice.
     async fn twin_statement(&self) -> Result<String, Failure> {
         let duplicates = AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]);
-        let request = self.client.batch_execute_statement();
-        let result = request.statements(self.insert("b7", "A", duplicates)?).send().await;
-        let failed = |output: BatchExecuteStatementOutput| {
-            let responses = output.responses.unwrap_or_default();
-            responses.iter().any(|one| one.error.is_some())
-        };
-        let rejected = result.map_or(true, failed);
+        let executed = self.execute(vec![self.insert("b7", "A", duplicates)?]).await;
+        let rejected = executed.map_or(true, |(_, codes)| !codes.is_empty());
         Ok(if rejected { "refused" } else { "taken" }.to_owned())
     }
 
     async fn statement_length(&self) -> Result<String, Failure> {
         // 6,000 characters, 12,000 bytes.
-        let request = self.client.batch_execute_statement();
-        let request = request.statements(self.insert("b3", &"é".repeat(6000), s("a"))?);
-        let output = match request.send().await {
-            Ok(output) => output,
-            Err(error) => return Ok(code::<(), _>(Err(error))),
-        };
-        let error = output
-            .responses
-            .unwrap_or_default()
-            .into_iter()
-            .find_map(|one| one.error);
-        Ok(error.map_or("taken".to_owned(), |error| {
-            error.code.map_or("refused".to_owned(), |code| code.as_str().to_owned())
-        }))
+        let executed = self.execute(vec![self.insert("b3", &"é".repeat(6000), s("a"))?]).await;
+        Ok(executed.map_or_else(|code| code, |(_, mut codes)| codes.pop().unwrap_or("taken".to_owned())))
     }
 
     async fn bad_statement(&self) -> Result<String, Failure> {
-        let request = self.client.batch_execute_statement();
-        let request = request
-            .statements(self.insert("b4", "A", s("a"))?)
-            .statements(self.insert("b5", "A", AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]))?);
-        Ok(match request.send().await {
-            Ok(output) => {
-                let failed = output
-                    .responses
-                    .unwrap_or_default()
-                    .iter()
-                    .filter(|one| one.error.is_some())
-                    .count();
-                format!("{failed} of 2 fails")
-            }
-            Err(_) => "all fail".to_owned(),
-        })
+        let duplicates = AttributeValue::Ss(vec!["a".to_owned(), "a".to_owned()]);
+        let statements = vec![self.insert("b4", "A", s("a"))?, self.insert("b5", "A", duplicates)?];
+        let executed = self.execute(statements).await;
+        Ok(executed.map_or("all fail".to_owned(), |(_, codes)| {
+            format!("{} of 2 fails", codes.len())
+        }))
     }
 
     async fn same_put(&self) -> Result<String, Failure> {
@@ -355,18 +319,7 @@ impl<'a> Probe<'a> {
             let request = request.transact_items(TransactWriteItem::builder().update(update.build()?).build());
             codes.push(code(request.send().await));
         }
-        let get = self
-            .client
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(item("token", [])));
-        let found = get.consistent_read(true).send().await?.item.unwrap_or_default();
-        let count = found
-            .get("A")
-            .and_then(|count| count.as_n().ok())
-            .cloned()
-            .unwrap_or_default();
-        Ok(format!("{count}, then {}", codes[2]))
+        Ok(format!("{}, then {}", self.number("token").await?, codes[2]))
     }
 
     async fn met(&self) -> Result<String, Failure> {
@@ -415,20 +368,25 @@ impl<'a> Probe<'a> {
         self.number("n1").await
     }
 
-    async fn transacted_number(&self) -> Result<String, Failure> {
-        let update = Update::builder().table_name(&self.table).set_key(Some(item("n2", [])));
+    /// Returns an update that sets the number of an item.
+    fn set_number(&self, sort_key: &str, number: &str) -> Result<TransactWriteItem, Failure> {
+        let update = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(item(sort_key, [])));
         let update = update.update_expression("SET A = :a");
-        let update = update.expression_attribute_values(":a", AttributeValue::N("1.50".to_owned()));
+        let update = update.expression_attribute_values(":a", AttributeValue::N(number.to_owned()));
+        Ok(TransactWriteItem::builder().update(update.build()?).build())
+    }
+
+    async fn transacted_number(&self) -> Result<String, Failure> {
         let request = self.client.transact_write_items();
-        let request = request.transact_items(TransactWriteItem::builder().update(update.build()?).build());
-        request.send().await?;
+        request.transact_items(self.set_number("n2", "1.50")?).send().await?;
         self.number("n2").await
     }
 
     async fn inserted_number(&self) -> Result<String, Failure> {
         let number = AttributeValue::N("1.50".to_owned());
-        let request = self.client.batch_execute_statement();
-        request.statements(self.insert("n3", "A", number)?).send().await?;
+        self.execute(vec![self.insert("n3", "A", number)?]).await?;
         self.number("n3").await
     }
 

@@ -23,27 +23,24 @@ use shared::{
     dynamodb::write::{Idempotency, WriteMode, WriteOptions},
 };
 
-use testkit::database::{Database, entity, update};
+use testkit::{
+    database::{Database, entity, update},
+    pages::rows,
+};
 
 /// A row of the table in `docs/costs.md`: name, write units, write units in the history table, read units.
 type Row = (String, f64, f64, f64);
 
 /// Returns the rows of the table.
 fn documented() -> Vec<Row> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/costs.md")).unwrap();
-    let cells = |line: &str| {
-        line.trim_matches('|')
-            .split('|')
-            .map(|cell| cell.trim().to_owned())
-            .collect::<Vec<_>>()
-    };
-    let rows = text.lines().filter(|line| line.starts_with("| `")).map(cells);
+    let rows = rows("docs/costs.md").into_iter().filter(|row| row[0].starts_with('`'));
+    let units = |cell: &str| cell.parse().unwrap();
     rows.map(|row| {
         (
             row[0].trim_matches('`').to_owned(),
-            row[2].parse().unwrap(),
-            row[3].parse().unwrap(),
-            row[4].parse().unwrap(),
+            units(&row[2]),
+            units(&row[3]),
+            units(&row[4]),
         )
     })
     .collect()
@@ -51,16 +48,9 @@ fn documented() -> Vec<Row> {
 
 /// Returns the rows of the idempotency table: settings, and write units per version.
 fn documented_idempotency() -> Vec<(Vec<String>, f64)> {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/costs.md")).unwrap();
-    let rows = text.lines().filter(|line| {
-        line.starts_with("| stream") || line.starts_with("| inline") || line.starts_with("| transaction")
-    });
-    rows.map(|line| {
-        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let settings = cells[..2].iter().map(|cell| (*cell).to_owned()).collect();
-        (settings, cells[2].parse().unwrap())
-    })
-    .collect()
+    let is_mode = |row: &Vec<String>| row[0].parse::<WriteMode>().is_ok();
+    let rows = rows("docs/costs.md").into_iter().filter(is_mode);
+    rows.map(|row| (row[..2].to_vec(), row[2].parse().unwrap())).collect()
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use shared::{
         keys::LATEST_KEY,
         request_id::RequestId,
         update::{Ordering, Update},
-        version::Version,
+        view::VersionView,
     },
     dynamodb::{
         Store,
@@ -20,71 +20,104 @@ use shared::{
         },
     },
 };
-use testkit::database::{Database, entity, put_version, update};
-
-use crate::uncounted::settings;
+use testkit::database::{Database, duplicate, entity, item, put_version, record, settings, update, version, written};
 
 const ID: &str = "Pump#1";
 /// Number of attributes of a wide item: more than one request can remove.
 const WIDE: usize = 1000;
 
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
-}
-
-fn written(number: u64) -> WriteOutcome {
-    let version = version(number);
-    WriteOutcome::Written { version }
-}
-
-/// Writes an update, and puts the version as stream-fn does.
-async fn write_update(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    let outcome = store.write(update, options).await;
-    if options.mode == WriteMode::Stream && matches!(outcome, Ok(WriteOutcome::Written { .. })) {
-        put_version(store, &entity(ID)).await;
-    }
-    outcome
-}
-
-async fn write(store: &Store, mut members: Value, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    members["ID"] = json!(ID);
-    write_update(store, &update(members), options).await
-}
-
-/// Returns the attributes of an item that are state, sorted by name.
-async fn state(store: &Store, key: &str) -> Map<String, Value> {
-    let item = store.get(&entity(ID), key, true).await.unwrap().unwrap();
-    let Value::Object(item) = serde_json::to_value(item).unwrap() else {
-        panic!("an item is an object")
-    };
-    let is_state = |name: &str| shared::domain::attribution::is_state(name);
-    let mut state: Map<_, _> = item.into_iter().filter(|(name, _)| is_state(name)).collect();
-    state.sort_keys();
-    state
-}
-
-/// Returns the state of a version as readers see it.
-async fn read(store: &Store, number: u64) -> (bool, Value) {
-    let view = store
-        .version(&entity(ID), version(number), true)
-        .await
-        .unwrap()
-        .unwrap();
-    (view.deleted, serde_json::to_value(&view.attributes).unwrap())
-}
-
 fn request(id: &str) -> RequestId {
     RequestId::new(id).unwrap()
 }
 
-async fn undelete(store: &Store, id: &str, options: WriteOptions) -> Result<Option<WriteOutcome>, RestoreError> {
-    let undeleted = store
-        .undelete(&entity(ID), request(id), ChangeOptions::default(), options)
-        .await;
-    if options.mode == WriteMode::Stream && matches!(undeleted, Ok(Some(WriteOutcome::Written { .. }))) {
-        put_version(store, &entity(ID)).await;
+/// The entity in a table of its own, written with these options.
+struct Pump {
+    store: Store,
+    table: String,
+    options: WriteOptions,
+}
+
+impl Pump {
+    /// Returns one for each write mode with each idempotency.
+    async fn all(database: &Database) -> Vec<Self> {
+        let mut pumps = Vec::new();
+        for (number, options) in settings().into_iter().enumerate() {
+            let table = format!("T{number}");
+            let store = database.store(&table, 1).await;
+            pumps.push(Self { store, table, options });
+        }
+        pumps
     }
-    undeleted
+
+    async fn write(&self, mut members: Value) -> Result<WriteOutcome, WriteError> {
+        members["ID"] = json!(ID);
+        record(&self.store, &update(members), self.options).await
+    }
+
+    /// Applies an update that creates this version.
+    async fn writes(&self, members: Value, version: u64) {
+        let outcome = self.write(members.clone()).await;
+        assert_eq!(outcome, Ok(written(version)), "{:?} {members}", self.options);
+    }
+
+    async fn put_version(&self) -> PutOutcome {
+        put_version(&self.store, &entity(ID)).await
+    }
+
+    async fn undelete(&self, id: &str) -> Result<Option<WriteOutcome>, RestoreError> {
+        let (change, options) = (ChangeOptions::default(), self.options);
+        let undeleted = self.store.undelete(&entity(ID), request(id), change, options).await?;
+        if options.mode == WriteMode::Stream && matches!(undeleted, Some(WriteOutcome::Written { .. })) {
+            self.put_version().await;
+        }
+        Ok(undeleted)
+    }
+
+    async fn restore(&self, number: u64, id: &str) -> Result<WriteOutcome, RestoreError> {
+        let (change, options) = (ChangeOptions::default(), self.options);
+        let entity = entity(ID);
+        let restored = self
+            .store
+            .restore(&entity, version(number), request(id), change, options);
+        let restored = restored.await?;
+        if options.mode == WriteMode::Stream && matches!(restored, WriteOutcome::Written { .. }) {
+            self.put_version().await;
+        }
+        Ok(restored)
+    }
+
+    /// Returns the attributes of an item that are state, sorted by name.
+    async fn state(&self, key: &str) -> Map<String, Value> {
+        let item = item(&self.store, ID, key).await;
+        let mut state = item.as_object().unwrap().clone();
+        state.retain(|name, _| shared::domain::attribution::is_state(name));
+        state.sort_keys();
+        state
+    }
+
+    /// Checks the state of the latest item, and of its version item.
+    async fn is_at(&self, number: u64, state: &Value) {
+        for key in [LATEST_KEY, &format!("v{number}")] {
+            assert_eq!(Value::from(self.state(key).await), *state, "{:?} {key}", self.options);
+        }
+    }
+
+    /// Returns the state of a version as readers see it.
+    async fn read(&self, number: u64) -> (bool, Value) {
+        let view = self.store.version(&entity(ID), version(number), true).await;
+        let view = view.unwrap().unwrap();
+        (view.deleted, serde_json::to_value(&view.attributes).unwrap())
+    }
+
+    async fn latest(&self) -> VersionView {
+        self.store.latest(&entity(ID), true).await.unwrap().unwrap()
+    }
+
+    /// Checks that an audit finds nothing.
+    async fn is_sound(&self) {
+        let findings = self.store.audit(&entity(ID), Duration::ZERO).await.unwrap();
+        assert_eq!(findings, Some(Vec::new()), "{:?}", self.options);
+    }
 }
 
 /// Changes the latest item as another program does.
@@ -111,18 +144,17 @@ async fn change(database: &Database, table: &str, expression: &str, names: &[(&s
 #[tokio::test]
 async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_item() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        let store = database.store(&format!("T{number}"), 1).await;
+    for pump in Pump::all(&database).await {
         let first = json!({"A": 1, "M": {"N": 1}, "Actor": "amy"});
-        assert_eq!(write(&store, first, options).await, Ok(written(1)));
-        assert_eq!(write(&store, json!({"B": 2}), options).await, Ok(written(2)));
+        pump.writes(first, 1).await;
+        pump.writes(json!({"B": 2}), 2).await;
         let deletion = json!({"Deleted": true, "Why": "sold", "B": null, "Reason": "moved"});
-        assert_eq!(write(&store, deletion, options).await, Ok(written(3)));
-        assert_eq!(state(&store, LATEST_KEY).await, Map::new(), "{options:?}");
-        assert_eq!(Value::from(state(&store, "v3").await), json!({"Why": {"S": "sold"}}));
+        pump.writes(deletion, 3).await;
+        assert_eq!(pump.state(LATEST_KEY).await, Map::new(), "{:?}", pump.options);
+        assert_eq!(Value::from(pump.state("v3").await), json!({"Why": {"S": "sold"}}));
         let tombstone = (true, json!({"Why": {"S": "sold"}}));
-        assert_eq!(read(&store, 3).await, tombstone);
-        let latest = store.latest(&entity(ID), true).await.unwrap().unwrap();
+        assert_eq!(pump.read(3).await, tombstone);
+        let latest = pump.latest().await;
         assert_eq!(
             (latest.deleted, serde_json::to_value(&latest.attributes).unwrap()),
             tombstone
@@ -133,51 +165,38 @@ async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_i
             json!({"M": {"$update": {"N": 2}}}),
             json!({"Deleted": true, "M": {"$update": {"N": 2}}}),
         ] {
-            let refused = write(&store, members, options).await;
-            assert!(
-                matches!(refused, Err(WriteError::NoMap { .. })),
-                "{options:?} {refused:?}"
-            );
+            let refused = pump.write(members).await;
+            assert!(matches!(refused, Err(WriteError::NoMap { .. })), "{refused:?}");
         }
         // The tombstone is compared as before.
-        let conflict = write(&store, json!({"ExpectedVersion": 0}), options).await;
+        let conflict = pump.write(json!({"ExpectedVersion": 0})).await;
         assert_eq!(conflict, Ok(WriteOutcome::Conflict { expected: 0, latest: 3 }));
 
         // Deletions in a row.
-        assert_eq!(write(&store, json!({"Deleted": true}), options).await, Ok(written(4)));
-        assert_eq!(read(&store, 4).await, (true, json!({})));
+        pump.writes(json!({"Deleted": true}), 4).await;
+        assert_eq!(pump.read(4).await, (true, json!({})));
         let revived = json!({"C": 3, "ExpectedVersion": 4});
-        assert_eq!(write(&store, revived, options).await, Ok(written(5)));
-        for key in [LATEST_KEY, "v5"] {
-            assert_eq!(
-                Value::from(state(&store, key).await),
-                json!({"C": {"N": "3"}}),
-                "{options:?} {key}"
-            );
-        }
-        let latest = serde_json::to_value(store.get(&entity(ID), LATEST_KEY, true).await.unwrap()).unwrap();
+        pump.writes(revived, 5).await;
+        pump.is_at(5, &json!({"C": {"N": "3"}})).await;
+        let latest = serde_json::to_value(pump.store.get(&entity(ID), LATEST_KEY, true).await.unwrap()).unwrap();
         for name in ["Deleted", "TombstoneState", "TTL", "Actor", "Reason"] {
-            assert!(latest.get(name).is_none(), "{options:?} {name}");
+            assert!(latest.get(name).is_none(), "{name}");
         }
-        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
-            .await
-            .unwrap();
-        assert_eq!(findings, Some(Vec::new()), "{options:?}");
+        pump.is_sound().await;
     }
 }
 
 #[tokio::test]
 async fn only_deletions_and_updates_after_them_need_a_second_request() {
     let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    let options = settings()[0];
+    let pump = Pump::all(&database).await.remove(0);
     let requests = async |members: Value| {
         let mut members = members;
         members["ID"] = json!(ID);
         database.consumed();
-        store.write(&update(members), options).await.unwrap();
+        pump.store.write(&update(members), pump.options).await.unwrap();
         let operations = database.consumed();
-        put_version(&store, &entity(ID)).await;
+        pump.put_version().await;
         operations
             .into_iter()
             .map(|(operation, _)| operation)
@@ -200,130 +219,100 @@ async fn only_deletions_and_updates_after_them_need_a_second_request() {
 #[tokio::test]
 async fn updates_ordered_by_time_are_compared_with_the_tombstone() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        let store = database.store(&format!("T{number}"), 1).await;
+    for pump in Pump::all(&database).await {
         let write = async |members: Value, request: &str| {
             let mut members = members;
             members["ID"] = json!(ID);
             let update = Update::parse(members, request, Ordering::Time).unwrap();
-            write_update(&store, &update, options).await
+            record(&pump.store, &update, pump.options).await
         };
-        assert_eq!(write(json!({"Timestamp": 1000, "A": 1}), "r-1").await, Ok(written(1)));
-        assert_eq!(
-            write(json!({"Timestamp": 3000, "Deleted": true}), "r-2").await,
-            Ok(written(2))
-        );
         let stale = WriteOutcome::Stale { version: version(2) };
-        assert_eq!(
-            write(json!({"Timestamp": 2000, "A": 2}), "r-3").await,
-            Ok(stale),
-            "{options:?}"
-        );
-        assert_eq!(write(json!({"Timestamp": 4000, "B": 1}), "r-4").await, Ok(written(3)));
-        assert_eq!(Value::from(state(&store, LATEST_KEY).await), json!({"B": {"N": "1"}}));
-        // An earlier delivery is still detected.
-        let duplicate = WriteOutcome::Duplicate { version: version(2) };
-        let again = write(json!({"Timestamp": 3000, "Deleted": true}), "r-2").await;
-        assert_eq!(again, Ok(duplicate), "{options:?}");
+        for (request, members, expected) in [
+            ("r-1", json!({"Timestamp": 1000, "A": 1}), written(1)),
+            ("r-2", json!({"Timestamp": 3000, "Deleted": true}), written(2)),
+            ("r-3", json!({"Timestamp": 2000, "A": 2}), stale),
+            ("r-4", json!({"Timestamp": 4000, "B": 1}), written(3)),
+            // An earlier delivery is still detected.
+            ("r-2", json!({"Timestamp": 3000, "Deleted": true}), duplicate(2)),
+        ] {
+            let outcome = write(members, request).await;
+            assert_eq!(outcome, Ok(expected), "{request} {:?}", pump.options);
+        }
+        assert_eq!(Value::from(pump.state(LATEST_KEY).await), json!({"B": {"N": "1"}}));
     }
 }
 
 #[tokio::test]
 async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        let store = database.store(&format!("T{number}"), 1).await;
-        write(&store, json!({"A": 1, "Actor": "amy"}), options).await.unwrap();
-        write(&store, json!({"B": 2, "M": {"N": 1}}), options).await.unwrap();
+    for pump in Pump::all(&database).await {
+        pump.write(json!({"A": 1, "Actor": "amy"})).await.unwrap();
+        pump.write(json!({"B": 2, "M": {"N": 1}})).await.unwrap();
         for _ in 0..3 {
-            write(&store, json!({"Deleted": true, "Why": "sold"}), options)
-                .await
-                .unwrap();
+            pump.write(json!({"Deleted": true, "Why": "sold"})).await.unwrap();
         }
-        assert_eq!(
-            undelete(&store, "u-1", options).await,
-            Ok(Some(written(6))),
-            "{options:?}"
-        );
+        assert_eq!(pump.undelete("u-1").await, Ok(Some(written(6))), "{:?}", pump.options);
         let expected = json!({"A": {"N": "1"}, "B": {"N": "2"}, "M": {"M": {"N": {"N": "1"}}}});
-        assert_eq!(read(&store, 6).await, (false, expected.clone()));
-        assert_eq!(Value::from(state(&store, LATEST_KEY).await), expected);
-        let view = store.latest(&entity(ID), true).await.unwrap().unwrap();
+        assert_eq!(pump.read(6).await, (false, expected.clone()));
+        assert_eq!(Value::from(pump.state(LATEST_KEY).await), expected);
+        let view = pump.latest().await;
         assert_eq!((view.restored_from, view.actor), (Some(version(2)), None));
         // A repetition is the same undelete, and an entity that is not deleted stays as it is.
-        let duplicate = WriteOutcome::Duplicate { version: version(6) };
-        assert_eq!(
-            undelete(&store, "u-1", options).await,
-            Ok(Some(duplicate)),
-            "{options:?}"
-        );
-        assert_eq!(undelete(&store, "u-2", options).await, Ok(None));
+        assert_eq!(pump.undelete("u-1").await, Ok(Some(duplicate(6))), "{:?}", pump.options);
+        assert_eq!(pump.undelete("u-2").await, Ok(None));
         // An entity that was created with a deletion has nothing to restore.
+        let new = entity("New");
+        let delete = async |id: &str| {
+            let deleted = pump
+                .store
+                .delete(&new, request(id), ChangeOptions::default(), pump.options);
+            deleted.await.unwrap()
+        };
         let other = Update::parse(json!({"ID": "New", "Deleted": true}), "n-1", Ordering::Arrival).unwrap();
-        store.write(&other, options).await.unwrap();
-        let nothing = store
-            .undelete(&other.entity, request("n-2"), ChangeOptions::default(), options)
+        pump.store.write(&other, pump.options).await.unwrap();
+        let nothing = pump
+            .store
+            .undelete(&new, request("n-2"), ChangeOptions::default(), pump.options)
             .await;
         assert_eq!(nothing, Err(RestoreError::NothingBefore { tombstone: version(1) }));
+        // A deletion is applied once, and changes no entity that is deleted.
+        assert_eq!(delete("n-3").await, None);
+        let revived = Update::parse(json!({"ID": "New"}), "n-4", Ordering::Arrival).unwrap();
+        pump.store.write(&revived, pump.options).await.unwrap();
+        assert_eq!(delete("n-5").await, Some(written(3)));
+        assert_eq!(delete("n-5").await, Some(duplicate(3)));
         // A restore brings back a tombstone, too.
-        let restored = store
-            .restore(
-                &entity(ID),
-                version(4),
-                request("u-3"),
-                ChangeOptions::default(),
-                options,
-            )
-            .await;
+        let restored = pump.restore(4, "u-3").await;
         assert_eq!(restored, Ok(written(7)));
-        let latest = store.latest(&entity(ID), true).await.unwrap().unwrap();
+        let latest = pump.latest().await;
         assert!(latest.deleted);
         assert_eq!(
             serde_json::to_value(&latest.attributes).unwrap(),
             json!({"Why": {"S": "sold"}})
         );
-        assert_eq!(state(&store, LATEST_KEY).await, Map::new());
+        assert_eq!(pump.state(LATEST_KEY).await, Map::new());
     }
 }
 
 #[tokio::test]
 async fn an_undelete_waits_for_history() {
     let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    let options = settings()[0];
+    let pump = Pump::all(&database).await.remove(0);
     // The stream has delivered nothing yet.
     let image = async |members: Value| {
         let mut members = members;
         members["ID"] = json!(ID);
-        store.write(&update(members), options).await.unwrap();
-        let latest = store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
-        shared::domain::version_item::VersionItem::from_image(latest, store.digits()).unwrap()
+        pump.store.write(&update(members), pump.options).await.unwrap();
+        let latest = pump.store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
+        shared::domain::version_item::VersionItem::from_image(latest, pump.store.digits()).unwrap()
     };
     let first = image(json!({"A": 1})).await;
     let second = image(json!({"Deleted": true})).await;
-    let missing = store
-        .undelete(&entity(ID), request("u-1"), ChangeOptions::default(), options)
-        .await;
+    let missing = pump.undelete("u-1").await;
     assert_eq!(missing, Err(RestoreError::NotInHistory { version: version(1) }));
-    let missing = store
-        .restore(
-            &entity(ID),
-            version(1),
-            request("u-2"),
-            ChangeOptions::default(),
-            options,
-        )
-        .await;
+    let missing = pump.restore(1, "u-2").await;
     assert_eq!(missing, Err(RestoreError::NotInHistory { version: version(1) }));
-    let never = store
-        .restore(
-            &entity(ID),
-            version(9),
-            request("u-3"),
-            ChangeOptions::default(),
-            options,
-        )
-        .await;
+    let never = pump.restore(9, "u-3").await;
     assert_eq!(never, Err(RestoreError::NotFound));
     let late = async {
         // After the undelete has missed it.
@@ -333,13 +322,13 @@ async fn an_undelete_waits_for_history() {
             requests += database.requests.take().0;
         }
         for version in [&second, &first] {
-            assert_eq!(store.put_version(version).await.unwrap(), PutOutcome::Recorded);
+            assert_eq!(pump.store.put_version(version).await.unwrap(), PutOutcome::Recorded);
         }
     };
     database.requests.take();
-    let (undeleted, ()) = tokio::join!(undelete(&store, "u-1", options), late);
+    let (undeleted, ()) = tokio::join!(pump.undelete("u-1"), late);
     assert_eq!(undeleted, Ok(Some(written(3))));
-    assert_eq!(Value::from(state(&store, LATEST_KEY).await), json!({"A": {"N": "1"}}));
+    assert_eq!(Value::from(pump.state(LATEST_KEY).await), json!({"A": {"N": "1"}}));
 }
 
 /// Returns wide state: names and values of some length.
@@ -350,12 +339,10 @@ fn wide(from: usize, to: usize) -> Map<String, Value> {
 }
 
 /// Writes an item with more attributes than one request can remove. Returns its version.
-async fn write_wide(store: &Store, options: WriteOptions) -> u64 {
+async fn write_wide(pump: &Pump) -> u64 {
     let step = 250;
     for from in (0..WIDE).step_by(step) {
-        write(store, Value::Object(wide(from, from + step)), options)
-            .await
-            .unwrap();
+        pump.write(Value::Object(wide(from, from + step))).await.unwrap();
     }
     (WIDE / step) as u64
 }
@@ -363,83 +350,51 @@ async fn write_wide(store: &Store, options: WriteOptions) -> u64 {
 #[tokio::test]
 async fn an_item_with_more_attributes_than_one_request_can_remove_is_deleted() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        let store = database.store(&format!("T{number}"), 1).await;
-        let before = write_wide(&store, options).await;
-        assert_eq!(state(&store, LATEST_KEY).await.len(), WIDE);
+    for pump in Pump::all(&database).await {
+        let before = write_wide(&pump).await;
+        assert_eq!(pump.state(LATEST_KEY).await.len(), WIDE);
         let deletion = json!({"Deleted": true, "Why": "sold"});
-        assert_eq!(
-            write(&store, deletion, options).await,
-            Ok(written(before + 1)),
-            "{options:?}"
-        );
-        assert_eq!(state(&store, LATEST_KEY).await, Map::new(), "{options:?}");
+        pump.writes(deletion, before + 1).await;
+        assert_eq!(pump.state(LATEST_KEY).await, Map::new(), "{:?}", pump.options);
         let tombstone = (true, json!({"Why": {"S": "sold"}}));
-        assert_eq!(read(&store, before + 1).await, tombstone);
+        assert_eq!(pump.read(before + 1).await, tombstone);
         // A record of the stream from the removal is the same version.
-        assert_eq!(put_version(&store, &entity(ID)).await, PutOutcome::AlreadyRecorded);
-        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
-            .await
-            .unwrap();
-        assert_eq!(findings, Some(Vec::new()), "{options:?}");
+        assert_eq!(pump.put_version().await, PutOutcome::AlreadyRecorded);
+        pump.is_sound().await;
         // An undelete sets them all again, in one version.
         assert_eq!(
-            undelete(&store, "u-1", options).await,
+            pump.undelete("u-1").await,
             Ok(Some(written(before + 2))),
-            "{options:?}"
+            "{:?}",
+            pump.options
         );
         for key in [LATEST_KEY, &format!("v{}", before + 2)] {
-            let names: Vec<_> = state(&store, key).await.into_iter().map(|(name, _)| name).collect();
-            assert_eq!(
-                names,
-                wide(0, WIDE).keys().cloned().collect::<Vec<_>>(),
-                "{options:?} {key}"
-            );
+            let names: Vec<_> = pump.state(key).await.into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, wide(0, WIDE).keys().cloned().collect::<Vec<_>>(), "{key}");
         }
-        let latest = store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
+        let latest = pump.store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
         assert!(!latest.contains_key("TombstoneStaged") && !latest.contains_key("TombstoneState"));
         // A restore sets only what differs, and an entity that is not deleted needs one request.
-        let restore = async |number: u64, id: &str| {
-            let change = ChangeOptions::default();
-            let restored = store
-                .restore(&entity(ID), version(number), request(id), change, options)
-                .await;
-            if restored.is_ok() && options.mode == WriteMode::Stream {
-                put_version(&store, &entity(ID)).await;
-            }
-            restored
-        };
-        assert_eq!(restore(before - 1, "u-2").await, Ok(written(before + 3)));
-        assert_eq!(state(&store, LATEST_KEY).await.len(), WIDE - 250);
+        assert_eq!(pump.restore(before - 1, "u-2").await, Ok(written(before + 3)));
+        assert_eq!(pump.state(LATEST_KEY).await.len(), WIDE - 250);
+        pump.writes(json!({"Deleted": true}), before + 4).await;
+        pump.writes(json!({"A": 1}), before + 5).await;
         assert_eq!(
-            write(&store, json!({"Deleted": true}), options).await,
-            Ok(written(before + 4))
-        );
-        assert_eq!(write(&store, json!({"A": 1}), options).await, Ok(written(before + 5)));
-        assert_eq!(
-            restore(before, "u-3").await,
+            pump.restore(before, "u-3").await,
             Err(RestoreError::TooManyAttributes { count: WIDE })
         );
-        assert_eq!(
-            write(&store, json!({"Deleted": true}), options).await,
-            Ok(written(before + 6))
-        );
-        assert_eq!(restore(before, "u-3").await, Ok(written(before + 7)));
-        assert_eq!(state(&store, LATEST_KEY).await.len(), WIDE);
-        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
-            .await
-            .unwrap();
-        assert_eq!(findings, Some(Vec::new()), "{options:?}");
+        pump.writes(json!({"Deleted": true}), before + 6).await;
+        assert_eq!(pump.restore(before, "u-3").await, Ok(written(before + 7)));
+        assert_eq!(pump.state(LATEST_KEY).await.len(), WIDE);
+        pump.is_sound().await;
     }
 }
 
 #[tokio::test]
 async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        let table = format!("T{number}");
-        let store = database.store(&table, 1).await;
-        write(&store, json!({"A": 1}), options).await.unwrap();
+    for pump in Pump::all(&database).await {
+        pump.write(json!({"A": 1})).await.unwrap();
         let deletion = update(json!({"ID": ID, "Deleted": true, "Why": "sold"}));
         // The process stopped before it removed the rest. Another program cannot tell it from the state.
         let interrupt = async || {
@@ -456,37 +411,30 @@ async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
                     .zip(names.iter().map(String::as_str))
                     .collect();
                 let expression = format!("SET {}", sets.join(", "));
-                change(&database, &table, &expression, &pairs, json!({":x": {"S": "x"}})).await;
+                change(&database, &pump.table, &expression, &pairs, json!({":x": {"S": "x"}})).await;
             }
         };
-        assert_eq!(write_update(&store, &deletion, options).await, Ok(written(2)));
+        assert_eq!(record(&pump.store, &deletion, pump.options).await, Ok(written(2)));
         interrupt().await;
         // Readers and history do not see it.
-        let latest = store.latest(&entity(ID), true).await.unwrap().unwrap();
+        let latest = pump.latest().await;
         assert_eq!(
             serde_json::to_value(&latest.attributes).unwrap(),
             json!({"Why": {"S": "sold"}})
         );
-        assert_eq!(put_version(&store, &entity(ID)).await, PutOutcome::AlreadyRecorded);
-        let findings = operations::audit::auditor::audit(&store, &entity(ID), Duration::ZERO)
-            .await
-            .unwrap();
-        assert_eq!(findings, Some(Vec::new()), "{options:?}");
+        assert_eq!(pump.put_version().await, PutOutcome::AlreadyRecorded);
+        pump.is_sound().await;
         // The next delivery of the deletion removes it.
-        let duplicate = WriteOutcome::Duplicate { version: version(2) };
-        assert_eq!(write_update(&store, &deletion, options).await, Ok(duplicate));
-        assert_eq!(state(&store, LATEST_KEY).await, Map::new(), "{options:?}");
+        let repeated = duplicate(2);
+        assert_eq!(record(&pump.store, &deletion, pump.options).await, Ok(repeated));
+        assert_eq!(pump.state(LATEST_KEY).await, Map::new(), "{:?}", pump.options);
         // So does the next update, which has as many attributes as an update can have.
         interrupt().await;
         let next: Map<_, _> = wide(500, 750);
-        assert_eq!(
-            write(&store, Value::Object(next.clone()), options).await,
-            Ok(written(3)),
-            "{options:?}"
-        );
+        pump.writes(Value::Object(next.clone()), 3).await;
         for key in [LATEST_KEY, "v3"] {
-            let names: Vec<_> = state(&store, key).await.into_iter().map(|(name, _)| name).collect();
-            assert_eq!(names, next.keys().cloned().collect::<Vec<_>>(), "{options:?} {key}");
+            let names: Vec<_> = pump.state(key).await.into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, next.keys().cloned().collect::<Vec<_>>(), "{key}");
         }
     }
 }
@@ -494,33 +442,18 @@ async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
 #[tokio::test]
 async fn a_deletion_by_another_program_ends_the_state_for_the_next_update() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        let table = format!("T{number}");
-        let store = database.store(&table, 1).await;
-        write(&store, json!({"A": 1}), options).await.unwrap();
+    for pump in Pump::all(&database).await {
+        pump.write(json!({"A": 1})).await.unwrap();
         let delete = "SET Deleted = :true, Note = :note ADD Latest :one";
         let values = json!({":true": {"BOOL": true}, ":note": {"S": "n"}, ":one": {"N": "1"}});
-        change(&database, &table, delete, &[], values).await;
-        put_version(&store, &entity(ID)).await;
+        change(&database, &pump.table, delete, &[], values).await;
+        pump.put_version().await;
         // Its version has what the program left.
-        assert_eq!(
-            read(&store, 2).await,
-            (true, json!({"A": {"N": "1"}, "Note": {"S": "n"}}))
-        );
-        assert_eq!(
-            write(&store, json!({"B": 1}), options).await,
-            Ok(written(3)),
-            "{options:?}"
-        );
-        for key in [LATEST_KEY, "v3"] {
-            assert_eq!(
-                Value::from(state(&store, key).await),
-                json!({"B": {"N": "1"}}),
-                "{options:?} {key}"
-            );
-        }
-        assert_eq!(write(&store, json!({"Deleted": true}), options).await, Ok(written(4)));
-        assert_eq!(undelete(&store, "u-1", options).await, Ok(Some(written(5))));
-        assert_eq!(Value::from(state(&store, LATEST_KEY).await), json!({"B": {"N": "1"}}));
+        assert_eq!(pump.read(2).await, (true, json!({"A": {"N": "1"}, "Note": {"S": "n"}})));
+        pump.writes(json!({"B": 1}), 3).await;
+        pump.is_at(3, &json!({"B": {"N": "1"}})).await;
+        pump.writes(json!({"Deleted": true}), 4).await;
+        assert_eq!(pump.undelete("u-1").await, Ok(Some(written(5))));
+        assert_eq!(Value::from(pump.state(LATEST_KEY).await), json!({"B": {"N": "1"}}));
     }
 }

@@ -15,7 +15,7 @@ use shared::{
         write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
     },
 };
-use testkit::database::{Database, entity, mode, rows, update, write};
+use testkit::database::{Database, MODES, entity, history, mode, rows, update, write};
 
 /// A search back and a binary search over the greatest gap send 128.
 const MAX_REQUESTS: usize = 200;
@@ -61,22 +61,12 @@ async fn every_read_ends_beside_a_gap() {
             let query = HistoryQuery {
                 oldest_first,
                 limit,
-                consistent: true,
                 ..HistoryQuery::default()
             };
             let what = format!("history of {digits} digits, {query:?}");
-            let read = async {
-                store
-                    .history(&entity, query)
-                    .await
-                    .unwrap()
-                    .unwrap()
-                    .collect()
-                    .await
-                    .unwrap()
-            };
-            let versions = Box::pin(bounded(&database, &what, read)).await;
-            let numbers: Vec<_> = versions.iter().map(|view| view.version.get()).collect();
+            let numbers = Box::pin(bounded(&database, &what, history(&store, "E", query)))
+                .await
+                .unwrap();
             assert_eq!(numbers, expected, "{what}");
         }
         let lag = bounded(&database, "lag", store.lag(&entity)).await.unwrap().unwrap();
@@ -108,7 +98,7 @@ async fn an_update_of_the_greatest_version_is_rejected_and_changes_nothing() {
     let store = database.store("Greatest", 1).await;
     for latest in [Version::MAX, Version::MAX + 1, u64::MAX] {
         for idempotency in [Idempotency::default(), Idempotency::Ledger(Retention::default())] {
-            for write_mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
+            for write_mode in MODES {
                 let options = WriteOptions {
                     idempotency,
                     ..mode(write_mode)

@@ -1,5 +1,7 @@
 //! Duplicate deliveries of an update: the guarantee of each idempotency setting, on a real table.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
@@ -11,18 +13,14 @@ use shared::{
         sent_at::SentAt,
         time::EpochMillis,
         update::{Ordering, Update},
-        version::Version,
     },
     dynamodb::{
         Store,
-        read::history::HistoryQuery,
         write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
     },
 };
 
-use testkit::database::{Database, at_second, entity, mode, put_version};
-
-const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+use testkit::database::{Database, MODES, duplicate, entity, item, mode, put_version, record, version, written};
 
 fn recent(mode: WriteMode, window: u8) -> WriteOptions {
     WriteOptions {
@@ -40,29 +38,40 @@ fn ledger(mode: WriteMode) -> WriteOptions {
     }
 }
 
-async fn apply(store: &Store, request: usize, options: WriteOptions) -> WriteOutcome {
+async fn apply(store: &Store, request: u64, options: WriteOptions) -> WriteOutcome {
     let json = json!({"ID": "E", "N": request});
     let update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
     store.write(&update, options).await.unwrap()
 }
 
-fn written(version: usize) -> WriteOutcome {
-    let version = Version::new(version as u64).unwrap();
-    WriteOutcome::Written { version }
+/// A delivery of an update of the entity `E`.
+struct Delivery<'a> {
+    /// Time of the writer's clock in milliseconds.
+    at: u64,
+    request: &'a str,
+    members: Value,
+    sent: Option<SentAt>,
 }
 
-fn duplicate(version: usize) -> WriteOutcome {
-    let version = Version::new(version as u64).unwrap();
-    WriteOutcome::Duplicate { version }
+impl Delivery<'_> {
+    /// Applies the update, and puts its version.
+    async fn send(mut self, store: &Store, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+        self.members["ID"] = json!("E");
+        let mut update = Update::parse(self.members, self.request, Ordering::Arrival).unwrap();
+        update.sent_at = self.sent;
+        let clock = Clock::new(move || Duration::from_millis(self.at));
+        record(&store.clone().with_clock(clock), &update, options).await
+    }
+}
+
+fn millis(millis: u64) -> EpochMillis {
+    EpochMillis::new(i64::try_from(millis).unwrap())
 }
 
 /// Returns the size of the latest item's map of recent requests.
-async fn recent_requests(store: &Store) -> usize {
-    let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
-    serde_json::to_value(&latest[names::RECENT_REQUESTS]).unwrap()["M"]
-        .as_object()
-        .unwrap()
-        .len()
+async fn recent_requests(store: &Store) -> u64 {
+    let latest = item(store, "E", "v0").await;
+    latest[names::RECENT_REQUESTS]["M"].as_object().unwrap().len() as u64
 }
 
 #[tokio::test]
@@ -72,7 +81,7 @@ async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between(
         for window in [2, 3, 16] {
             let store = database.store(&format!("{mode:?}{window}"), 1).await;
             let options = recent(mode, window);
-            let window = usize::from(window);
+            let window = u64::from(window);
             for request in 1..=3 * window {
                 assert_eq!(apply(&store, request, options).await, written(request));
                 assert!(recent_requests(&store).await <= window + 8);
@@ -86,6 +95,18 @@ async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between(
                     );
                 }
             }
+            // A different update with a request id of the window.
+            let other = Update::parse(
+                json!({"ID": "E"}),
+                &format!("request-{}", 3 * window),
+                Ordering::Arrival,
+            )
+            .unwrap();
+            let version = version(3 * window);
+            assert_eq!(
+                store.write(&other, options).await,
+                Err(WriteError::RequestIdReused { version })
+            );
         }
     }
 }
@@ -97,23 +118,17 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
         for digits in [1, 10] {
             let store = database.store(&format!("{mode:?}{digits}"), digits).await;
             let options = recent(mode, 2);
-            let send = async |second: u64, request: usize, value: usize, sent_at: Option<u64>| {
-                let json = json!({"ID": "E", "N": value});
-                let mut update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
-                let millis = |second: u64| EpochMillis::new(i64::try_from(second * 1000).unwrap());
-                update.sent_at = sent_at.map(|second| SentAt::since(millis(second)));
-                let store = at_second(&store, second);
-                let outcome = store.write(&update, options).await;
-                if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
-                    put_version(&store, &entity("E")).await;
-                }
-                outcome
+            let send = async |second: u64, request: u64, value: u64, sent_at: Option<u64>| {
+                let delivery = Delivery {
+                    at: second * 1000,
+                    request: &format!("request-{request}"),
+                    members: json!({"N": value}),
+                    sent: sent_at.map(|second| SentAt::since(millis(second * 1000))),
+                };
+                delivery.send(&store, options).await
             };
             for request in 1..=130 {
-                assert_eq!(
-                    send(1000 + request as u64, request, request, None).await,
-                    Ok(written(request))
-                );
+                assert_eq!(send(1000 + request, request, request, None).await, Ok(written(request)));
             }
             // Delivered for the first time at 1010 and 1100 seconds, and again much later.
             for (request, first) in [(10, 1010), (100, 1100), (120, 1120), (130, 1130)] {
@@ -124,7 +139,7 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
             assert_eq!(send(60_000, 131, 131, Some(1050)).await, Ok(written(131)));
             assert_eq!(send(60_001, 131, 131, Some(1050)).await, Ok(duplicate(131)));
             // A different update with the same request id.
-            let version = Version::new(100).unwrap();
+            let version = version(100);
             for first in [1100, 1130] {
                 let sent_at = Some(first).filter(|first| *first == 1100);
                 let reused = send(60_002, 100, 7, sent_at).await;
@@ -144,7 +159,7 @@ async fn an_update_that_is_sent_again_is_found_in_history() {
 async fn a_late_delivery_is_detected_beside_requests_without_an_entry() {
     const T: u64 = 1_795_328_688;
     let database = Database::start().await;
-    let time = |second: u64| EpochMillis::new(i64::try_from(second * 1000).unwrap());
+    let time = |second: u64| millis(second * 1000);
     let ledger = WriteOptions {
         idempotency: Idempotency::Ledger(Retention::default()),
         ..mode(WriteMode::Stream)
@@ -161,9 +176,13 @@ async fn a_late_delivery_is_detected_beside_requests_without_an_entry() {
     ] {
         let store = database.store(name, 1).await;
         let send = async |second: u64, id: &str, sent: Option<SentAt>, options: WriteOptions| {
-            let mut update = Update::parse(json!({"ID": "E", "A": id}), id, Ordering::Arrival).unwrap();
-            update.sent_at = sent;
-            testkit::database::write(&at_second(&store, second), &update, options).await
+            let delivery = Delivery {
+                at: second * 1000,
+                request: id,
+                members: json!({"A": id}),
+                sent,
+            };
+            delivery.send(&store, options).await
         };
         assert_eq!(send(T - 10, "first", None, recent).await, Ok(written(1)));
         assert_eq!(send(applied_at, "u", Some(sent), first).await, Ok(written(2)));
@@ -177,11 +196,10 @@ async fn a_late_delivery_is_detected_beside_requests_without_an_entry() {
             );
         }
         if removes_map {
-            let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
-            let mut latest = serde_json::to_value(latest).unwrap();
-            latest.as_object_mut().unwrap().remove(names::RECENT_REQUESTS);
-            latest.as_object_mut().unwrap().remove(names::REQUESTS_SINCE);
-            latest.as_object_mut().unwrap().remove(names::REQUESTS_DROPPED);
+            let mut latest = item(&store, "E", "v0").await;
+            for name in [names::RECENT_REQUESTS, names::REQUESTS_SINCE, names::REQUESTS_DROPPED] {
+                latest.as_object_mut().unwrap().remove(name);
+            }
             database.put(name, latest).await;
             assert_eq!(send(applied_at + 2, "x", None, recent).await, Ok(written(30)), "{name}");
         }
@@ -200,27 +218,23 @@ async fn a_late_delivery_is_detected_although_the_time_of_the_latest_item_stands
     for mode in MODES {
         let store = database.store(&format!("{mode:?}"), 1).await;
         let options = recent(mode, 10);
-        let send = async |millis: u64, request: usize, sent: Option<u64>| {
-            let json = json!({"ID": "E", "N": request});
-            let mut update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
-            let millis_of = |millis: u64| EpochMillis::new(i64::try_from(millis).unwrap());
-            update.sent_at = sent.map(|sent| SentAt::exactly(millis_of(sent)));
-            let clock = Clock::new(move || std::time::Duration::from_millis(millis));
-            let store = store.clone().with_clock(clock);
-            let outcome = store.write(&update, options).await;
-            if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
-                put_version(&store, &entity("E")).await;
-            }
-            outcome.unwrap()
+        let send = async |at: u64, request: u64, sent: Option<u64>| {
+            let delivery = Delivery {
+                at,
+                request: &format!("request-{request}"),
+                members: json!({"N": request}),
+                sent: sent.map(|sent| SentAt::exactly(millis(sent))),
+            };
+            delivery.send(&store, options).await.unwrap()
         };
         for request in 1..=30 {
-            send(100_000 + request as u64, request, None).await;
+            send(100_000 + request, request, None).await;
         }
         assert_eq!(send(103_600, 31, None).await, written(31));
         // Sent long before, delivered now and, because its response was lost, after 30 other updates again.
         assert_eq!(send(100_200, 32, Some(90_000)).await, written(32));
         for request in 33..=62 {
-            assert_eq!(send(100_200 + request as u64, request, None).await, written(request));
+            assert_eq!(send(100_200 + request, request, None).await, written(request));
         }
         for sent in [90_000, 99_000] {
             assert_eq!(send(101_000, 32, Some(sent)).await, duplicate(32), "{mode:?}");
@@ -234,32 +248,29 @@ async fn a_late_duplicate_names_its_version_although_it_changes_nothing() {
     let database = Database::start().await;
     for mode in MODES {
         let store = database.store(&format!("{mode:?}"), 1).await;
-        let send = async |second: u64, id: &str, value: usize, skip_unchanged: bool| {
-            let mut update = Update::parse(json!({"ID": "E", "N": value}), id, Ordering::Arrival).unwrap();
-            update.sent_at = Some(SentAt::exactly(EpochMillis::new(i64::try_from(second * 1000).unwrap())));
+        let send = async |second: u64, id: &str, value: u64, skip_unchanged: bool| {
+            let delivery = Delivery {
+                at: second * 1000,
+                request: id,
+                members: json!({"N": value}),
+                sent: Some(SentAt::exactly(millis(second * 1000))),
+            };
             let options = WriteOptions {
                 skip_unchanged,
                 ..recent(mode, 2)
             };
-            let store = at_second(&store, second.max(1000));
-            let outcome = store.write(&update, options).await.unwrap();
-            if let (WriteMode::Stream, WriteOutcome::Written { .. }) = (mode, outcome) {
-                put_version(&store, &entity("E")).await;
-            }
-            outcome
+            delivery.send(&store, options).await.unwrap()
         };
         assert_eq!(send(1000, "late", 0, true).await, written(1));
         for number in 1..=20 {
             assert_eq!(
-                send(1000 + number as u64, &format!("r-{number}"), number % 20, false).await,
+                send(1000 + number, &format!("r-{number}"), number % 20, false).await,
                 written(number + 1)
             );
         }
         // The state is that of the first version again.
         assert_eq!(send(1000, "late", 0, true).await, duplicate(1), "{mode:?}");
-        let unchanged = WriteOutcome::Unchanged {
-            version: Version::new(21).unwrap(),
-        };
+        let unchanged = WriteOutcome::Unchanged { version: version(21) };
         assert_eq!(send(1000, "another", 0, true).await, unchanged, "{mode:?}");
     }
 }
@@ -270,20 +281,20 @@ async fn an_update_that_was_applied_is_a_duplicate_although_its_expected_version
     for mode in MODES {
         let store = database.store(&format!("{mode:?}"), 1).await;
         let options = recent(mode, 2);
-        let send = async |second: u64, json: Value, id: &str, sent_at: Option<i64>| {
-            let mut update = Update::parse(json, id, Ordering::Arrival).unwrap();
-            update.sent_at = sent_at.map(EpochMillis::new).map(SentAt::since);
-            let outcome = at_second(&store, second).write(&update, options).await;
-            if let (WriteMode::Stream, Ok(WriteOutcome::Written { .. })) = (mode, &outcome) {
-                put_version(&store, &entity("E")).await;
-            }
-            outcome
+        let send = async |second: u64, members: Value, id: &str, sent_at: Option<u64>| {
+            let delivery = Delivery {
+                at: second * 1000,
+                request: id,
+                members,
+                sent: sent_at.map(millis).map(SentAt::since),
+            };
+            delivery.send(&store, options).await
         };
         let expecting = json!({"ID": "E", "N": 1, "ExpectedVersion": 0});
         assert_eq!(send(1000, expecting.clone(), "first", None).await, Ok(written(1)));
         for number in 2..=40 {
             let json = json!({"ID": "E", "N": number});
-            let outcome = send(1000 + number as u64, json, &format!("r-{number}"), None).await;
+            let outcome = send(1000 + number, json, &format!("r-{number}"), None).await;
             assert_eq!(outcome, Ok(written(number)));
         }
         let again = send(60_000, expecting.clone(), "first", Some(1_000_000)).await;
@@ -297,65 +308,6 @@ async fn an_update_that_was_applied_is_a_duplicate_although_its_expected_version
             conflict,
             "{mode:?}"
         );
-    }
-}
-
-#[tokio::test]
-async fn a_recent_request_id_with_a_different_payload_is_rejected() {
-    let database = Database::start().await;
-    for mode in MODES {
-        let store = database.store(&format!("{mode:?}"), 1).await;
-        for request in 1..=4 {
-            assert_eq!(apply(&store, request, recent(mode, 10)).await, written(request));
-        }
-        for request in [2, 4] {
-            let json = json!({"ID": "E", "N": "another"});
-            let update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
-            let version = Version::new(request).unwrap();
-            let reused = store.write(&update, recent(mode, 10)).await;
-            assert_eq!(reused, Err(WriteError::RequestIdReused { version }), "{mode:?}");
-        }
-    }
-}
-
-/// Writers whose clocks differ by 5 seconds, concurrently and in turn.
-#[tokio::test]
-async fn recorded_times_increase_with_the_versions() {
-    let database = Database::start().await;
-    for mode in MODES {
-        let store = database.store(&format!("{mode:?}"), 1).await;
-        let now = shared::clock::since_epoch();
-        let writers = [0, 5].map(|ahead| {
-            let clock = Clock::new(move || now + std::time::Duration::from_secs(ahead));
-            store.clone().with_clock(clock)
-        });
-        for round in 0..10 {
-            let requests = (0..6).map(|index| (6 * round + index, &writers[index % 2]));
-            let outcomes = join_all(requests.map(|(request, store)| apply(store, request, recent(mode, 10)))).await;
-            assert!(
-                outcomes
-                    .iter()
-                    .all(|outcome| matches!(outcome, WriteOutcome::Written { .. }))
-            );
-            if mode == WriteMode::Stream {
-                put_version(&store, &entity("E")).await;
-            }
-        }
-        let query = HistoryQuery {
-            oldest_first: true,
-            consistent: true,
-            ..HistoryQuery::default()
-        };
-        let history = store
-            .history(&entity("E"), query)
-            .await
-            .unwrap()
-            .unwrap()
-            .collect()
-            .await
-            .unwrap();
-        let times: Vec<_> = history.iter().map(|view| view.recorded_at.unwrap()).collect();
-        assert!(times.is_sorted_by(|a, b| a < b), "{mode:?} {times:?}");
     }
 }
 
@@ -405,7 +357,7 @@ async fn a_ledger_detects_every_duplicate_and_rejects_a_different_payload() {
             assert_eq!(apply(&store, request, ledger(mode)).await, duplicate(request));
         }
         let other = |json: Value, id: &str| Update::parse(json, id, Ordering::Arrival).unwrap();
-        let version = Version::FIRST;
+        let version = version(1);
         for json in [
             json!({"ID": "E", "N": 2}),
             json!({"ID": "E", "N": 1, "ExpectedVersion": 40}),
@@ -450,7 +402,7 @@ async fn concurrent_writers_apply_each_request_once() {
                 })
                 .collect();
             created.sort_unstable();
-            let first = 4 * round as u64;
+            let first = 4 * round;
             assert_eq!(
                 created,
                 (first + 1..=first + 4).collect::<Vec<_>>(),

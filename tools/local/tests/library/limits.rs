@@ -3,18 +3,14 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_dynamodb::types::ScalarAttributeType;
-use operations::purge::entity::ItemCounts;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
         AttributeValue, Item,
         keys::{LATEST_KEY, partition_key_of},
         layout,
-        ledger::Retention,
         size::{self, MAX_ITEM_BYTES},
         update::{MAX_ATTRIBUTES, Ordering, Update},
-        version::Version,
         version_item::VersionItem,
     },
     dynamodb::{
@@ -22,16 +18,14 @@ use shared::{
         client::error::ErrorKind,
         put::put_version::PutOutcome,
         read::history::HistoryQuery,
-        write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
+        write::{WriteMode, WriteOutcome},
     },
     logging::chain,
 };
 
-use testkit::database::{self, Database, entity};
+use testkit::database::{self, Database, MODES, entity, settings};
 
 use crate::edge;
-
-const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
 
 #[tokio::test]
 async fn the_largest_latest_item_has_a_version_item_that_fits() {
@@ -39,22 +33,15 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
     for digits in [1, 20] {
         let table = format!("Edge{digits}");
         let store = database.store(&table, digits).await;
-        for idempotency in [Idempotency::default(), Idempotency::Ledger(Retention::default())] {
-            for mode in MODES {
-                let options = WriteOptions {
-                    mode,
-                    idempotency,
-                    skip_unchanged: false,
-                };
-                let id = format!("{options:?}");
-                let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;
-                // The writer rejects an update at the size limit, and not well below it.
-                assert!(
-                    (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
-                    "{id} {edge:?}"
-                );
-                assert!(edge.version <= MAX_ITEM_BYTES && edge.marked, "{id} {edge:?}");
-            }
+        for options in settings() {
+            let id = format!("{options:?}");
+            let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;
+            // The writer rejects an update at the size limit, and not well below it.
+            assert!(
+                (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
+                "{id} {edge:?}"
+            );
+            assert!(edge.version <= MAX_ITEM_BYTES && edge.marked, "{id} {edge:?}");
         }
     }
 }
@@ -101,46 +88,6 @@ async fn dynamodb_accepts_what_the_writer_accepts() {
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{id}: {written:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn an_update_that_makes_the_item_too_large_is_rejected_with_the_reason() {
-    let database = Database::start().await;
-    let store = database.store("Large", 1).await;
-    for mode in MODES {
-        let id = format!("{mode:?}");
-        let write = async |name: &str| {
-            let update = json!({"ID": id, name: "secret ".repeat(40_000)});
-            let update = Update::parse(update, name, Ordering::Arrival).unwrap();
-            store.write(&update, testkit::database::mode(mode)).await
-        };
-        assert!(matches!(write("A").await, Ok(WriteOutcome::Written { .. })));
-        let error = write("B").await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Rejected);
-        let line = chain(&error);
-        let reason = ": the item would be larger than 400 KB";
-        assert!(line.contains(reason) && !line.contains("secret"), "{line}");
-        assert!(!format!("{error:?}").contains("secret"));
-        let latest = store.latest(&entity(&id), true).await.unwrap().unwrap();
-        assert_eq!((latest.version.get(), latest.attributes.contains_key("B")), (1, false));
-    }
-}
-
-#[tokio::test]
-async fn dynamodb_rejects_values_nested_deeper_than_the_parsers_limit() {
-    let database = Database::start().await;
-    database.table("Deep", &[("PK", ScalarAttributeType::S)]).await;
-    let put = async |levels: usize| {
-        let value = (0..levels).fold(json!({"N": "7"}), |value, _| json!({"L": [value]}));
-        let item: shared::domain::Item = serde_json::from_value(json!({"PK": {"S": "E"}, "A": value})).unwrap();
-        let request = database
-            .client
-            .put_item()
-            .table_name(database.table_name("Deep"))
-            .set_item(Some(item.into()));
-        request.send().await.is_ok()
-    };
-    assert_eq!((put(31).await, put(32).await), (true, false));
 }
 
 /// Returns bytes that do not compress.
@@ -246,7 +193,7 @@ async fn every_latest_item_becomes_a_version() {
                 let history = store.history_table();
                 check_marks(&database, &store, history, &id, has_parts).await;
                 // Expired, and not deleted yet: a record that is delivered again is compared with the whole version.
-                let nine = Version::new(9).unwrap();
+                let nine = database::version(9);
                 let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
                 assert!(
                     operations::prune::requests::mark_version(&store, &entity(&id), nine, an_hour_ago)
@@ -273,7 +220,7 @@ async fn items_of(database: &Database, table: &str, id: &str) -> Vec<Value> {
 }
 
 async fn check_reads(store: &Store, id: &str, expected: &Item) {
-    let (entity, nine) = (entity(id), Version::new(9).unwrap());
+    let (entity, nine) = (entity(id), database::version(9));
     let read = store.get(&entity, &store.digits().version_key(nine), true).await;
     assert!(read.unwrap().unwrap() == *expected, "{id}");
     let keys = store.digits().version_keys([9]);
@@ -310,7 +257,7 @@ async fn check_reads(store: &Store, id: &str, expected: &Item) {
 
 /// A version expires with all of its items, or with none.
 async fn check_marks(database: &Database, store: &Store, table: &str, id: &str, has_parts: bool) {
-    let (entity, nine) = (entity(id), Version::new(9).unwrap());
+    let (entity, nine) = (entity(id), database::version(9));
     let marked = async || {
         let items = items_of(database, table, id).await;
         let history = items

@@ -17,9 +17,7 @@ use shared::{
     },
 };
 
-use testkit::database::{Database, at_second, entity, mode, put_version, rows, update, write};
-
-const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
+use testkit::database::{Database, MODES, at_second, entity, mode, rows, update, write};
 
 /// Generates updates of two entities with eight request ids, so that every outcome occurs.
 fn any_update() -> impl Strategy<Value = Value> {
@@ -178,35 +176,4 @@ async fn an_existing_version_item_is_never_overwritten() {
     assert_eq!(apply(&store, json!({"ID": "E"}), WriteMode::Inline).await, taken);
     let stored = serde_json::to_value(store.get(&entity("E"), "v2", true).await.unwrap().unwrap()).unwrap();
     assert_eq!(stored["State"], foreign["State"]);
-}
-
-#[tokio::test]
-async fn an_update_without_changes_can_be_skipped() {
-    let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    let skipping = |json: Value| {
-        let options = WriteOptions {
-            mode: WriteMode::Stream,
-            skip_unchanged: true,
-            ..WriteOptions::default()
-        };
-        let store = &store;
-        async move { store.write(&update(json), options).await.unwrap() }
-    };
-    let version = |number| Version::new(number).unwrap();
-    assert_eq!(
-        skipping(json!({"ID": "E", "A": 1})).await,
-        WriteOutcome::Written { version: version(1) }
-    );
-    assert_eq!(
-        skipping(json!({"ID": "E", "A": 1.0, "B": null})).await,
-        WriteOutcome::Unchanged { version: version(1) }
-    );
-    assert_eq!(
-        skipping(json!({"ID": "E", "A": 2})).await,
-        WriteOutcome::Written { version: version(2) }
-    );
-    let expecting = skipping(json!({"ID": "E", "A": 2, "ExpectedVersion": 1})).await;
-    assert_eq!(expecting, WriteOutcome::Conflict { expected: 1, latest: 2 });
-    put_version(&store, &entity("E")).await;
 }

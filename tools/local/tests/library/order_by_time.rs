@@ -7,36 +7,14 @@ use shared::{
         update::{Ordering, Update},
         version::Version,
     },
-    dynamodb::{
-        Store,
-        write::{WriteError, WriteMode, WriteOptions, WriteOutcome},
-    },
+    dynamodb::write::{WriteError, WriteOutcome},
 };
-use testkit::database::{Database, entity, put_version};
-
-use crate::uncounted::settings;
+use testkit::database::{Database, item, record as write, settings, written};
 
 const ID: &str = "User#2";
 
 fn parse(json: Value, request: &str) -> Update {
     Update::parse(json, request, Ordering::Time).unwrap()
-}
-
-async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    let outcome = store.write(update, options).await;
-    if options.mode == WriteMode::Stream && matches!(outcome, Ok(WriteOutcome::Written { .. })) {
-        put_version(store, &entity(ID)).await;
-    }
-    outcome
-}
-
-fn written(version: u64) -> WriteOutcome {
-    let version = Version::new(version).unwrap();
-    WriteOutcome::Written { version }
-}
-
-async fn item(store: &Store, key: &str) -> Value {
-    serde_json::to_value(store.get(&entity(ID), key, true).await.unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -53,7 +31,7 @@ async fn a_latest_item_from_before_the_order_by_time_is_compared_by_its_time() {
             write(&store, &by_arrival(Some(noon), "r-1"), options).await,
             Ok(written(1))
         );
-        assert!(item(&store, LATEST_KEY).await.get("Timestamp").is_none());
+        assert!(item(&store, ID, LATEST_KEY).await.get("Timestamp").is_none());
         let older = write(&store, &by_time("2024-07-23T13:59:59+02:00", "r-2"), options).await;
         assert_eq!(
             older,
@@ -66,7 +44,7 @@ async fn a_latest_item_from_before_the_order_by_time_is_compared_by_its_time() {
             write(&store, &by_time("2024-07-23T14:00:00+02:00", "r-3"), options).await,
             Ok(written(2))
         );
-        assert!(item(&store, LATEST_KEY).await.get("Timestamp").is_some());
+        assert!(item(&store, ID, LATEST_KEY).await.get("Timestamp").is_some());
         // A latest item without any time is older than every update.
         assert_eq!(write(&store, &by_arrival(None, "r-4"), options).await, Ok(written(3)));
         assert_eq!(

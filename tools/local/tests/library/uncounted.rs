@@ -1,15 +1,12 @@
 //! Entities whose latest item is missing or has no `Latest`, although there are versions.
 
 use serde_json::{Value, json};
-use shared::{
-    domain::{keys::LATEST_KEY, ledger::Retention, version::Version},
-    dynamodb::{
-        Store,
-        read::{history::HistoryQuery, versions::ReadError},
-        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
-    },
+use shared::dynamodb::{
+    Store,
+    read::{history::HistoryQuery, versions::ReadError},
+    write::{WriteError, WriteMode, WriteOptions, WriteOutcome},
 };
-use testkit::database::{Database, entity, mode, rows, update};
+use testkit::database::{Database, entity, mode, rows, settings, update, version, written};
 
 const TABLE: &str = "VersionNumTable";
 const ID: &str = "Equipment#1";
@@ -20,43 +17,19 @@ const STATES: [(&str, &str, &str); 3] = [
     ("v03", "2023-11-06T12:05:00", "NORMAL"),
 ];
 
-/// Returns each write mode with each idempotency.
-pub(crate) fn settings() -> Vec<WriteOptions> {
-    let modes = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
-    let with = |idempotency| {
-        modes.map(|mode| WriteOptions {
-            mode,
-            idempotency,
-            ..WriteOptions::default()
-        })
+fn item(key: &str) -> Value {
+    json!({"PK": {"S": ID}, "SK": {"S": key}, "State": {"S": "NORMAL"}})
+}
+
+/// Returns the numbered versions, with an item of this key beside them.
+fn loaded(beside: Option<&str>) -> Vec<Value> {
+    let version = |(key, time, state)| {
+        let mut version = item(key);
+        (version["Time"], version["State"]) = (json!({"S": time}), json!({"S": state}));
+        version
     };
-    let ledger = Idempotency::Ledger(Retention::default());
-    [with(Idempotency::default()), with(ledger)].concat()
-}
-
-async fn load(database: &Database, table: &str, latest: Option<(&str, &str)>) {
-    for (key, time, state) in STATES {
-        database
-            .put(
-                table,
-                json!({"PK": {"S": ID}, "SK": {"S": key}, "Time": {"S": time}, "State": {"S": state}}),
-            )
-            .await;
-    }
-    database
-        .put(
-            table,
-            json!({"PK": {"S": ID}, "SK": {"S": "Metadata"}, "Name": {"S": "Equipment-001"}}),
-        )
-        .await;
-    if let Some((key, state)) = latest {
-        let item = json!({"PK": {"S": ID}, "SK": {"S": key}, "Time": {"S": STATES[2].1}, "State": {"S": state}});
-        database.put(table, item).await;
-    }
-}
-
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
+    let versions = STATES.into_iter().map(version);
+    versions.chain([item("Metadata")]).chain(beside.map(item)).collect()
 }
 
 async fn states(store: &Store) -> Vec<(u64, Value)> {
@@ -71,39 +44,62 @@ async fn states(store: &Store) -> Vec<(u64, Value)> {
     versions.iter().map(|view| (view.version.get(), state(view))).collect()
 }
 
+/// Checks that no update of the entity is applied in a table with these items, because it reached a version.
+async fn check_rejected(store: &Store, database: &Database, table: &str, reached: u64, options: WriteOptions) {
+    let before = rows(database, table).await;
+    for update in [
+        update(json!({"ID": ID, "State": "OK"})),
+        update(json!({"ID": ID, "State": "OK", "ExpectedVersion": 0})),
+    ] {
+        let error = store.write(&update, options).await.unwrap_err();
+        let version = version(reached);
+        assert_eq!(error, WriteError::Uncounted { version }, "{table} {options:?}");
+        let text = format!(
+            "the entity reached version {reached} or a later one, but no latest item counts it: run `vzero admin repair --revive`"
+        );
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(rows(database, table).await, before, "{table} {options:?}");
+}
+
+/// A floor shows that there were versions, also if none of them exists any more.
 #[tokio::test]
-async fn an_update_never_counts_from_1_while_versions_exist() {
+async fn an_update_never_counts_from_1_beside_versions_or_a_floor() {
     let database = Database::start().await;
-    for (number, options) in settings().into_iter().enumerate() {
-        for (name, latest) in [
-            ("uncounted", Some(("v0", "NORMAL"))),
-            ("padded", Some(("v00", "NORMAL"))),
-            ("none", None),
-        ] {
+    let mut floor = item("floor");
+    floor["Floor"] = json!({"N": "10"});
+    let mut pinned = item("v3");
+    pinned["Pinned"] = json!({"BOOL": true});
+    let notes = (0..9).map(|number| item(&format!("note#{number}")));
+    for (name, digits, items, reached) in [
+        ("uncounted", 2, loaded(Some("v0")), 3),
+        ("padded", 2, loaded(Some("v00")), 3),
+        ("none", 2, loaded(None), 3),
+        ("floor", 1, vec![floor.clone()], 10),
+        ("pinned", 1, vec![pinned, floor.clone()], 10),
+        ("notes", 1, notes.chain([floor.clone()]).collect(), 10),
+        ("uncounted-floor", 1, vec![item("v0"), floor], 10),
+    ] {
+        for (number, options) in settings().into_iter().enumerate() {
             let table = format!("{name}{number}");
-            let store = database.store(&table, 2).await;
-            load(&database, &table, latest).await;
-            let before = rows(&database, &table).await;
-            for update in [
-                update(json!({"ID": ID, "State": "OK"})),
-                update(json!({"ID": ID, "State": "OK", "ExpectedVersion": 0})),
-            ] {
-                let error = store.write(&update, options).await.unwrap_err();
-                assert_eq!(
-                    error,
-                    WriteError::Uncounted { version: version(3) },
-                    "{name} {options:?}"
-                );
-                let text = "the entity reached version 3 or a later one, but no latest item counts it: run `vzero admin repair --revive`";
-                assert_eq!(error.to_string(), text);
+            let store = database.store(&table, digits).await;
+            for item in &items {
+                database.put(&table, item.clone()).await;
             }
-            assert_eq!(rows(&database, &table).await, before);
-            // History can be read, and only the latest version is unknown.
-            let expected: Vec<_> = (1..).zip(STATES.map(|(_, _, state)| json!({"S": state}))).collect();
-            assert_eq!(states(&store).await, expected);
-            match name {
-                "uncounted" => assert!(store.latest(&entity(ID), true).await == Err(ReadError::Uncounted)),
-                _ => assert!(store.latest(&entity(ID), true).await.unwrap().is_none()),
+            check_rejected(&store, &database, &table, reached, options).await;
+            if reached == 3 {
+                // History can be read, and only the latest version is unknown.
+                let expected: Vec<_> = (1..).zip(STATES.map(|(_, _, state)| json!({"S": state}))).collect();
+                assert_eq!(states(&store).await, expected);
+                let latest = store.latest(&entity(ID), true).await;
+                assert!(
+                    latest
+                        == if name == "uncounted" {
+                            Err(ReadError::Uncounted)
+                        } else {
+                            Ok(None)
+                        }
+                );
             }
         }
     }
@@ -132,21 +128,6 @@ async fn the_check_costs_one_read_before_the_first_version_only() {
 }
 
 #[tokio::test]
-async fn the_first_update_of_several_writers_creates_one_version_each() {
-    let database = Database::start().await;
-    let store = database.store(TABLE, 1).await;
-    let updates: Vec<_> = (0..8).map(|number| update(json!({"ID": ID, "N": number}))).collect();
-    let written = updates
-        .iter()
-        .map(|update| testkit::database::write(&store, update, mode(WriteMode::Inline)));
-    for outcome in futures::future::join_all(written).await {
-        assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
-    }
-    let latest = store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
-    assert_eq!(serde_json::to_value(&latest["Latest"]).unwrap(), json!({"N": "8"}));
-}
-
-#[tokio::test]
 async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
     let database = Database::start().await;
     for (number, options) in settings().into_iter().enumerate() {
@@ -156,21 +137,17 @@ async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
             let update = update(json!({"ID": ID, "State": state}));
             testkit::database::write(&store, &update, options).await.unwrap();
         }
-        let key = aws_sdk_dynamodb::types::AttributeValue::S;
-        let remove = database.client.update_item().table_name(database.table_name(&table));
-        let remove = remove.key("PK", key(ID.to_owned())).key("SK", key("v0".to_owned()));
-        remove.update_expression("REMOVE Latest").send().await.unwrap();
-        let before = rows(&database, &table).await;
-        let error = store.write(&update(json!({"ID": ID, "State": "c"})), options).await;
-        assert_eq!(error, Err(WriteError::Uncounted { version: version(2) }), "{options:?}");
-        assert_eq!(rows(&database, &table).await, before);
+        let mut latest = testkit::database::item(&store, ID, "v0").await;
+        latest.as_object_mut().unwrap().remove("Latest");
+        database.put(&table, latest).await;
+        check_rejected(&store, &database, &table, 2, options).await;
     }
     // Without versions, it is counted from 1.
     let store = database.store("NoVersions", 1).await;
     let latest = json!({"PK": {"S": ID}, "SK": {"S": "v0"}, "RecentRequests": {"M": {"hash": {"N": "4"}}}});
     database.put("NoVersions", latest).await;
     let first = store.write(&update(json!({"ID": ID})), mode(WriteMode::Stream)).await;
-    assert_eq!(first, Ok(WriteOutcome::Written { version: version(1) }));
+    assert_eq!(first, Ok(written(1)));
 }
 
 #[tokio::test]
@@ -186,8 +163,7 @@ async fn a_padded_latest_item_without_versions_is_not_ignored() {
             json!({"PK": {"S": ID}, "SK": {"S": "v00"}, "Latest": {"N": "1"}}),
         )
         .await;
-    let error = store.write(&update(json!({"ID": ID})), mode(WriteMode::Stream)).await;
-    assert_eq!(error, Err(WriteError::Uncounted { version: version(1) }));
+    check_rejected(&store, &database, TABLE, 1, mode(WriteMode::Stream)).await;
 }
 
 #[tokio::test]
@@ -218,47 +194,6 @@ async fn a_first_update_of_an_existing_entity_does_not_read_its_history() {
     assert!(units <= 4.0, "{units}");
 }
 
-/// A floor shows that there were versions, also if none of them exists any more.
-#[tokio::test]
-async fn an_update_never_creates_a_version_below_the_floor() {
-    let database = Database::start().await;
-    let item = |key: &str| json!({"PK": {"S": ID}, "SK": {"S": key}, "State": {"S": "x"}});
-    let pinned = |key: &str| {
-        let mut pinned = item(key);
-        pinned["Pinned"] = json!({"BOOL": true});
-        pinned
-    };
-    let notes: Vec<_> = (0..9).map(|number| item(&format!("note#{number}"))).collect();
-    for (number, options) in settings().into_iter().enumerate() {
-        for (name, others) in [
-            ("alone", vec![]),
-            ("pinned", vec![pinned("v3")]),
-            ("notes", notes.clone()),
-            ("uncounted", vec![item("v0")]),
-        ] {
-            let table = format!("{name}{number}");
-            let store = database.store(&table, 1).await;
-            let floor = json!({"PK": {"S": ID}, "SK": {"S": "floor"}, "Floor": {"N": "10"}});
-            for item in others.into_iter().chain([floor]) {
-                database.put(&table, item).await;
-            }
-            let before = rows(&database, &table).await;
-            for update in [
-                update(json!({"ID": ID, "State": "OK"})),
-                update(json!({"ID": ID, "State": "OK", "ExpectedVersion": 0})),
-            ] {
-                let error = store.write(&update, options).await;
-                assert_eq!(
-                    error,
-                    Err(WriteError::Uncounted { version: version(10) }),
-                    "{name} {options:?}"
-                );
-            }
-            assert_eq!(rows(&database, &table).await, before, "{name} {options:?}");
-        }
-    }
-}
-
 /// Items of other programs between the floor and the versions are not read.
 #[tokio::test]
 async fn the_check_skips_items_of_other_programs() {
@@ -272,8 +207,8 @@ async fn the_check_skips_items_of_other_programs() {
         database.put(TABLE, note).await;
     }
     database.consumed();
-    let written = store.write(&update(json!({"ID": "E"})), mode(WriteMode::Stream)).await;
-    assert_eq!(written, Ok(WriteOutcome::Written { version: version(1) }));
+    let first = store.write(&update(json!({"ID": "E"})), mode(WriteMode::Stream)).await;
+    assert_eq!(first, Ok(written(1)));
     let consumed = database.consumed();
     let operations: Vec<_> = consumed.iter().map(|(operation, _)| operation.to_string()).collect();
     assert_eq!(operations, ["Query", "Query", "UpdateItem"]);

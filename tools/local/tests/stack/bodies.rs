@@ -34,6 +34,8 @@ async fn a_body_that_is_no_event_is_an_invalid_event() {
         b"[[[]]]".to_vec(),
         b"\"Se9cret\"".to_vec(),
         b"null".to_vec(),
+        b"{}".to_vec(),
+        b"{\"Records\": \"Se9cret\"}".to_vec(),
         deep("", ""),
     ];
     for function in ["writer-fn", "stream-fn"] {

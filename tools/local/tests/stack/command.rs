@@ -1,4 +1,10 @@
-//! The command `local`.
+//! The command `local`, which embeds a DynamoDB: with another one, skip these tests.
+
+mod access;
+mod attach;
+mod escaping;
+mod lines;
+mod permissions;
 
 use std::{
     io::Write as _,
@@ -9,20 +15,26 @@ use std::{
 
 use serde_json::json;
 
-use testkit::endpoint::is_skipped;
-
 use crate::{
-    serving::{Serving, command, run, text},
+    serving::{Serving, command, fails, run, succeeds, text},
     support::{PROGRAM, documents, root, versions},
 };
-
-/// Reason to skip a test on another DynamoDB.
-pub(crate) const COMMAND: &str = "the command embeds a DynamoDB";
 
 pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, content).unwrap();
     path.to_string_lossy().into_owned()
+}
+
+/// Writes the template with this number of retries, instead of retries until a record is 12 h old, and returns its path.
+pub(crate) fn template_with_retries(folder: &Path, retries: u32) -> String {
+    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
+    let (before, after) = template.split_once("MaximumRetryAttempts: -1").unwrap();
+    file(
+        folder,
+        "template.yaml",
+        &format!("{before}MaximumRetryAttempts: {retries}{after}"),
+    )
 }
 
 /// Writes a program, and returns its path.
@@ -55,14 +67,10 @@ fn feed(updates: usize, entities: usize) -> String {
 
 #[test]
 fn once_feeds_waits_and_dumps() {
-    if is_skipped("once_feeds_waits_and_dumps", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let feed = file(folder.path(), "feed.jsonl", &feed(300, 20));
     let dump = folder.path().join("dump.jsonl");
-    let output = run(&["--once", "--feed", &feed, "--dump", &dump.to_string_lossy()]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stdout = succeeds(&["--once", "--feed", &feed, "--dump", &dump.to_string_lossy()]);
     let lines = std::fs::read_to_string(dump).unwrap();
     assert_eq!(versions(&lines).values().sum::<usize>(), 300);
     for digits in [
@@ -71,14 +79,11 @@ fn once_feeds_waits_and_dumps() {
     ] {
         assert!(lines.contains(&format!(r#""Number":{{"N":"{digits}"}}"#)), "{digits}");
     }
-    assert!(text(&output.stdout).contains("Entity#0"));
+    assert!(stdout.contains("Entity#0"));
 }
 
 #[test]
 fn without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped() {
-    if is_skipped("without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped", COMMAND) {
-        return;
-    }
     let output = run(&["--once"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("Press#12"));
@@ -100,9 +105,6 @@ fn without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped() {
 
 #[test]
 fn a_piped_feed_is_sent_as_it_comes() {
-    if is_skipped("a_piped_feed_is_sent_as_it_comes", COMMAND) {
-        return;
-    }
     let mut stack = Serving::start_piped(&["--feed", "-"]);
     let mut pipe = stack.child.stdin.take().unwrap();
     for version in 1..=3 {
@@ -117,9 +119,6 @@ fn a_piped_feed_is_sent_as_it_comes() {
 
 #[test]
 fn each_error_is_one_line() {
-    if is_skipped("each_error_is_one_line", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| file(folder.path(), name, content);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -187,9 +186,6 @@ fn each_error_is_one_line() {
 
 #[test]
 fn once_lists_missing_versions_at_the_timeout() {
-    if is_skipped("once_lists_missing_versions_at_the_timeout", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data").to_string_lossy().into_owned();
     let failed = folder.path().join("failed");
@@ -207,7 +203,7 @@ fn once_lists_missing_versions_at_the_timeout() {
     stack.write(&json!({"ID": "Taken#1"}));
     stack.write(&json!({"ID": "Good#1"}));
     stack.kill();
-    let output = run(&[
+    let stderr = fails(&[
         "--once",
         "--timeout",
         "20",
@@ -216,8 +212,6 @@ fn once_lists_missing_versions_at_the_timeout() {
         "--failed",
         &failed.to_string_lossy(),
     ]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let stderr = text(&output.stderr);
     assert!(
         stderr.contains("the history of Poison#1 is not complete: v0 makes no version: Latest is missing"),
         "{stderr}"
@@ -234,9 +228,7 @@ fn once_lists_missing_versions_at_the_timeout() {
 #[test]
 fn once_reports_dropped_records() {
     let folder = tempfile::tempdir().unwrap();
-    let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
-    let template = template.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 0");
-    let template = file(folder.path(), "template.yaml", &template);
+    let template = template_with_retries(folder.path(), 0);
     let updates = file(folder.path(), "feed.jsonl", r#"{"ID": "E#1", "Secret": "attribute"}"#);
     // A function that does not start, and a destination below a file.
     let failed = file(folder.path(), "file", "") + "/failed";
@@ -282,16 +274,12 @@ fn once_reports_dropped_records() {
 #[test]
 fn the_mapping_can_start_late() {
     let began = std::time::Instant::now();
-    let output = run(&["--once", "--mapping-startup", "2"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    succeeds(&["--once", "--mapping-startup", "2"]);
     assert!(began.elapsed().as_secs() >= 2);
 }
 
 #[test]
 fn a_killed_stack_keeps_every_acknowledged_update() {
-    if is_skipped("a_killed_stack_keeps_every_acknowledged_update", COMMAND) {
-        return;
-    }
     for history in ["HistoryTable=same", "HistoryTable=own"] {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data").to_string_lossy().into_owned();
@@ -301,13 +289,15 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
             let mut stack = Serving::start(&["--data-dir", &data, "--feed", &feed, "--parameter", history]);
             // While the feed is sent, the test sends updates whose responses it keeps.
             for _ in 0..40 {
-                assert_eq!(stack.write(&json!({"ID": "Ours#1"}))["Outcome"], "Written");
+                // On a slow machine, writer-fn sends a request again, and finds its first attempt.
+                let outcome = stack.write(&json!({"ID": "Ours#1"}))["Outcome"].clone();
+                assert!(outcome == "Written" || outcome == "Duplicate", "{outcome}");
                 acknowledged += 1;
             }
             stack.kill();
         }
         let dump = folder.path().join("dump.jsonl");
-        let output = run(&[
+        succeeds(&[
             "--once",
             "--data-dir",
             &data,
@@ -316,7 +306,6 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
             "--parameter",
             history,
         ]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let versions = versions(&std::fs::read_to_string(dump).unwrap());
         assert_eq!(versions["Ours#1"], acknowledged);
         assert!(versions.len() > 1, "the feed was under way");
@@ -325,46 +314,29 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
 
 #[test]
 fn a_data_folder_has_one_stack_at_a_time() {
-    if is_skipped("a_data_folder_has_one_stack_at_a_time", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_string_lossy().into_owned();
     let stack = Serving::start(&["--data-dir", &data]);
-    let output = run(&["--once", "--data-dir", &data]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stderr).contains("is in use by another stack"),
-        "{}",
-        text(&output.stderr)
-    );
+    let stderr = fails(&["--once", "--data-dir", &data]);
+    assert!(stderr.contains("is in use by another stack"), "{stderr}");
     drop(stack);
 }
 
 #[test]
 fn a_table_is_not_served_with_a_different_width() {
-    if is_skipped("a_table_is_not_served_with_a_different_width", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     for (begun, then, line) in [
         ("1", "2", "the table's version keys have 1 digits, not 2"),
         ("2", "1", "the table's version keys have 2 digits, not 1"),
     ] {
         let data = folder.path().join(begun).to_string_lossy().into_owned();
-        let run = |digits: &str| {
-            run(&[
-                "--once",
-                "--data-dir",
-                &data,
-                "--parameter",
-                &format!("VersionDigits={digits}"),
-            ])
-        };
-        assert_eq!(run(begun).status.code(), Some(0));
-        let output = run(then);
-        assert_eq!(output.status.code(), Some(1));
-        assert!(text(&output.stderr).contains(line), "{}", text(&output.stderr));
+        let parameters = [begun, then].map(|digits| format!("VersionDigits={digits}"));
+        let [first, second] = parameters
+            .each_ref()
+            .map(|parameter| ["--once", "--data-dir", &data, "--parameter", parameter]);
+        succeeds(&first);
+        let stderr = fails(&second);
+        assert!(stderr.contains(line), "{stderr}");
     }
 }
 

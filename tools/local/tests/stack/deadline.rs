@@ -1,46 +1,28 @@
 //! The functions respond before Lambda ends the invocation, although DynamoDB accepts each connection and does not respond.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use futures::future::join_all;
-use local::{
-    function,
-    lambda::{Host, Lambda},
-    template::Function,
-};
+use local::lambda::{Host, Lambda};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
 };
 
-use crate::support::{PROGRAM, silent_endpoint};
+use crate::support::{PROGRAM, function, host, silent_endpoint};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Serves both functions with these environment variables.
-fn functions(environment: &[(&str, String)], logs: &std::path::Path) -> Lambda {
-    let function = |binary: &str| Function {
-        logical_id: binary.to_owned(),
-        binary: binary.to_owned(),
-        timeout: TIMEOUT,
-        memory: 128,
-        environment: [("TABLE_NAME".to_owned(), "T".to_owned())].into(),
-        log_level: "INFO".to_owned(),
-    };
+/// Serves both functions with this endpoint of DynamoDB.
+fn functions(dynamodb: String, logs: &std::path::Path) -> Lambda {
     let host = Host {
-        program: PROGRAM.into(),
-        arguments: vec![function::ARGUMENT.to_owned()],
-        bootstraps: BTreeMap::new(),
-        environment: environment
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect(),
         concurrency: 4,
-        logs: logs.to_owned(),
+        ..host(PROGRAM, &[local::function::ARGUMENT], dynamodb, logs)
     };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    Lambda::serve(listener, &[function("writer-fn"), function("stream-fn")], &host).unwrap()
+    let functions = ["writer-fn", "stream-fn"].map(|binary| function(binary, TIMEOUT));
+    Lambda::serve(listener, &functions, &host).unwrap()
 }
 
 /// Messages of a queue; `entities` is the number of their entities.
@@ -99,7 +81,7 @@ async fn trickling_endpoint() -> String {
 async fn a_function_responds_before_the_end_of_its_invocation() {
     let logs = tempfile::tempdir().unwrap();
     let endpoints = [silent_endpoint(), trickling_endpoint().await];
-    let lambdas = endpoints.map(|endpoint| functions(&[("AWS_ENDPOINT_URL_DYNAMODB", endpoint)], logs.path()));
+    let lambdas = endpoints.map(|endpoint| functions(endpoint, logs.path()));
     let events = [
         ("writer-fn", messages(1, 1), 1),
         ("writer-fn", messages(10, 1), 10),

@@ -20,7 +20,7 @@ use testkit::{
 
 use crate::{
     command::executable,
-    serving::{run, text},
+    serving::{fails, succeeds},
     support::{PROGRAM, settled, template, versions},
 };
 
@@ -141,8 +141,7 @@ fn a_process_that_is_killed_does_not_end_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump").to_string_lossy().into_owned();
     // Each of the three entities is sent at most twice in vain.
-    let output = run(&["--once", "--bootstrap", &dying(folder.path(), 2), "--dump", &dump]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let stdout = succeeds(&["--once", "--bootstrap", &dying(folder.path(), 2), "--dump", &dump]);
     let versions = versions(&std::fs::read_to_string(&dump).unwrap());
     let expected = [("Conveyor#7", 2), ("Press#12", 4), ("Robot#3", 2)];
     assert_eq!(
@@ -151,7 +150,7 @@ fn a_process_that_is_killed_does_not_end_the_command() {
     );
     // An update counts once, with its last attempt.
     let summary = "summary updates=8 refused=0 versions=8 ";
-    assert!(text(&output.stdout).contains(summary), "{}", text(&output.stdout));
+    assert!(stdout.contains(summary), "{stdout}");
 }
 
 #[test]
@@ -161,10 +160,9 @@ fn a_function_that_always_dies_ends_the_feed_and_not_the_stack() {
     }
     let folder = tempfile::tempdir().unwrap();
     let dying = dying(folder.path(), 1000);
-    let output = run(&["--once", "--bootstrap", &dying]);
-    assert_eq!(output.status.code(), Some(1));
+    let stderr = fails(&["--once", "--bootstrap", &dying]);
     let error = "of the feed could not be written: Runtime.ExitError: RequestId: ";
-    assert!(text(&output.stderr).contains(error), "{}", text(&output.stderr));
+    assert!(stderr.contains(error), "{stderr}");
     let deaths = || std::fs::read_dir(folder.path()).unwrap().count();
     // Three attempts of each of at most three entities.
     assert!((3..=9).contains(&(deaths() - 1)), "{}", deaths());

@@ -1,20 +1,15 @@
 //! The Invoke API over HTTP.
 
-use std::collections::BTreeMap;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::future::join_all;
-use local::{
-    lambda::{Host, Lambda},
-    template::Function,
-};
+use local::lambda::Lambda;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use crate::support::{eventually, item, silent_endpoint, start};
+use crate::support::{eventually, function, host, item, silent_endpoint, start};
 
 /// Returns the head of an HTTP response in lower case, and its body.
 async fn post(endpoint: &str, path: &str, headers: &str, body: &str) -> (String, String) {
@@ -105,7 +100,6 @@ async fn a_log_tail_contains_its_own_invocation_only() {
 }
 
 #[tokio::test]
-#[allow(clippy::too_many_lines, reason = "it is a table of cases")]
 async fn every_type_of_invocation_and_every_error() {
     let stack = start().await;
     let endpoint = stack.lambda.endpoint();
@@ -148,70 +142,46 @@ async fn every_type_of_invocation_and_every_error() {
         let (head, _) = post(endpoint, &path(name), "", r#"{"ID": "d"}"#).await;
         assert!(head.starts_with("http/1.1 200"), "{name}: {head}");
     }
-    for (name, headers, body, refusal) in [
-        (
-            "nothing",
-            String::new(),
-            "{}".to_owned(),
-            ("404", "resourcenotfoundexception"),
-        ),
-        (
-            "writer-fn",
-            String::new(),
-            "{".to_owned(),
-            ("400", "invalidrequestcontentexception"),
-        ),
-        (
-            "writer-fn:prod",
-            kind("DryRun"),
-            "{}".to_owned(),
-            ("404", "resourcenotfoundexception"),
-        ),
+    let none = String::new;
+    let large = |megabytes: usize| format!("\"{}\"", "x".repeat(megabytes * 1024 * 1024));
+    let other = "arn:aws:lambda:us-east-1:999999999999:function:writer-fn";
+    for (name, headers, body, status, error) in [
+        ("nothing", none(), "{}", 404, "resourcenotfoundexception"),
+        ("writer-fn:prod", kind("DryRun"), "{}", 404, "resourcenotfoundexception"),
         (
             "writer-fn?Qualifier=prod",
-            String::new(),
-            "{}".to_owned(),
-            ("404", "resourcenotfoundexception"),
+            none(),
+            "{}",
+            404,
+            "resourcenotfoundexception",
         ),
+        (other, none(), "{}", 404, "resourcenotfoundexception"),
         (
             "writer-fn:$LATEST?Qualifier=prod",
-            String::new(),
-            "{}".to_owned(),
-            ("400", "invalidparametervalueexception"),
-        ),
-        (
-            "arn:aws:lambda:us-east-1:999999999999:function:writer-fn",
-            String::new(),
-            "{}".to_owned(),
-            ("404", "resourcenotfoundexception"),
+            none(),
+            "{}",
+            400,
+            "invalidparametervalueexception",
         ),
         (
             "writer-fn",
             "X-Amz-Log-Type: Head\r\n".to_owned(),
-            "{}".to_owned(),
-            ("400", "invalidparametervalueexception"),
+            "{}",
+            400,
+            "invalidparametervalueexception",
         ),
         (
             "writer-fn",
             kind("Someday"),
-            "{}".to_owned(),
-            ("400", "invalidparametervalueexception"),
+            "{}",
+            400,
+            "invalidparametervalueexception",
         ),
-        (
-            "writer-fn",
-            String::new(),
-            format!("\"{}\"", "x".repeat(6 * 1024 * 1024)),
-            ("413", "requesttoolargeexception"),
-        ),
-        (
-            "writer-fn",
-            kind("Event"),
-            format!("\"{}\"", "x".repeat(1024 * 1024)),
-            ("413", "requesttoolargeexception"),
-        ),
+        ("writer-fn", none(), "{", 400, "invalidrequestcontentexception"),
+        ("writer-fn", none(), &large(6), 413, "requesttoolargeexception"),
+        ("writer-fn", kind("Event"), &large(1), 413, "requesttoolargeexception"),
     ] {
-        let (head, _) = post(endpoint, &path(name), &headers, &body).await;
-        let (status, error) = refusal;
+        let (head, _) = post(endpoint, &path(name), &headers, body).await;
         assert!(
             head.starts_with(&format!("http/1.1 {status}")) && head.contains(error),
             "{name} {headers}: {head}"
@@ -220,23 +190,8 @@ async fn every_type_of_invocation_and_every_error() {
 }
 
 fn lambda_of(program: &str, arguments: &[&str], logs: &std::path::Path) -> Lambda {
-    let function = Function {
-        logical_id: "F".to_owned(),
-        binary: "writer-fn".to_owned(),
-        timeout: std::time::Duration::from_millis(300),
-        memory: 128,
-        environment: [("TABLE_NAME".to_owned(), "T".to_owned())].into(),
-        log_level: "INFO".to_owned(),
-    };
-    let host = Host {
-        program: program.into(),
-        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
-        bootstraps: BTreeMap::new(),
-        // A port that accepts connections and never responds: only the backlog takes them.
-        environment: [("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), silent_endpoint())].into(),
-        concurrency: 2,
-        logs: logs.to_owned(),
-    };
+    let function = function("writer-fn", std::time::Duration::from_millis(300));
+    let host = host(program, arguments, silent_endpoint(), logs);
     Lambda::serve(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &[function], &host).unwrap()
 }
 

@@ -1,11 +1,8 @@
 //! Limits of the invocations that wait for a function. The test is the function: it requests invocations from the Runtime API.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use local::{
-    lambda::{Host, InvocationObserver, InvokeOutput, Lambda},
-    template::Function,
-};
+use local::lambda::{Host, InvocationObserver, InvokeOutput, Lambda};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -14,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::support::eventually;
+use crate::support::{eventually, function, host};
 
 const MB: usize = 1024 * 1024;
 /// Maximum number of bytes of the payloads that wait for a function.
@@ -27,21 +24,13 @@ const NAMES_ITSELF: &str =
 
 /// Serves one process of a function.
 fn serve(folder: &Path) -> Lambda {
-    let function = Function {
-        logical_id: "F".to_owned(),
-        binary: "f".to_owned(),
-        timeout: Duration::from_secs(600),
-        memory: 128,
-        environment: [("ADDRESS".to_owned(), folder.join("address").display().to_string())].into(),
-        log_level: "INFO".to_owned(),
-    };
+    let mut function = function("f", Duration::from_secs(600));
+    let address = folder.join("address").display().to_string();
+    function.environment.insert("ADDRESS".to_owned(), address);
     let host = Host {
-        program: "sh".into(),
-        arguments: vec!["-c".to_owned(), NAMES_ITSELF.to_owned()],
-        bootstraps: BTreeMap::new(),
         environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
         concurrency: 1,
-        logs: folder.to_owned(),
+        ..host("sh", &["-c", NAMES_ITSELF], String::new(), folder)
     };
     Lambda::serve(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &[function], &host).unwrap()
 }

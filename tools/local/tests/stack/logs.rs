@@ -91,6 +91,7 @@ async fn lines(level: &str, mode: &str) -> Vec<String> {
         json!({"detail-type": SECRET, "detail": {"A": SECRET}, "id": SECRET}),
     ] {
         let answer = write(&update).await;
+        assert!(!answer["errorMessage"].to_string().contains(SECRET), "{answer}");
         kinds.push(
             answer["errorType"]
                 .as_str()

@@ -2,14 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-mod access;
 mod actions;
-mod attach;
 mod bodies;
 mod command;
 mod compression;
 mod deadline;
-mod escaping;
 mod events;
 mod feed;
 mod hostile;
@@ -18,10 +15,8 @@ mod killed;
 mod kinesis;
 mod large_records;
 mod limits;
-mod lines;
 mod logs;
 mod long_ids;
-mod permissions;
 mod pipe;
 mod promises;
 mod public_port;

@@ -1,8 +1,11 @@
 //! The stack of each test, whose functions are the program `local`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use local::template::Template;
+use local::{
+    lambda::Host,
+    template::{Function, Template},
+};
 use serde_json::Value;
 use shared::domain::{keys::VersionDigits, version_item::VersionItem};
 pub(crate) use testkit::{
@@ -19,6 +22,30 @@ pub(crate) async fn start() -> RunningStack {
 
 pub(crate) async fn start_with(template: Template) -> RunningStack {
     RunningStack::start(options(template, Some(PROGRAM))).await
+}
+
+/// Returns a function without settings other than the name of a table.
+pub(crate) fn function(binary: &str, timeout: Duration) -> Function {
+    Function {
+        logical_id: binary.to_owned(),
+        binary: binary.to_owned(),
+        timeout,
+        memory: 128,
+        environment: [("TABLE_NAME".to_owned(), "T".to_owned())].into(),
+        log_level: "INFO".to_owned(),
+    }
+}
+
+/// Returns a host whose functions are this program, at most two processes each, with the endpoint of a DynamoDB.
+pub(crate) fn host(program: &str, arguments: &[&str], dynamodb: String, logs: &Path) -> Host {
+    Host {
+        program: program.into(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        bootstraps: BTreeMap::new(),
+        environment: [("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), dynamodb)].into(),
+        concurrency: 2,
+        logs: logs.to_owned(),
+    }
 }
 
 /// Returns an endpoint that accepts connections and never responds.

@@ -114,6 +114,13 @@ fn sum(stack: &Stack, function: &str, metric: &str) -> f64 {
         .sum()
 }
 
+fn assert_counts(stack: &Stack, function: &str, counts: &[(&str, f64)]) {
+    for (metric, count) in counts {
+        let found = sum(stack, function, metric);
+        assert!((found - count).abs() < 1e-9, "{metric}: {found}");
+    }
+}
+
 const MONITORING: &str = include_str!("../../../monitoring/template.yaml");
 
 #[test]
@@ -219,7 +226,7 @@ async fn every_outcome_is_counted_once() {
     let batch = json!({"Records": [message("m-1", &at("F", 1, "f-1", "OK")), message("m-2", &json!({}))]});
     invoke(&stack, "writer-fn", &batch).await;
     settled(&stack).await;
-    for (metric, count) in [
+    let counts = [
         ("Written", 3.0),
         ("Duplicate", 1.0),
         ("Stale", 1.0),
@@ -227,13 +234,8 @@ async fn every_outcome_is_counted_once() {
         ("Conflict", 1.0),
         ("Invalid", 3.0),
         ("Messages", 2.0),
-    ] {
-        assert!(
-            (sum(&stack, "writer-fn", metric) - count).abs() < 1e-9,
-            "{metric}: {}",
-            sum(&stack, "writer-fn", metric)
-        );
-    }
+    ];
+    assert_counts(&stack, "writer-fn", &counts);
     // An existing version, one with other attributes, and an item without a version.
     stack
         .put(json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}}))
@@ -256,19 +258,14 @@ async fn every_outcome_is_counted_once() {
         record("1", image("T")), record("2", image("G")), removed, record("4", json!({})), record("5", image("G")), json!({}),
     ]});
     invoke(&stack, "stream-fn", &batch).await;
-    for (metric, count) in [
+    let counts = [
         ("Recorded", recorded + 1.0),
         ("AlreadyRecorded", 1.0),
         ("Skipped", 1.0),
         ("Quarantined", 2.0),
         ("FailedMalformed", 1.0),
-    ] {
-        assert!(
-            (sum(&stack, "stream-fn", metric) - count).abs() < 1e-9,
-            "{metric}: {}",
-            sum(&stack, "stream-fn", metric)
-        );
-    }
+    ];
+    assert_counts(&stack, "stream-fn", &counts);
     // Versions from the stream have a lag of seconds at most, and all versions have a size.
     let lag = sum(&stack, "stream-fn", "HistoryLag");
     assert!(lag > 0.0 && lag < 120_000.0 * recorded, "{lag}");

@@ -16,11 +16,11 @@ use operations::{
 use serde_json::json;
 use shared::{
     clock::{Clock, since_epoch},
-    domain::{Item, attached::item, purge_marker::CLOCK_TOLERANCE, version::Version},
+    domain::{Item, attached::item, purge_marker::CLOCK_TOLERANCE},
 };
 use testkit::{
     attached::{Orders, key_attributes, state},
-    database,
+    database::{self, version},
 };
 
 fn orders() -> Orders {
@@ -29,10 +29,6 @@ fn orders() -> Orders {
 
 fn key() -> Item {
     serde_json::from_value(key_attributes(1)).unwrap()
-}
-
-fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
 }
 
 /// Lag of an audit whose deferred checks the test settles when it wants.

@@ -1,20 +1,15 @@
 //! Messages that must not harm the others of their batch.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use shared::{clock::Deadline, json};
+use shared::json;
 use testkit::{
     hostile::{NUMBER, RAW_VALUE, overflow},
-    replay,
+    replay::failures,
     scripted::{Reply, Scripted},
 };
-use writer_fn::Writer;
 
 fn message(id: &str, body: &str) -> Value {
-    json!({"messageId": id, "body": body, "attributes": {}})
+    super::message(id, body, &json!({}))
 }
 
 /// Handles a batch. Returns the failed messages, and the values of the updates by request id.
@@ -26,20 +21,8 @@ async fn handle(messages: &[Value], panics_for: &'static str) -> (Vec<String>, V
         );
         Reply::now(json!({"Attributes": {"Latest": {"N": "1"}}}))
     });
-    let writer = Writer::new(replay::client(http.clone()), &replay::settings()).with_checked_layout();
-    let event = json!({"Records": messages}).to_string();
-    let deadline = Deadline::after(Duration::from_secs(30));
-    let response = writer.handle(&event, "lambda", deadline).await.unwrap();
-    let response = serde_json::to_value(response).unwrap();
-    let failures = response["batchItemFailures"].as_array().unwrap().iter();
-    let failed = failures.map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned());
-    let sent = http.answered().into_iter().map(|(_, body)| {
-        let values = &body["ExpressionAttributeValues"];
-        (values[":request"]["S"].as_str().unwrap().to_owned(), values.clone())
-    });
-    let mut sent: Vec<_> = sent.collect();
-    sent.sort_by(|(a, _), (b, _)| a.cmp(b));
-    (failed.collect(), sent)
+    let response = super::handle(&super::writer(http.clone()), &super::batch(messages)).await;
+    (failures(&response), super::sent(&http))
 }
 
 fn has(values: &Value, value: &Value) -> bool {

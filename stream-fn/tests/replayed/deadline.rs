@@ -1,45 +1,28 @@
 //! Requests of stream-fn to a DynamoDB that fails, with replayed responses.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json};
 use shared::{clock::Deadline, dynamodb::client::ClientSettings};
 use stream_fn::HistoryWriter;
 use testkit::replay::{self, NeverClient, Replay};
 
-fn writer(http: impl HttpClient + 'static) -> HistoryWriter {
-    HistoryWriter::new(replay::client(http), &replay::settings()).with_checked_layout()
-}
+use super::{LEFT, latest_keys, record, writer};
 
-fn batch(records: usize) -> String {
+fn records(count: usize) -> Vec<Value> {
     let record = |n: usize| {
-        let keys = json!({"PK": {"S": n.to_string()}, "SK": {"S": "v0"}});
-        let mut image = keys.clone();
-        image["Latest"] = json!({"N": "1"});
-        image["A"] = json!({"S": "secret"});
-        let mut change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": n.to_string()});
-        // Older records need the purge marker.
-        change["ApproximateCreationDateTime"] = json!(shared::clock::since_epoch().as_secs());
-        json!({"eventName": "INSERT", "dynamodb": change})
+        let attributes = json!({"Latest": {"N": "1"}, "A": {"S": "secret"}});
+        record(&n.to_string(), &latest_keys(&n.to_string()), &attributes)
     };
-    let event = json!({"Records": (1..=records).map(record).collect::<Vec<_>>()});
-    event.to_string()
+    (1..=count).map(record).collect()
 }
 
-async fn failed(writer: &HistoryWriter, records: usize, left: Duration) -> Vec<String> {
-    let response = writer
-        .handle(&batch(records), "lambda", Deadline::after(left))
-        .await
-        .unwrap();
-    let response = serde_json::to_value(response).unwrap();
-    let failures = response["batchItemFailures"].as_array().unwrap();
-    failures
-        .iter()
-        .map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned())
-        .collect()
+fn batch(count: usize) -> String {
+    super::batch(&records(count))
+}
+
+async fn failed(writer: &HistoryWriter, count: usize, left: Duration) -> Vec<String> {
+    super::failed(writer, &records(count), left).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,8 +99,6 @@ fn other(n: u32) -> Value {
     other
 }
 
-const LEFT: Duration = Duration::from_secs(60);
-
 #[tokio::test(start_paused = true)]
 async fn a_put_whose_response_was_lost_is_already_recorded() {
     let rejected = |stored: Value| {
@@ -144,6 +125,14 @@ fn found(items: &[Value]) -> Value {
     json!({"Responses": {"Table": items}, "UnprocessedKeys": {}})
 }
 
+/// Returns the texts at this place of the elements, one after the other.
+fn texts(elements: &Value, pointer: &str) -> String {
+    let elements = elements.as_array().unwrap().iter();
+    elements
+        .map(|element| element.pointer(pointer).unwrap().as_str().unwrap())
+        .collect()
+}
+
 /// Handles three records, and returns the failed ones and the requests: operations, and partition keys in order.
 async fn handle_three(events: Vec<Value>) -> (Vec<String>, Vec<(String, String)>) {
     handle(3, events).await
@@ -154,18 +143,8 @@ async fn handle(records: usize, events: Vec<Value>) -> (Vec<String>, Vec<(String
     let failed = failed(&writer(replay.http()), records, LEFT).await;
     let sent = replay.requests().into_iter().map(|(target, body)| {
         let keys: String = match target.as_str() {
-            "BatchExecuteStatement" => body["Statements"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|statement| statement["Parameters"][1]["S"].as_str().unwrap())
-                .collect(),
-            "BatchGetItem" => body["RequestItems"]["Table"]["Keys"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|key| key["PK"]["S"].as_str().unwrap())
-                .collect(),
+            "BatchExecuteStatement" => texts(&body["Statements"], "/Parameters/1/S"),
+            "BatchGetItem" => texts(&body["RequestItems"]["Table"]["Keys"], "/PK/S"),
             _ => body["Item"]["PK"]["S"].as_str().unwrap().to_owned(),
         };
         (target, keys)
@@ -201,8 +180,7 @@ async fn a_single_version_is_put() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_are_limited() {
-    let one = serde_json::from_str::<Value>(&batch(1)).unwrap()["Records"][0].clone();
-    let same = json!({"Records": vec![one; 1000]}).to_string();
+    let same = super::batch(&vec![records(1).remove(0); 1000]);
     // Each chunk of 25 records with different keys is one request, and so is each record with the same key.
     for (event, max) in [(batch(1000), 8), (same, 64)] {
         let hanging = NeverClient::new();

@@ -1,8 +1,6 @@
 //! Stream records that the types of `aws_lambda_events` reject as a whole or read differently. See
 //! `docs/adr/0022-event-types.md`. If a newer version of the crate reads one of them, a test fails.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use aws_lambda_events::event::{dynamodb::EventRecord, kinesis::KinesisEventRecord};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};

@@ -1,48 +1,28 @@
 //! Requests of stream-fn for an attached table, with replayed responses.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{
-    clock::Deadline,
-    domain::{self, attached::AttachedTable},
-};
+use shared::domain;
 use stream_fn::HistoryWriter;
 use testkit::replay::Replay;
 
-const LEFT: Duration = Duration::from_secs(60);
-const DEFINITION: &str = r#"{
-    "TableName": "Orders",
-    "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
-    "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}]
-}"#;
+use super::{LEFT, failed, orders};
 
 fn attached_writer(replay: &Replay) -> HistoryWriter {
-    HistoryWriter::attached(replay.client(), AttachedTable::parse(DEFINITION).unwrap())
+    HistoryWriter::attached(replay.client(), orders("id"))
 }
 
 fn record(id: &str, number: u64, old: Option<u64>, new: u64) -> Value {
-    let image = |state: u64| json!({"id": {"S": id}, "state": {"N": state.to_string()}});
-    let mut change = json!({
-        "Keys": {"id": {"S": id}}, "NewImage": image(new), "SequenceNumber": number.to_string(),
-        "StreamViewType": "NEW_AND_OLD_IMAGES", "ApproximateCreationDateTime": shared::clock::since_epoch().as_secs(),
-    });
+    let keys = json!({"id": {"S": id}});
+    let state = |state: u64| json!({"N": state.to_string()});
+    let mut record = super::record(&number.to_string(), &keys, &json!({"state": state(new)}));
+    record["dynamodb"]["StreamViewType"] = json!("NEW_AND_OLD_IMAGES");
     if let Some(old) = old {
-        change["OldImage"] = image(old);
+        record["eventName"] = json!("MODIFY");
+        record["dynamodb"]["OldImage"] = json!({"id": keys["id"], "state": state(old)});
     }
-    let event = if old.is_some() { "MODIFY" } else { "INSERT" };
-    let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
-    json!({"eventName": event, "eventSourceARN": arn, "dynamodb": change})
-}
-
-/// Returns the sequence numbers of the failed records.
-async fn failed(writer: &HistoryWriter, records: &[Value], left: Duration) -> Vec<String> {
-    let event = json!({"Records": records}).to_string();
-    let response = writer.handle(&event, "lambda", Deadline::after(left)).await.unwrap();
-    let failures = response.batch_item_failures.into_iter();
-    failures.map(|failure| failure.item_identifier.unwrap()).collect()
+    record
 }
 
 #[tokio::test(start_paused = true)]

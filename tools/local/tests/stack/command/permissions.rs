@@ -7,13 +7,8 @@ use std::{
     path::Path,
 };
 
+use crate::serving::{Serving, succeeds};
 use serde_json::json;
-use testkit::endpoint::is_skipped;
-
-use crate::serving::{Serving, run, text};
-
-/// Reason to skip a test on another DynamoDB.
-const COMMAND: &str = "the command embeds a DynamoDB";
 
 /// Returns the mode of each file and folder below a folder.
 fn modes(folder: &Path) -> BTreeMap<String, u32> {
@@ -52,9 +47,6 @@ const FILES: [&str; 6] = [
 
 #[test]
 fn the_data_folder_is_private() {
-    if is_skipped("the_data_folder_is_private", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("new/data");
     let argument = data.to_string_lossy().into_owned();
@@ -84,21 +76,15 @@ fn the_data_folder_is_private() {
 
 #[test]
 fn the_dump_and_failure_documents_are_private() {
-    if is_skipped("the_dump_and_failure_documents_are_private", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     // A dump replaces an existing file.
     fs::write(path("dump"), "").unwrap();
     fs::set_permissions(path("dump"), Permissions::from_mode(0o644)).unwrap();
-    let output = run(&["--once", "--dump", &path("dump")]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    succeeds(&["--once", "--dump", &path("dump")]);
     assert_private(&modes(folder.path()), &["./dump"]);
     // stream-fn cannot start, and the mapping retries once.
-    let template = fs::read_to_string(crate::support::root().join("template.yaml")).unwrap();
-    let template = template.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 0");
-    let template = crate::command::file(folder.path(), "template.yaml", &template);
+    let template = crate::command::template_with_retries(folder.path(), 0);
     fs::set_permissions(&template, Permissions::from_mode(0o600)).unwrap();
     let failed = path("new/failed");
     let stack = Serving::start(&[
@@ -121,17 +107,13 @@ fn the_dump_and_failure_documents_are_private() {
 
 #[test]
 fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
-    if is_skipped("a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("existing"), "old").unwrap();
     for target in ["existing", "missing"] {
         let link = path(&format!("link-{target}"));
         std::os::unix::fs::symlink(target, &link).unwrap();
-        let output = run(&["--once", "--dump", &link.to_string_lossy()]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        succeeds(&["--once", "--dump", &link.to_string_lossy()]);
         assert_eq!(fs::read_link(&link).unwrap(), std::path::Path::new(target));
         let dump = fs::read_to_string(path(target)).unwrap();
         assert_eq!(crate::support::versions(&dump).len(), 3, "{dump}");
@@ -144,8 +126,7 @@ fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
         .write(true)
         .open(path("fifo"))
         .unwrap();
-    let output = run(&["--once", "--dump", &path("fifo").to_string_lossy()]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    succeeds(&["--once", "--dump", &path("fifo").to_string_lossy()]);
     let kind = fs::symlink_metadata(path("fifo")).unwrap().file_type();
     assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
     let mut line = String::new();

@@ -1,14 +1,12 @@
 //! stream-fn processes no record before it has checked the layout of the table, with replayed responses.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
-use std::time::Duration;
-
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
 use shared::{clock::Deadline, config::Config, domain::attached::settings::AttachedSettings};
 use stream_fn::{HistoryWriter, response::Outcome};
 use testkit::replay::{self, Replay};
+
+use super::{LEFT, batch, latest_keys, record};
 
 fn config(attributes: &Value) -> Value {
     let mut item = json!({
@@ -31,18 +29,10 @@ fn writer(replay: &Replay, history: Option<&str>) -> HistoryWriter {
 }
 
 async fn handle(writer: &HistoryWriter) -> Result<usize, Diagnostic> {
-    let keys = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}});
-    let mut image = keys.clone();
-    image["Latest"] = json!({"N": "1"});
-    let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
-    let event = json!({"Records": [{"eventName": "INSERT", "dynamodb": change}]});
-    let event = event.to_string();
-    let response = writer
-        .handle(&event, "lambda", Deadline::after(Duration::from_secs(60)))
-        .await;
-    response
-        .map(|response| response.batch_item_failures.len())
-        .map_err(Diagnostic::from)
+    let mut record = record("1", &latest_keys("E"), &json!({"Latest": {"N": "1"}}));
+    record["dynamodb"]["ApproximateCreationDateTime"] = json!(null);
+    let failed = super::handle(writer, &batch(&[record]), LEFT).await?;
+    Ok(failed.len())
 }
 
 /// The purge marker is read, because the record has no time.
@@ -169,11 +159,9 @@ async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known()
         }),
         ..replay::settings()
     };
-    let change = json!({"Keys": {"id": {"N": "7"}}, "NewImage": {"id": {"N": "7"}}, "SequenceNumber": "1",
-        "StreamViewType": "NEW_AND_OLD_IMAGES", "ApproximateCreationDateTime": shared::clock::since_epoch().as_secs()});
-    let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
-    let records = json!({"Records": [{"eventName": "INSERT", "eventSourceARN": arn, "dynamodb": change}]}).to_string();
-    let deadline = || Deadline::after(Duration::from_secs(60));
+    let mut record = record("1", &json!({"id": {"N": "7"}}), &json!({}));
+    record["dynamodb"]["StreamViewType"] = json!("NEW_AND_OLD_IMAGES");
+    let event = batch(&[record]);
     for (description, message) in [
         (
             json!({"__type": "AccessDeniedException"}),
@@ -190,19 +178,18 @@ async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known()
         let inserted = json!({"Responses": [{}]});
         let replay = Replay::new([description, keys("id", "N"), json!({"Items": []}), inserted]);
         let writer = HistoryWriter::new(replay.client(), &settings);
-        let refused = writer.handle(&records, "lambda", deadline()).await;
-        let refused = Diagnostic::from(refused.unwrap_err());
+        let refused = super::handle(&writer, &event, LEFT).await.unwrap_err();
         assert_eq!(refused.error_type, "Layout");
         assert!(refused.error_message.contains(message), "{}", refused.error_message);
         assert_eq!(replay.operations(), ["DescribeTable"], "{message}");
         // Nor if a caller does not check it.
-        let unchecked = writer.process(vec!["{}"], deadline()).await;
+        let unchecked = writer.process(vec!["{}"], Deadline::after(LEFT)).await;
         assert!(matches!(unchecked[0].outcome, Outcome::Failed { .. }));
         // A retry reads the keys again, and the history has the key of the item.
-        let response = writer.handle(&records, "lambda", deadline()).await.unwrap();
+        let failed = super::handle(&writer, &event, LEFT).await.unwrap();
         let operations = ["DescribeTable", "DescribeTable", "Query", "BatchExecuteStatement"];
         assert_eq!(replay.operations(), operations, "{message}");
-        assert!(response.batch_item_failures.is_empty(), "{message}");
+        assert!(failed.is_empty(), "{message}");
         let inserted = replay.bodies()[3].to_string();
         assert!(inserted.contains(r#"{\"id\":7}"#), "{inserted}");
     }

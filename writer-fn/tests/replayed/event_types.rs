@@ -1,8 +1,6 @@
 //! Messages and events that the types of `aws_lambda_events` reject as a whole, because of members that writer-fn does not
 //! use or can do without. See `docs/adr/0022-event-types.md`. If a newer version of the crate accepts one, a test fails.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use aws_lambda_events::event::{eventbridge::EventBridgeEvent, sqs::SqsMessage};
 use serde_json::{Value, json};
 use shared::domain::{AttributeValue, update::Change, update::Ordering};

@@ -1,11 +1,7 @@
 //! Records that must not harm the others of their batch.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use shared::{clock, clock::Deadline, domain::attached::AttachedTable};
+use shared::{clock, domain::attached::AttachedTable};
 use stream_fn::HistoryWriter;
 use testkit::{
     hostile::{NUMBER, RAW_VALUE, overflow},
@@ -13,31 +9,10 @@ use testkit::{
     scripted::{Reply, Scripted},
 };
 
-const DEFINITION: &str = r#"{
-    "TableName": "Orders",
-    "KeySchema": [{"AttributeName": "$serde_json::private::RawValue", "KeyType": "HASH"}],
-    "AttributeDefinitions": [{"AttributeName": "$serde_json::private::RawValue", "AttributeType": "S"}]
-}"#;
-
-fn record(number: u64, keys: &Value, attributes: &Value) -> Value {
-    let mut image = keys.clone();
-    for (name, value) in attributes.as_object().unwrap() {
-        image[name] = value.clone();
-    }
-    let change = json!({
-        "Keys": keys, "NewImage": image, "SequenceNumber": number.to_string(),
-        "ApproximateCreationDateTime": clock::since_epoch().as_secs(),
-    });
-    let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
-    json!({"eventName": "INSERT", "eventSourceARN": arn, "dynamodb": change})
-}
+use super::{LEFT, batch, latest_keys, orders, record};
 
 fn latest(number: u64, attributes: &Value) -> Value {
-    let mut record = record(
-        number,
-        &json!({"PK": {"S": format!("E{number}")}, "SK": {"S": "v0"}}),
-        attributes,
-    );
+    let mut record = record(&number.to_string(), &latest_keys(&format!("E{number}")), attributes);
     record["dynamodb"]["NewImage"]["Latest"] = json!({"N": "1"});
     record
 }
@@ -54,15 +29,11 @@ async fn handle(attached: Option<AttachedTable>, event: &str, panics_for: &'stat
             _ => json!({}),
         })
     });
-    let client = replay::client(http.clone());
     let writer = match attached {
-        Some(table) => HistoryWriter::attached(client, table),
-        None => HistoryWriter::new(client, &replay::settings()).with_checked_layout(),
+        Some(table) => HistoryWriter::attached(replay::client(http.clone()), table),
+        None => super::writer(http.clone()),
     };
-    let deadline = Deadline::after(Duration::from_secs(60));
-    let response = writer.handle(event, "lambda", deadline).await.unwrap();
-    let failures = response.batch_item_failures.into_iter();
-    let failed = failures.map(|failure| failure.item_identifier.unwrap()).collect();
+    let failed = super::handle(&writer, event, LEFT).await.unwrap();
     let sent = http.answered().into_iter().map(|(_, body)| body.to_string()).collect();
     (failed, sent)
 }
@@ -73,7 +44,7 @@ async fn a_panic_fails_only_its_own_record() {
         .map(|number| latest(number, &json!({"A": {"S": "a"}})))
         .collect();
     records[29] = latest(30, &json!({"A": {"S": "defect"}}));
-    let event = json!({"Records": records}).to_string();
+    let event = batch(&records);
     let (failed, sent) = handle(None, &event, "defect").await;
     assert_eq!(failed, ["30"]);
     let is_sent = |number: usize| sent.iter().any(|body| body.contains(&format!("\"E{number}\"")));
@@ -87,7 +58,7 @@ async fn a_panic_in_the_work_on_a_chunk_fails_only_its_record() {
     for record in &mut records {
         record["dynamodb"]["ApproximateCreationDateTime"] = json!(clock::since_epoch().as_secs() - 100);
     }
-    let event = json!({"Records": records}).to_string();
+    let event = batch(&records);
     let (failed, sent) = handle(None, &event, "\"E7\"").await;
     assert_eq!(failed, ["7"]);
     let is_put = |number: usize| {
@@ -102,7 +73,7 @@ async fn a_panic_in_the_work_on_a_chunk_fails_only_its_record() {
 async fn a_panic_in_quarantine_fails_only_its_record() {
     let mut records: Vec<_> = (1..=3).map(|number| latest(number, &json!({}))).collect();
     records[1]["dynamodb"]["NewImage"]["Latest"] = json!({"S": "no number"});
-    let event = json!({"Records": records}).to_string();
+    let event = batch(&records);
     let (failed, sent) = handle(None, &event, "quarantine#").await;
     assert_eq!(failed, ["2"]);
     assert!([1, 3].iter().all(|number| {
@@ -149,15 +120,15 @@ async fn reserved_names_are_data_at_each_position() {
 /// Also if it is the name of the key itself.
 #[tokio::test(start_paused = true)]
 async fn an_attached_table_can_have_reserved_names() {
-    let attached = || AttachedTable::parse(DEFINITION).ok();
+    let attached = || Some(orders(RAW_VALUE));
     let key = |id: &str| json!({RAW_VALUE: {"S": id}});
     let attributes = json!({NUMBER: {"S": "x"}, "M": {"M": {RAW_VALUE: {"S": "[1"}}}});
     let records = [
-        record(1, &key("a"), &attributes),
-        record(2, &key("defect"), &attributes),
-        record(3, &key("c"), &attributes),
+        record("1", &key("a"), &attributes),
+        record("2", &key("defect"), &attributes),
+        record("3", &key("c"), &attributes),
     ];
-    let event = json!({"Records": records}).to_string();
+    let event = batch(&records);
     let (failed, sent) = handle(attached(), &event, "").await;
     assert_eq!(failed, [""; 0]);
     assert!(

@@ -2,16 +2,13 @@
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        Item,
-        attached::{AttachedTable, key},
-    },
-    dynamodb::{Store, read::history::HistoryQuery},
+    domain::{Item, attached::AttachedTable},
+    dynamodb::Store,
 };
-use testkit::{endpoint::is_skipped, wait::eventually};
+use testkit::{attached, wait::eventually};
 
 use crate::{
-    command::{COMMAND, file},
+    command::file,
     serving::{Serving, run, text},
 };
 
@@ -42,39 +39,17 @@ fn order(customer: &str, number: u64, state: Option<u64>) -> Item {
 
 /// Returns the states of an order, oldest first, `None` for a deletion.
 async fn states(store: &Store, customer: &str, number: u64) -> Vec<Option<u64>> {
-    let entity = key::of_item(store.attached_table().unwrap(), &order(customer, number, None)).unwrap();
-    let query = HistoryQuery {
-        oldest_first: true,
-        consistent: true,
-        ..HistoryQuery::default()
+    let states = attached::states(store, &order(customer, number, None)).await;
+    let number = |item: Item| {
+        let json = serde_json::to_value(item).unwrap();
+        json["Image"]["M"]["State"]["N"].as_str().unwrap().parse().unwrap()
     };
-    let Some(history) = store.history(&entity, query).await.unwrap() else {
-        return Vec::new();
-    };
-    let views = history.collect().await.unwrap();
-    let state = |attributes: &Item| {
-        let json = serde_json::to_value(attributes).unwrap();
-        json["Image"]["M"]["State"]["N"]
-            .as_str()
-            .map(|state| state.parse().unwrap())
-    };
-    (1..)
-        .zip(views)
-        .map(|(number, view)| {
-            assert_eq!(view.version.get(), number);
-            let state = state(&view.attributes);
-            assert_eq!(state.is_none(), view.deleted);
-            state
-        })
-        .collect()
+    states.into_iter().map(|state| state.map(number)).collect()
 }
 
 /// The stack is killed at any time, with its functions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_stack_follows_each_change_of_an_attached_table() {
-    if is_skipped("a_killed_stack_follows_each_change_of_an_attached_table", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data").to_string_lossy().into_owned();
     let definition = definition().to_string();

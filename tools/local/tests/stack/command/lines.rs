@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::{
-    command::file,
+    command::{file, template_with_retries},
     serving::{Serving, run, text},
 };
 
@@ -64,10 +64,7 @@ fn the_lines_count_retries_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let (data, failed) = (folder.path().join("data"), folder.path().join("failed"));
     let (data, failed) = (data.to_string_lossy(), failed.to_string_lossy());
-    // The template retries a record until it is 12 h old.
-    let template = std::fs::read_to_string(crate::support::root().join("template.yaml")).unwrap();
-    let template = template.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 10");
-    let template = file(folder.path(), "template.yaml", &template);
+    let template = template_with_retries(folder.path(), 10);
     let mut stack = Serving::start(&[
         "--data-dir",
         &data,

@@ -1,13 +1,9 @@
 //! Order of the updates of a batch after a failure.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use shared::{clock::Deadline, config::Config, domain::update::Ordering};
+use shared::{config::Config, domain::update::Ordering};
 use testkit::{
-    replay,
+    replay::{self, failures},
     scripted::{Reply, Scripted},
 };
 use writer_fn::Writer;
@@ -16,7 +12,7 @@ use writer_fn::Writer;
 fn message(id: &str, entity: &str, group: Option<&str>) -> Value {
     let body = json!({"ID": entity, "RequestId": id, "Timestamp": 1}).to_string();
     let attributes = group.map_or(json!({}), |group| json!({"MessageGroupId": group}));
-    json!({"messageId": id, "body": body, "attributes": attributes})
+    super::message(id, &body, &attributes)
 }
 
 /// The reply to the update with this request id.
@@ -48,23 +44,10 @@ async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> 
         ..replay::settings()
     };
     let writer = Writer::new(replay::client(http.clone()), &config).with_checked_layout();
-    let event = json!({"Records": messages}).to_string();
-    let deadline = Deadline::after(Duration::from_secs(30));
-    let response = writer.handle(&event, "lambda", deadline).await.unwrap();
-    let response = serde_json::to_value(response).unwrap();
-    let failures = response["batchItemFailures"].as_array().unwrap().iter();
-    let failed = failures.map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned());
-    let mut sent: Vec<_> = (http.answered().iter())
-        .map(|(_, body)| {
-            body["ExpressionAttributeValues"][":request"]["S"]
-                .as_str()
-                .unwrap()
-                .to_owned()
-        })
-        .collect();
-    sent.sort();
+    let response = super::handle(&writer, &super::batch(messages)).await;
+    let mut sent: Vec<_> = super::sent(&http).into_iter().map(|(id, _)| id).collect();
     sent.dedup();
-    (failed.collect(), sent)
+    (failures(&response), sent)
 }
 
 fn of(ids: &[&str]) -> Vec<String> {

@@ -7,13 +7,9 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
-use testkit::endpoint::is_skipped;
-
 use crate::serving::Serving;
+use serde_json::{Value, json};
 
-/// Reason to skip a test on another DynamoDB.
-const COMMAND: &str = "the command embeds a DynamoDB";
 const INVOKE: &str = "/2015-03-31/functions/writer-fn/invocations";
 const SIGNED: &str = "X-Amz-Target: DynamoDB_20120810.ListTables\r\nContent-Type: application/x-amz-json-1.0\r\n\
      Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
@@ -90,9 +86,6 @@ const FOREIGN: [(&str, u16); 19] = [
 
 #[test]
 fn requests_of_foreign_pages_are_refused() {
-    if is_skipped("requests_of_foreign_pages_are_refused", COMMAND) {
-        return;
-    }
     let stack = Serving::start(&["--feed", "/dev/null"]);
     let update = json!({"ID": "Attacked#1"}).to_string();
     let (invoke, list) = (format!("POST {INVOKE} HTTP/1.1"), "POST / HTTP/1.1".to_owned());
@@ -143,10 +136,33 @@ fn requests_of_foreign_pages_are_refused() {
             assert_eq!(response.status, 200, "{own}: {} {}", response.head, response.body);
         }
     }
+    // Each request of a connection is checked.
+    for (address, line, headers, body) in [
+        (&stack.lambda, &*invoke, "", &*update),
+        (&stack.dynamodb, "POST / HTTP/1.1", SIGNED, "{}"),
+    ] {
+        let mut connection = Connection::open(address);
+        for (origin, status) in [("", 200), ("Origin: http://evil.example\r\n", 403)] {
+            let headers = format!("Host: {address}\r\n{origin}{headers}");
+            assert_eq!(connection.send(line, &headers, body).status, status, "{headers}");
+        }
+    }
+    // Without options, curl sends a form, and `text/plain` is what a page can send without a preflight: programs may send both.
+    for kind in ["application/x-www-form-urlencoded", "text/plain", "application/json"] {
+        let headers = format!(
+            "Host: {}\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\nContent-Type: {kind}\r\n",
+            stack.lambda
+        );
+        assert_eq!(
+            send(&stack.lambda, &invoke, &headers, r#"{"ID": "a"}"#).status,
+            200,
+            "{kind}"
+        );
+    }
     // No refused request had an effect.
     let response = send(&stack.lambda, &invoke, &format!("Host: {}\r\n", stack.lambda), &update);
     let outcome: Value = serde_json::from_str(&response.body).unwrap();
-    assert_eq!(outcome["Version"], 6);
+    assert_eq!(outcome["Version"], 7);
 }
 
 /// The preface of HTTP/2, its settings, and `GET / HTTP/2` with `:authority: localhost`.
@@ -157,9 +173,6 @@ const HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
 /// A listener of a build without HTTP/2 responds in HTTP/1.1.
 #[test]
 fn a_request_of_http_2_is_told_the_supported_version() {
-    if is_skipped("a_request_of_http_2_is_told_the_supported_version", COMMAND) {
-        return;
-    }
     let stack = Serving::start(&["--feed", "/dev/null"]);
     for address in [&stack.lambda, &stack.dynamodb] {
         let mut connection = Connection::open(address).0.into_inner();
@@ -174,32 +187,7 @@ fn a_request_of_http_2_is_told_the_supported_version() {
 }
 
 #[test]
-fn each_request_of_a_connection_is_checked() {
-    if is_skipped("each_request_of_a_connection_is_checked", COMMAND) {
-        return;
-    }
-    let stack = Serving::start(&["--feed", "/dev/null"]);
-    let (invoke, update) = (format!("POST {INVOKE} HTTP/1.1"), json!({"ID": "a"}).to_string());
-    for (address, line, headers, body) in [
-        (&stack.lambda, &*invoke, "", &*update),
-        (&stack.dynamodb, "POST / HTTP/1.1", SIGNED, "{}"),
-    ] {
-        let mut connection = Connection::open(address);
-        for (host, origin, status) in [
-            (address.as_str(), "", 200),
-            (address, "Origin: http://evil.example\r\n", 403),
-        ] {
-            let headers = format!("Host: {host}\r\n{origin}{headers}");
-            assert_eq!(connection.send(line, &headers, body).status, status, "{headers}");
-        }
-    }
-}
-
-#[test]
 fn no_response_allows_pages_to_read_it() {
-    if is_skipped("no_response_allows_pages_to_read_it", COMMAND) {
-        return;
-    }
     let stack = Serving::start(&["--feed", "/dev/null"]);
     for (address, path, headers) in [(&stack.lambda, INVOKE, ""), (&stack.dynamodb, "/", SIGNED)] {
         for origin in ["http://evil.example", "null", &format!("http://{address}")] {
@@ -276,9 +264,6 @@ fn a_page_cannot_take_an_invocation() {
 
 #[test]
 fn the_body_is_forwarded_up_to_the_limit_of_dynamodb() {
-    if is_skipped("the_body_is_forwarded_up_to_the_limit_of_dynamodb", COMMAND) {
-        return;
-    }
     let stack = Serving::start(&["--feed", "/dev/null"]);
     let own = format!("Host: {}\r\nAccept-Encoding: identity\r\n{SIGNED}", stack.dynamodb);
     let padded = |length: usize| format!("{{{}}}", " ".repeat(length - 2));
@@ -295,32 +280,10 @@ fn the_body_is_forwarded_up_to_the_limit_of_dynamodb() {
     assert_eq!(line, "HTTP/1.1 200 OK\r\n");
 }
 
-/// Without options, curl sends a form, and `text/plain` is what a page can send without a preflight: programs may send both.
-#[test]
-fn curl_invokes_a_function_with_any_content_type() {
-    let stack = Serving::start(&["--feed", "/dev/null"]);
-    for kind in ["application/x-www-form-urlencoded", "text/plain", "application/json"] {
-        let headers = format!(
-            "Host: {}\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\nContent-Type: {kind}\r\n",
-            stack.lambda
-        );
-        let response = send(
-            &stack.lambda,
-            &format!("POST {INVOKE} HTTP/1.1"),
-            &headers,
-            r#"{"ID": "a"}"#,
-        );
-        assert_eq!(response.status, 200, "{kind}");
-    }
-}
-
 /// Only the printed listeners are at 127.0.0.1, where a page could try all ports.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_server_behind_the_public_port_is_at_a_random_address() {
-    if is_skipped("the_server_behind_the_public_port_is_at_a_random_address", COMMAND) {
-        return;
-    }
     let mut child = crate::serving::command(&["--feed", "/dev/null", "--console-port", "0"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

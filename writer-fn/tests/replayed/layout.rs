@@ -1,14 +1,10 @@
 //! The writer checks the layout of its table before its first write, with replayed responses.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
-use std::time::Duration;
-
-use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::clock::Deadline;
 use testkit::replay::{self, Replay};
 use writer_fn::Writer;
+
+use super::handle;
 
 fn config(table_id: &str) -> Value {
     json!({"Item": {
@@ -21,23 +17,13 @@ fn described(table_id: &str) -> Value {
     json!({"Table": {"TableName": "Table", "TableId": table_id}})
 }
 
-async fn handle(writer: &Writer, event: &Value) -> Result<Value, Diagnostic> {
-    let event = event.to_string();
-    let response = writer
-        .handle(&event, "r", Deadline::after(Duration::from_secs(30)))
-        .await;
-    response
-        .map(|response| serde_json::to_value(response).unwrap())
-        .map_err(Diagnostic::from)
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_layout_is_checked_once() {
     let written = json!({"Attributes": {"Latest": {"N": "7"}}});
     let replay = Replay::new([config("id"), described("id"), written.clone(), written]);
     let writer = Writer::new(replay.client(), &replay::settings());
     for _ in 0..2 {
-        let written = handle(&writer, &json!({"ID": "E", "A": 1})).await.unwrap();
+        let written = handle(&writer, &json!({"ID": "E", "A": 1})).await;
         assert_eq!(written["Version"], 7);
     }
     assert_eq!(
@@ -51,7 +37,7 @@ async fn a_first_writer_stores_the_layout_before_its_first_write() {
     let written = json!({"Attributes": {"Latest": {"N": "1"}}});
     let replay = Replay::new([json!({}), described("id"), json!({}), written]);
     let writer = Writer::new(replay.client(), &replay::settings());
-    handle(&writer, &json!({"ID": "E", "A": 1})).await.unwrap();
+    assert_eq!(handle(&writer, &json!({"ID": "E", "A": 1})).await["Version"], 1);
     assert_eq!(
         replay.operations(),
         ["GetItem", "DescribeTable", "UpdateItem", "UpdateItem"]
@@ -102,21 +88,16 @@ async fn a_history_table_gets_its_owner_before_the_layout_is_stored() {
         );
         let sent = 4 + responses.len();
         if is_refused {
-            let refused = response.unwrap_err();
-            assert_eq!(refused.error_type, "Layout");
+            assert_eq!(response["errorType"], "Layout");
+            let message = response["errorMessage"].as_str().unwrap();
+            let command = "`vzero --table Table admin table adopt --history-table History`";
             assert!(
-                refused.error_message.contains("belongs to another table (Other)"),
-                "{refused:?}"
-            );
-            assert!(
-                refused
-                    .error_message
-                    .contains("`vzero --table Table admin table adopt --history-table History`"),
-                "{refused:?}"
+                message.contains("belongs to another table (Other)") && message.contains(command),
+                "{message}"
             );
             assert_eq!(replay.operations().len(), sent);
         } else {
-            assert_eq!(response.unwrap()["Version"], 1);
+            assert_eq!(response["Version"], 1);
             assert_eq!(replay.operations()[sent..], ["UpdateItem", "UpdateItem"]);
             assert_eq!(replay.bodies()[sent]["Key"]["PK"]["S"], "#vzero");
         }
@@ -128,6 +109,8 @@ async fn nothing_is_written_without_a_successful_check() {
     let error = |code: &str| json!({"__type": code});
     let mut replicated = described("id");
     replicated["Table"]["Replicas"] = json!([{"RegionName": "eu-west-1"}]);
+    let mut wide = config("id");
+    wide["Item"]["VersionDigits"] = json!({"N": "10"});
     for (responses, error_type, message) in [
         (
             vec![config("original"), described("id")],
@@ -135,6 +118,7 @@ async fn nothing_is_written_without_a_successful_check() {
             "is a copy of Original",
         ),
         (vec![config("id"), replicated], "Layout", "is a global table"),
+        (vec![wide, described("id")], "Layout", "have 10 digits, not 1"),
         (
             vec![config("id"), error("AccessDeniedException")],
             "Internal",
@@ -161,12 +145,13 @@ async fn nothing_is_written_without_a_successful_check() {
                 json!({"Attributes": {"Latest": {"N": "1"}}}),
             ]));
             let writer = Writer::new(replay.client(), &replay::settings());
-            let refused = handle(&writer, &event).await.unwrap_err();
-            assert_eq!(refused.error_type, error_type, "{refused:?}");
-            assert!(refused.error_message.contains(message), "{refused:?}");
+            let refused = handle(&writer, &event).await;
+            assert_eq!(refused["errorType"], error_type, "{refused}");
+            assert!(refused["errorMessage"].as_str().unwrap().contains(message), "{refused}");
             assert_eq!(replay.requests().len(), responses.len(), "{message}");
             // The next invocation of the process checks again.
-            handle(&writer, &event).await.unwrap();
+            let response = handle(&writer, &event).await;
+            assert!(response.get("errorType").is_none(), "{response}");
         }
     }
 }

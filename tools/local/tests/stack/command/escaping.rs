@@ -3,15 +3,10 @@
 use serde_json::json;
 use shared::printable;
 
-use testkit::endpoint::is_skipped;
-
 use crate::{
     command::file,
     serving::{run, text},
 };
-
-/// Reason to skip a test on another DynamoDB.
-const COMMAND: &str = "the command embeds a DynamoDB";
 
 /// Sets the title of the terminal, clears it with a C1 control character, reverses the direction of the line, and begins a line.
 const HOSTILE: &str = "zq\u{1b}]0;title\u{7}\u{9b}2J\u{7f}\u{85}\u{202e}\u{2066}\nerror: x";
@@ -37,9 +32,6 @@ fn check(arguments: &[&str]) -> String {
 
 #[test]
 fn no_control_character_reaches_an_output() {
-    if is_skipped("no_control_character_reaches_an_output", COMMAND) {
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let hostile_name = file(folder.path(), HOSTILE, &feed());
     let shown = check(&["--once", "--feed", &hostile_name]);

@@ -1,15 +1,11 @@
 //! Time of the response if DynamoDB hangs or is slow. The response comes before the deadline of the invocation, and names the
 //! messages that were not applied.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
 use std::{collections::BTreeSet, time::Duration};
 
 use aws_sdk_dynamodb::config::HttpClient;
-use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
 use shared::{
-    clock::Deadline,
     config::Config,
     domain::{ledger::Retention, update::Ordering},
     dynamodb::{
@@ -18,14 +14,14 @@ use shared::{
     },
 };
 use testkit::{
-    replay::{self, NeverClient},
+    replay::{self, NeverClient, failures},
     scripted::{Reply, Scripted},
 };
 use tokio::time::Instant;
 use writer_fn::Writer;
 
-/// Timeout of the function in `template.yaml`.
-const TIMEOUT: Duration = Duration::from_secs(30);
+use super::{TIMEOUT, message};
+
 /// Time that is left at the latest response.
 const RESERVED: Duration = Duration::from_millis(500);
 
@@ -71,23 +67,19 @@ fn writer(http: impl HttpClient + 'static, settings: &ClientSettings, write: Wri
 
 /// A batch of updates, the entity of each given by its number.
 fn batch(messages: usize, entity: impl Fn(usize) -> usize) -> Value {
-    let message = |number: usize| {
+    let numbered = |number: usize| {
         let body = json!({"ID": format!("E{}", entity(number)), "RequestId": number.to_string(), "Timestamp": number});
         // It was received before, so that the writer searches for an earlier delivery.
         let attributes = json!({"ApproximateReceiveCount": "2", "ApproximateFirstReceiveTimestamp": "1000"});
-        json!({"messageId": number.to_string(), "body": body.to_string(), "attributes": attributes})
+        message(&number.to_string(), &body.to_string(), &attributes)
     };
-    json!({"Records": (0..messages).map(message).collect::<Vec<_>>()})
+    super::batch(&(0..messages).map(numbered).collect::<Vec<_>>())
 }
 
 /// Handles an event, and returns the response and the time of the response before the end of the invocation.
 async fn handle(writer: &Writer, event: &Value) -> (Value, Duration) {
-    let event = event.to_string();
     let end = Instant::now() + TIMEOUT;
-    let response = match writer.handle(&event, "request-1", Deadline::after(TIMEOUT)).await {
-        Ok(response) => serde_json::to_value(response).unwrap(),
-        Err(error) => serde_json::to_value(Diagnostic::from(error)).unwrap(),
-    };
+    let response = super::handle(writer, event).await;
     (response, end.saturating_duration_since(Instant::now()))
 }
 
@@ -102,14 +94,6 @@ fn failed_of(event: &Value, response: &Value) -> (usize, usize) {
         Some(records) => (failures(response).len(), records.len()),
         None => (usize::from(response.get("errorType").is_some()), 1),
     }
-}
-
-fn failures(response: &Value) -> BTreeSet<String> {
-    let failures = response["batchItemFailures"].as_array().unwrap();
-    let ids = failures
-        .iter()
-        .map(|failure| failure["itemIdentifier"].as_str().unwrap());
-    ids.map(str::to_owned).collect()
 }
 
 /// The latest item of an entity whose recent requests do not reach back to the first delivery.
