@@ -12,7 +12,6 @@
 pub mod attach;
 pub mod audit;
 pub mod backfill;
-pub mod changes;
 mod checkpoint;
 pub mod connection;
 pub mod error;
