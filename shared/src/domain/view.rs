@@ -8,7 +8,7 @@ use super::{
         self,
         item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, STREAM, StreamChange},
     },
-    attributes::{same_value, text},
+    attributes::text,
     attribution,
     entity::EntityId,
     names,
@@ -19,7 +19,6 @@ use super::{
     tombstone::is_deleted,
     version::Version,
 };
-use std::collections::{BTreeMap, HashMap};
 
 /// One version of an entity, without its [`BOOKKEEPING`] attributes.
 #[derive(Clone, PartialEq)]
@@ -254,50 +253,6 @@ pub enum NoTime {
     Time(#[from] InvalidTime),
 }
 
-/// Difference between two versions.
-#[derive(Clone, PartialEq)]
-pub struct Diff {
-    from: VersionView,
-    to: VersionView,
-}
-
-impl Diff {
-    /// Compares two versions of one entity, in any order.
-    pub fn new(from: VersionView, to: VersionView) -> Self {
-        Self { from, to }
-    }
-
-    /// Returns `{"ID", "From", "To", "Recorded": {"From": …, "To": …}, "Added": {…}, "Removed": {…}, "Changed": {name:
-    /// {"From": …, "To": …}}}`. `Recorded` has the [record](VersionView::record_json) of both versions. A deletion or its
-    /// reversal is shown as a change of [the attribute of a tombstone](VersionView::with_tombstone).
-    pub fn to_json(&self) -> Value {
-        let sorted = |item: Item| HashMap::from(item).into_iter().collect::<BTreeMap<_, _>>();
-        let (from, to) = (sorted(self.from.with_tombstone()), sorted(self.to.with_tombstone()));
-        let only_in =
-            |item: &BTreeMap<String, AttributeValue>, other: &BTreeMap<String, AttributeValue>| -> Map<_, _> {
-                let only = item.iter().filter(|(name, _)| !other.contains_key(*name));
-                only.map(|(name, value)| (name.clone(), plain::attribute(value)))
-                    .collect()
-            };
-        let changed = from.iter().filter_map(|(name, before)| {
-            let after = to.get(name).filter(|after| !same_value(before, after))?;
-            Some((
-                name.clone(),
-                json!({"From": plain::attribute(before), "To": plain::attribute(after)}),
-            ))
-        });
-        json!({
-            "ID": self.from.entity.as_str(),
-            "From": self.from.version,
-            "To": self.to.version,
-            "Recorded": {"From": self.from.record_json(), "To": self.to.record_json()},
-            "Added": only_in(&to, &from),
-            "Removed": only_in(&from, &to),
-            "Changed": changed.collect::<Map<_, _>>(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,27 +285,6 @@ mod tests {
             latest.to_json(),
             json!({"ID": "E", "Version": 3, "Deleted": false, "Attributes": {"B": 1}})
         );
-    }
-
-    #[test]
-    fn a_diff_names_what_was_added_removed_and_changed() {
-        let from = view(
-            2,
-            json!({"Same": {"N": "1"}, "Gone": {"S": "x"}, "State": {"S": "OK"}, "RequestId": {"S": "a"}}),
-        );
-        let to = view(
-            5,
-            json!({"Same": {"N": "1.0"}, "New": {"S": "y"}, "State": {"S": "BAD"}, "Deleted": {"BOOL": true}}),
-        );
-        let expected = json!({
-            "ID": "E", "From": 2, "To": 5,
-            "Recorded": {"From": {"Version": 2, "RequestId": "a"}, "To": {"Version": 5}}, "Added": {"New": "y", "Deleted": true}, "Removed": {"Gone": "x"},
-            "Changed": {"State": {"From": "OK", "To": "BAD"}},
-        });
-        assert_eq!(Diff::new(from.clone(), to.clone()).to_json(), expected);
-        let back = Diff::new(to, from).to_json();
-        assert_eq!(back["Removed"], expected["Added"]);
-        assert_eq!(back["Changed"]["State"], json!({"From": "BAD", "To": "OK"}));
     }
 
     #[test]

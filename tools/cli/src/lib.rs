@@ -5,7 +5,6 @@
 mod args;
 mod changes;
 mod commands;
-mod comparison;
 mod connection;
 mod error;
 mod globals;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use diff::{Change as Difference, Changes, Depth};
 use maud::{Markup, html};
 use operations::error::OperationError;
 use serde::Deserialize;
@@ -25,10 +26,7 @@ use uuid::Uuid;
 
 use super::{
     app::App,
-    compare::{
-        self,
-        changes::{Change as Difference, Changes},
-    },
+    compare,
     page::{self, FormResponse, Section, View, entity_link},
     query::{Param, link},
     time,
@@ -77,7 +75,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let old = app.store().version(&entity, number, app.consistent()).await?;
     let old = old.ok_or_else(|| PageError::NotFound(format!("there is no version {number} of {}", entity.as_str())))?;
     let (before, after) = (state(&latest), state(&old));
-    let changes = Changes::between(&before, &after);
+    let changes = Changes::between(&before, &after, Depth::Members);
     let is_same = changes.changed.is_empty() && latest.deleted == old.deleted;
     let lead = html! {
         @if is_same {

@@ -1,7 +1,6 @@
 //! What a version changed, in one line: the text of `vzero history --changes`.
 
-use operations::changes;
-use shared::domain::{AttributeValue, Item, attributes::same_value, names, plain};
+use shared::domain::{AttributeValue, Item, names, plain};
 
 use crate::value;
 
@@ -18,18 +17,10 @@ const TIMES: [&str; 2] = [names::TIME, names::TIMESTAMP];
 /// none.
 pub(crate) fn line(old: Option<&Item>, new: &Item) -> String {
     let old = old.map(without_times);
-    let line = changes::summary(old.as_ref(), &without_times(new), MAX_CHANGES);
+    let line = diff::line::summary(old.as_ref(), &without_times(new), MAX_CHANGES);
     match line.char_indices().nth(MAX_LINE) {
         None => line,
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-    }
-}
-
-/// Returns `true` if the value of an attribute differs.
-pub(crate) fn is_changed(name: &str, old: Option<&Item>, new: &Item) -> bool {
-    match (old.and_then(|old| old.get(name)), new.get(name)) {
-        (Some(old), Some(new)) => !same_value(old, new),
-        (old, new) => old.is_some() || new.is_some(),
     }
 }
 
@@ -71,14 +62,5 @@ mod tests {
     fn a_line_is_short() {
         let new = item(json!({"ü".repeat(30_000): {"S": "x".repeat(100_000)}}));
         assert_eq!(line(None, &new).chars().count(), MAX_LINE + 1);
-    }
-
-    #[test]
-    fn changed_attributes() {
-        let old = item(json!({"A": {"N": "1"}, "B": {"N": "1"}, "C": {"N": "1"}}));
-        let new = item(json!({"A": {"N": "1.0"}, "B": {"N": "2"}, "D": {"N": "1"}}));
-        let changed = |name| is_changed(name, Some(&old), &new);
-        assert_eq!(["A", "B", "C", "D", "E"].map(changed), [false, true, true, true, false]);
-        assert!(is_changed("A", None, &new) && !is_changed("C", None, &new));
     }
 }

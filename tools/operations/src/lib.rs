@@ -13,7 +13,6 @@ pub mod as_of;
 pub mod attach;
 pub mod audit;
 pub mod backfill;
-pub mod changes;
 mod checkpoint;
 pub mod connection;
 pub mod error;

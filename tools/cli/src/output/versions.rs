@@ -1,17 +1,17 @@
 //! Tables of versions: who recorded each, when and why, apart from the attributes of the item.
 
-use operations::changes::word;
-use serde_json::{Map, Value};
-use shared::domain::{
-    AttributeValue, plain,
-    view::{Diff, VersionView},
+use diff::{
+    line::word,
+    versions::{self, Comparison},
 };
+use serde_json::{Map, Value};
+use shared::domain::{AttributeValue, plain, view::VersionView};
 
 use super::{Grid, Output, cell, print, print_json, rows, visible};
-use crate::{
-    comparison::{Comparison, NONE},
-    error::CliError,
-};
+use crate::error::CliError;
+
+/// Text for an attribute that a version does not have.
+const NONE: &str = "(none)";
 
 /// Members of a version's record in the order of the columns, and `true` for those that are always shown.
 const COLUMNS: [(&str, bool); 6] = [
@@ -83,7 +83,7 @@ impl Output {
     /// Prints the records of two versions, then the attributes that differ.
     pub(crate) fn diff(&self, from: VersionView, to: VersionView) -> Result<(), CliError> {
         if self.is_json() {
-            return self.object(&Diff::new(from, to).to_json());
+            return self.object(&versions::to_json(&from, &to));
         }
         let numbers = [from.version.to_string(), to.version.to_string()];
         let mut table = Grid::new(&["Version", &numbers[0], &numbers[1]]);
@@ -96,13 +96,16 @@ impl Output {
         }
         self.grid(&table)?;
         let comparison = Comparison::new(Some(&from), &to);
-        if comparison.is_empty() {
+        let changes = comparison.changes();
+        if changes.is_empty() {
             return print("(no changes)");
         }
         let mut table = Grid::new(&["Attribute", &numbers[0], &numbers[1]]);
-        for (name, change) in comparison.iter() {
-            let text = |value: &Option<Value>| value.as_ref().map_or_else(|| NONE.to_owned(), cell);
-            table.add_row([visible(name), text(&change.from), text(&change.to)]);
+        for (name, change) in changes {
+            let text = |value: Option<&AttributeValue>| {
+                value.map_or_else(|| NONE.to_owned(), |value| cell(&plain::attribute(value)))
+            };
+            table.add_row([visible(name), text(change.from), text(change.to)]);
         }
         self.grid(&table)
     }

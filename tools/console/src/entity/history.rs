@@ -194,7 +194,7 @@ impl History {
         let is_comparable = !is_incomparable(&details.view) && !previous.is_some_and(is_incomparable);
         let is_known = is_comparable && (old.is_some() || row.version == 1);
         let attribute = self.filter.attribute.as_deref();
-        let is_changed = attribute.is_none_or(|name| is_known && summary::is_changed(name, old, new));
+        let is_changed = attribute.is_none_or(|name| is_known && diff::is_changed(name, old, new));
         let recorded_at = details.view.recorded_at;
         self.is_end |= self.filter.ends_before(recorded_at);
         if !is_changed || !self.filter.selects(details.view.actor.as_ref(), recorded_at) {

@@ -8,9 +8,8 @@
 
 use std::ops::RangeInclusive;
 
-use shared::domain::{recorded_at::RecordedAt, version::Version, view::VersionView};
-
-use crate::comparison::{Comparison, plain};
+use diff::versions::Comparison;
+use shared::domain::{plain, recorded_at::RecordedAt, version::Version, view::VersionView};
 
 /// Conditions that a version fulfills to be printed.
 #[derive(Debug, Clone, Default)]
@@ -70,8 +69,9 @@ impl Filter {
 
     fn is_by_actor(&self, view: &VersionView) -> bool {
         let Some(actor) = &self.actor else { return true };
-        let own = view.actor.as_ref().map(shared::domain::plain::attribute);
-        own.is_some_and(|own| plain(&own) == *actor)
+        // A text is compared without quotes, any other value as JSON.
+        let own = view.actor.as_ref().map(plain::attribute);
+        own.is_some_and(|own| own.as_str().map_or_else(|| own.to_string(), str::to_owned) == *actor)
     }
 
     /// An unknown change can be a change of the attribute.

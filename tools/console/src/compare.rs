@@ -1,13 +1,11 @@
 //! Two versions side by side: the differences first, equal attributes collapsed.
 
-pub(super) mod changes;
-
+use diff::{Change, Changes, Depth, Step};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 use shared::domain::{AttributeValue, entity::EntityId, version::Version, view::VersionView};
 
-use self::changes::{Change, Changes, Step};
 use super::{
     address,
     app::App,
@@ -47,7 +45,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             omitted.version
         )));
     }
-    let changes = Changes::between(&from.attributes, &to.attributes);
+    let changes = Changes::between(&from.attributes, &to.attributes, Depth::Members);
     let side = |view: &VersionView| {
         let mut side = record::json(view);
         side.insert("Deleted".to_owned(), view.deleted.into());

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use shared::domain::{entity::EntityId, version::Version, view::VersionView};
+use shared::domain::{attributes::same_value, entity::EntityId, version::Version, view::VersionView};
 
 use super::*;
 

@@ -10,13 +10,15 @@
 //! The changes are sorted by name. Lists are compared as a whole. A text is without quotes, unless it would be ambiguous.
 //! The line has no [hidden characters](shared::printable::is_hidden).
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{AttributeValue, Item, attributes::same_value, plain},
+    domain::{AttributeValue, Item, plain},
     printable,
 };
+
+use crate::{Change, Changes, Depth, SetChange, Step};
 
 /// Maximum number of characters of a value in a [`summary`]. A longer one ends with `…`.
 pub const MAX_VALUE_CHARS: usize = 60;
@@ -27,14 +29,14 @@ pub const MAX_VALUE_CHARS: usize = 60;
 /// The items are the [attributes](shared::domain::view::VersionView::attributes) of versions, without bookkeeping.
 ///
 /// ```
-/// use operations::changes::summary;
+/// use diff::line::summary;
 /// use serde_json::{from_value, json};
 ///
 /// let status = |text: &str| from_value(json!({"Status": {"S": text}})).unwrap();
 /// assert_eq!(summary(Some(&status("placed")), &status("paid"), 3), "Status: placed → paid");
 /// ```
 pub fn summary(old: Option<&Item>, new: &Item, limit: usize) -> String {
-    let changes = Changes::between(old, new, Some(MAX_VALUE_CHARS)).0;
+    let changes = texts(old, new, Limit(Some(MAX_VALUE_CHARS)));
     let more = changes.len().saturating_sub(limit);
     let more = (more > 0).then(|| format!("+{more} more"));
     changes
@@ -47,81 +49,74 @@ pub fn summary(old: Option<&Item>, new: &Item, limit: usize) -> String {
 
 /// Returns all changes from `old` to `new`, as [`summary`] does, with complete values.
 pub fn complete(old: Option<&Item>, new: &Item) -> String {
-    Changes::between(old, new, None).0.join(", ")
+    texts(old, new, Limit(None)).join(", ")
 }
 
-/// Texts of changes, in the order of the names.
-struct Changes(Vec<String>, Option<usize>);
+/// Returns the text of each change, in the order of the names.
+fn texts(old: Option<&Item>, new: &Item, limit: Limit) -> Vec<String> {
+    let empty = Item::from(HashMap::<String, AttributeValue>::new());
+    let changes = Changes::between(old.unwrap_or(&empty), new, Depth::Maps);
+    changes.changed.iter().map(|change| limit.change(change)).collect()
+}
 
-impl Changes {
-    fn between(old: Option<&Item>, new: &Item, max_chars: Option<usize>) -> Self {
-        let mut changes = Self(Vec::new(), max_chars);
-        let all: BTreeSet<&String> = old.into_iter().flat_map(|old| old.keys()).chain(new.keys()).collect();
-        for name in all {
-            let old = old.and_then(|old| old.get(name));
-            changes.walk(&name_of(name), old, new.get(name));
-        }
-        changes
-    }
+/// Maximum number of characters of a value.
+#[derive(Clone, Copy)]
+struct Limit(Option<usize>);
 
-    fn walk(&mut self, path: &str, old: Option<&AttributeValue>, new: Option<&AttributeValue>) {
-        use AttributeValue::{Bs, M, Ns, Ss};
-        match (old, new) {
-            (Some(old), Some(new)) if same_value(old, new) => {}
-            (Some(M(old)), Some(M(new))) if !old.is_empty() && !new.is_empty() => {
-                let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-                for name in all {
-                    let path = format!("{path}.{}", name_of(name));
-                    self.walk(&path, old.get(name), new.get(name));
-                }
-            }
-            (Some(old @ (Ss(_) | Ns(_) | Bs(_))), Some(new @ (Ss(_) | Ns(_) | Bs(_))))
-                if std::mem::discriminant(old) == std::mem::discriminant(new) =>
-            {
-                let elements = self.elements(&elements(old), &elements(new));
-                self.0.push(format!("{path}: {elements}"));
-            }
+impl Limit {
+    fn change(self, change: &Change<'_>) -> String {
+        let path = path_of(&change.path);
+        match (change.from, change.to) {
+            (Some(_), Some(_)) if let Some(set) = &change.set => format!("{path}: {}", self.elements(set)),
             (Some(old), Some(new)) => {
                 let (mut from, mut to) = (self.text(old), self.text(new));
                 if from == to && (matches!(old, AttributeValue::S(_)) != matches!(new, AttributeValue::S(_))) {
                     (from, to) = (self.quoted(old), self.quoted(new));
                 }
-                self.0.push(format!("{path}: {from} → {to}"));
+                format!("{path}: {from} → {to}")
             }
-            (None, Some(new)) => self.0.push(format!("+{path}: {}", self.text(new))),
-            (Some(_), None) => self.0.push(format!("-{path}")),
-            (None, None) => {}
+            (None, Some(new)) => format!("+{path}: {}", self.text(new)),
+            (_, None) => format!("-{path}"),
         }
     }
 
-    /// Returns the elements that are only in one of two sets.
-    fn elements(&self, old: &[AttributeValue], new: &[AttributeValue]) -> String {
-        let only_in = |set: &[AttributeValue], other: &[AttributeValue], sign: char| {
-            let only = set.iter().filter(|one| !other.iter().any(|two| same_value(one, two)));
-            only.map(|one| format!("{sign}{}", self.text(one))).collect::<Vec<_>>()
+    fn elements(self, set: &SetChange) -> String {
+        let signed = |part: Option<&AttributeValue>, sign: char| {
+            let all = part.map(elements).unwrap_or_default();
+            all.iter()
+                .map(|one| format!("{sign}{}", self.text(one)))
+                .collect::<Vec<_>>()
         };
-        let all = [only_in(new, old, '+'), only_in(old, new, '-')].concat();
+        let all = [signed(set.added.as_ref(), '+'), signed(set.removed.as_ref(), '-')].concat();
         self.shortened(&all.join(" "))
     }
 
-    fn text(&self, value: &AttributeValue) -> String {
+    fn text(self, value: &AttributeValue) -> String {
         match value {
             AttributeValue::S(text) if !is_ambiguous(text) => self.shortened(text),
             value => self.quoted(value),
         }
     }
 
-    fn quoted(&self, value: &AttributeValue) -> String {
+    fn quoted(self, value: &AttributeValue) -> String {
         self.shortened(&json_of(value).to_string())
     }
 
-    fn shortened(&self, text: &str) -> String {
+    fn shortened(self, text: &str) -> String {
         let text = printable::line(text);
-        match self.1.and_then(|max| Some((max, text.char_indices().nth(max)?))) {
+        match self.0.and_then(|max| Some((max, text.char_indices().nth(max)?))) {
             None => text.into_owned(),
             Some((max, _)) => text.chars().take(max - 1).chain(['…']).collect(),
         }
     }
+}
+
+fn path_of(path: &[Step<'_>]) -> String {
+    let steps = path.iter().map(|step| match step {
+        Step::Name(name) => name_of(name),
+        Step::Index(index) => index.to_string(),
+    });
+    steps.collect::<Vec<_>>().join(".")
 }
 
 /// Returns the name of an attribute, in quotes if it could be more than a name.

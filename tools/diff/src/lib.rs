@@ -1,4 +1,12 @@
-//! Differences between two versions, down to the members of lists and maps, and the elements of sets.
+//! Differences between two items, and between two versions. Everything is pure.
+//!
+//! ```text
+//! two items ─> Changes, to a depth ─┬─> JSON                                      a page of the console
+//!                                   ├─> one line: Status: placed → paid, -Note    module `line`
+//!                                   └─> attributes of two versions                module `versions`
+//! ```
+//!
+//! Values are equal if DynamoDB treats them as equal: `1` and `1.0`, and sets in any order.
 
 use std::{
     borrow::Cow,
@@ -9,45 +17,70 @@ use std::{
 use serde_json::{Map, Value, json};
 use shared::domain::{AttributeValue, Item, attributes::same_value, number::Decimal, plain};
 
+pub mod line;
+pub mod versions;
+
+/// Depth to which two items are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Depth {
+    /// Attributes as a whole.
+    Attributes,
+    /// Members of maps, and lists as a whole.
+    Maps,
+    /// Members of maps and lists.
+    Members,
+}
+
+/// Difference between two items in one value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change<'a> {
+pub struct Change<'a> {
     /// Path of the value: an attribute, then members of maps and lists.
-    pub(crate) path: Vec<Step<'a>>,
-    pub(crate) from: Option<&'a AttributeValue>,
-    pub(crate) to: Option<&'a AttributeValue>,
+    pub path: Vec<Step<'a>>,
+    /// Value in the first item, `None` if it has none.
+    pub from: Option<&'a AttributeValue>,
+    /// Value in the second item, `None` if it has none.
+    pub to: Option<&'a AttributeValue>,
     /// Elements that differ, if both values are sets of the same type.
-    pub(crate) set: Option<SetChange>,
+    pub set: Option<SetChange>,
 }
 
 /// Difference between two sets of the same type. Each part is a set of this type; an empty one is `None`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SetChange {
-    pub(crate) removed: Option<AttributeValue>,
-    pub(crate) added: Option<AttributeValue>,
+pub struct SetChange {
+    /// Elements that only the first set has.
+    pub removed: Option<AttributeValue>,
+    /// Elements that only the second set has.
+    pub added: Option<AttributeValue>,
     /// Number of elements that are in both sets.
-    pub(crate) same: usize,
+    pub same: usize,
 }
 
+/// Step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step<'a> {
+pub enum Step<'a> {
+    /// An attribute, or a member of a map.
     Name(&'a str),
+    /// A member of a list, from 0.
     Index(usize),
 }
 
 /// Differences in the order of names, and the names of equal attributes.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Changes<'a> {
-    pub(crate) changed: Vec<Change<'a>>,
-    pub(crate) same: Vec<&'a str>,
+pub struct Changes<'a> {
+    /// Differences.
+    pub changed: Vec<Change<'a>>,
+    /// Names of the equal attributes.
+    pub same: Vec<&'a str>,
 }
 
 impl<'a> Changes<'a> {
-    pub(crate) fn between(from: &'a Item, to: &'a Item) -> Self {
+    /// Compares two items.
+    pub fn between(from: &'a Item, to: &'a Item, depth: Depth) -> Self {
         let mut changes = Self::default();
         let names: BTreeSet<&'a String> = from.keys().chain(to.keys()).collect();
         for name in names {
             let before = changes.changed.len();
-            changes.walk(&mut vec![Step::Name(name)], from.get(name), to.get(name));
+            changes.walk(&mut vec![Step::Name(name)], from.get(name), to.get(name), depth);
             if changes.changed.len() == before {
                 changes.same.push(name);
             }
@@ -55,18 +88,24 @@ impl<'a> Changes<'a> {
         changes
     }
 
-    fn walk(&mut self, path: &mut Vec<Step<'a>>, from: Option<&'a AttributeValue>, to: Option<&'a AttributeValue>) {
+    fn walk(
+        &mut self,
+        path: &mut Vec<Step<'a>>,
+        from: Option<&'a AttributeValue>,
+        to: Option<&'a AttributeValue>,
+        depth: Depth,
+    ) {
         use AttributeValue::{L, M};
         match (from, to) {
-            (Some(M(a)), Some(M(b))) if !a.is_empty() && !b.is_empty() => {
+            (Some(M(a)), Some(M(b))) if depth >= Depth::Maps && !a.is_empty() && !b.is_empty() => {
                 let names: BTreeSet<&'a String> = a.keys().chain(b.keys()).collect();
                 for name in names {
-                    self.step(path, Step::Name(name), a.get(name), b.get(name));
+                    self.step(path, Step::Name(name), a.get(name), b.get(name), depth);
                 }
             }
-            (Some(L(a)), Some(L(b))) if !a.is_empty() && !b.is_empty() => {
+            (Some(L(a)), Some(L(b))) if depth >= Depth::Members && !a.is_empty() && !b.is_empty() => {
                 for index in 0..a.len().max(b.len()) {
-                    self.step(path, Step::Index(index), a.get(index), b.get(index));
+                    self.step(path, Step::Index(index), a.get(index), b.get(index), depth);
                 }
             }
             (Some(a), Some(b)) if same_value(a, b) => {}
@@ -86,9 +125,10 @@ impl<'a> Changes<'a> {
         step: Step<'a>,
         from: Option<&'a AttributeValue>,
         to: Option<&'a AttributeValue>,
+        depth: Depth,
     ) {
         path.push(step);
-        self.walk(path, from, to);
+        self.walk(path, from, to, depth);
         path.pop();
     }
 }
@@ -133,7 +173,7 @@ impl SetChange {
 impl Change<'_> {
     /// Returns `{"Path": ["Address", "City"], "From": …, "To": …}`, without values that do not exist. Two sets also have
     /// `Removed` and `Added`, with the elements that differ.
-    pub(crate) fn to_json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let path = self.path.iter().map(|step| match step {
             Step::Name(name) => json!(name),
             Step::Index(index) => json!(index),
@@ -152,6 +192,14 @@ impl Change<'_> {
     }
 }
 
+/// Returns `true` if the value of an attribute differs. `None` stands for an item without attributes.
+pub fn is_changed(name: &str, from: Option<&Item>, to: &Item) -> bool {
+    match (from.and_then(|from| from.get(name)), to.get(name)) {
+        (Some(from), Some(to)) => !same_value(from, to),
+        (from, to) => from.is_some() || to.is_some(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,7 +207,7 @@ mod tests {
     fn changes(from: Value, to: Value) -> (Vec<Value>, Vec<String>) {
         let item = |json| serde_json::from_value::<Item>(json).unwrap();
         let (from, to) = (item(from), item(to));
-        let changes = Changes::between(&from, &to);
+        let changes = Changes::between(&from, &to, Depth::Members);
         (
             changes.changed.iter().map(Change::to_json).collect(),
             changes.same.iter().map(|name| (*name).to_owned()).collect(),
@@ -229,5 +277,29 @@ mod tests {
             (vec![], vec!["A".into(), "B".into(), "C".into()])
         );
         assert_eq!(changes(json!({}), json!({})), (vec![], vec![]));
+    }
+
+    #[test]
+    fn the_depth_limits_the_paths() {
+        let item = |json| serde_json::from_value::<Item>(json).unwrap();
+        let from = item(json!({"L": {"L": [{"N": "1"}]}, "M": {"M": {"A": {"N": "1"}, "B": {"N": "1"}}}}));
+        let to = item(json!({"L": {"L": [{"N": "2"}]}, "M": {"M": {"A": {"N": "2"}, "B": {"N": "1.0"}}}}));
+        let paths = |depth| {
+            let changes = Changes::between(&from, &to, depth).changed;
+            changes.iter().map(|change| change.path.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(paths(Depth::Attributes), [1, 1]);
+        assert_eq!(paths(Depth::Maps), [1, 2]);
+        assert_eq!(paths(Depth::Members), [2, 2]);
+    }
+
+    #[test]
+    fn changed_attributes() {
+        let item = |json| serde_json::from_value::<Item>(json).unwrap();
+        let old = item(json!({"A": {"N": "1"}, "B": {"N": "1"}, "C": {"N": "1"}}));
+        let new = item(json!({"A": {"N": "1.0"}, "B": {"N": "2"}, "D": {"N": "1"}}));
+        let changed = |name| is_changed(name, Some(&old), &new);
+        assert_eq!(["A", "B", "C", "D", "E"].map(changed), [false, true, true, true, false]);
+        assert!(is_changed("A", None, &new) && !is_changed("C", None, &new));
     }
 }

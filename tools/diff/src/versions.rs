@@ -1,0 +1,166 @@
+//! Comparison of two versions: the attributes that differ, with both values, or in one line.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+use shared::domain::{AttributeValue, Item, plain, view::VersionView};
+
+use crate::{Change, Changes, Depth, Step, is_changed, line};
+
+/// Maximum number of changes in a shortened line.
+const MAX_CHANGES: usize = 8;
+
+/// Two versions of an entity, whose attributes are compared. A deletion or its reversal is a change of
+/// [the attribute of a tombstone](VersionView::with_tombstone).
+pub struct Comparison {
+    old: Item,
+    new: Item,
+}
+
+impl Comparison {
+    /// Compares two versions of one entity. `None` is the state before version 1, without attributes.
+    pub fn new(from: Option<&VersionView>, to: &VersionView) -> Self {
+        let empty = || Item::from(HashMap::<String, AttributeValue>::new());
+        Self {
+            old: from.map_or_else(empty, VersionView::with_tombstone),
+            new: to.with_tombstone(),
+        }
+    }
+
+    /// Returns `true` if the value of an attribute differs.
+    pub fn contains(&self, attribute: &str) -> bool {
+        is_changed(attribute, Some(&self.old), &self.new)
+    }
+
+    /// Returns the attributes that differ, in the order of their names.
+    pub fn changes(&self) -> Vec<(&str, Change<'_>)> {
+        let changes = Changes::between(&self.old, &self.new, Depth::Attributes)
+            .changed
+            .into_iter();
+        let named = changes.filter_map(|change| match change.path.first() {
+            Some(Step::Name(name)) => Some((*name, change)),
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// Returns `{name: {"From": …, "To": …}}` in plain JSON. A member without a value is left out.
+    pub fn to_json(&self) -> Value {
+        let values = |change: &Change<'_>| {
+            let members = [("From", change.from), ("To", change.to)].into_iter();
+            let members = members.filter_map(|(name, value)| Some((name.to_owned(), plain::attribute(value?))));
+            members.collect::<Map<_, _>>()
+        };
+        let members = self.changes().into_iter();
+        let members = members.map(|(name, change)| (name.to_owned(), values(&change).into()));
+        Value::Object(members.collect())
+    }
+
+    /// Returns the changes in one [line](mod@line). Unless it is `full`, long values and all but the first changes are left out.
+    pub fn line(&self, full: bool) -> String {
+        let line = match full {
+            true => line::complete(Some(&self.old), &self.new),
+            false => line::summary(Some(&self.old), &self.new, MAX_CHANGES),
+        };
+        match line.is_empty() {
+            true => "(no changes)".to_owned(),
+            false => line,
+        }
+    }
+}
+
+/// Compares two versions of one entity, in any order.
+///
+/// Returns `{"ID", "From", "To", "Recorded": {"From": …, "To": …}, "Added": {…}, "Removed": {…}, "Changed": {name:
+/// {"From": …, "To": …}}}`. `Recorded` has the [record](VersionView::record_json) of both versions.
+pub fn to_json(from: &VersionView, to: &VersionView) -> Value {
+    let (mut added, mut removed, mut changed) = (Map::new(), Map::new(), Map::new());
+    for (name, change) in Comparison::new(Some(from), to).changes() {
+        let name = name.to_owned();
+        match (change.from.map(plain::attribute), change.to.map(plain::attribute)) {
+            (Some(before), Some(after)) => changed.insert(name, json!({"From": before, "To": after})),
+            (None, Some(after)) => added.insert(name, after),
+            (before, None) => removed.insert(name, before.into()),
+        };
+    }
+    json!({
+        "ID": from.entity.as_str(),
+        "From": from.version,
+        "To": to.version,
+        "Recorded": {"From": from.record_json(), "To": to.record_json()},
+        "Added": added,
+        "Removed": removed,
+        "Changed": changed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::{entity::EntityId, version::Version};
+
+    use super::*;
+
+    fn view(version: u64, item: Value) -> VersionView {
+        let item = serde_json::from_value(item).unwrap();
+        VersionView::new(EntityId::new("E").unwrap(), Version::new(version).unwrap(), item)
+    }
+
+    #[test]
+    fn each_kind_of_change_is_named() {
+        let from = view(
+            1,
+            json!({"Status": {"S": "placed"}, "Qty": {"N": "5"}, "Same": {"S": "x"}}),
+        );
+        let to = view(
+            2,
+            json!({"Status": {"S": "paid"}, "Same": {"S": "x"}, "L": {"L": [{"N": "1"}]}, "Deleted": {"BOOL": true}}),
+        );
+        let both = Comparison::new(Some(&from), &to);
+        assert_eq!(both.line(false), "+Deleted: true, +L: [1], -Qty, Status: placed → paid");
+        assert_eq!(
+            both.to_json(),
+            json!({
+                "Deleted": {"To": true}, "L": {"To": [1]}, "Qty": {"From": 5},
+                "Status": {"From": "placed", "To": "paid"},
+            })
+        );
+        assert!(both.contains("Qty") && both.contains("Deleted") && !both.contains("Same"));
+        assert_eq!(Comparison::new(Some(&to), &to).line(false), "(no changes)");
+        let first = Comparison::new(None, &from);
+        assert_eq!(first.changes().len(), 3);
+        assert_eq!(first.line(true), "+Qty: 5, +Same: x, +Status: placed");
+    }
+
+    #[test]
+    fn long_lines_are_shortened() {
+        let attributes = (0..=MAX_CHANGES).map(|number| (format!("A{number}"), json!({"S": "é".repeat(100)})));
+        let many = Comparison::new(None, &view(1, Value::Object(attributes.collect())));
+        let line = many.line(false);
+        assert!(
+            line.ends_with("…, +1 more") && line.len() < many.line(true).len(),
+            "{line}"
+        );
+        assert_eq!(many.line(true).matches(&"é".repeat(100)).count(), MAX_CHANGES + 1);
+    }
+
+    #[test]
+    fn a_diff_names_what_was_added_removed_and_changed() {
+        let from = view(
+            2,
+            json!({"Same": {"N": "1"}, "Gone": {"S": "x"}, "State": {"S": "OK"}, "RequestId": {"S": "a"}}),
+        );
+        let to = view(
+            5,
+            json!({"Same": {"N": "1.0"}, "New": {"S": "y"}, "State": {"S": "BAD"}, "Deleted": {"BOOL": true}}),
+        );
+        let expected = json!({
+            "ID": "E", "From": 2, "To": 5,
+            "Recorded": {"From": {"Version": 2, "RequestId": "a"}, "To": {"Version": 5}}, "Added": {"New": "y", "Deleted": true}, "Removed": {"Gone": "x"},
+            "Changed": {"State": {"From": "OK", "To": "BAD"}},
+        });
+        assert_eq!(to_json(&from, &to), expected);
+        let back = to_json(&to, &from);
+        assert_eq!(back["Removed"], expected["Added"]);
+        assert_eq!(back["Changed"]["State"], json!({"From": "BAD", "To": "OK"}));
+    }
+}
