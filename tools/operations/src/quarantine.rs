@@ -1,4 +1,4 @@
-//! Records in quarantine, and the entities that have any: those that are named, or all of the table, page by page.
+//! Records in quarantine, entity by entity: of the entities that are named, or of the whole table, page by page.
 
 use std::collections::VecDeque;
 
@@ -19,54 +19,51 @@ pub fn to_json(record: &QuarantinedRecord) -> Value {
     })
 }
 
-pub struct QuarantinedEntities {
+pub struct Quarantine {
     store: Store,
     limiter: RateLimiter,
     found: VecDeque<EntityId>,
     last: Option<EntityId>,
-    scan: Scan,
+    /// Start of the next page of the scan, `None` if there is none.
+    scan: Option<Option<Cursor>>,
     read: u64,
 }
 
-enum Scan {
-    Next(Option<Cursor>),
-    Done,
-}
-
-impl QuarantinedEntities {
-    /// Returns these entities, in their order. Whether they have records in quarantine is not checked.
+impl Quarantine {
+    /// Returns the records of these entities, in their order.
     pub fn named(store: Store, entities: impl IntoIterator<Item = EntityId>) -> Self {
         Self {
             store,
             limiter: RateLimiter::unlimited(),
             found: entities.into_iter().collect(),
             last: None,
-            scan: Scan::Done,
+            scan: None,
             read: 0,
         }
     }
 
-    /// Scans the table, from the start or after an item.
-    pub fn of_table(store: Store, limiter: RateLimiter, after: Option<Cursor>) -> Self {
+    /// Scans the table.
+    pub fn of_table(store: Store, limiter: RateLimiter) -> Self {
         Self {
             limiter,
-            scan: Scan::Next(after),
+            scan: Some(None),
             ..Self::named(store, [])
         }
     }
 
-    /// Returns the next entity, `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<EntityId>, OperationError> {
+    /// Returns the records of the next entity, `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<QuarantinedRecord>>, OperationError> {
         loop {
             if let Some(entity) = self.found.pop_front() {
                 // Its items can be on two pages.
-                if self.last.as_ref() != Some(&entity) {
-                    self.last = Some(entity.clone());
-                    return Ok(Some(entity));
+                if self.last.as_ref() == Some(&entity) {
+                    continue;
                 }
-                continue;
+                let records = self.store.quarantined(&entity).await?;
+                self.last = Some(entity);
+                return Ok(Some(records));
             }
-            let Scan::Next(cursor) = &self.scan else {
+            let Some(cursor) = self.scan.take() else {
                 return Ok(None);
             };
             let limit = self.limiter.page_limit();
@@ -74,7 +71,7 @@ impl QuarantinedEntities {
             let page = self.limiter.run(scan).await?;
             self.read += page.read;
             self.found.extend(page.entities);
-            self.scan = page.next.map_or(Scan::Done, |next| Scan::Next(Some(next)));
+            self.scan = page.next.map(Some);
         }
     }
 

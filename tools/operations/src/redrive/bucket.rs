@@ -25,16 +25,10 @@ impl Buckets {
         Self(Client::from_conf(config.build()))
     }
 
-    /// Returns at most `limit` keys with this prefix after a key, or only the key that equals the prefix.
-    pub(super) async fn page(
-        &self,
-        bucket: &str,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, OperationError> {
+    /// Returns the keys with this prefix, or only the key that equals the prefix.
+    pub(super) async fn keys(&self, bucket: &str, prefix: &str) -> Result<Vec<String>, OperationError> {
         let mut keys: Vec<String> = Vec::new();
-        let mut after = after.map(str::to_owned);
+        let mut after = None;
         loop {
             let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
             let page = request
@@ -51,8 +45,7 @@ impl Buckets {
                 keys.truncate(1);
                 return Ok(keys);
             }
-            if keys.len() >= limit || after.is_none() || page.is_truncated != Some(true) {
-                keys.truncate(limit);
+            if after.is_none() || page.is_truncated != Some(true) {
                 return Ok(keys);
             }
         }

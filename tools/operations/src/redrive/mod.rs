@@ -11,8 +11,6 @@
 mod bucket;
 mod feed;
 mod folder;
-mod listing;
-mod quarantine;
 mod queue;
 mod reader;
 mod replay;
@@ -22,10 +20,8 @@ mod stream;
 mod tally;
 
 pub use feed::{Feed, Sink};
-pub use listing::{Entry, Listed};
-pub use reader::{Read, Reader};
+pub use reader::Reader;
 pub use replay::Replay;
 pub use resend::Resend;
 pub use services::{Services, VISIBILITY_TIMEOUT};
-pub use stream::{Fetched, TableStream};
-pub use tally::{Dropped, Tally};
+pub use tally::{Count, Dropped, Tally};

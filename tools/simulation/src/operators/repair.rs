@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use operations::{
+    failures::source::Source,
     redrive::Feed,
     repair::{Options, Repair, Scope},
 };
@@ -39,22 +40,20 @@ impl Operators {
         self.run(async |printed| {
             let services = ExternalServices::of_library();
             let feed = Feed::new(self.connection(), &services, printed);
-            let sources: &[_] = if documents.is_empty() {
-                &[]
-            } else {
-                &[DOCUMENTS.source()]
-            };
+            let documents = (!documents.is_empty()).then(|| DOCUMENTS.source());
+            let sources: Vec<_> = (documents.into_iter())
+                .chain(options.stream.then_some(Source::Stream))
+                .collect();
             let options = Options {
                 lag: options.lag,
-                sources,
-                stream: options.stream,
+                sources: &sources,
                 revive: options.revive,
             };
-            let repair = Repair::plan(self.connection(), scope, &options, printed, &feed).await?;
+            let mut repair = Repair::plan(self.connection(), scope, &options, printed, &feed).await?;
             repair.plan.to_json().into_iter().for_each(|line| printed.line(line));
-            let repaired = repair.execute(&self.connection().store, printed).await;
-            printed.summary(repaired.summary());
-            repaired.verdict()
+            repair.execute(self.connection(), printed).await;
+            printed.summary(repair.tally.summary(false));
+            repair.verdict()
         })
         .await
     }
