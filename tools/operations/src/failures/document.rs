@@ -219,6 +219,20 @@ mod tests {
         assert_eq!(parse("{\"payload\"").unwrap_err(), NotADocument);
         let largest = json!({"payload": {"Records": vec![7; MAX_RECORDS]}}).to_string();
         assert_eq!(parse(&largest).unwrap().records.unwrap().len(), MAX_RECORDS);
+        // A batch that is invalid names a stream all the same.
+        for (batch, arn) in [
+            (
+                json!({"DDBStreamBatchInfo": {"streamArn": "other", "batchSize": -1}}),
+                Some("other"),
+            ),
+            (json!({"DDBStreamBatchInfo": {"streamArn": 7}}), Some("")),
+            (json!({"KinesisBatchInfo": {"streamArn": "kinesis"}}), Some("kinesis")),
+            (json!({}), None),
+        ] {
+            let mut document = batch;
+            document["payload"] = json!({"Records": []});
+            assert_eq!(parse(&document.to_string()).unwrap().stream_arn.as_deref(), arn);
+        }
         // Records are not validated here: stream-fn does that.
         let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
         let records: Vec<_> = document.records.iter().flatten().map(String::as_str).collect();

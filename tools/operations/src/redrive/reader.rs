@@ -177,3 +177,68 @@ impl Origin {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use testkit::replay::Replay;
+
+    use super::*;
+
+    /// A record of a Kinesis stream that names this table, in Base64.
+    fn kinesis(arn: &str, data: &str) -> String {
+        format!(r#"{{"kinesis": {{"data": "{data}", "sequenceNumber": "1"}}, "eventSourceARN": "{arn}"}}"#)
+    }
+
+    /// The table is at an emulator, whose ARNs have a Region of their own. That of the requests is the same table.
+    #[tokio::test]
+    async fn the_origin_of_a_record_cannot_be_hidden() {
+        let arn = |table: &str| format!("arn:aws:dynamodb:{table}/stream/1");
+        let (own, requested) = (arn("ddblocal:7:table/T"), arn("eu-central-1:7:table/T"));
+        let others = ["ddblocal:7:table/T2", "eu-west-9:7:table/T", "ddblocal:8:table/T"];
+        let [table, region, account] = others.map(arn);
+        let stream = "arn:aws:kinesis:ddblocal:7:stream/S";
+        let other_stream = "arn:aws:kinesis:ddblocal:8:stream/S";
+        let (of_t, of_other, unnamed) = ("eyJ0YWJsZU5hbWUiOiJUIn0=", "eyJ0YWJsZU5hbWUiOiJPdGhlciJ9", "e30=");
+        let of = |arn: &str| format!(r#"{{"eventSourceARN": "{arn}"}}"#);
+        let twice = format!(r#"{{"eventSourceARN": "{table}", "eventSourceARN": "{own}"}}"#);
+        for (record, batch, from, expected) in [
+            (of(&own), None, None, None),
+            (of(&requested), None, None, None),
+            (of(&own), Some(&*requested), None, None),
+            (of(&table), None, None, Some(&*table)),
+            (of(&region), None, None, Some(&region)),
+            (of(&account), None, None, Some(&account)),
+            (of(&own), Some(&table), None, Some(&table)),
+            // Without any ARN, it is taken for one of the table.
+            ("{}".to_owned(), None, None, None),
+            (r#"{"eventSourceARN": null}"#.to_owned(), None, None, None),
+            (r#"["MODIFY", {}, null]"#.to_owned(), None, None, None),
+            ("{}".to_owned(), Some(&table), None, Some(&table)),
+            ("{}".to_owned(), Some(stream), None, Some(stream)),
+            // An ARN that is none names no table.
+            (r#"{"eventSourceARN": 7}"#.to_owned(), None, None, Some("")),
+            (twice, None, None, Some("")),
+            (kinesis(stream, of_t), None, None, None),
+            (kinesis(stream, of_t), Some(stream), None, None),
+            (
+                kinesis(stream, of_other),
+                None,
+                None,
+                Some("arn:aws:dynamodb:::table/Other"),
+            ),
+            (kinesis(stream, unnamed), None, None, Some("arn:aws:dynamodb:::table/")),
+            (kinesis(other_stream, of_t), None, None, Some(other_stream)),
+            // A name is that of a table in the same account and Region, an ARN that of any table.
+            (of(&table), None, Some("T2"), None),
+            (of(&own), None, Some("T2"), Some(&own)),
+            (of(&account), None, Some("T"), Some(&account)),
+            (of(&account), None, Some(&*account), None),
+        ] {
+            let connection = crate::redrive::replayed(&Replay::new([]), &own);
+            let mut reader = Reader::new(&connection);
+            reader.from_table = from.map(str::to_owned);
+            let other = reader.other(&Origin::of(&record), batch).await.unwrap();
+            assert_eq!(other.as_deref(), expected, "{record} in {batch:?} from {from:?}");
+        }
+    }
+}

@@ -368,3 +368,28 @@ impl Tally {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_do_not_overflow_and_lists_are_limited() {
+        let mut tally = Tally::default();
+        tally.other_table("a", "", u64::MAX);
+        for _ in 0..2 {
+            let mut one = Tally::default();
+            one.other_table("b", "", 7);
+            (0..MAX_NAMED).for_each(|_| one.list(Count::Malformed, 1, Value::Null));
+            tally.add(one);
+        }
+        let summary = tally.summary(true);
+        let records = (&summary["OtherTable"], &summary["Records"], &summary["Malformed"]);
+        assert_eq!(records, (&json!(u64::MAX), &json!(u64::MAX), &json!(2 * MAX_NAMED)));
+        assert_eq!(summary["MalformedRecords"].as_array().unwrap().len(), MAX_NAMED);
+        assert_eq!(
+            (&summary["Omitted"], &summary["DryRun"]),
+            (&json!(MAX_NAMED), &json!(true))
+        );
+    }
+}

@@ -1,16 +1,12 @@
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use serde_json::{Value, json};
-use shared::domain::keys::VersionDigits;
 use testkit::replay;
 
 use super::*;
 use crate::{
-    connection::Connection,
     error::Kind,
     failures::source::Source,
     progress::Silent,
-    redrive::{Feed, Replay, Services},
+    redrive::{Feed, Replay, Services, replayed},
 };
 
 const LETTERS: &str = "https://sqs.eu-central-1.amazonaws.com/1/Letters";
@@ -45,7 +41,7 @@ impl Redriven {
     }
 
     fn reasons(&self) -> Vec<Value> {
-        let lists = self.tally.lists().into_iter().flat_map(|(_, list)| list);
+        let lists = self.tally.lists().flat_map(|(_, list)| list);
         lists.map(|entry| entry["Reason"].clone()).collect()
     }
 }
@@ -53,15 +49,8 @@ impl Redriven {
 /// Redrives the dead-letter queue with these responses of SQS.
 async fn redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
     let resend = resend.into();
-    let replayed = replay::Replay::new(responses);
-    let sdk = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
-        .http_client(replayed.http())
-        .build();
-    let client = replayed.client();
-    let connection = Connection::new(&client, sdk, "http://127.0.0.1:1", "T", VersionDigits::default());
+    let responses = replay::Replay::new(responses);
+    let connection = replayed(&responses, "T");
     let services = Services::default();
     let mut feed = Feed::new(&connection, &services, &Silent);
     let is_dry = resend.as_ref().is_none_or(|resend| resend.is_dry);
@@ -72,7 +61,7 @@ async fn redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator
     Redriven {
         result,
         tally,
-        requests: replayed.requests(),
+        requests: responses.requests(),
     }
 }
 
