@@ -472,15 +472,6 @@ fn updates_are_sent_to_the_source_queue_with_their_original_ids() {
     let second = failures.json(&[&failures.queue, "--to", &other], 4);
     assert_eq!(members(&second, &names), json!([1, 0, 1, 1, 1]), "{second}");
     assert_eq!((failures.take(&other).len(), failures.take(&updates).len()), (1, 0));
-    let same = failures.message(&json!({"ID": "E"}));
-    let ran = failures.run(&[&failures.queue, "--to", &failures.queue]);
-    assert_eq!(ran.code, 2, "{}", ran.stderr);
-    assert!(
-        failures
-            .take(&failures.queue)
-            .iter()
-            .any(|message| message.message_id() == Some(&same))
-    );
 }
 
 /// A backfill, a redrive, a repair, an audit and a prune, and the policy that they need.

@@ -392,4 +392,33 @@ mod tests {
             (&json!(MAX_NAMED), &json!(true))
         );
     }
+
+    #[test]
+    fn lost_records_are_named_by_their_position() {
+        let number = |text: &str| SequenceNumber::new(text.to_owned()).unwrap();
+        let batch = Batch {
+            stream_arn: String::new(),
+            shard: "s".to_owned(),
+            first: number("3"),
+            last: number("9"),
+            size: 4,
+        };
+        let all = json!({"Shard": "s", "From": "3", "Through": "9", "Records": 2});
+        for (first, expected) in [
+            (None, all.clone()),
+            (Some(number("3")), all),
+            (
+                Some(number("5")),
+                json!({"Shard": "s", "From": "3", "Before": "5", "Records": 2}),
+            ),
+        ] {
+            let mut tally = Tally::default();
+            tally.lose(&batch, first.as_ref(), 2);
+            let summary = tally.summary(false);
+            assert_eq!(
+                (&summary["Lost"], &summary["LostRecords"]),
+                (&json!(2), &json!([expected]))
+            );
+        }
+    }
 }
