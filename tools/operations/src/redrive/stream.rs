@@ -132,24 +132,13 @@ impl TableStream {
 
     /// Lists the table's streams. A disabled stream can be read for 24 hours.
     async fn streams(&self, table: &str) -> Result<Vec<String>, OperationError> {
-        let mut arns = Vec::new();
-        let mut start = None;
+        let (mut arns, mut start) = (Vec::new(), None);
         loop {
-            let request = self
-                .client
-                .list_streams()
-                .table_name(table)
-                .set_exclusive_start_stream_arn(start);
-            let page = request
-                .send()
-                .await
-                .map_err(|error| RequestError::new("ListStreams", &error))?;
-            arns.extend(
-                page.streams
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|stream| stream.stream_arn),
-            );
+            let request = self.client.list_streams().table_name(table);
+            let page = request.set_exclusive_start_stream_arn(start).send().await;
+            let page = page.map_err(|error| RequestError::new("ListStreams", &error))?;
+            let streams = page.streams.unwrap_or_default().into_iter();
+            arns.extend(streams.filter_map(|stream| stream.stream_arn));
             start = page.last_evaluated_stream_arn;
             if start.is_none() {
                 return Ok(arns);
@@ -158,31 +147,19 @@ impl TableStream {
     }
 
     async fn shards(&self, stream_arn: &str) -> Result<Vec<String>, OperationError> {
-        let mut shards = Vec::new();
-        let mut start = None;
+        let (mut ids, mut start) = (Vec::new(), None);
         loop {
-            let request = self
-                .client
-                .describe_stream()
-                .stream_arn(stream_arn)
-                .set_exclusive_start_shard_id(start);
-            let page = request
-                .send()
-                .await
-                .map_err(|error| RequestError::new("DescribeStream", &error))?;
+            let request = self.client.describe_stream().stream_arn(stream_arn);
+            let page = request.set_exclusive_start_shard_id(start).send().await;
+            let page = page.map_err(|error| RequestError::new("DescribeStream", &error))?;
             let Some(stream) = page.stream_description else {
-                return Ok(shards);
+                return Ok(ids);
             };
-            shards.extend(
-                stream
-                    .shards
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|shard| shard.shard_id),
-            );
+            let shards = stream.shards.unwrap_or_default().into_iter();
+            ids.extend(shards.filter_map(|shard| shard.shard_id));
             start = stream.last_evaluated_shard_id;
             if start.is_none() {
-                return Ok(shards);
+                return Ok(ids);
             }
         }
     }
