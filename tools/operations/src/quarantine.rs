@@ -1,6 +1,6 @@
 //! Records in quarantine, entity by entity: of the entities that are named, or of the whole table, page by page.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 use serde_json::{Value, json};
 use shared::{
@@ -24,9 +24,13 @@ pub struct Quarantine {
     limiter: RateLimiter,
     found: VecDeque<EntityId>,
     last: Option<EntityId>,
-    /// Start of the next page of the scan, `None` if there is none.
-    scan: Option<Option<Cursor>>,
+    scan: Scan,
     read: u64,
+}
+
+enum Scan {
+    Next(Option<Cursor>),
+    Done,
 }
 
 impl Quarantine {
@@ -37,7 +41,7 @@ impl Quarantine {
             limiter: RateLimiter::unlimited(),
             found: entities.into_iter().collect(),
             last: None,
-            scan: None,
+            scan: Scan::Done,
             read: 0,
         }
     }
@@ -46,7 +50,7 @@ impl Quarantine {
     pub fn of_table(store: Store, limiter: RateLimiter) -> Self {
         Self {
             limiter,
-            scan: Some(None),
+            scan: Scan::Next(None),
             ..Self::named(store, [])
         }
     }
@@ -63,7 +67,7 @@ impl Quarantine {
                 self.last = Some(entity);
                 return Ok(Some(records));
             }
-            let Some(cursor) = self.scan.take() else {
+            let Scan::Next(cursor) = mem::replace(&mut self.scan, Scan::Done) else {
                 return Ok(None);
             };
             let limit = self.limiter.page_limit();
@@ -71,7 +75,7 @@ impl Quarantine {
             let page = self.limiter.run(scan).await?;
             self.read += page.read;
             self.found.extend(page.entities);
-            self.scan = page.next.map(Some);
+            self.scan = page.next.map_or(Scan::Done, |next| Scan::Next(Some(next)));
         }
     }
 
