@@ -366,7 +366,9 @@ fn a_counter_never_continues_below_the_floor() {
         (&first, json!("new"), [4, 4]),
     ] {
         table.put(json!({"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": "10"}}));
-        items.iter().for_each(|item| table.put(item.clone()));
+        for item in items {
+            table.put(item.clone());
+        }
         let before = table.items();
         let found = table.lines(&["audit", "E", "--lag", "0"], 4);
         let below = json!({"ID": "E", "Finding": "BelowFloor", "Floor": 10});

@@ -182,7 +182,9 @@ fn a_history_table_has_one_writer() {
     remove(&table, &before, "config", "HistoryTable");
     let is_owned = |name: &str| refused(&table, name, &adopt(&history), 4, "writes the history table");
     for _ in 0..2 {
-        [&older, &other, &before].into_iter().for_each(|name| is_owned(name));
+        for name in [&older, &other, &before] {
+            is_owned(name);
+        }
         // A claim of an earlier release stored no owner.
         remove(&table, &history, "owner", "TableId");
     }
