@@ -8,8 +8,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use testkit::{
     command::members,
-    endpoint::{self, Engine},
-    table::{Table, with_open_payload},
+    table::{Table, number, with_open_payload},
 };
 
 fn new_table() -> Table {
@@ -50,13 +49,12 @@ fn a_second_redrive_and_a_dry_run_change_nothing() {
     assert_eq!(members(&first, &COUNTS), json!([3, 6, 5, 1, 0]));
     let after = table.items();
     assert_eq!(after.len(), before.len() + 5);
-    let mut expected = after["E v0"].clone();
-    expected.as_object_mut().unwrap().remove("Latest");
-    expected["SK"] = json!({"S": "v3"});
-    expected["N"] = json!({"N": "2.1"});
-    let v3 = after["E v3"].clone();
-    assert_eq!(v3["N"]["N"].as_str().unwrap().trim_end_matches('0'), "2.1");
-    assert_eq!((&v3["SK"], &v3["RequestId"]), (&expected["SK"], &expected["RequestId"]));
+    let v3 = &after["E v3"];
+    let expected = json!({"N": "2.1"});
+    assert_eq!(
+        (number(&v3["N"]), &v3["RequestId"]),
+        (number(&expected), &after["E v0"]["RequestId"])
+    );
 
     let second = table.json(&redrive, 0);
     assert_eq!(members(&second, &COUNTS), json!([3, 6, 0, 6, 0]));
@@ -128,44 +126,6 @@ fn documents_of_kinesis() {
 }
 
 #[test]
-fn after_a_kill_the_next_run_completes_the_history() {
-    const VERSIONS: usize = 300;
-    let table = new_table();
-    let folder = tempfile::tempdir().unwrap();
-    table.write_versions("E", 1);
-    let record = table.records().remove(0);
-    let mut latest = record.json()["dynamodb"]["NewImage"].clone();
-    latest["Latest"] = json!({"N": VERSIONS.to_string()});
-    table.put(latest);
-    for version in 1..=VERSIONS {
-        let mut body = with_open_payload(table.document(std::slice::from_ref(&record)).body);
-        body["payload"]["Records"][0]["dynamodb"]["NewImage"]["Latest"] = json!({"N": version.to_string()});
-        keep(folder.path(), &format!("{version:03}"), &body);
-    }
-    let mut child = table.start(&["redrive", text(folder.path())]);
-    while table.versions() == 0 {
-        assert!(
-            child.try_wait().unwrap().is_none(),
-            "it ended before anything was written"
-        );
-    }
-    child.kill().unwrap();
-    assert_eq!(child.wait().unwrap().code(), None, "it was not killed");
-    let recorded = table.versions();
-    assert!((1..VERSIONS).contains(&recorded), "{recorded}");
-    let again = table.json(&["redrive", text(folder.path())], 0);
-    // Requests in flight at the kill may have arrived since.
-    let count = |name: &str| usize::try_from(again[name].as_u64().unwrap()).unwrap();
-    let already = count("AlreadyRecorded");
-    assert!((recorded..VERSIONS).contains(&already), "{recorded} and {again}");
-    assert_eq!(
-        members(&again, &COUNTS),
-        json!([VERSIONS, VERSIONS, VERSIONS - already, already, 0])
-    );
-    assert_eq!(table.versions(), VERSIONS);
-}
-
-#[test]
 fn failed_records_are_listed_and_all_others_are_stored() {
     let table = new_table();
     table.write_versions("E", 3);
@@ -183,14 +143,12 @@ fn failed_records_are_listed_and_all_others_are_stored() {
         .unwrap()
         .extend([json!("no record"), json!({"eventName": "REMOVE", "dynamodb": {}})]);
     keep(folder.path(), "a", &body);
-    // Records of other tables: by the record, by the document, and without a valid name.
+    // Records of other tables: by the record, by the document, and only their position.
     let second = format!("{}2", table.name);
     let other = |name: &str| table.stream_arn.replace(&table.name, name);
     let mut body = with_open_payload(table.document(&records[..2]).body);
     body["payload"]["Records"][1]["eventSourceARN"] = json!(other(&second));
     keep(folder.path(), "b", &body);
-    body["payload"]["Records"][0]["eventSourceARN"] = json!(7);
-    keep(folder.path(), "c", &body);
     let mut body = with_open_payload(table.document(&records[..1]).body);
     body["payload"]["Records"][0]
         .as_object_mut()
@@ -217,12 +175,12 @@ fn failed_records_are_listed_and_all_others_are_stored() {
         ];
         assert_eq!(
             members(&answer, &names),
-            json!([5, 12, recorded, already, 1, 1, 2]),
+            json!([4, 10, recorded, already, 1, 1, 2]),
             "{answer}"
         );
         assert_eq!(
             members(&answer, &["OtherTable", "NotDocuments", "Lost", "Failed"]),
-            json!([5, 2, 0, 0])
+            json!([3, 2, 0, 0])
         );
         let source = |name: &str| format!("{path}/{name}");
         let conflict = &answer["Conflicts"][0];
@@ -234,23 +192,11 @@ fn failed_records_are_listed_and_all_others_are_stored() {
                       of that type, or it is not valid base64";
         let named = json!({"Source": source("a"), "SequenceNumber": number, "Reason": reason});
         assert_eq!(answer["MalformedRecords"][0], named);
-        let mut tables: Vec<_> = answer["OtherTables"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|other| json!({"Source": other["Source"], "Table": other["Table"]}).to_string())
-            .collect();
-        tables.sort();
-        let of = |name: &str, table: &str| json!({"Source": source(name), "Table": table}).to_string();
-        let mut named = [
-            of("b", &second),
-            of("c", &second),
-            of("c", "unknown"),
-            of("d", "Other"),
-            of("e", "Other"),
-        ];
-        named.sort();
-        assert_eq!(tables, named);
+        let others = answer["OtherTables"].as_array().unwrap().iter();
+        let mut others: Vec<_> = others.map(|other| members(other, &["Source", "Table"])).collect();
+        others.sort_by_key(Value::to_string);
+        let named = [("b", &*second), ("d", "Other"), ("e", "Other")];
+        assert_eq!(others, named.map(|(name, table)| json!([source(name), table])));
         assert!(!answer.to_string().contains("value\""), "{answer}");
         assert_eq!(table.items()["E v2"], taken);
     };
@@ -280,60 +226,37 @@ fn without_payload_records_are_fetched_from_the_stream() {
     table.json(&["redrive", text(folder.path())], 0);
     table.write_versions("E", 1);
     let records = [records, table.records().split_off(4)].concat();
-    let check = |name: &str, body: &Value, code: i32, expected: Value| {
+    let check = |body: &Value, code: i32, expected: Value| {
         let folder = tempfile::tempdir().unwrap();
         keep(folder.path(), "document", body);
         let answer = table.json(&["redrive", text(folder.path())], code);
         let names = ["Records", "Recorded", "AlreadyRecorded", "Skipped", "Lost"];
-        assert_eq!(members(&answer, &names), expected, "{name}: {answer}");
+        assert_eq!(members(&answer, &names), expected, "{answer}");
         answer["LostRecords"].clone()
     };
-    check("one", &pointer(&records[2..3]), 0, json!([1, 1, 0, 0, 0]));
+    check(&pointer(&records[2..3]), 0, json!([1, 1, 0, 0, 0]));
     assert_eq!(table.versions(), 2);
-    check("all", &pointer(&records), 0, json!([5, 3, 2, 0, 0]));
-    check("again", &pointer(&records), 0, json!([5, 0, 5, 0, 0]));
+    check(&pointer(&records), 0, json!([5, 3, 2, 0, 0]));
+    check(&pointer(&records), 0, json!([5, 0, 5, 0, 0]));
 
-    // The stream does not have the shard, or the sequence numbers are before its first or after its last record.
-    let mut body = pointer(&records[1..]);
-    let batch = body["DDBStreamBatchInfo"].clone();
-    body["DDBStreamBatchInfo"]["shardId"] = json!("shardId-00000000000000000001-deadbeef");
+    // The sequence numbers begin before the first record of the stream.
     if table
         .endpoint
         .differs("what a stream does not have", &["unknown-shard"])
     {
         return;
     }
-    let (first, last) = (batch["startSequenceNumber"].clone(), batch["endSequenceNumber"].clone());
-    let lost =
-        json!([{"Shard": "shardId-00000000000000000001-deadbeef", "From": first, "Through": last, "Records": 4}]);
-    assert_eq!(check("shard", &body, 4, json!([4, 0, 0, 0, 4])), lost);
-
     let mut body = pointer(&records[..2]);
     let before = "0".repeat(21);
     body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(before);
     body["DDBStreamBatchInfo"]["batchSize"] = json!(5);
-    let lost = check("before", &body, 4, json!([5, 0, 2, 0, 3]));
+    let lost = check(&body, 4, json!([5, 0, 2, 0, 3]));
     assert_eq!(
         members(&lost[0], &["From", "Through", "Records"]),
         json!([before, null, 3])
     );
     // The oldest record is that of the table's settings.
     assert!(lost[0]["Before"].as_str().unwrap() < records[0].sequence_number().as_str());
-
-    if table.endpoint.engine == Engine::DynamodbLocal {
-        endpoint::print(
-            "skipped: sequence numbers after the last record: DynamoDB Local responds with InternalFailure",
-        );
-        return;
-    }
-    let mut body = pointer(&records[4..]);
-    body["DDBStreamBatchInfo"]["startSequenceNumber"] = json!(format!("9{}", "0".repeat(39)));
-    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(40));
-    assert_eq!(check("behind", &body, 4, json!([1, 0, 0, 0, 1]))[0]["Records"], 1);
-
-    let mut body = pointer(&records[4..]);
-    body["DDBStreamBatchInfo"]["endSequenceNumber"] = json!("9".repeat(40));
-    check("beyond", &body, 4, json!([2, 0, 1, 0, 1]));
 }
 
 #[test]

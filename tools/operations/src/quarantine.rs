@@ -1,6 +1,6 @@
-//! Records in quarantine, and the entities that have any: those that are named, or all of the table, page by page.
+//! Records in quarantine, entity by entity: of the entities that are named, or of the whole table, page by page.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, mem};
 
 use crate::rate_limit::RateLimiter;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub fn to_json(record: &QuarantinedRecord) -> Value {
     })
 }
 
-pub struct QuarantinedEntities {
+pub struct Quarantine {
     store: Store,
     limiter: RateLimiter,
     found: VecDeque<EntityId>,
@@ -34,8 +34,8 @@ enum Scan {
     Done,
 }
 
-impl QuarantinedEntities {
-    /// Returns these entities, in their order. Whether they have records in quarantine is not checked.
+impl Quarantine {
+    /// Returns the records of these entities, in their order.
     pub fn named(store: Store, entities: impl IntoIterator<Item = EntityId>) -> Self {
         Self {
             store,
@@ -47,27 +47,28 @@ impl QuarantinedEntities {
         }
     }
 
-    /// Scans the table, from the start or after an item.
-    pub fn of_table(store: Store, limiter: RateLimiter, after: Option<Cursor>) -> Self {
+    /// Scans the table.
+    pub fn of_table(store: Store, limiter: RateLimiter) -> Self {
         Self {
             limiter,
-            scan: Scan::Next(after),
+            scan: Scan::Next(None),
             ..Self::named(store, [])
         }
     }
 
-    /// Returns the next entity, `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<EntityId>, OperationError> {
+    /// Returns the records of the next entity, `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<QuarantinedRecord>>, OperationError> {
         loop {
             if let Some(entity) = self.found.pop_front() {
                 // Its items can be on two pages.
-                if self.last.as_ref() != Some(&entity) {
-                    self.last = Some(entity.clone());
-                    return Ok(Some(entity));
+                if self.last.as_ref() == Some(&entity) {
+                    continue;
                 }
-                continue;
+                let records = self.store.quarantined(&entity).await?;
+                self.last = Some(entity);
+                return Ok(Some(records));
             }
-            let Scan::Next(cursor) = &self.scan else {
+            let Scan::Next(cursor) = mem::replace(&mut self.scan, Scan::Done) else {
                 return Ok(None);
             };
             let limit = self.limiter.page_limit();

@@ -6,7 +6,7 @@ use operations::rate_limit::{Limits, RateLimiter};
 use operations::{
     connection::Connection,
     progress::Progress as _,
-    quarantine::{QuarantinedEntities, to_json},
+    quarantine::{self, to_json},
 };
 use shared::domain::quarantine::QuarantinedRecord;
 
@@ -41,17 +41,17 @@ impl Quarantine {
             read: self.max_read_units,
             write: None,
         };
-        let mut entities = if ids.is_empty() {
+        let mut quarantine = if ids.is_empty() {
             let limiter = RateLimiter::new(connection.pace_meter.clone(), limits);
-            QuarantinedEntities::of_table(store, limiter, None)
+            quarantine::Quarantine::of_table(store, limiter)
         } else {
-            QuarantinedEntities::named(store, ids)
+            quarantine::Quarantine::named(store, ids)
         };
         let counter = Counter::new("items read");
         let mut rows = Vec::new();
-        while let Some(entity) = entities.next().await? {
-            counter.at(entities.read());
-            for record in operations::read::quarantined::quarantined(&connection.store, &entity).await? {
+        while let Some(records) = quarantine.next().await? {
+            counter.at(quarantine.read());
+            for record in records {
                 if output.is_json() {
                     output.object(&to_json(&record))?;
                 } else {

@@ -7,12 +7,8 @@ use operations::{
     redrive::{Dropped, Feed, Replay, Resend, Tally},
 };
 
-use super::services::ServiceOptions;
-use crate::{
-    error::CliError,
-    output::{self, Output},
-    progress::Counter,
-};
+use super::services::{ServiceOptions, print_tally};
+use crate::{error::CliError, output::Output, progress::Counter};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -77,16 +73,7 @@ impl Redrive {
         let fed = feed.all(&self.sources, &replay, &mut tally).await;
         // Ends the counter's line before the summary.
         drop(counter);
-        if output.is_json() {
-            output.object(&tally.summary(self.dry_run))?;
-        } else {
-            output.object(&tally.counts(self.dry_run))?;
-            output::print_lists(tally.lists());
-            if tally.omitted() > 0 {
-                output::note(&format!("the lists leave out {} more", tally.omitted()));
-            }
-            output::print_lists([("Destinations", &*tally.destinations())]);
-        }
+        print_tally(&tally, self.dry_run, output)?;
         match fed.and(tally.verdict()) {
             Err(error @ OperationError::SourceQueues { .. }) => {
                 Err(CliError::Usage(format!("{error}; name the queue with --to URL")))

@@ -9,7 +9,7 @@ use operations::{
     repair::{self, Options, Plan, Scope},
 };
 
-use super::services::ServiceOptions;
+use super::services::{ServiceOptions, print_tally};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -68,27 +68,22 @@ impl Repair {
             true => (Scope::Table, Counter::new("items read")),
             false => (Scope::Entities(&self.ids), Counter::new("entities")),
         };
+        let stream = self.stream.then_some(Source::Stream);
+        let sources: Vec<_> = self.from.iter().cloned().chain(stream).collect();
         let options = Options {
             lag: Duration::from_secs(self.lag),
-            sources: &self.from,
-            stream: self.stream,
+            sources: &sources,
             revive: self.revive,
         };
-        let repair = repair::Repair::plan(connection, scope, &options, &read, &feed).await?;
+        let mut repair = repair::Repair::plan(connection, scope, &options, &read, &feed).await?;
         drop((read, counter));
         show(&repair.plan, output)?;
         let is_agreed = self.yes || (!self.dry_run && !repair.plan.is_empty() && output::ask("Execute the plan?")?);
-        let repaired = match is_agreed {
-            true => repair.execute(&connection.store, &Counter::new("steps")).await,
-            false => repair.not_executed(),
-        };
-        if output.is_json() {
-            output.object(&repaired.summary())?;
-        } else {
-            output::print_lists(repaired.done.lists());
-            output.object(&repaired.counts())?;
+        if is_agreed {
+            repair.execute(connection, &Counter::new("steps")).await;
         }
-        Ok(repaired.verdict()?)
+        print_tally(&repair.tally, !is_agreed, output)?;
+        Ok(repair.verdict()?)
     }
 }
 

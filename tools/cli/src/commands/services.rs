@@ -1,6 +1,11 @@
-//! Options of commands that read failure documents.
+//! Options and summary of the commands that read failure documents.
 
-use operations::redrive::{Services, VISIBILITY_TIMEOUT};
+use operations::redrive::{Services, Tally, VISIBILITY_TIMEOUT};
+
+use crate::{
+    error::CliError,
+    output::{self, Output},
+};
 
 /// Access to S3 and SQS.
 #[derive(Debug, clap::Args)]
@@ -24,4 +29,18 @@ impl ServiceOptions {
             visibility_timeout: self.visibility_timeout,
         }
     }
+}
+
+/// Prints the counts, and what is not in place.
+pub(super) fn print_tally(tally: &Tally, is_dry: bool, output: &Output) -> Result<(), CliError> {
+    if output.is_json() {
+        return output.object(&tally.summary(is_dry));
+    }
+    output.object(&tally.counts(is_dry))?;
+    output::print_lists(tally.lists());
+    if tally.omitted() > 0 {
+        output::note(&format!("the lists leave out {} more", tally.omitted()));
+    }
+    output::print_lists([("Destinations", &*tally.destinations())]);
+    Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
 
 use operations::{
     progress::Silent,
-    repair::{Done, Plan, of_entities},
+    repair::{self, Plan, of_entities},
 };
 use serde_json::{Value, json};
 use testkit::{command::Run, table::Table};
@@ -109,9 +109,8 @@ fn plan(table: &Table) -> Plan {
 }
 
 fn execute(table: &Table, plan: Plan) -> Value {
-    let mut done = Done::default();
-    table.runtime.block_on(done.execute(&table.store, plan.steps, &Silent));
-    done.counts()
+    let executed = repair::execute(&table.store, plan.steps, &Silent);
+    table.runtime.block_on(executed).counts(false)
 }
 
 #[test]

@@ -25,29 +25,6 @@ fn document(table: &Table, id: &str, number: &str) -> Value {
     json!({"payload": {"Records": [record]}})
 }
 
-#[test]
-fn counts_of_documents_do_not_overflow() {
-    let table = new_table();
-    let folder = tempfile::tempdir().unwrap();
-    let batch = |size: u64| {
-        json!({"DDBStreamBatchInfo": {
-            "streamArn": table.stream_arn, "shardId": "shardId-00000000000000000000-00000001",
-            "startSequenceNumber": "1", "endSequenceNumber": "2", "batchSize": size,
-        }})
-    };
-    keep(folder.path(), "1", &batch(u64::MAX));
-    keep(folder.path(), "2", &batch(1));
-    keep(folder.path(), "3", &batch(10_000));
-    for arguments in [
-        &["redrive", text(folder.path())][..],
-        &["redrive", text(folder.path()), "--dry-run"],
-    ] {
-        let answer = table.json(arguments, 4);
-        let counts = members(&answer, &["Documents", "Records", "Lost", "NotDocuments"]);
-        assert_eq!(counts, json!([2, 10_001, 10_001, 1]), "{answer}");
-    }
-}
-
 /// A document of 4 MB can name 2,000,000 records.
 #[cfg(target_os = "linux")]
 #[test]
@@ -200,83 +177,6 @@ fn a_floor_that_no_entity_reaches_is_not_followed() {
     let lines = table.lines(&["repair", "E", "--yes", "--lag", "0"], 4);
     assert!(lines[0]["Why"].as_str().unwrap().contains("floor"), "{lines:?}");
     assert_eq!(table.items(), before);
-}
-
-#[test]
-fn the_origin_of_a_record_cannot_be_hidden() {
-    let table = new_table();
-    table.write_versions("E", 1);
-    let folder = tempfile::tempdir().unwrap();
-    let own = document(&table, "E", "1");
-    let mut bare = own.clone();
-    bare["payload"]["Records"][0]
-        .as_object_mut()
-        .unwrap()
-        .remove("eventSourceARN");
-    let other = "arn:aws:dynamodb:eu-west-9:999999999999:table/Other/stream/1";
-    let twice = own.to_string().replace(
-        "\"eventName\"",
-        &format!("\"eventSourceARN\":\"{other}\",\"eventName\""),
-    );
-    fs::write(folder.path().join("1"), twice).unwrap();
-    let mut of_invalid_batch = bare.clone();
-    of_invalid_batch["DDBStreamBatchInfo"] = json!({"streamArn": other, "batchSize": -1});
-    keep(folder.path(), "2", &of_invalid_batch);
-    let mut of_kinesis = bare.clone();
-    of_kinesis["KinesisBatchInfo"] = json!({"streamArn": "arn:aws:kinesis:eu-west-9:999999999999:stream/Other"});
-    keep(folder.path(), "3", &of_kinesis);
-    let record = &bare["payload"]["Records"][0];
-    keep(
-        folder.path(),
-        "4",
-        &json!({"payload": {"Records": [["MODIFY", record["dynamodb"], null]]}}),
-    );
-    let answer = table.json(&["redrive", text(folder.path())], 4);
-    let counts = members(&answer, &["Recorded", "OtherTable", "Malformed"]);
-    assert_eq!(counts, json!([0, 3, 1]), "{answer}");
-    // Without any ARN, it is taken for one of the table.
-    keep(folder.path(), "5", &bare);
-    assert_eq!(table.json(&["redrive", text(folder.path())], 4)["Recorded"], 1);
-}
-
-#[test]
-fn records_of_another_account_region_or_entity_are_not_written() {
-    let table = new_table();
-    table.write_versions("E", 1);
-    let folder = tempfile::tempdir().unwrap();
-    let mut parts: Vec<_> = table.stream_arn.split(':').map(str::to_owned).collect();
-    let (region, account) = (parts[3].clone(), parts[4].clone());
-    for (name, other_region, other_account) in [("1", "eu-west-9", &*account), ("2", &*region, "999999999999")] {
-        (parts[3], parts[4]) = (other_region.to_owned(), other_account.to_owned());
-        let mut body = document(&table, "E", "1");
-        body["payload"]["Records"][0]["eventSourceARN"] = json!(parts.join(":"));
-        keep(folder.path(), name, &body);
-    }
-    let mut body = document(&table, "E", "1");
-    body["payload"]["Records"][0]["dynamodb"]["NewImage"]["PK"] = json!({"S": "F"});
-    keep(folder.path(), "3", &body);
-    let before = table.items();
-    let answer = table.json(&["redrive", text(folder.path())], 4);
-    let counts = members(&answer, &["Records", "Recorded", "OtherTable", "Malformed"]);
-    assert_eq!(counts, json!([3, 0, 2, 1]), "{answer}");
-    assert_eq!(table.items(), before);
-    // An emulator has a Region of its own in its ARNs; that of the requests is the same table.
-    let mut body = document(&table, "E", "1");
-    let requested = format!("arn:aws:dynamodb:us-east-1:{account}:table/{}/stream/1", table.name);
-    body["payload"]["Records"][0]["eventSourceARN"] = json!(requested);
-    let own = tempfile::tempdir().unwrap();
-    keep(own.path(), "1", &body);
-    assert_eq!(
-        table.json(&["redrive", text(own.path()), "--dry-run"], 0)["Recorded"],
-        1
-    );
-    // A name is that of a table in the same account and Region, an ARN that of any table.
-    let arn = parts.join(":");
-    let of_other = ["redrive", text(folder.path()), "--dry-run", "--from-table", &arn];
-    assert_eq!(
-        members(&table.json(&of_other, 4), &["Recorded", "OtherTable"]),
-        json!([1, 2])
-    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use shared::{
     domain::{number::Decimal, sequence::SequenceNumber},
-    json::{self, Members, Reader},
+    json::{self, Reader},
 };
 use thiserror::Error;
 
@@ -21,22 +21,8 @@ pub struct Document {
     pub stream_arn: Option<String>,
     /// Records as raw JSON. A document in a queue or topic has none.
     pub records: Option<Vec<String>>,
-    pub context: Context,
     /// `true` if the records come from the table itself, whatever stream they name: the table can be a restored one.
     pub is_own: bool,
-}
-
-/// Reason for a failure. Members that are missing or have an unexpected type are `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Context {
-    /// Condition, such as `RetryAttemptsExhausted`.
-    pub condition: Option<String>,
-    pub invoke_count: Option<u64>,
-    pub function_arn: Option<String>,
-    pub request_id: Option<String>,
-    /// Error of the function, if the invocation failed as a whole.
-    pub function_error: Option<String>,
-    pub time: Option<String>,
 }
 
 /// Position of records in a stream.
@@ -66,7 +52,6 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
         stream_arn: stream_arn.map(|arn| json::string(arn).unwrap_or_default()),
         batch: document.value(STREAM_BATCH).and_then(batch),
         records: document.value("payload").map(records).transpose()?,
-        context: Context::of(&document),
         is_own: false,
     };
     match document {
@@ -82,19 +67,14 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
 /// Member with the position of the records in a DynamoDB stream.
 const STREAM_BATCH: &str = "DDBStreamBatchInfo";
 
-impl Context {
-    /// Parses each member separately, so that an unexpected one does not affect the others.
-    fn of(document: &Members) -> Self {
-        let object = |name| document.get(name).and_then(|object| json::members(object).ok());
-        let object = |name| object(name).unwrap_or_default();
-        let (request, response) = (object("requestContext"), object("responseContext"));
+impl Document {
+    /// Returns a document of records that come from the table itself.
+    pub fn of_table(records: Vec<String>) -> Self {
         Self {
-            condition: request.string("condition"),
-            invoke_count: request.get("approximateInvokeCount").and_then(whole_number),
-            function_arn: request.string("functionArn"),
-            request_id: request.string("requestId"),
-            function_error: response.string("functionError"),
-            time: document.string("timestamp"),
+            batch: None,
+            stream_arn: None,
+            records: Some(records),
+            is_own: true,
         }
     }
 }
@@ -193,14 +173,6 @@ mod tests {
                 last: number(numbers[numbers.len() - 1]),
                 size: numbers.len() as u64,
             }));
-            prop_assert_eq!(document.context, Context {
-                condition: Some("RecordAgeExceeded".to_owned()),
-                invoke_count: Some(1),
-                function_arn: Some("function".to_owned()),
-                request_id: Some("r".to_owned()),
-                time: Some("1970-01-01T00:00:01.000Z".to_owned()),
-                ..Context::default()
-            });
             let read = document.records.map(|records| records.iter().map(ToOwned::to_owned).collect::<Vec<_>>());
             prop_assert_eq!(read, kept.then_some(records));
         }
@@ -247,29 +219,23 @@ mod tests {
         assert_eq!(parse("{\"payload\"").unwrap_err(), NotADocument);
         let largest = json!({"payload": {"Records": vec![7; MAX_RECORDS]}}).to_string();
         assert_eq!(parse(&largest).unwrap().records.unwrap().len(), MAX_RECORDS);
+        // A batch that is invalid names a stream all the same.
+        for (batch, arn) in [
+            (
+                json!({"DDBStreamBatchInfo": {"streamArn": "other", "batchSize": -1}}),
+                Some("other"),
+            ),
+            (json!({"DDBStreamBatchInfo": {"streamArn": 7}}), Some("")),
+            (json!({"KinesisBatchInfo": {"streamArn": "kinesis"}}), Some("kinesis")),
+            (json!({}), None),
+        ] {
+            let mut document = batch;
+            document["payload"] = json!({"Records": []});
+            assert_eq!(parse(&document.to_string()).unwrap().stream_arn.as_deref(), arn);
+        }
         // Records are not validated here: stream-fn does that.
         let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
         let records: Vec<_> = document.records.iter().flatten().map(String::as_str).collect();
         assert_eq!(records, ["7", r#"{"a":  1.10}"#]);
-    }
-
-    #[test]
-    fn an_unexpected_member_of_the_context_does_not_affect_the_others() {
-        let mut body = written(&[1]);
-        body["requestContext"] = json!({"condition": 7, "approximateInvokeCount": 3, "requestId": "r"});
-        body["responseContext"] = json!({"functionError": "Unhandled"});
-        body["timestamp"] = json!(["odd"]);
-        let expected = Context {
-            invoke_count: Some(3),
-            request_id: Some("r".to_owned()),
-            function_error: Some("Unhandled".to_owned()),
-            ..Context::default()
-        };
-        assert_eq!(parse(&body.to_string()).unwrap().context, expected);
-        for odd in [json!(7), json!(null), json!([]), json!({"approximateInvokeCount": -1})] {
-            body["requestContext"] = odd.clone();
-            body["responseContext"] = odd;
-            assert_eq!(parse(&body.to_string()).unwrap().context, Context::default());
-        }
     }
 }

@@ -12,6 +12,8 @@ pub enum Source {
     Queue(String),
     /// Records in quarantine: of one partition key, or of the whole table.
     Quarantine(Option<String>),
+    /// All records that the table's stream still has. An option selects it, no text.
+    Stream,
 }
 
 const QUARANTINE: &str = "quarantine:";
@@ -42,6 +44,7 @@ impl fmt::Display for Source {
             Self::Path(path) => path.display().fmt(f),
             Self::Bucket { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
             Self::Queue(url) => f.write_str(url),
+            Self::Stream => f.write_str("the stream"),
             Self::Quarantine(id) => write!(f, "{QUARANTINE}{}", id.as_deref().unwrap_or_default()),
         }
     }

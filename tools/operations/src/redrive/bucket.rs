@@ -25,37 +25,21 @@ impl Buckets {
         Self(Client::from_conf(config.build()))
     }
 
-    /// Returns at most `limit` keys with this prefix after a key, or only the key that equals the prefix.
-    pub(super) async fn page(
-        &self,
-        bucket: &str,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<String>, OperationError> {
+    /// Returns the keys with this prefix, or only the key that equals the prefix.
+    pub(super) async fn keys(&self, bucket: &str, prefix: &str) -> Result<Vec<String>, OperationError> {
         let mut keys: Vec<String> = Vec::new();
-        let mut after = after.map(str::to_owned);
-        loop {
-            let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
-            let page = request
-                .set_start_after(after)
-                .send()
-                .await
-                .map_err(|error| unlisted(bucket, &error))?;
+        let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
+        let mut pages = request.into_paginator().send();
+        while let Some(page) = pages.try_next().await.map_err(|error| unlisted(bucket, &error))? {
             let found = page.contents.unwrap_or_default().into_iter();
-            let found: Vec<_> = found.filter_map(|object| object.key).collect();
-            after = found.last().cloned();
             // A folder that was created in the S3 console is an empty object.
-            keys.extend(found.into_iter().filter(|key| !key.ends_with('/')));
+            keys.extend(found.filter_map(|object| object.key).filter(|key| !key.ends_with('/')));
             if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
                 keys.truncate(1);
-                return Ok(keys);
-            }
-            if keys.len() >= limit || after.is_none() || page.is_truncated != Some(true) {
-                keys.truncate(limit);
-                return Ok(keys);
+                break;
             }
         }
+        Ok(keys)
     }
 
     pub(super) async fn read(&self, bucket: &str, key: &str) -> Result<Content, OperationError> {

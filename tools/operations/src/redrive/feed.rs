@@ -1,8 +1,11 @@
 //! Documents of all sources, passed to a sink, and updates of dead-letter queues, sent again.
 
-use std::{collections::HashSet, path::Path};
+use std::{collections::HashSet, path::PathBuf};
 
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
+use shared::{domain::quarantine::QuarantinedRecord, json};
+
+use crate::rate_limit::RateLimiter;
 
 use super::{
     bucket::Buckets,
@@ -10,10 +13,11 @@ use super::{
     queue::{Drain, Queue, Received},
     resend::{Resend, Resender},
     services::Services,
-    tally::Tally,
+    stream::TableStream,
+    tally::{Count, Tally},
 };
 use crate::{
-    connection::Connection,
+    connection::{Connection, entity_of},
     error::OperationError,
     failures::{
         document::{self, Document},
@@ -21,6 +25,7 @@ use crate::{
         source::Source,
     },
     progress::Progress,
+    quarantine::Quarantine,
 };
 
 /// Maximum number of documents that are processed concurrently. Each has many records. Those of an attached table are processed in
@@ -36,12 +41,12 @@ pub trait Sink {
 }
 
 pub struct Feed<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) services: &'a Services,
-    pub(super) buckets: Buckets,
+    connection: &'a Connection,
+    services: &'a Services,
+    buckets: Buckets,
     /// `None` if updates stay in their dead-letter queue.
     pub resend: Option<Resend>,
-    pub(super) progress: &'a dyn Progress,
+    progress: &'a dyn Progress,
 }
 
 impl<'a> Feed<'a> {
@@ -57,6 +62,10 @@ impl<'a> Feed<'a> {
     }
 
     /// Passes all documents of the sources to the sink, one source after the other. Adds to the tally, also before an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError`] if a source cannot be read, or the sink fails.
     pub async fn all(&self, sources: &[Source], sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
         // Before anything is changed: a path that does not exist can be a typing error.
         for source in sources {
@@ -66,13 +75,42 @@ impl<'a> Feed<'a> {
         }
         for source in sources {
             match source {
-                Source::Path(path) => self.path(path, sink, tally).await?,
-                Source::Bucket { bucket, prefix } => self.bucket(bucket, prefix, sink, tally).await?,
+                Source::Path(path) => {
+                    let read = async |file: PathBuf| Ok((file.display().to_string(), folder::read(&file)?));
+                    self.documents(folder::files(path)?, read, sink, tally).await?;
+                }
+                Source::Bucket { bucket, prefix } => {
+                    let keys = self.buckets.keys(bucket, prefix).await?;
+                    if keys.is_empty() {
+                        self.progress.note(&format!(
+                            "no object of {bucket} has a key that begins with \"{prefix}\""
+                        ));
+                    }
+                    let read = async |key| {
+                        let bucket = bucket.clone();
+                        self.object(&Object { bucket, key }).await
+                    };
+                    self.documents(keys, read, sink, tally).await?;
+                }
                 Source::Queue(url) => self.queue(url, sink, tally).await?,
                 Source::Quarantine(id) => self.quarantine(id.as_deref(), sink, tally).await?,
+                Source::Stream => {
+                    let take = async |records| {
+                        let one = sink.document("the stream", Document::of_table(records)).await?;
+                        self.add(one, tally);
+                        Ok(())
+                    };
+                    let stream = TableStream::new(self.connection);
+                    stream.all(&self.connection.table, take).await?;
+                }
             }
         }
         Ok(())
+    }
+
+    fn add(&self, one: Tally, tally: &mut Tally) {
+        tally.add(one);
+        self.progress.at(tally.documents_and_updates());
     }
 
     fn concurrency(&self) -> usize {
@@ -82,47 +120,43 @@ impl<'a> Feed<'a> {
         }
     }
 
-    async fn path(&self, path: &Path, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
-        let taken = stream::iter(folder::files(path)?)
-            .map(async |file| {
-                let name = file.display().to_string();
-                content(&name, folder::read(&file)?, sink).await
-            })
-            .buffer_unordered(self.concurrency());
-        self.count(taken, tally).await
-    }
-
-    async fn bucket(
+    /// Passes the documents at these places to the sink.
+    async fn documents<T>(
         &self,
-        bucket: &str,
-        prefix: &str,
+        places: Vec<T>,
+        read: impl AsyncFn(T) -> Result<(String, Content), OperationError>,
         sink: &impl Sink,
         tally: &mut Tally,
     ) -> Result<(), OperationError> {
-        let keys = self.buckets.page(bucket, prefix, None, usize::MAX).await?;
-        if keys.is_empty() {
-            self.progress.note(&format!(
-                "no object of {bucket} has a key that begins with \"{prefix}\""
-            ));
-        }
-        let taken = stream::iter(keys)
-            .map(async |key| {
-                let bucket = bucket.to_owned();
-                self.object(&Object { bucket, key }, sink).await
-            })
+        let read = &read;
+        let taken = stream::iter(places)
+            .map(async |place| take(read(place).await?, sink).await)
             .buffer_unordered(self.concurrency());
-        self.count(taken, tally).await
-    }
-
-    async fn count(
-        &self,
-        taken: impl futures::Stream<Item = Result<Tally, OperationError>>,
-        tally: &mut Tally,
-    ) -> Result<(), OperationError> {
         let mut taken = std::pin::pin!(taken);
         while let Some(one) = taken.try_next().await? {
-            tally.add(one);
-            self.progress.at(tally.processed());
+            self.add(one, tally);
+        }
+        Ok(())
+    }
+
+    /// Passes the records in quarantine to the sink, each as a document, and deletes those that the sink releases.
+    async fn quarantine(&self, id: Option<&str>, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        let store = self.connection.store.clone();
+        let mut quarantine = match id {
+            Some(id) => Quarantine::named(store.clone(), [entity_of(&store, id)?]),
+            None => Quarantine::of_table(store, RateLimiter::unlimited()),
+        };
+        while let Some(records) = quarantine.next().await? {
+            for record in records {
+                let mut one = quarantined(&record, sink).await?;
+                if sink.may_delete(&one) {
+                    self.connection.store.delete_quarantined(&record).await?;
+                    one.count(Count::QuarantineDeleted, 1);
+                } else {
+                    one.count(Count::QuarantineKept, 1);
+                }
+                self.add(one, tally);
+            }
         }
         Ok(())
     }
@@ -133,7 +167,7 @@ impl<'a> Feed<'a> {
         let resender = Resender::new(&queue, self.resend.as_ref());
         let drained = self.drain(&mut drain, &resender, sink, tally).await;
         // Only at the end: a kept message that is visible would be received again and again.
-        tally.messages_kept += drain.release().await?;
+        tally.count(Count::MessagesKept, drain.release().await?);
         drained
     }
 
@@ -156,14 +190,13 @@ impl<'a> Feed<'a> {
                     Ok((one, may_delete)) => {
                         if may_delete {
                             drain.delete(message).await?;
-                            tally.messages_deleted += 1;
+                            tally.count(Count::MessagesDeleted, 1);
                         }
-                        tally.add(one);
+                        self.add(one, tally);
                     }
                     Err(error) => first_error = first_error.or(Some(error)),
                 }
             }
-            self.progress.at(tally.processed());
             if let Some(error) = first_error {
                 return Err(error);
             }
@@ -183,11 +216,11 @@ impl<'a> Feed<'a> {
             let one = match stopped.contains(&message.group) {
                 true => {
                     let reason = "an earlier message of its message group was not sent";
-                    Ok((Tally::not_resent(&message.name(), reason), false))
+                    Ok((Tally::open(Count::NotResent, &message.name(), reason), false))
                 }
                 false => self.message(message, resender, sink).await,
             };
-            if one.as_ref().is_ok_and(|(tally, _)| tally.has_unsent()) {
+            if one.as_ref().is_ok_and(|(tally, _)| tally.has(Count::NotResent)) {
                 stopped.insert(&message.group);
             }
             let is_error = one.is_err();
@@ -200,7 +233,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Processes a message. Returns its counts, and `true` if it may be deleted.
-    pub(super) async fn message(
+    async fn message(
         &self,
         message: &Received,
         resender: &Resender<'_>,
@@ -214,32 +247,38 @@ impl<'a> Feed<'a> {
             Ok(Message::Objects(objects)) => {
                 let mut tally = Tally::default();
                 for object in &objects {
-                    tally.add(self.object(object, sink).await?);
+                    tally.add(take(self.object(object).await?, sink).await?);
                 }
                 tally
             }
-            Err(error) => Tally::left(&name, &error.to_string()),
+            Err(error) => Tally::open(Count::NotDocuments, &name, &error.to_string()),
         };
         let may_delete = sink.may_delete(&tally);
         Ok((tally, may_delete))
     }
 
-    pub(super) async fn object(&self, object: &Object, sink: &impl Sink) -> Result<Tally, OperationError> {
+    async fn object(&self, object: &Object) -> Result<(String, Content), OperationError> {
         let name = format!("s3://{}/{}", object.bucket, object.key);
-        content(&name, self.buckets.read(&object.bucket, &object.key).await?, sink).await
+        Ok((name, self.buckets.read(&object.bucket, &object.key).await?))
     }
 }
 
-async fn content(name: &str, content: Content, sink: &impl Sink) -> Result<Tally, OperationError> {
-    match content {
-        Content::Text(text) => take(name, &text, sink).await,
-        Content::Other(why) => Ok(Tally::left(name, why)),
+/// Passes the content of a file or an object to the sink, if it is a document.
+async fn take((name, content): (String, Content), sink: &impl Sink) -> Result<Tally, OperationError> {
+    let document = match content {
+        Content::Text(text) => document::parse(&text).map_err(|error| error.to_string()),
+        Content::Other(why) => Err(why.to_owned()),
+    };
+    match document {
+        Ok(document) => sink.document(&name, document).await,
+        Err(why) => Ok(Tally::open(Count::NotDocuments, &name, &why)),
     }
 }
 
-async fn take(name: &str, text: &str, sink: &impl Sink) -> Result<Tally, OperationError> {
-    match document::parse(text) {
-        Ok(document) => sink.document(name, document).await,
-        Err(error) => Ok(Tally::left(name, &error.to_string())),
+async fn quarantined(record: &QuarantinedRecord, sink: &impl Sink) -> Result<Tally, OperationError> {
+    let name = format!("{} {}", record.entity.as_str(), record.number);
+    match json::check(&record.record) {
+        Ok(raw) => sink.document(&name, Document::of_table(vec![raw.to_owned()])).await,
+        Err(_) => Ok(Tally::open(Count::NotDocuments, &name, "its record is not JSON")),
     }
 }

@@ -11,8 +11,6 @@
 mod bucket;
 mod feed;
 mod folder;
-mod listing;
-mod quarantine;
 mod queue;
 mod reader;
 mod replay;
@@ -22,10 +20,25 @@ mod stream;
 mod tally;
 
 pub use feed::{Feed, Sink};
-pub use listing::{Entry, Listed};
-pub use reader::{Read, Reader};
+pub use reader::Reader;
 pub use replay::Replay;
 pub use resend::Resend;
 pub use services::{Services, VISIBILITY_TIMEOUT};
-pub use stream::{Fetched, TableStream};
-pub use tally::{Dropped, Tally};
+pub use tally::{Count, Dropped, Tally};
+
+/// Returns a connection whose requests, to all services, get these responses.
+#[cfg(test)]
+fn replayed(replay: &testkit::replay::Replay, table: &str) -> crate::connection::Connection {
+    use aws_config::{BehaviorVersion, Region, SdkConfig};
+    use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+    use shared::domain::keys::VersionDigits;
+
+    let sdk = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
+        .http_client(replay.http())
+        .build();
+    let (client, digits) = (replay.client(), VersionDigits::default());
+    crate::connection::Connection::new(&client, sdk, "http://127.0.0.1:1", table, digits)
+}

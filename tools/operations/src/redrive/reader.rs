@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     stream::{Fetched, TableStream},
-    tally::Tally,
+    tally::{Count, Tally},
 };
 use crate::{
     connection::Connection,
@@ -22,7 +22,7 @@ use crate::{
 
 pub struct Reader {
     /// Source of records that a document only refers to.
-    pub stream: TableStream,
+    stream: TableStream,
     store: Store,
     /// Name or ARN of the connection's table.
     table: String,
@@ -35,12 +35,12 @@ pub struct Reader {
 }
 
 #[derive(Default)]
-pub struct Read {
-    pub records: Vec<String>,
+pub(crate) struct Read {
+    pub(crate) records: Vec<String>,
     /// Position in the stream, if they were read from there.
-    pub fetched: Option<(Batch, Fetched)>,
+    pub(super) fetched: Option<(Batch, Fetched)>,
     /// Counts of the document and of its records of other tables.
-    pub tally: Tally,
+    pub(crate) tally: Tally,
 }
 
 impl Reader {
@@ -59,51 +59,42 @@ impl Reader {
         }
     }
 
-    pub async fn read(&self, name: &str, document: Document) -> Result<Read, OperationError> {
+    pub(crate) async fn read(&self, name: &str, document: Document) -> Result<Read, OperationError> {
+        let mut read = Read::default();
         match (document.records, document.batch) {
-            (Some(records), _) if document.is_own => {
-                let mut read = Read {
-                    records,
-                    ..Read::default()
-                };
-                read.tally.set_document();
-                Ok(read)
+            (Some(records), _) if document.is_own => read.records = records,
+            // Separates the records of this table from those of other tables.
+            (Some(records), _) => {
+                let mut others: BTreeMap<String, u64> = BTreeMap::new();
+                for record in records {
+                    match self.other(&Origin::of(&record), document.stream_arn.as_deref()).await? {
+                        None => read.records.push(record),
+                        Some(other) => *others.entry(other).or_default() += 1,
+                    }
+                }
+                for (arn, records) in others {
+                    read.tally.other_table(name, &arn, records);
+                }
             }
-            (Some(records), _) => self.own(name, records, document.stream_arn.as_deref()).await,
             (None, Some(batch)) if self.is_own(&batch.stream_arn).await? => {
                 let mut fetched = self.stream.fetch(&batch).await?;
-                let mut read = Read {
-                    records: std::mem::take(&mut fetched.records),
-                    fetched: Some((batch, fetched)),
-                    tally: Tally::default(),
-                };
-                read.tally.set_document();
-                Ok(read)
+                read.records = std::mem::take(&mut fetched.records);
+                read.fetched = Some((batch, fetched));
             }
-            (None, Some(batch)) => Ok(Tally::other_table(name, &batch.stream_arn, batch.size).into()),
-            (None, None) => Ok(Tally::left(name, "it names no records").into()),
-        }
-    }
-
-    /// Separates the records of this table from those of other tables. `batch` is the ARN in the document itself.
-    async fn own(&self, name: &str, records: Vec<String>, batch: Option<&str>) -> Result<Read, OperationError> {
-        let mut read = Read::default();
-        let mut others: BTreeMap<String, u64> = BTreeMap::new();
-        for record in records {
-            match self.other(&Origin::of(&record), batch).await? {
-                None => read.records.push(record),
-                Some(other) => *others.entry(other).or_default() += 1,
+            (None, Some(batch)) => read.tally.other_table(name, &batch.stream_arn, batch.size),
+            (None, None) => {
+                return Ok(Read {
+                    tally: Tally::open(Count::NotDocuments, name, "it names no records"),
+                    ..Read::default()
+                });
             }
         }
-        for (arn, records) in others {
-            read.tally.add(Tally::other_table(name, &arn, records));
-        }
-        read.tally.set_document();
+        read.tally.count(Count::Documents, 1);
         Ok(read)
     }
 
     /// Returns the ARN that shows that a record belongs to another table, `None` if it belongs to this one. So does a record
-    /// without any ARN.
+    /// without any ARN. `batch` is the ARN in the document itself.
     async fn other(&self, record: &Origin, batch: Option<&str>) -> Result<Option<String>, OperationError> {
         if let Some(table) = &record.kinesis_table
             && self.id().await?.name != *table
@@ -122,7 +113,7 @@ impl Reader {
     }
 
     /// Returns `true` if this is the ARN of the table's stream, in the same account and Region.
-    pub async fn is_own(&self, stream_arn: &str) -> Result<bool, OperationError> {
+    async fn is_own(&self, stream_arn: &str) -> Result<bool, OperationError> {
         let Some(id) = TableId::of_arn(stream_arn) else {
             return Ok(false);
         };
@@ -162,15 +153,6 @@ impl Reader {
     }
 }
 
-impl From<Tally> for Read {
-    fn from(tally: Tally) -> Self {
-        Self {
-            tally,
-            ..Self::default()
-        }
-    }
-}
-
 /// Where a record comes from, as it claims.
 struct Origin {
     arn: Option<String>,
@@ -192,6 +174,71 @@ impl Origin {
         Self {
             arn,
             kinesis_table: kinesis_table(record),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::replay::Replay;
+
+    use super::*;
+
+    /// A record of a Kinesis stream that names this table, in Base64.
+    fn kinesis(arn: &str, data: &str) -> String {
+        format!(r#"{{"kinesis": {{"data": "{data}", "sequenceNumber": "1"}}, "eventSourceARN": "{arn}"}}"#)
+    }
+
+    /// The table is at an emulator, whose ARNs have a Region of their own. That of the requests is the same table.
+    #[tokio::test]
+    async fn the_origin_of_a_record_cannot_be_hidden() {
+        let arn = |table: &str| format!("arn:aws:dynamodb:{table}/stream/1");
+        let (own, requested) = (arn("ddblocal:7:table/T"), arn("eu-central-1:7:table/T"));
+        let others = ["ddblocal:7:table/T2", "eu-west-9:7:table/T", "ddblocal:8:table/T"];
+        let [table, region, account] = others.map(arn);
+        let stream = "arn:aws:kinesis:ddblocal:7:stream/S";
+        let other_stream = "arn:aws:kinesis:ddblocal:8:stream/S";
+        let (of_t, of_other, unnamed) = ("eyJ0YWJsZU5hbWUiOiJUIn0=", "eyJ0YWJsZU5hbWUiOiJPdGhlciJ9", "e30=");
+        let of = |arn: &str| format!(r#"{{"eventSourceARN": "{arn}"}}"#);
+        let twice = format!(r#"{{"eventSourceARN": "{table}", "eventSourceARN": "{own}"}}"#);
+        for (record, batch, from, expected) in [
+            (of(&own), None, None, None),
+            (of(&requested), None, None, None),
+            (of(&own), Some(&*requested), None, None),
+            (of(&table), None, None, Some(&*table)),
+            (of(&region), None, None, Some(&region)),
+            (of(&account), None, None, Some(&account)),
+            (of(&own), Some(&table), None, Some(&table)),
+            // Without any ARN, it is taken for one of the table.
+            ("{}".to_owned(), None, None, None),
+            (r#"{"eventSourceARN": null}"#.to_owned(), None, None, None),
+            (r#"["MODIFY", {}, null]"#.to_owned(), None, None, None),
+            ("{}".to_owned(), Some(&table), None, Some(&table)),
+            ("{}".to_owned(), Some(stream), None, Some(stream)),
+            // An ARN that is none names no table.
+            (r#"{"eventSourceARN": 7}"#.to_owned(), None, None, Some("")),
+            (twice, None, None, Some("")),
+            (kinesis(stream, of_t), None, None, None),
+            (kinesis(stream, of_t), Some(stream), None, None),
+            (
+                kinesis(stream, of_other),
+                None,
+                None,
+                Some("arn:aws:dynamodb:::table/Other"),
+            ),
+            (kinesis(stream, unnamed), None, None, Some("arn:aws:dynamodb:::table/")),
+            (kinesis(other_stream, of_t), None, None, Some(other_stream)),
+            // A name is that of a table in the same account and Region, an ARN that of any table.
+            (of(&table), None, Some("T2"), None),
+            (of(&own), None, Some("T2"), Some(&own)),
+            (of(&account), None, Some("T"), Some(&account)),
+            (of(&account), None, Some(&*account), None),
+        ] {
+            let connection = crate::redrive::replayed(&Replay::new([]), &own);
+            let mut reader = Reader::new(&connection);
+            reader.from_table = from.map(str::to_owned);
+            let other = reader.other(&Origin::of(&record), batch).await.unwrap();
+            assert_eq!(other.as_deref(), expected, "{record} in {batch:?} from {from:?}");
         }
     }
 }

@@ -61,7 +61,7 @@ impl Sink for Replay {
                 tally.lose(&batch, fetched.first.as_ref(), lost);
             }
         }
-        tally.count_all(name, done);
+        tally.processed(name, done);
         Ok(tally)
     }
 
@@ -97,17 +97,6 @@ impl Replay {
                 tried.buffered(READS).collect().await
             }
         }
-    }
-
-    /// Returns the outcomes that a replay of these records would have, in their order.
-    pub async fn try_all(&self, records: &[String]) -> Vec<ProcessedRecord> {
-        let raw: Vec<_> = records.iter().map(String::as_str).collect();
-        if let Some(tried) = self.preview_attached(&raw).await {
-            return tried;
-        }
-        let plan = Plan::default();
-        let tried = stream::iter(records).map(|record| self.try_out(record, &plan));
-        tried.buffered(READS).collect().await
     }
 
     /// Returns the outcomes that records of an attached table would have. A record in two documents counts in both. `None` for

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     queue::{Queue, Received, Sent},
-    tally::Tally,
+    tally::{Count, Tally},
 };
 use crate::{
     error::OperationError,
@@ -48,7 +48,7 @@ impl<'a> Resender<'a> {
         message: &Received,
         update: UpdateMessage,
     ) -> Result<(Tally, bool), OperationError> {
-        let stays = |reason: &str| Ok((Tally::not_resent(&message.name(), reason), false));
+        let stays = |reason: &str| Ok((Tally::open(Count::NotResent, &message.name(), reason), false));
         let Some(resend) = self.resend else {
             return stays("it is an update, which only `vzero admin redrive` sends again");
         };

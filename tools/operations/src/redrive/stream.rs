@@ -34,7 +34,7 @@ const GONE: [&str; 3] = [
 ];
 
 #[derive(Debug, Clone)]
-pub struct TableStream {
+pub(super) struct TableStream {
     client: Client,
     /// Records that the mapping of an attached table delivers. `None` for another table, of which those of latest items are
     /// delivered.
@@ -43,17 +43,17 @@ pub struct TableStream {
 
 /// Records of a batch that the stream still has.
 #[derive(Debug, Default)]
-pub struct Fetched {
+pub(super) struct Fetched {
     /// Records of latest items between the batch's first and last sequence number, as functions receive them, at most
     /// [`MAX_RECORDS`].
-    pub records: Vec<String>,
-    pub first: Option<SequenceNumber>,
+    pub(super) records: Vec<String>,
+    pub(super) first: Option<SequenceNumber>,
     /// `true` if they include the batch's first and last record, and therefore all records between.
-    pub is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
 impl TableStream {
-    pub fn new(connection: &Connection) -> Self {
+    pub(super) fn new(connection: &Connection) -> Self {
         let mut config = aws_sdk_dynamodbstreams::config::Builder::from(&connection.sdk);
         if let Some(url) = &connection.endpoint_url {
             config = config.endpoint_url(url);
@@ -64,44 +64,54 @@ impl TableStream {
         }
     }
 
-    pub async fn fetch(&self, batch: &Batch) -> Result<Fetched, OperationError> {
+    /// Returns the records of a batch.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError`] if a request fails. Records that were trimmed are no error.
+    pub(super) async fn fetch(&self, batch: &Batch) -> Result<Fetched, OperationError> {
         let mut fetched = Fetched::default();
         if let Some(iterator) = self.start(batch).await? {
             let attached = self.attached.as_ref();
-            self.records(iterator, |record| fetched.take(record, batch, attached))
-                .await?;
+            let take = async |records: Vec<types::Record>| {
+                Ok(records.into_iter().any(|record| fetched.take(record, batch, attached)))
+            };
+            self.pages(iterator, take).await?;
         }
         Ok(fetched)
     }
 
-    /// Passes every record of the table's streams to `take`, one shard after the other.
-    pub async fn all(&self, table: &str, mut take: impl FnMut(String)) -> Result<(), OperationError> {
+    /// Passes the records of the table's streams to `take`, page by page, one shard after the other.
+    pub(super) async fn all(
+        &self,
+        table: &str,
+        mut take: impl AsyncFnMut(Vec<String>) -> Result<(), OperationError>,
+    ) -> Result<(), OperationError> {
         let name = TableId::of_arn(table).map_or_else(|| table.to_owned(), |table| table.name);
         for stream_arn in self.streams(&name).await? {
             for shard in self.shards(&stream_arn).await? {
-                let request = self
-                    .client
-                    .get_shard_iterator()
-                    .stream_arn(&stream_arn)
-                    .shard_id(&shard);
-                let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
-                if let Some(iterator) = iterator(horizon).await? {
-                    self.records(iterator, |record| {
-                        delivered(record, &stream_arn, None).into_iter().for_each(&mut take);
-                        false
-                    })
-                    .await?;
+                let request = self.client.get_shard_iterator().stream_arn(&stream_arn);
+                let request = request
+                    .shard_id(&shard)
+                    .shard_iterator_type(ShardIteratorType::TrimHorizon);
+                if let Some(iterator) = iterator(request).await? {
+                    let delivered = |record| delivered(record, &stream_arn, None);
+                    let take = async |page: Vec<types::Record>| {
+                        take(page.into_iter().filter_map(delivered).collect()).await?;
+                        Ok(false)
+                    };
+                    self.pages(iterator, take).await?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Passes the records of a shard to `take`, until it returns `true` or the shard ends.
-    async fn records(
+    /// Passes the pages of a shard to `take`, until it returns `true` or the shard ends.
+    async fn pages(
         &self,
         mut iterator: String,
-        mut take: impl FnMut(types::Record) -> bool,
+        mut take: impl AsyncFnMut(Vec<types::Record>) -> Result<bool, OperationError>,
     ) -> Result<(), OperationError> {
         let mut empty_pages = 0;
         while empty_pages < MAX_EMPTY_PAGES {
@@ -109,7 +119,7 @@ impl TableStream {
                 break;
             };
             empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
-            if records.into_iter().any(&mut take) {
+            if take(records).await? {
                 break;
             }
             match next {
@@ -122,24 +132,13 @@ impl TableStream {
 
     /// Lists the table's streams. A disabled stream can be read for 24 hours.
     async fn streams(&self, table: &str) -> Result<Vec<String>, OperationError> {
-        let mut arns = Vec::new();
-        let mut start = None;
+        let (mut arns, mut start) = (Vec::new(), None);
         loop {
-            let request = self
-                .client
-                .list_streams()
-                .table_name(table)
-                .set_exclusive_start_stream_arn(start);
-            let page = request
-                .send()
-                .await
-                .map_err(|error| RequestError::new("ListStreams", &error))?;
-            arns.extend(
-                page.streams
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|stream| stream.stream_arn),
-            );
+            let request = self.client.list_streams().table_name(table);
+            let page = request.set_exclusive_start_stream_arn(start).send().await;
+            let page = page.map_err(|error| RequestError::new("ListStreams", &error))?;
+            let streams = page.streams.unwrap_or_default().into_iter();
+            arns.extend(streams.filter_map(|stream| stream.stream_arn));
             start = page.last_evaluated_stream_arn;
             if start.is_none() {
                 return Ok(arns);
@@ -148,31 +147,19 @@ impl TableStream {
     }
 
     async fn shards(&self, stream_arn: &str) -> Result<Vec<String>, OperationError> {
-        let mut shards = Vec::new();
-        let mut start = None;
+        let (mut ids, mut start) = (Vec::new(), None);
         loop {
-            let request = self
-                .client
-                .describe_stream()
-                .stream_arn(stream_arn)
-                .set_exclusive_start_shard_id(start);
-            let page = request
-                .send()
-                .await
-                .map_err(|error| RequestError::new("DescribeStream", &error))?;
+            let request = self.client.describe_stream().stream_arn(stream_arn);
+            let page = request.set_exclusive_start_shard_id(start).send().await;
+            let page = page.map_err(|error| RequestError::new("DescribeStream", &error))?;
             let Some(stream) = page.stream_description else {
-                return Ok(shards);
+                return Ok(ids);
             };
-            shards.extend(
-                stream
-                    .shards
-                    .unwrap_or_default()
-                    .into_iter()
-                    .filter_map(|shard| shard.shard_id),
-            );
+            let shards = stream.shards.unwrap_or_default().into_iter();
+            ids.extend(shards.filter_map(|shard| shard.shard_id));
             start = stream.last_evaluated_shard_id;
             if start.is_none() {
-                return Ok(shards);
+                return Ok(ids);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Outcomes of records and updates: counts, and the names of records that are not in history and of updates that stay.
+//! The summary of a redrive or of a repair: what became of the records, updates and steps, and the names of those that are not in
+//! place.
 
 use std::collections::BTreeMap;
 
@@ -23,135 +24,227 @@ pub struct Dropped {
     pub malformed: bool,
 }
 
-#[derive(Debug, Default)]
-pub struct Tally {
-    documents: u64,
-    recorded: u64,
-    already_recorded: u64,
-    skipped: u64,
-    /// Records of purged versions, which are not put.
-    purged: u64,
-    /// Records of pruned versions, which are not put.
-    pruned: u64,
-    lost: u64,
-    other_table: u64,
-    /// Number of updates that were sent, by the URL of the queue.
-    resent: BTreeMap<String, u64>,
-    pub(super) messages_deleted: u64,
-    pub(super) messages_kept: u64,
-    /// Number of records that left quarantine, and of those that stay in it.
-    pub(super) quarantine_deleted: u64,
-    pub(super) quarantine_kept: u64,
-    conflicts: Named,
-    /// Records of versions that the latest item does not count.
-    above_latest: Named,
-    lost_records: Named,
-    malformed: Named,
-    failed: Named,
-    other_tables: Named,
-    left: Named,
-    not_resent: Named,
+/// What is counted. Those from `Recorded` to `OtherTable` are the outcomes of the records of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Count {
+    Documents,
+    Recorded,
+    AlreadyRecorded,
+    Skipped,
+    /// Purged versions, which are not put.
+    Purged,
+    /// Pruned versions, which are not put.
+    Pruned,
+    /// A different item exists and was not overwritten, or the highest version has changed since the plan of a repair.
+    Conflict,
+    /// Versions that the latest item does not count.
+    AboveLatest,
+    /// Records that the stream no longer has.
+    Lost,
+    Malformed,
+    Failed,
+    OtherTable,
+    /// Files, objects and messages that are neither a document nor an update.
+    NotDocuments,
+    Resent,
+    NotResent,
+    MessagesDeleted,
+    MessagesKept,
+    QuarantineDeleted,
+    QuarantineKept,
+    /// Entities with findings, of a repair.
+    Entities,
+    /// Latest items that continue after a higher version.
+    Raised,
+    /// Latest items that got their first number.
+    Adopted,
+    /// Latest items that were created again.
+    Revived,
+    /// Findings without a step.
+    Left,
 }
+
+/// The summary of a command.
+#[derive(Debug)]
+struct Form {
+    counts: fn(&Tally) -> Value,
+    /// What is not in place: the count, the name of its list, if it has one, and what the error says about it.
+    open: &'static [(Count, Option<&'static str>, &'static str)],
+    incomplete: &'static str,
+}
+
+const REDRIVE: Form = Form {
+    counts: |tally| {
+        let n = |count| tally.get(count);
+        json!({
+            "Documents": n(Count::Documents), "Records": tally.records(), "Recorded": n(Count::Recorded),
+            "AlreadyRecorded": n(Count::AlreadyRecorded), "Skipped": n(Count::Skipped), "Purged": n(Count::Purged),
+            "Pruned": n(Count::Pruned), "Conflict": n(Count::Conflict), "AboveLatest": n(Count::AboveLatest),
+            "Lost": n(Count::Lost), "Malformed": n(Count::Malformed), "Failed": n(Count::Failed),
+            "OtherTable": n(Count::OtherTable), "NotDocuments": n(Count::NotDocuments), "Resent": n(Count::Resent),
+            "NotResent": n(Count::NotResent), "MessagesDeleted": n(Count::MessagesDeleted),
+            "MessagesKept": n(Count::MessagesKept), "QuarantineDeleted": n(Count::QuarantineDeleted),
+            "QuarantineKept": n(Count::QuarantineKept),
+        })
+    },
+    open: &[
+        (Count::Conflict, Some("Conflicts"), "in conflict with an existing item"),
+        (
+            Count::AboveLatest,
+            Some("VersionsAboveLatest"),
+            "of versions above the latest one, or without a latest item",
+        ),
+        (Count::Lost, Some("LostRecords"), "lost"),
+        (Count::Malformed, Some("MalformedRecords"), "malformed"),
+        (Count::Failed, Some("FailedRecords"), "failed, can be retried"),
+        (Count::OtherTable, Some("OtherTables"), "of another table"),
+        (Count::NotDocuments, Some("Left"), "neither a document nor an update"),
+        (Count::NotResent, Some("UpdatesNotResent"), "not sent again"),
+    ],
+    incomplete: "not everything was redriven",
+};
+
+const REPAIR: Form = Form {
+    counts: |tally| {
+        let n = |count| tally.get(count);
+        json!({
+            "Entities": n(Count::Entities), "Recorded": n(Count::Recorded), "AlreadyRecorded": n(Count::AlreadyRecorded),
+            "Raised": n(Count::Raised), "Adopted": n(Count::Adopted), "Revived": n(Count::Revived),
+            "Purged": n(Count::Purged), "Pruned": n(Count::Pruned), "Conflict": n(Count::Conflict),
+            "Failed": n(Count::Failed), "Left": n(Count::Left),
+        })
+    },
+    open: &[
+        (
+            Count::Conflict,
+            Some("Conflicts"),
+            "met a different item or another highest version: run the repair again",
+        ),
+        (Count::Failed, Some("FailedSteps"), "failed, can be retried"),
+        (Count::Left, None, "cannot be repaired"),
+    ],
+    incomplete: "not all is repaired",
+};
 
 /// Maximum number of entries of a list. Each needs about 1 KB, and there can be millions.
 const MAX_NAMED: usize = 10_000;
 
-/// A list of names, with the number of its entries, of which the first [`MAX_NAMED`] are kept.
+/// A count, with the list of the things that were counted.
 #[derive(Debug, Default)]
-struct Named {
+struct Counted {
     count: u64,
+    /// Number of entries of the list, of which the first [`MAX_NAMED`] are kept. An entry can be that of several records.
+    entries: u64,
     kept: Vec<Value>,
 }
 
-impl Named {
-    fn one(named: Value) -> Self {
+#[derive(Debug)]
+pub struct Tally {
+    form: &'static Form,
+    counted: BTreeMap<Count, Counted>,
+    /// Number of updates that were sent, by the URL of the queue.
+    destinations: BTreeMap<String, u64>,
+}
+
+/// The tally of a redrive.
+impl Default for Tally {
+    fn default() -> Self {
         Self {
-            count: 1,
-            kept: vec![named],
+            form: &REDRIVE,
+            counted: BTreeMap::new(),
+            destinations: BTreeMap::new(),
         }
-    }
-
-    fn push(&mut self, named: Value) {
-        self.add(Self::one(named));
-    }
-
-    fn add(&mut self, other: Self) {
-        self.count = self.count.saturating_add(other.count);
-        let free = MAX_NAMED.saturating_sub(self.kept.len());
-        self.kept.extend(other.kept.into_iter().take(free));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Returns the number of entries that were not kept.
-    fn omitted(&self) -> u64 {
-        self.count.saturating_sub(self.kept.len() as u64)
     }
 }
 
 impl Tally {
-    pub fn left(name: &str, why: &str) -> Self {
+    pub fn of_repair() -> Self {
         Self {
-            left: Named::one(json!({"Source": name, "Reason": why})),
+            form: &REPAIR,
             ..Self::default()
         }
     }
 
+    /// Returns the tally of one thing that is not in place.
+    pub(super) fn open(count: Count, name: &str, why: &str) -> Self {
+        let mut tally = Self::default();
+        tally.list(count, 1, json!({"Source": name, "Reason": why}));
+        tally
+    }
+
+    /// Returns the tally of an update that was sent to this queue.
     pub(super) fn resent(queue: &str) -> Self {
-        Self {
-            resent: BTreeMap::from([(queue.to_owned(), 1)]),
-            ..Self::default()
+        let mut tally = Self::default();
+        tally.count(Count::Resent, 1);
+        tally.destinations.insert(queue.to_owned(), 1);
+        tally
+    }
+
+    pub(crate) fn count(&mut self, count: Count, number: u64) {
+        let counted = self.counted.entry(count).or_default();
+        counted.count = counted.count.saturating_add(number);
+    }
+
+    /// Counts this number of things under one name.
+    pub(crate) fn list(&mut self, count: Count, number: u64, named: Value) {
+        let counted = Counted {
+            count: number,
+            entries: 1,
+            kept: vec![named],
+        };
+        self.merge(count, counted);
+    }
+
+    fn merge(&mut self, count: Count, more: Counted) {
+        let counted = self.counted.entry(count).or_default();
+        counted.count = counted.count.saturating_add(more.count);
+        counted.entries = counted.entries.saturating_add(more.entries);
+        let free = MAX_NAMED.saturating_sub(counted.kept.len());
+        counted.kept.extend(more.kept.into_iter().take(free));
+    }
+
+    /// Adds the counts and lists of another tally.
+    pub fn add(&mut self, other: Self) {
+        for (count, counted) in other.counted {
+            self.merge(count, counted);
+        }
+        for (queue, updates) in other.destinations {
+            *self.destinations.entry(queue).or_default() += updates;
         }
     }
 
-    /// Returns the tally of an update that stays in its dead-letter queue.
-    pub(super) fn not_resent(name: &str, why: &str) -> Self {
-        Self {
-            not_resent: Named::one(json!({"Source": name, "Reason": why})),
-            ..Self::default()
-        }
-    }
-
-    /// Returns the tally of records of another table, which are not replayed.
-    pub fn other_table(name: &str, stream_arn: &str, records: u64) -> Self {
+    /// Adds records of another table, which are not replayed.
+    pub(super) fn other_table(&mut self, name: &str, stream_arn: &str, records: u64) {
         let table = TableId::of_arn(stream_arn).map_or_else(|| "unknown".to_owned(), |table| table.name);
-        Self {
-            documents: 1,
-            other_table: records,
-            other_tables: Named::one(json!({"Source": name, "Table": table, "StreamArn": stream_arn})),
-            ..Self::default()
-        }
-    }
-
-    pub fn set_document(&mut self) {
-        self.documents = 1;
+        let named = json!({"Source": name, "Table": table, "StreamArn": stream_arn});
+        self.list(Count::OtherTable, records, named);
     }
 
     /// Adds records that the stream no longer has: those of the document before the first one that was found.
-    pub fn lose(&mut self, batch: &Batch, first_found: Option<&SequenceNumber>, records: u64) {
-        self.lost = self.lost.saturating_add(records);
-        let mut lost = json!({"Shard": batch.shard, "From": batch.first, "Through": batch.last, "Records": records});
-        if let (Some(found), Value::Object(lost)) = (first_found.filter(|found| **found > batch.first), &mut lost) {
-            lost.remove("Through");
-            lost.insert("Before".to_owned(), json!(found));
-        }
-        self.lost_records.push(lost);
+    pub(super) fn lose(&mut self, batch: &Batch, first_found: Option<&SequenceNumber>, records: u64) {
+        let (until, number) = match first_found.filter(|found| **found > batch.first) {
+            Some(found) => ("Before", found),
+            None => ("Through", &batch.last),
+        };
+        let lost = json!({"Shard": batch.shard, "From": batch.first, until: number, "Records": records});
+        self.list(Count::Lost, records, lost);
     }
 
-    pub fn count_all(&mut self, name: &str, processed: Vec<ProcessedRecord>) {
+    /// Adds the outcomes of the records of a document.
+    pub(super) fn processed(&mut self, name: &str, processed: Vec<ProcessedRecord>) {
         for record in processed {
-            match record.outcome {
-                Outcome::Recorded => self.recorded += 1,
-                Outcome::AlreadyRecorded => self.already_recorded += 1,
-                Outcome::Skipped => self.skipped += 1,
-                Outcome::Purged => self.purged += 1,
-                Outcome::Pruned => self.pruned += 1,
+            let count = match record.outcome {
+                Outcome::Recorded => Count::Recorded,
+                Outcome::AlreadyRecorded => Count::AlreadyRecorded,
+                Outcome::Skipped => Count::Skipped,
+                Outcome::Purged => Count::Purged,
+                Outcome::Pruned => Count::Pruned,
                 Outcome::Failed { version, failure } | Outcome::Quarantined { version, failure } => {
                     self.fail(name, record.sequence_number.as_ref(), version.as_ref(), &failure);
+                    continue;
                 }
-            }
+            };
+            self.count(count, 1);
         }
     }
 
@@ -169,194 +262,163 @@ impl Tally {
         }
         named.insert("Source".to_owned(), json!(name));
         named.insert("SequenceNumber".to_owned(), json!(number));
-        let list = match failure {
-            RecordFailure::Conflict => &mut self.conflicts,
-            RecordFailure::AboveLatest(latest) => {
-                named.insert("Latest".to_owned(), json!(latest));
-                &mut self.above_latest
+        let (count, why) = match failure {
+            RecordFailure::Conflict => (Count::Conflict, None),
+            RecordFailure::AboveLatest(latest) => (Count::AboveLatest, Some(("Latest", json!(latest)))),
+            RecordFailure::NoLatestItem => (Count::AboveLatest, Some(("Latest", Value::Null))),
+            RecordFailure::Malformed(_) | RecordFailure::Rejected(_) | RecordFailure::Omitted => {
+                (Count::Malformed, Some(("Reason", json!(failure.chain()))))
             }
-            RecordFailure::NoLatestItem => {
-                named.insert("Latest".to_owned(), Value::Null);
-                &mut self.above_latest
-            }
-            failure => {
-                named.insert("Reason".to_owned(), json!(failure.chain()));
-                match failure {
-                    RecordFailure::Malformed(_) | RecordFailure::Rejected(_) | RecordFailure::Omitted => {
-                        &mut self.malformed
-                    }
-                    _ => &mut self.failed,
-                }
-            }
+            _ => (Count::Failed, Some(("Reason", json!(failure.chain())))),
         };
-        list.push(Value::Object(named));
+        named.extend(why.map(|(name, why)| (name.to_owned(), why)));
+        self.list(count, 1, Value::Object(named));
     }
 
-    pub fn add(&mut self, other: Self) {
-        for (sum, count) in [
-            (&mut self.documents, other.documents),
-            (&mut self.recorded, other.recorded),
-            (&mut self.already_recorded, other.already_recorded),
-            (&mut self.skipped, other.skipped),
-            (&mut self.purged, other.purged),
-            (&mut self.pruned, other.pruned),
-            (&mut self.lost, other.lost),
-            (&mut self.other_table, other.other_table),
-            (&mut self.messages_deleted, other.messages_deleted),
-            (&mut self.messages_kept, other.messages_kept),
-            (&mut self.quarantine_deleted, other.quarantine_deleted),
-            (&mut self.quarantine_kept, other.quarantine_kept),
-        ] {
-            *sum = sum.saturating_add(count);
-        }
-        for (list, more) in [
-            (&mut self.conflicts, other.conflicts),
-            (&mut self.above_latest, other.above_latest),
-            (&mut self.lost_records, other.lost_records),
-            (&mut self.malformed, other.malformed),
-            (&mut self.failed, other.failed),
-            (&mut self.other_tables, other.other_tables),
-            (&mut self.left, other.left),
-            (&mut self.not_resent, other.not_resent),
-        ] {
-            list.add(more);
-        }
-        for (queue, updates) in other.resent {
-            *self.resent.entry(queue).or_default() += updates;
-        }
+    fn get(&self, count: Count) -> u64 {
+        self.counted.get(&count).map_or(0, |counted| counted.count)
     }
 
-    /// Returns `true` if a redrive would change anything after a dry run with this tally.
-    pub fn would_change(&self) -> bool {
-        let is_kept = self.messages_kept > 0 || self.quarantine_kept > 0;
-        self.recorded > 0 || self.updates_resent() > 0 || is_kept || !self.failed.is_empty()
+    /// Returns the number of records of all documents.
+    fn records(&self) -> u64 {
+        let outcomes = self.counted.range(Count::Recorded..=Count::OtherTable);
+        outcomes.map(|(_, counted)| counted.count).fold(0, u64::saturating_add)
     }
 
     /// Returns the number of documents and of updates.
-    pub fn processed(&self) -> u64 {
-        self.documents + self.updates_resent() + self.not_resent.count
+    pub(super) fn documents_and_updates(&self) -> u64 {
+        [Count::Documents, Count::Resent, Count::NotResent]
+            .map(|count| self.get(count))
+            .iter()
+            .sum()
     }
 
-    pub(super) fn has_unsent(&self) -> bool {
-        !self.not_resent.is_empty()
-    }
-
-    fn updates_resent(&self) -> u64 {
-        self.resent.values().sum()
+    pub(super) fn has(&self, count: Count) -> bool {
+        self.get(count) > 0
     }
 
     /// Returns `true` if every record is in history, or was purged or pruned, and every update was sent. Records that may be dropped do
     /// not count.
     pub fn is_in(&self, drop: Dropped) -> bool {
-        let conflicts = [&self.conflicts, &self.above_latest];
-        let named = [
-            &self.failed,
-            &self.left,
-            &self.not_resent,
-            &self.lost_records,
-            &self.other_tables,
-        ];
-        let is_none = |lists: &[&Named]| lists.iter().all(|list| list.is_empty());
-        is_none(&named)
-            && (drop.conflicts || is_none(&conflicts))
-            && (drop.malformed || self.malformed.is_empty())
-            && (self.lost, self.other_table) == (0, 0)
-    }
-
-    fn records(&self) -> u64 {
-        let named = [&self.conflicts, &self.above_latest, &self.malformed, &self.failed].map(|list| list.count);
-        let counted = [
-            self.recorded,
-            self.already_recorded,
-            self.skipped,
-            self.purged,
-            self.pruned,
-            self.lost,
-            self.other_table,
-        ];
-        named.into_iter().chain(counted).fold(0, u64::saturating_add)
+        let is_dropped = |count| match count {
+            Count::Conflict | Count::AboveLatest => drop.conflicts,
+            Count::Malformed => drop.malformed,
+            _ => false,
+        };
+        let mut open = self.form.open.iter().map(|(count, ..)| *count);
+        !open.any(|count| self.has(count) && !is_dropped(count))
     }
 
     pub fn counts(&self, is_dry: bool) -> Value {
-        json!({
-            "Documents": self.documents, "Records": self.records(),
-            "Recorded": self.recorded, "AlreadyRecorded": self.already_recorded, "Skipped": self.skipped,
-            "Purged": self.purged, "Pruned": self.pruned,
-            "Conflict": self.conflicts.count, "AboveLatest": self.above_latest.count, "Lost": self.lost,
-            "Malformed": self.malformed.count, "Failed": self.failed.count, "OtherTable": self.other_table,
-            "NotDocuments": self.left.count, "Resent": self.updates_resent(), "NotResent": self.not_resent.count,
-            "MessagesDeleted": self.messages_deleted, "MessagesKept": self.messages_kept,
-            "QuarantineDeleted": self.quarantine_deleted, "QuarantineKept": self.quarantine_kept, "DryRun": is_dry,
-        })
+        let mut counts = (self.form.counts)(self);
+        counts["DryRun"] = json!(is_dry);
+        counts
     }
 
-    /// Returns the names of records that are not in history and of updates that stay, by reason. Each list has at most
-    /// 10,000 entries.
-    pub fn lists(&self) -> [(&'static str, &[Value]); 8] {
-        self.named().map(|(name, list)| (name, &*list.kept))
-    }
-
-    fn named(&self) -> [(&'static str, &Named); 8] {
-        [
-            ("Conflicts", &self.conflicts),
-            ("VersionsAboveLatest", &self.above_latest),
-            ("LostRecords", &self.lost_records),
-            ("MalformedRecords", &self.malformed),
-            ("FailedRecords", &self.failed),
-            ("OtherTables", &self.other_tables),
-            ("Left", &self.left),
-            ("UpdatesNotResent", &self.not_resent),
-        ]
+    /// Returns the names of what is not in place, by reason. Each list has at most 10,000 entries.
+    pub fn lists(&self) -> impl Iterator<Item = (&str, &[Value])> {
+        let open = self.form.open.iter();
+        open.filter_map(|(count, list, _)| Some(((*list)?, self.counted.get(count).map_or(&[][..], |of| &of.kept))))
     }
 
     /// Returns the number of entries that the lists leave out.
     pub fn omitted(&self) -> u64 {
-        let lists = self.named().into_iter();
-        lists.map(|(_, list)| list.omitted()).fold(0, u64::saturating_add)
+        let lists = self.counted.values();
+        let omitted = lists.map(|counted| counted.entries.saturating_sub(counted.kept.len() as u64));
+        omitted.fold(0, u64::saturating_add)
     }
 
     /// Returns the queues that updates were sent to.
     pub fn destinations(&self) -> Vec<Value> {
-        let queues = self.resent.iter();
+        let queues = self.destinations.iter();
         queues
             .map(|(queue, updates)| json!({"Queue": queue, "Updates": updates}))
             .collect()
     }
 
+    /// Returns the counts and lists.
     pub fn summary(&self, is_dry: bool) -> Value {
         let mut summary = self.counts(is_dry);
         for (name, list) in self.lists() {
             summary[name] = json!(list);
         }
-        summary["Destinations"] = self.destinations().into();
+        if summary.get("Resent").is_some() {
+            summary["Destinations"] = self.destinations().into();
+        }
         if self.omitted() > 0 {
             summary["Omitted"] = json!(self.omitted());
         }
         summary
     }
 
-    /// Returns an error if any record is not in history, or any update was not sent.
+    /// Checks that everything is in place.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::Retryable`] if a part failed, and [`OperationError::Incomplete`] if anything else is not in place.
     pub fn verdict(&self) -> Result<(), OperationError> {
-        let parts = [
-            (self.conflicts.count, "in conflict with an existing item"),
-            (
-                self.above_latest.count,
-                "of versions above the latest one, or without a latest item",
-            ),
-            (self.lost, "lost"),
-            (self.malformed.count, "malformed"),
-            (self.failed.count, "failed, can be retried"),
-            (self.other_table, "of another table"),
-            (self.left.count, "neither a document nor an update"),
-            (self.not_resent.count, "not sent again"),
-        ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let open = self.form.open.iter().map(|(count, _, what)| (self.get(*count), what));
+        let parts = open.filter(|(count, _)| *count > 0);
         let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        let message = format!("not everything was redriven: {}", parts.join(", "));
-        match (self.failed.is_empty(), self.is_in(Dropped::default())) {
-            (false, _) => Err(OperationError::Retryable(message)),
-            (true, false) => Err(OperationError::Incomplete(message)),
-            (true, true) => Ok(()),
+        let message = format!("{}: {}", self.form.incomplete, parts.join(", "));
+        match (self.has(Count::Failed), parts.is_empty()) {
+            (true, _) => Err(OperationError::Retryable(message)),
+            (false, false) => Err(OperationError::Incomplete(message)),
+            (false, true) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_do_not_overflow_and_lists_are_limited() {
+        let mut tally = Tally::default();
+        tally.other_table("a", "", u64::MAX);
+        for _ in 0..2 {
+            let mut one = Tally::default();
+            one.other_table("b", "", 7);
+            (0..MAX_NAMED).for_each(|_| one.list(Count::Malformed, 1, Value::Null));
+            tally.add(one);
+        }
+        let summary = tally.summary(true);
+        let records = (&summary["OtherTable"], &summary["Records"], &summary["Malformed"]);
+        assert_eq!(records, (&json!(u64::MAX), &json!(u64::MAX), &json!(2 * MAX_NAMED)));
+        assert_eq!(summary["MalformedRecords"].as_array().unwrap().len(), MAX_NAMED);
+        assert_eq!(
+            (&summary["Omitted"], &summary["DryRun"]),
+            (&json!(MAX_NAMED), &json!(true))
+        );
+    }
+
+    #[test]
+    fn lost_records_are_named_by_their_position() {
+        let number = |text: &str| SequenceNumber::new(text.to_owned()).unwrap();
+        let batch = Batch {
+            stream_arn: String::new(),
+            shard: "s".to_owned(),
+            first: number("3"),
+            last: number("9"),
+            size: 4,
+        };
+        let all = json!({"Shard": "s", "From": "3", "Through": "9", "Records": 2});
+        for (first, expected) in [
+            (None, all.clone()),
+            (Some(number("3")), all),
+            (
+                Some(number("5")),
+                json!({"Shard": "s", "From": "3", "Before": "5", "Records": 2}),
+            ),
+        ] {
+            let mut tally = Tally::default();
+            tally.lose(&batch, first.as_ref(), 2);
+            let summary = tally.summary(false);
+            assert_eq!(
+                (&summary["Lost"], &summary["LostRecords"]),
+                (&json!(2), &json!([expected]))
+            );
         }
     }
 }

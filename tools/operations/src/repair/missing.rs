@@ -1,4 +1,4 @@
-//! Searches failure documents and the table's stream for missing versions.
+//! Searches the sources for missing versions.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -15,6 +15,7 @@ use shared::{
 use stream_fn::record::{self, Content};
 
 use crate::{
+    connection::Connection,
     error::OperationError,
     failures::document::Document,
     redrive::{Reader, Sink, Tally},
@@ -55,19 +56,14 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(missing: &'a Missing, purged: PurgeMarkers, digits: VersionDigits, reader: Reader) -> Self {
+    pub(super) fn new(missing: &'a Missing, purged: PurgeMarkers, connection: &Connection) -> Self {
         Self {
             missing,
             purged,
-            digits,
-            reader,
+            digits: connection.store.digits(),
+            reader: Reader::new(connection),
             found: Mutex::default(),
         }
-    }
-
-    pub(super) async fn stream(&self, table: &str) -> Result<(), OperationError> {
-        let take = |record: String| self.take(&record, "the stream");
-        self.reader.stream.all(table, take).await
     }
 
     pub(super) fn found(self) -> AllFound {

@@ -1,7 +1,7 @@
 //! Repair: restores what an audit finds. No version item is overwritten.
 //!
 //! ```text
-//! findings ─▶ plan of each entity's own items ─▶ missing versions from failure documents and the stream ─▶ steps ─▶ summary
+//! findings ─▶ plan of each entity's own items ─▶ missing versions from the sources of a redrive ─▶ steps ─▶ tally
 //! ```
 
 mod apply;
@@ -11,7 +11,7 @@ mod plan;
 mod quarantined;
 mod run;
 
-pub use apply::Done;
+pub use apply::execute;
 pub use findings::{Findings, of_entities, of_table};
-pub use plan::{NOWHERE, Plan, Planned};
-pub use run::{Options, Repair, Repaired, Scope};
+pub use plan::{Plan, Planned};
+pub use run::{Options, Repair, Scope};

@@ -31,13 +31,13 @@ use crate::{
     connection::Connection,
     error::OperationError,
     failures::source::Source,
-    redrive::{Feed, Reader, Tally},
+    redrive::{Feed, Tally},
 };
 
 /// More than [`repair::MAX_MISSING`] versions are missing.
 const OUT_OF_REACH: &str = "more than 10000 versions before the highest one are missing: delete its item if it does not belong to \
                             the entity";
-pub const NOWHERE: &str = "it is in none of the sources";
+const NOWHERE: &str = "it is in none of the sources";
 
 /// A step for an entity, and the source of the item that it puts.
 #[derive(Debug)]
@@ -143,40 +143,34 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Searches the missing versions in failure documents, and in the table's stream if `stream` is set.
+    /// Searches the missing versions in these sources.
     pub async fn add_missing(
         &mut self,
         connection: &Connection,
         feed: &Feed<'_>,
         sources: &[Source],
-        stream: bool,
     ) -> Result<(), OperationError> {
-        let reader = Reader::new(connection);
-        let store = &connection.store;
         let mut wanted = self.missing.clone();
         for (entity, beyond) in &self.beyond {
             for (from, to) in beyond.ranges() {
                 wanted.entry(entity.clone()).or_default().insert_range(from, to);
             }
         }
+        let is_in_stream = sources.contains(&Source::Stream);
         for planned in &self.steps {
             if let Step::Put(version) = &planned.step
-                && (stream || !version.item().contains_key(names::RECORDED_AT))
+                && (is_in_stream || !version.item().contains_key(names::RECORDED_AT))
             {
                 let wanted = wanted.entry(planned.entity.clone()).or_default();
                 wanted.insert(version.version().get());
             }
         }
-        let purged = store.purge_markers(wanted.keys()).await?;
-        let search = Search::new(&wanted, purged, store.digits(), reader);
+        let purged = connection.store.purge_markers(wanted.keys()).await?;
+        let search = Search::new(&wanted, purged, connection);
         if !wanted.is_empty() {
             feed.all(sources, &search, &mut Tally::default()).await?;
-            if stream {
-                search.stream(&connection.table).await?;
-            }
         }
-        let found = search.found();
-        self.add_found(found);
+        self.add_found(search.found());
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Repair of records in quarantine. A record whose version is missing, or was put in the meantime, leaves quarantine. The
 //! others stay, until an operator deletes them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::latest::repair::{MAX_MISSING, Step};
 use serde_json::{Value, json};
@@ -15,6 +15,9 @@ use crate::{error::OperationError, shell::argument};
 
 /// More than [`MAX_MISSING`] versions are missing before it.
 const OUT_OF_REACH: &str = "its version is more than 10000 above the highest one of the entity";
+const AMBIGUOUS: &str = "quarantine contains different items for its version";
+const DROP_CONFLICTS: &str = "--drop-conflicts";
+const DROP_MALFORMED: &str = "--drop-malformed";
 /// Kind of a record whose version item DynamoDB rejected.
 const REJECTED: &str = "Rejected";
 
@@ -25,60 +28,46 @@ pub(super) async fn plan(
     entity: &EntityId,
     highest: Version,
 ) -> Result<(Vec<(Version, Step)>, Vec<Value>), OperationError> {
-    let (mut steps, mut left) = (Vec::<(Version, Step)>::new(), Vec::new());
-    for record in crate::read::quarantined::quarantined(&store, entity).await? {
-        let content = record::parse(&record.record, store.digits()).content;
-        let Ok(Content::Version(version)) = content else {
-            left.push(stays(&record, "it contains no valid version", "--drop-malformed"));
-            continue;
-        };
-        // The latest item can be behind: the counter is repaired after the versions in quarantine are put.
-        if version.version().get() > highest.get().saturating_add(MAX_MISSING) {
-            left.push(stays(&record, OUT_OF_REACH, "--drop-conflicts"));
-            continue;
+    let (mut found, mut left) = (BTreeMap::<Version, Vec<_>>::new(), Vec::new());
+    for record in crate::read::quarantined::quarantined(store, entity).await? {
+        match releasable(store, &record, highest).await? {
+            Ok(version) => found.entry(version.version()).or_default().push((version, record)),
+            Err((why, option)) => left.push(stays(&record, why, option)),
         }
-        match store.preview_put(&version).await? {
-            PutOutcome::Recorded if record.kind == REJECTED => {
-                left.push(stays(&record, "DynamoDB rejects its version item", "--drop-malformed"));
-            }
-            PutOutcome::Recorded | PutOutcome::AlreadyRecorded => {
-                steps.push((version.version(), Step::Release { version, record }));
-            }
-            PutOutcome::Conflict => {
-                left.push(stays(
-                    &record,
-                    "a different item is stored as its version",
-                    "--drop-conflicts",
-                ));
+    }
+    let mut steps = Vec::new();
+    for (number, records) in found {
+        let (first, _) = &records[0];
+        let first = first.item().clone();
+        let is_clear = records.iter().all(|(version, _)| version.is_same_as(&first));
+        for (version, record) in records {
+            match is_clear {
+                true => steps.push((number, Step::Release { version, record })),
+                false => left.push(stays(&record, AMBIGUOUS, DROP_CONFLICTS)),
             }
         }
     }
-    let ambiguous = ambiguous(&steps);
-    let (released, unclear): (Vec<_>, Vec<_>) =
-        steps.into_iter().partition(|(version, _)| !ambiguous.contains(version));
-    left.extend(unclear.iter().filter_map(|(_, step)| match step {
-        Step::Release { record, .. } => Some(stays(
-            record,
-            "quarantine contains different items for its version",
-            "--drop-conflicts",
-        )),
-        _ => None,
-    }));
-    Ok((released, left))
+    Ok((steps, left))
 }
 
-/// Returns the versions for which quarantine contains different items.
-fn ambiguous(steps: &[(Version, Step)]) -> BTreeSet<Version> {
-    let mut found: BTreeMap<Version, &VersionItem> = BTreeMap::new();
-    let mut ambiguous = BTreeSet::new();
-    for (number, step) in steps {
-        let Step::Release { version, .. } = step else { continue };
-        let first = found.entry(*number).or_insert(version);
-        if !first.is_same_as(version.item()) {
-            ambiguous.insert(*number);
-        }
+/// Returns the version of a record that can leave quarantine. Otherwise the reason why it stays, and the option that deletes it.
+async fn releasable(
+    store: &Store,
+    record: &QuarantinedRecord,
+    highest: Version,
+) -> Result<Result<VersionItem, (&'static str, &'static str)>, OperationError> {
+    let Ok(Content::Version(version)) = record::parse(&record.record, store.digits()).content else {
+        return Ok(Err(("it contains no valid version", DROP_MALFORMED)));
+    };
+    // The latest item can be behind: the counter is repaired after the versions in quarantine are put.
+    if version.version().get() > highest.get().saturating_add(MAX_MISSING) {
+        return Ok(Err((OUT_OF_REACH, DROP_CONFLICTS)));
     }
-    ambiguous
+    Ok(match store.preview_put(&version).await? {
+        PutOutcome::Recorded if record.kind == REJECTED => Err(("DynamoDB rejects its version item", DROP_MALFORMED)),
+        PutOutcome::Recorded | PutOutcome::AlreadyRecorded => Ok(version),
+        PutOutcome::Conflict => Err(("a different item is stored as its version", DROP_CONFLICTS)),
+    })
 }
 
 fn stays(record: &QuarantinedRecord, why: &str, option: &str) -> Value {

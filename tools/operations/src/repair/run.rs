@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use shared::{domain::entity::EntityId, dynamodb::Store};
+use shared::domain::entity::EntityId;
 
 use super::{
-    apply::Done,
+    apply,
     findings::{of_entities, of_table},
     plan::Plan,
 };
 use crate::{
-    connection::Connection, error::OperationError, failures::source::Source, progress::Progress, redrive::Feed,
+    connection::Connection,
+    error::OperationError,
+    failures::source::Source,
+    progress::Progress,
+    redrive::{Count, Feed, Tally},
 };
 
 /// Entities that are audited.
@@ -27,33 +30,20 @@ pub enum Scope<'a> {
 pub struct Options<'a> {
     /// Wait for versions that may still be in the stream.
     pub lag: Duration,
-    /// Sources of failure documents.
+    /// Sources of stream records.
     pub sources: &'a [Source],
-    /// `true` to search the table's stream.
-    pub stream: bool,
     /// `true` to create a missing latest item.
     pub revive: bool,
 }
 
-/// A plan that is not executed yet.
+/// A plan, and what became of it.
 #[derive(Debug)]
 pub struct Repair {
     pub plan: Plan,
-    /// Number of entities with findings.
-    entities: usize,
     /// An entity that does not exist.
     not_found: Option<EntityId>,
-}
-
-/// Result of a repair.
-#[derive(Debug)]
-pub struct Repaired {
-    pub done: Done,
-    entities: usize,
-    /// Number of findings without a step.
-    left: usize,
-    not_found: Option<EntityId>,
-    is_executed: bool,
+    /// The number of findings, and the outcomes of the steps that were executed.
+    pub tally: Tally,
 }
 
 impl Repair {
@@ -75,54 +65,17 @@ impl Repair {
             Scope::Entities(ids) => of_entities(store, ids, options.lag, audited).await?,
         };
         let mut plan = Plan::of(store, &found, options.revive).await?;
-        plan.add_missing(connection, feed, options.sources, options.stream)
-            .await?;
-        Ok(Self {
-            plan,
-            entities: found.len(),
-            not_found,
-        })
+        plan.add_missing(connection, feed, options.sources).await?;
+        let mut tally = Tally::of_repair();
+        tally.count(Count::Entities, found.len() as u64);
+        tally.count(Count::Left, plan.left.len() as u64);
+        Ok(Self { plan, not_found, tally })
     }
 
     /// Executes the steps.
-    pub async fn execute(mut self, store: &Store, progress: &dyn Progress) -> Repaired {
-        let mut done = Done::default();
+    pub async fn execute(&mut self, connection: &Connection, progress: &dyn Progress) {
         let steps = std::mem::take(&mut self.plan.steps);
-        done.execute(store, steps, progress).await;
-        Repaired {
-            done,
-            is_executed: true,
-            ..self.not_executed()
-        }
-    }
-
-    /// Returns the result of a plan that is only shown.
-    pub fn not_executed(self) -> Repaired {
-        Repaired {
-            done: Done::default(),
-            entities: self.entities,
-            left: self.plan.left.len(),
-            not_found: self.not_found,
-            is_executed: false,
-        }
-    }
-}
-
-impl Repaired {
-    /// Returns the counts, without the steps that were not done.
-    pub fn counts(&self) -> Value {
-        let mut counts = self.done.counts();
-        counts["Entities"] = json!(self.entities);
-        counts["Left"] = json!(self.left);
-        counts["DryRun"] = json!(!self.is_executed);
-        counts
-    }
-
-    /// Returns the counts and the steps that were not done.
-    pub fn summary(&self) -> Value {
-        let mut summary = self.counts();
-        self.done.add_lists(&mut summary);
-        summary
+        self.tally.add(apply::execute(&connection.store, steps, progress).await);
     }
 
     /// Checks that everything is repaired.
@@ -132,7 +85,7 @@ impl Repaired {
     /// Returns [`OperationError::Retryable`] if a step failed, [`OperationError::Incomplete`] if a finding is left, and
     /// [`OperationError::NoEntity`] if an entity does not exist.
     pub fn verdict(&self) -> Result<(), OperationError> {
-        self.done.verdict(self.left)?;
+        self.tally.verdict()?;
         match &self.not_found {
             Some(entity) => Err(OperationError::NoEntity(entity.as_str().to_owned())),
             None => Ok(()),

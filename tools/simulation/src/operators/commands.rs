@@ -179,16 +179,18 @@ impl Operators {
         self.run(async || {
             let services = ExternalServices::of_library();
             let feed = Feed::new(&self.connection, &services, &Silent);
-            let source = [ExternalServices::documents()];
+            let documents = (!documents.is_empty()).then(ExternalServices::documents);
+            let sources: Vec<_> = (documents.into_iter())
+                .chain(stream.then_some(Source::Stream))
+                .collect();
             let options = repair::Options {
                 lag,
-                sources: if documents.is_empty() { &[] } else { &source },
-                stream,
+                sources: &sources,
                 revive,
             };
-            let repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &feed).await?;
-            let repaired = repair.execute(&self.connection.store, &Silent).await;
-            repaired.verdict()
+            let mut repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &feed).await?;
+            repair.execute(&self.connection, &Silent).await;
+            repair.verdict()
         })
         .await
     }

@@ -27,7 +27,6 @@ use shared::{
     },
     dynamodb::{
         Store,
-        maintain::purge::DEFAULT_WAIT,
         write::{WriteMode, WriteOptions, WriteOutcome},
     },
 };

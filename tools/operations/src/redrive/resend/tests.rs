@@ -1,19 +1,16 @@
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use serde_json::{Value, json};
-use shared::domain::keys::VersionDigits;
-use testkit::replay;
+use testkit::{command::members, replay};
 
 use super::*;
 use crate::{
-    connection::Connection,
     error::Kind,
     failures::source::Source,
     progress::Silent,
-    redrive::{Feed, Replay, Services},
+    redrive::{Feed, Replay, Services, replayed},
 };
 
 const LETTERS: &str = "https://sqs.eu-central-1.amazonaws.com/1/Letters";
+const RECEIVED_AND_RELEASED: [&str; 3] = ["ReceiveMessage", "ReceiveMessage", "ChangeMessageVisibilityBatch"];
 const UPDATES: &str = "https://sqs.eu-central-1.amazonaws.com/1/Updates";
 
 struct Redriven {
@@ -34,34 +31,27 @@ impl Redriven {
     }
 
     fn counts(&self) -> Value {
-        let counts = self.tally.counts(false);
-        json!([
-            counts["Resent"],
-            counts["NotResent"],
-            counts["NotDocuments"],
-            counts["MessagesDeleted"],
-            counts["MessagesKept"]
-        ])
+        let names = ["Resent", "NotResent", "NotDocuments", "MessagesDeleted", "MessagesKept"];
+        members(&self.tally.counts(false), &names)
     }
 
     fn reasons(&self) -> Vec<Value> {
-        let lists = self.tally.lists().into_iter().flat_map(|(_, list)| list);
+        let lists = self.tally.lists().flat_map(|(_, list)| list);
         lists.map(|entry| entry["Reason"].clone()).collect()
     }
 }
 
 /// Redrives the dead-letter queue with these responses of SQS.
 async fn redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
+    let done = try_redrive(resend, responses).await;
+    assert!(done.result.is_ok(), "{:?}", done.result);
+    done
+}
+
+async fn try_redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
     let resend = resend.into();
-    let replayed = replay::Replay::new(responses);
-    let sdk = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
-        .http_client(replayed.http())
-        .build();
-    let client = replayed.client();
-    let connection = Connection::new(&client, sdk, "http://127.0.0.1:1", "T", VersionDigits::default());
+    let responses = replay::Replay::new(responses);
+    let connection = replayed(&responses, "T");
     let services = Services::default();
     let mut feed = Feed::new(&connection, &services, &Silent);
     let is_dry = resend.as_ref().is_none_or(|resend| resend.is_dry);
@@ -72,7 +62,7 @@ async fn redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator
     Redriven {
         result,
         tally,
-        requests: replayed.requests(),
+        requests: responses.requests(),
     }
 }
 
@@ -145,7 +135,6 @@ async fn an_update_is_sent_to_the_source_queue_and_then_deleted() {
         ],
     )
     .await;
-    done.result.as_ref().unwrap();
     done.tally.verdict().unwrap();
     assert_eq!(
         done.operations(),
@@ -180,7 +169,6 @@ async fn bodies_with_an_id_of_their_own_are_sent_unchanged() {
     for body in [own, bridge, &sns] {
         let responses = [received(&[message("m", body)]), sent(), empty(), empty()];
         let done = redrive(to(UPDATES), responses).await;
-        done.result.as_ref().unwrap();
         assert_eq!(done.bodies("SendMessage")[0]["MessageBody"], body);
         assert_eq!(done.counts(), json!([1, 0, 0, 1, 0]));
     }
@@ -198,11 +186,7 @@ async fn what_can_never_be_applied_stays() {
         .map(|(index, body)| message(&index.to_string(), body))
         .collect();
     let done = redrive(to_source(), [received(&messages), empty(), released()]).await;
-    done.result.as_ref().unwrap();
-    assert_eq!(
-        done.operations(),
-        ["ReceiveMessage", "ReceiveMessage", "ChangeMessageVisibilityBatch"]
-    );
+    assert_eq!(done.operations(), RECEIVED_AND_RELEASED);
     assert_eq!(done.counts(), json!([0, 2, 2, 0, 4]));
     let neither = "it is neither an S3 event notification, nor a failure document, nor an update";
     assert_eq!(
@@ -219,104 +203,77 @@ async fn what_can_never_be_applied_stays() {
 }
 
 #[tokio::test]
-async fn a_dry_run_sends_and_deletes_nothing() {
-    let resend = Resend { to: None, is_dry: true };
+async fn a_dry_run_and_a_search_for_records_send_and_delete_nothing() {
     let messages = [message("a", r#"{"ID": "E"}"#), message("b", r#"{"ID": "F"}"#)];
+    let resend = Resend { to: None, is_dry: true };
     let responses = [received(&messages), sources(&[UPDATES]), empty(), released()];
     let done = redrive(resend, responses).await;
-    done.result.as_ref().unwrap();
     assert!(!done.operations().contains(&"SendMessage") && !done.operations().contains(&"DeleteMessage"));
     assert_eq!(done.counts(), json!([2, 0, 0, 0, 2]));
     assert_eq!(done.tally.destinations(), [json!({"Queue": UPDATES, "Updates": 2})]);
+    let done = redrive(None, [received(&messages), empty(), released()]).await;
+    assert_eq!(done.counts(), json!([0, 2, 0, 0, 2]));
+    assert_eq!(done.operations(), RECEIVED_AND_RELEASED);
 }
 
-#[tokio::test]
-async fn a_failed_send_leaves_the_message() {
-    // SQS rejects one message: the others are sent.
-    let messages = [fifo("a", "g"), fifo("b", "h")];
-    let rejected = [
-        received(&messages),
-        error("InvalidParameterValue"),
-        sent(),
-        empty(),
-        empty(),
-        released(),
-    ];
-    let done = redrive(to(UPDATES), rejected).await;
-    done.result.as_ref().unwrap();
-    assert_eq!(done.counts(), json!([1, 1, 0, 1, 1]));
-    assert_eq!(done.reasons(), ["SendMessage failed with InvalidParameterValue"]);
-    let deleted = json!({"QueueUrl": LETTERS, "ReceiptHandle": "receipt of b"});
-    assert_eq!(done.bodies("DeleteMessage"), [&deleted]);
-    // It rejects every message: the run ends.
-    for (code, kind) in [
-        ("AccessDeniedException", Kind::Unavailable),
-        ("QueueDoesNotExist", Kind::NotFound),
-    ] {
-        let responses = [received(&[message("a", r#"{"ID": "E"}"#)]), error(code), released()];
-        let done = redrive(to(UPDATES), responses).await;
-        assert_eq!(done.result.as_ref().unwrap_err().kind(), kind);
-        assert_eq!(done.counts(), json!([0, 0, 0, 0, 1]));
-        assert!(done.bodies("DeleteMessage").is_empty());
-    }
-}
-
+/// SQS rejects the first message: those of its group stay, and the others are sent.
 #[tokio::test]
 async fn messages_of_a_fifo_queue_keep_their_group_deduplication_id_and_order() {
     let messages = [fifo("a", "g"), fifo("b", "h"), fifo("c", "g"), fifo("d", "h")];
-    let responses = [
-        received(&messages),
-        error("InvalidParameterValue"),
-        sent(),
-        sent(),
-        empty(),
-        empty(),
-        empty(),
-        released(),
-    ];
+    let rejected = [received(&messages), error("InvalidParameterValue")];
+    let responses = rejected
+        .into_iter()
+        .chain([sent(), sent(), empty(), empty(), empty(), released()]);
     let done = redrive(to(UPDATES), responses).await;
-    done.result.as_ref().unwrap();
-    let sent: Vec<_> = (done.bodies("SendMessage").into_iter())
-        .map(|body| (&body["MessageGroupId"], &body["MessageDeduplicationId"]))
+    let sent = done.bodies("SendMessage").into_iter();
+    let sent: Vec<_> = sent
+        .map(|body| members(body, &["MessageGroupId", "MessageDeduplicationId"]))
         .collect();
-    let original = |group: &str, id: &str| (json!(group), json!(format!("original of {id}")));
-    let (a, b, d) = (original("g", "a"), original("h", "b"), original("h", "d"));
-    assert_eq!(sent, [(&a.0, &a.1), (&b.0, &b.1), (&d.0, &d.1)]);
+    let original = |group: &str, id: &str| json!([group, format!("original of {id}")]);
+    assert_eq!(sent, [original("g", "a"), original("h", "b"), original("h", "d")]);
     assert_eq!(done.counts(), json!([2, 2, 0, 2, 2]));
-    assert_eq!(
-        done.reasons()[1],
-        "an earlier message of its message group was not sent"
-    );
+    let reasons = [
+        "SendMessage failed with InvalidParameterValue",
+        "an earlier message of its message group was not sent",
+    ];
+    assert_eq!(done.reasons(), reasons);
+    let deleted = ["b", "d"].map(|id| json!({"QueueUrl": LETTERS, "ReceiptHandle": format!("receipt of {id}")}));
+    assert_eq!(done.bodies("DeleteMessage"), deleted.iter().collect::<Vec<_>>());
 }
 
 #[tokio::test]
-async fn without_exactly_one_source_queue_nothing_is_sent() {
-    for urls in [&[][..], &[UPDATES, "https://sqs.eu-central-1.amazonaws.com/1/Others"]] {
-        let messages = [message("a", r#"{"ID": "E"}"#)];
-        let done = redrive(to_source(), [received(&messages), sources(urls), released()]).await;
-        let error = done.result.as_ref().unwrap_err();
-        let OperationError::SourceQueues { queue, sources } = error else {
-            panic!("{error}");
-        };
-        assert_eq!(
-            (queue.as_str(), *sources, error.kind()),
-            (LETTERS, urls.len(), Kind::Invalid)
-        );
-        assert!(done.bodies("SendMessage").is_empty() && done.bodies("DeleteMessage").is_empty());
-        assert_eq!(done.counts(), json!([0, 0, 0, 0, 1]));
-    }
+async fn a_run_that_can_send_nothing_ends_and_leaves_the_messages() {
     let same = "https://eu-central-1.queue.amazonaws.com/1/Letters";
-    let done = redrive(to(same), [received(&[message("a", r#"{"ID": "E"}"#)]), released()]).await;
-    assert!(matches!(done.result, Err(OperationError::SameQueue(_))));
-}
-
-#[tokio::test]
-async fn a_search_for_records_leaves_updates() {
-    let done = redrive(None, [received(&[message("a", r#"{"ID": "E"}"#)]), empty(), released()]).await;
-    done.result.as_ref().unwrap();
-    assert_eq!(done.counts(), json!([0, 1, 0, 0, 1]));
-    assert_eq!(
-        done.operations(),
-        ["ReceiveMessage", "ReceiveMessage", "ChangeMessageVisibilityBatch"]
-    );
+    for (resend, response, kind, reason) in [
+        (
+            to(UPDATES),
+            Some(error("AccessDeniedException")),
+            Kind::Unavailable,
+            "AccessDeniedException",
+        ),
+        (to(UPDATES), Some(error("QueueDoesNotExist")), Kind::NotFound, UPDATES),
+        // Without exactly one source queue.
+        (
+            to_source(),
+            Some(sources(&[])),
+            Kind::Invalid,
+            "Letters are sent to: it is the dead-letter queue of 0",
+        ),
+        (
+            to_source(),
+            Some(sources(&[UPDATES, "https://other"])),
+            Kind::Invalid,
+            "of 2 queues",
+        ),
+        (to(same), None, Kind::Invalid, "to the same queue"),
+    ] {
+        let received = received(&[message("a", r#"{"ID": "E"}"#)]);
+        let responses = [Some(received), response, Some(released())].into_iter().flatten();
+        let done = try_redrive(resend, responses).await;
+        let error = done.result.as_ref().unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+        assert_eq!(done.counts(), json!([0, 0, 0, 0, 1]));
+        assert!(done.bodies("DeleteMessage").is_empty());
+    }
 }

@@ -1,30 +1,22 @@
-use aws_sdk_dynamodbstreams::config::{
-    BehaviorVersion, Config, Credentials, Region,
-    http::{HttpRequest, HttpResponse},
-};
-use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
+use testkit::replay::Replay;
 
 use super::*;
-use crate::error::Kind;
+use crate::{error::Kind, redrive::replayed};
 
-fn responding(responses: impl IntoIterator<Item = Value>) -> (TableStream, StaticReplayClient) {
-    let events = responses.into_iter().map(|body| {
-        let status: u16 = if body["__type"].is_null() { 200 } else { 400 };
-        let response = HttpResponse::new(status.try_into().unwrap(), body.to_string().into());
-        ReplayEvent::new(HttpRequest::empty(), response)
-    });
-    let http = StaticReplayClient::new(events.collect());
-    let config = Config::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(Credentials::for_tests())
-        .http_client(http.clone())
-        .build();
-    let stream = TableStream {
-        client: Client::from_conf(config),
-        attached: None,
-    };
-    (stream, http)
+fn responding(responses: impl IntoIterator<Item = Value>) -> (TableStream, Replay) {
+    let responses = Replay::new(responses);
+    (TableStream::new(&replayed(&responses, "T")), responses)
+}
+
+/// Batch of three records.
+fn batch(first: u64, last: u64) -> Batch {
+    Batch {
+        stream_arn: "arn".to_owned(),
+        shard: "shard-1".to_owned(),
+        first: number(first),
+        last: number(last),
+        size: 3,
+    }
 }
 
 fn number(number: u64) -> SequenceNumber {
@@ -47,15 +39,8 @@ fn page(numbers: &[u64]) -> Value {
 /// Number of records of a batch from 8 to 11, the first of them, `true` if it is complete, and the number of requests.
 async fn fetched(responses: impl IntoIterator<Item = Value>) -> (usize, Option<SequenceNumber>, bool, usize) {
     let (stream, http) = responding(responses);
-    let batch = Batch {
-        stream_arn: "arn:aws:dynamodb:eu-central-1:1:table/T/stream/1".to_owned(),
-        shard: "shard-1".to_owned(),
-        first: number(8),
-        last: number(11),
-        size: 3,
-    };
-    let fetched = stream.fetch(&batch).await.unwrap();
-    let requests = http.actual_requests().count();
+    let fetched = stream.fetch(&batch(8, 11)).await.unwrap();
+    let requests = http.requests().len();
     (fetched.records.len(), fetched.first, fetched.is_whole, requests)
 }
 
@@ -92,14 +77,7 @@ async fn records_of_an_attached_table_are_whole() {
     let responses = [iterator(), json!({"Records": [record]})];
     let (mut stream, _) = responding(responses);
     stream.attached = Some(Selection::default());
-    let batch = Batch {
-        stream_arn: "arn".to_owned(),
-        shard: "shard-1".to_owned(),
-        first: number(8),
-        last: number(8),
-        size: 1,
-    };
-    let fetched = stream.fetch(&batch).await.unwrap();
+    let fetched = stream.fetch(&batch(8, 8)).await.unwrap();
     let mut expected = record;
     (
         expected["eventSourceARN"],
@@ -112,13 +90,6 @@ async fn records_of_an_attached_table_are_whole() {
 
 #[tokio::test]
 async fn records_are_not_lost_after_an_unexpected_error() {
-    let batch = Batch {
-        stream_arn: String::new(),
-        shard: "shard-1".to_owned(),
-        first: number(8),
-        last: number(8),
-        size: 1,
-    };
     let refused = error("AccessDeniedException");
     for responses in [
         vec![refused.clone()],
@@ -126,7 +97,7 @@ async fn records_are_not_lost_after_an_unexpected_error() {
         vec![error(GONE[0]), refused],
     ] {
         let (stream, _) = responding(responses);
-        let error = stream.fetch(&batch).await.unwrap_err();
+        let error = stream.fetch(&batch(8, 8)).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Unavailable, "{error}");
         assert!(
             error.to_string().ends_with("failed with AccessDeniedException"),
