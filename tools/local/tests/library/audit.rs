@@ -75,7 +75,7 @@ async fn a_finding_about_the_counter_counts_after_a_lag_without_a_higher_version
     for (items, expected) in cases() {
         let database = Database::start().await;
         let mut auditor = auditor(&database, items).await;
-        let (_, findings) = auditor.entity(&entity("E")).await.unwrap().unwrap();
+        let (_, findings) = auditor.entity(&entity("E"), None).await.unwrap().unwrap();
         assert_eq!((findings.len(), auditor.waiting()), (0, 1), "{expected:?}");
         // The record arrives within the lag: the entity is read again after another lag.
         database.put("Table", version(7)).await;
@@ -92,7 +92,7 @@ async fn without_a_higher_version_one_lag_is_enough() {
         items.push(version(7));
         let database = Database::start().await;
         let mut auditor = auditor(&database, items).await;
-        let (_, findings) = auditor.entity(&entity("E")).await.unwrap().unwrap();
+        let (_, findings) = auditor.entity(&entity("E"), None).await.unwrap().unwrap();
         assert_eq!((findings.len(), auditor.waiting()), (0, 1), "{expected:?}");
         assert_eq!(settle(&mut auditor).await, expected);
         assert_eq!(auditor.waiting(), 0);
@@ -103,7 +103,7 @@ async fn without_a_higher_version_one_lag_is_enough() {
 async fn a_latest_item_without_a_counter_may_have_versions_that_arrive() {
     let database = Database::start().await;
     let mut auditor = auditor(&database, vec![latest(None)]).await;
-    let (_, findings) = auditor.entity(&entity("E")).await.unwrap().unwrap();
+    let (_, findings) = auditor.entity(&entity("E"), None).await.unwrap().unwrap();
     assert!(findings.is_empty());
     database.put("Table", version(1)).await;
     assert!(settle(&mut auditor).await.is_empty());
@@ -115,7 +115,7 @@ async fn a_latest_item_without_a_counter_may_have_versions_that_arrive() {
 async fn a_counter_that_fits_again_is_no_finding() {
     let database = Database::start().await;
     let mut auditor = auditor(&database, versions(1..=3)).await;
-    auditor.entity(&entity("E")).await.unwrap();
+    auditor.entity(&entity("E"), None).await.unwrap();
     // Another operator repaired it.
     let mut repaired = version(3);
     repaired["SK"] = json!({"S": "v0"});
@@ -131,7 +131,7 @@ async fn gaps_of_such_an_entity_are_those_that_persist() {
     // Versions 2 and 4 are missing, and the counter was set back from 6.
     let items = [vec![latest(Some(4))], vec![version(1), version(3), version(6)]].concat();
     let mut auditor = auditor(&database, items).await;
-    auditor.entity(&entity("E")).await.unwrap();
+    auditor.entity(&entity("E"), None).await.unwrap();
     // Version 4 arrives, and a writer adds version 5.
     database.put("Table", version(4)).await;
     database.put("Table", latest(Some(5))).await;
@@ -145,7 +145,7 @@ async fn gaps_of_such_an_entity_are_those_that_persist() {
 async fn the_number_of_lags_is_limited() {
     let database = Database::start().await;
     let mut auditor = auditor(&database, versions(1..=1)).await;
-    auditor.entity(&entity("E")).await.unwrap();
+    auditor.entity(&entity("E"), None).await.unwrap();
     let mut rounds = 0;
     while auditor.waiting() > 0 {
         rounds += 1;

@@ -32,6 +32,8 @@ use crate::{
 };
 use shared::{
     domain::{
+        Item,
+        attached::selection::Selection,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
         version::Version,
@@ -49,7 +51,9 @@ pub(crate) const MAX_ROUNDS: u32 = 5;
 pub struct Auditor {
     pub(super) store: Store,
     pub(super) limiter: RateLimiter,
-    lag: Duration,
+    pub(super) lag: Duration,
+    /// Items of an attached table that have a history.
+    pub(super) selection: Selection,
     deferred: VecDeque<Deferred>,
 }
 
@@ -84,11 +88,8 @@ pub struct EntityFindings {
 ///
 /// Returns [`ServiceError`] if a request fails.
 pub async fn audit(store: &Store, entity: &EntityId, lag: Duration) -> Result<Option<Vec<Finding>>, ServiceError> {
-    if store.attached_table().is_some() {
-        return Box::pin(crate::audit::attached::audit_attached(store, entity, lag)).await;
-    }
     let mut auditor = Auditor::new(store.clone(), RateLimiter::unlimited(), lag, Vec::new());
-    let Some((_, mut findings)) = auditor.entity(entity).await? else {
+    let Some((_, mut findings)) = auditor.entity(entity, None).await? else {
         return Ok(None);
     };
     while let Some(audited) = auditor.settle().await? {
@@ -103,6 +104,7 @@ impl Auditor {
         let due = Instant::now() + lag;
         let deferred = deferred.into_iter().map(|check| Deferred { check, due });
         Self {
+            selection: store.attached_table().map(Selection::new).unwrap_or_default(),
             store,
             limiter,
             lag,
@@ -125,12 +127,20 @@ impl Auditor {
         self.deferred.front().is_some_and(|first| first.due <= Instant::now())
     }
 
-    /// Reads all versions of an entity, and returns their number and the findings so far. `None` if the entity does not exist.
+    /// Reads all versions of an entity, and returns their number and the findings so far. `None` if the entity does not exist:
+    /// of an attached table, if there is neither a history nor, if its key attributes are given, an item.
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
-    pub async fn entity(&mut self, entity: &EntityId) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
+    pub async fn entity(
+        &mut self,
+        entity: &EntityId,
+        key: Option<&Item>,
+    ) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
+        if self.store.attached_table().is_some() {
+            return Box::pin(self.attached_entity(entity, key)).await;
+        }
         let mut collection = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut collection).await?;
         self.read_versions(entity, &mut collection).await?;
@@ -246,7 +256,7 @@ impl Auditor {
         }
     }
 
-    fn defer(&mut self, check: DeferredCheck) {
+    pub(super) fn defer(&mut self, check: DeferredCheck) {
         let due = Instant::now() + self.lag;
         self.deferred.push_back(Deferred { check, due });
     }
@@ -265,11 +275,7 @@ impl Auditor {
         let audited = match first.check {
             DeferredCheck::Missing(missing) => self.settle_missing(missing).await?,
             DeferredCheck::Counter(counter) => self.settle_counter(counter).await?,
-            // Only an audit of an attached table defers it.
-            DeferredCheck::Item(item) => EntityFindings {
-                entity: entity_of(&item.id)?,
-                findings: Vec::new(),
-            },
+            DeferredCheck::Item(item) => self.settle_item(item).await?,
         };
         self.deferred.pop_front();
         Ok(Some(audited))
@@ -288,7 +294,7 @@ impl Auditor {
             .latest_version()
             .is_some_and(|counted| counted.is_err() || is_set_back(counted))
         {
-            let examined = self.entity(&entity).await?;
+            let examined = self.entity(&entity, None).await?;
             findings.extend(examined.into_iter().flat_map(|(_, findings)| findings));
             return Ok(EntityFindings { entity, findings });
         }

@@ -4,7 +4,7 @@
 //! reads it again after the lag before it becomes a finding. A table is scanned in parallel segments; with a checkpoint,
 //! an interrupted audit resumes. It may return its last findings twice, but never skips one.
 
-pub mod attached;
+mod attached;
 pub mod attached_history;
 pub mod auditor;
 pub mod collection;
@@ -16,7 +16,6 @@ use std::{path::Path, time::Duration, vec};
 
 use crate::{
     audit::{
-        attached::{AttachedAuditor, AttachedSegmentAudit},
         auditor::{Auditor, EntityFindings},
         segment::{Counts, Progress, SegmentAudit, Step},
     },
@@ -41,14 +40,9 @@ use crate::{
 pub use crate::segments::SEGMENTS;
 
 pub struct EntitiesAudit {
-    auditor: AnyAuditor,
+    auditor: Auditor,
     /// Entities, with the key attributes of an item of an attached table.
     ids: vec::IntoIter<(EntityId, Option<Item>)>,
-}
-
-enum AnyAuditor {
-    Own(Auditor),
-    Attached(AttachedAuditor),
 }
 
 #[derive(Debug)]
@@ -68,38 +62,23 @@ impl EntitiesAudit {
             Ok((entity_of(&store, id)?, key.transpose()?))
         };
         let ids: Vec<_> = ids.iter().map(key).collect::<Result<_, _>>()?;
-        let auditor = match store.attached_table() {
-            Some(_) => AnyAuditor::Attached(AttachedAuditor::new(store, pace, lag, Vec::new())),
-            None => AnyAuditor::Own(Auditor::new(store, pace, lag, Vec::new())),
-        };
         Ok(Self {
-            auditor,
+            auditor: Auditor::new(store, pace, lag, Vec::new()),
             ids: ids.into_iter(),
         })
     }
 
     /// Returns `true` if all entities were read, and the next step waits for the lag.
     pub fn is_waiting(&self) -> bool {
-        let (waiting, is_due) = match &self.auditor {
-            AnyAuditor::Own(auditor) => (auditor.waiting(), auditor.is_due()),
-            AnyAuditor::Attached(auditor) => (auditor.waiting(), auditor.is_due()),
-        };
-        self.ids.len() == 0 && waiting > 0 && !is_due
+        self.ids.len() == 0 && self.auditor.waiting() > 0 && !self.auditor.is_due()
     }
 
     /// Audits the next entity. Returns `None` at the end.
     pub async fn step(&mut self) -> Result<Option<EntityStep>, ServiceError> {
         let Some((entity, key)) = self.ids.next() else {
-            let settled = match &mut self.auditor {
-                AnyAuditor::Own(auditor) => auditor.settle().await?,
-                AnyAuditor::Attached(auditor) => auditor.settle().await?,
-            };
-            return Ok(settled.map(EntityStep::Settled));
+            return Ok(self.auditor.settle().await?.map(EntityStep::Settled));
         };
-        let examined = match &mut self.auditor {
-            AnyAuditor::Own(auditor) => auditor.entity(&entity).await?,
-            AnyAuditor::Attached(auditor) => auditor.entity(&entity, key.as_ref()).await?,
-        };
+        let examined = self.auditor.entity(&entity, key.as_ref()).await?;
         Ok(Some(match examined {
             Some((versions, findings)) => EntityStep::Examined(versions, EntityFindings { entity, findings }),
             None => EntityStep::NotFound(entity),
@@ -123,14 +102,6 @@ fn steps(
     lag: Duration,
 ) -> impl Fn(Segment, Progress) -> LocalBoxStream<'static, Result<Step, ServiceError>> {
     move |segment, progress| {
-        if store.attached_table().is_some() {
-            let audit = AttachedSegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
-            return stream::try_unfold(audit, |mut audit| async move {
-                let step = audit.step().await?;
-                Ok(step.map(|step| (step, audit)))
-            })
-            .boxed_local();
-        }
         let audit = SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
         stream::try_unfold(audit, |mut audit| async move {
             let step = audit.step().await?;

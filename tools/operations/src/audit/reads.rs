@@ -1,12 +1,12 @@
 //! Strongly consistent reads of the items that an audit compares, at the rate of its limiter.
 
-use crate::audit::{auditor::Auditor, collection::Collection};
+use crate::{
+    audit::{auditor::Auditor, collection::Collection},
+    read::each_version::each_version,
+};
 use shared::{
     domain::{entity::EntityId, keys::LATEST_KEY, version_set::VersionSet},
-    dynamodb::{
-        client::error::ServiceError,
-        read::{batch_get_items::MAX_KEYS, query_items::Range},
-    },
+    dynamodb::{client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
 /// Maximum number of versions that are read by key. For more, all versions of the entity are read.
@@ -64,20 +64,7 @@ impl Auditor {
         if self.store.has_own_history() {
             self.read_item(entity, LATEST_KEY, into).await?;
         }
-        let range = Range::all_versions(self.limiter.page_limit());
-        let mut cursor = None;
-        loop {
-            let page = self
-                .limiter
-                .run(async || self.store.query_page(entity, &range, cursor.clone()).await);
-            let (items, next) = page.await?;
-            for item in items {
-                into.add(item, self.store.digits());
-            }
-            cursor = next;
-            if cursor.is_none() {
-                return Ok(());
-            }
-        }
+        let digits = self.store.digits();
+        each_version(&self.store, &self.limiter, entity, |item| into.add(item, digits)).await
     }
 }

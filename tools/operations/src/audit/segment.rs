@@ -6,17 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     audit::{
+        attached_history::History,
         auditor::{Auditor, EntityFindings},
         collection::Collection,
         deferred::DeferredCheck,
     },
     rate_limit::RateLimiter,
     segments::{
-        entities::{ItemKey, SeenEntity, SegmentEntities},
+        entities::{ItemKey, SeenEntity, SegmentEntities, Summary},
         scan::Segment,
     },
 };
-use shared::dynamodb::{Store, client::error::ServiceError};
+use shared::dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS};
 
 /// Maximum number of deferred entities. They are settled before more pages are read.
 pub(crate) const MAX_DEFERRED: usize = 10_000;
@@ -84,15 +85,25 @@ pub struct Step {
 /// Audit of a segment.
 pub struct SegmentAudit {
     auditor: Auditor,
-    entities: SegmentEntities<Collection>,
+    entities: Entities,
     progress: Progress,
+}
+
+/// Entities of a segment, as the kind of the table needs them.
+enum Entities {
+    Own(SegmentEntities<Collection>),
+    Attached(SegmentEntities<History>),
 }
 
 impl SegmentAudit {
     /// Starts an audit, or continues from the progress of an earlier one.
     pub fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
+        let (after, own, pace) = (progress.after.as_ref(), store.clone(), limiter.clone());
         Self {
-            entities: SegmentEntities::new(store.clone(), limiter.clone(), segment, progress.after.as_ref()),
+            entities: match store.attached_table() {
+                Some(_) => Entities::Attached(SegmentEntities::new(own, pace, segment, after)),
+                None => Entities::Own(SegmentEntities::new(own, pace, segment, after)),
+            },
             auditor: Auditor::new(store, limiter, lag, progress.deferred.clone()),
             progress,
         }
@@ -112,10 +123,7 @@ impl SegmentAudit {
                 None => return Ok(None),
             }
         } else {
-            for seen in self.entities.next_page().await? {
-                audited.extend(self.examine(seen).await?);
-            }
-            self.progress.read = self.entities.is_read();
+            audited = Box::pin(self.page()).await?;
         }
         audited.retain(|audited| !audited.findings.is_empty());
         for audited in &audited {
@@ -128,22 +136,53 @@ impl SegmentAudit {
         }))
     }
 
-    async fn examine(&mut self, seen: SeenEntity<Collection>) -> Result<Option<EntityFindings>, ServiceError> {
-        let SeenEntity {
-            entity,
-            summary,
-            items,
-            last,
-        } = seen;
-        // Counted here, so that items that are read again after an interruption are not counted twice.
-        self.progress.counts.items += items;
-        self.progress.after = Some(last);
-        if !summary.is_entity() {
-            return Ok(None);
+    /// Audits the entities of the next page.
+    async fn page(&mut self) -> Result<Vec<EntityFindings>, ServiceError> {
+        let mut audited = Vec::new();
+        match &mut self.entities {
+            Entities::Own(entities) => {
+                for seen in entities.next_page().await? {
+                    if self.progress.add(&seen) {
+                        let SeenEntity { entity, summary, .. } = seen;
+                        let findings = self.auditor.examine(&entity, &summary).await?;
+                        audited.push(EntityFindings { entity, findings });
+                    }
+                }
+                self.progress.read = entities.is_read();
+            }
+            Entities::Attached(entities) => {
+                let mut seen = entities.next_page().await?;
+                while !seen.is_empty() {
+                    let next = seen.split_off(seen.len().min(MAX_KEYS));
+                    let items = self.auditor.items_of(&seen).await?;
+                    for seen in seen {
+                        if self.progress.add(&seen) {
+                            let SeenEntity { entity, summary, .. } = seen;
+                            let item = items.get(&entity);
+                            let findings = self.auditor.examine_history(&entity, &summary, item).await?;
+                            audited.push(EntityFindings { entity, findings });
+                        }
+                    }
+                    seen = next;
+                }
+                self.progress.read = entities.is_read();
+            }
         }
-        self.progress.counts.entities += 1;
-        self.progress.counts.versions += summary.versions().len();
-        let findings = self.auditor.examine(&entity, &summary).await?;
-        Ok(Some(EntityFindings { entity, findings }))
+        Ok(audited)
+    }
+}
+
+impl Progress {
+    /// Adds what was seen of an entity. Returns `false` if it is none.
+    fn add<S: Summary>(&mut self, seen: &SeenEntity<S>) -> bool {
+        // Counted here, so that items that are read again after an interruption are not counted twice.
+        self.counts.items += seen.items;
+        self.after = Some(seen.last.clone());
+        let is_entity = seen.summary.is_entity();
+        if is_entity {
+            self.counts.entities += 1;
+            self.counts.versions += seen.summary.versions().len();
+        }
+        is_entity
     }
 }

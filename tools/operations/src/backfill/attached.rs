@@ -13,9 +13,11 @@ use std::{cell::RefCell, time::Duration};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::{
-    backfill::{import::Progress, mapping::Refusal},
+    backfill::{
+        import::{Counts, Refused},
+        mapping::Refusal,
+    },
     rate_limit::RateLimiter,
-    segments::scan::Segment,
 };
 use shared::{
     clock::Deadline,
@@ -31,7 +33,6 @@ use shared::{
             append::{self, Append, Appended},
             put_version::PutError,
         },
-        read::query_items::Cursor,
     },
 };
 
@@ -43,9 +44,9 @@ const APPEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Backfill of an attached table.
 #[derive(Debug, Clone)]
 pub struct AttachedBackfill {
-    store: Store,
+    pub(super) store: Store,
     selection: Selection,
-    limiter: RateLimiter,
+    pub(super) limiter: RateLimiter,
     dry_run: bool,
 }
 
@@ -60,28 +61,8 @@ impl AttachedBackfill {
         }
     }
 
-    /// Processes one page of a segment, and returns the refused items with the reasons. `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn step(
-        &self,
-        segment: Segment,
-        progress: &mut Progress,
-    ) -> Result<Option<Vec<(Item, Refusal)>>, ServiceError> {
-        if progress.done {
-            return Ok(None);
-        }
-        let start: Option<Cursor> = progress.after.clone().map(Cursor::from);
-        let limit = self.limiter.page_limit();
-        let page = self.limiter.run(async || {
-            let (store, start) = (&self.store, start.clone());
-            crate::segments::scan::scan_segment(store, store.latest_table(), segment, start, limit, true).await
-        });
-        let (items, next) = page.await?;
-        let mut counts = progress.counts;
-        counts.items += items.len() as u64;
+    /// Writes the items of a page, and returns the refused ones with the reasons.
+    pub(super) async fn page(&self, items: Vec<Item>, counts: &mut Counts) -> Result<Refused, ServiceError> {
         let read = items.len();
         let selected: Vec<_> = items.into_iter().filter(|item| self.selection.has_item(item)).collect();
         counts.skipped += (read - selected.len()) as u64;
@@ -103,10 +84,7 @@ impl AttachedBackfill {
                 }
             }
         }
-        progress.counts = counts;
-        progress.done = next.is_none();
-        progress.after = next.map(Item::from);
-        Ok(Some(refused))
+        Ok(refused)
     }
 
     /// Returns the items that have no version, and counts the others.

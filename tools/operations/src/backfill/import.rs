@@ -14,7 +14,6 @@ use thiserror::Error;
 use crate::{
     backfill::mapping::{Mapping, REQUEST_PREFIX, Refusal},
     rate_limit::{RateLimiter, Throttling},
-    segments::scan::Segment,
 };
 use shared::{
     domain::{
@@ -31,7 +30,6 @@ use shared::{
         Store,
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
-        read::query_items::Cursor,
         write::{WriteError, WriteOptions, WriteOutcome},
     },
 };
@@ -65,6 +63,9 @@ pub enum ItemOutcome {
     /// It cannot become a version, or its entity has versions of other updates.
     Refused(Refusal),
 }
+
+/// Items that were not imported, each with the reason.
+pub type Refused = Vec<(Item, Refusal)>;
 
 /// Progress of the backfill of a segment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -110,32 +111,10 @@ impl Counts {
 }
 
 impl Backfill {
-    /// Processes one page of a segment, and returns the refused items with the reasons. `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`BackfillError`] if a request fails.
-    pub async fn step(
-        &self,
-        segment: Segment,
-        progress: &mut Progress,
-    ) -> Result<Option<Vec<(Item, Refusal)>>, BackfillError> {
-        if progress.done {
-            return Ok(None);
-        }
-        let start: Option<Cursor> = progress.after.clone().map(Cursor::from);
-        let limit = self.limiter.page_limit();
-        let page = self.limiter.run(async || {
-            let start = start.clone();
-            crate::segments::scan::scan_segment(&self.source, self.source.latest_table(), segment, start, limit, true)
-                .await
-        });
-        let (items, next) = page.await?;
+    /// Writes the items of a page, and returns the refused ones with the reasons.
+    pub(super) async fn page(&self, items: Vec<Item>, counts: &mut Counts) -> Result<Refused, BackfillError> {
         let mut refused = Vec::new();
-        // A page is complete when all its items are, so that a continued run does not skip one.
-        let mut counts = progress.counts;
         for item in items {
-            counts.items += 1;
             match self.item(&item).await? {
                 ItemOutcome::Written => counts.written += 1,
                 ItemOutcome::AlreadyThere => counts.already_there += 1,
@@ -149,10 +128,7 @@ impl Backfill {
                 }
             }
         }
-        progress.counts = counts;
-        progress.done = next.is_none();
-        progress.after = next.map(Item::from);
-        Ok(Some(refused))
+        Ok(refused)
     }
 
     /// Processes one item.

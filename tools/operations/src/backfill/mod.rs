@@ -14,15 +14,20 @@ use crate::{
     backfill::{
         attached::AttachedBackfill,
         import::{Backfill, BackfillError, Counts, Progress},
-        mapping::{Mapping, Refusal, Template},
+        mapping::{Mapping, Template},
     },
     rate_limit::{Consumed, RateLimiter},
+    segments::scan::{Segment, scan_segment},
 };
 use futures::stream;
 use serde::{Deserialize, Serialize};
 use shared::{
     domain::{Item, update::Ordering},
-    dynamodb::{Store, client::error::ServiceError, read::describe_table::Description, write::WriteOptions},
+    dynamodb::{
+        Store,
+        read::{describe_table::Description, query_items::Cursor},
+        write::WriteOptions,
+    },
 };
 
 use crate::{
@@ -30,6 +35,8 @@ use crate::{
     error::OperationError,
     segments::{Plan, SegmentRun},
 };
+
+pub use import::Refused;
 
 #[derive(Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "PascalCase")]
@@ -84,8 +91,11 @@ impl Import {
             limiter: self.pace.clone(),
             dry_run: self.dry_run,
         };
-        let template = self.id.as_ref().map(ToString::to_string);
-        BackfillRun::new(connection, backfill, (&self.from_table, template), segments, checkpoint)
+        let options = Options {
+            id: self.id.as_ref().map(ToString::to_string),
+            from_table: self.from_table,
+        };
+        BackfillRun::new(connection, options, Engine::Import(backfill), segments, checkpoint)
     }
 
     fn source(&self, connection: &Connection) -> Store {
@@ -119,31 +129,65 @@ impl Import {
     }
 }
 
-/// Items that were not imported, each with the reason.
-pub type Refused = Vec<(Item, Refusal)>;
+/// How the items of a page become versions.
+enum Engine {
+    Import(Backfill),
+    Attached(AttachedBackfill),
+}
+
+impl Engine {
+    /// Returns the store of the items that are read, and the limiter of all requests.
+    fn source(&self) -> (&Store, &RateLimiter) {
+        match self {
+            Self::Import(backfill) => (&backfill.source, &backfill.limiter),
+            Self::Attached(backfill) => (&backfill.store, &backfill.limiter),
+        }
+    }
+
+    /// Processes one page of a segment, and returns the refused items with the reasons. `None` at the end.
+    async fn step(&self, segment: Segment, progress: &mut Progress) -> Result<Option<Refused>, BackfillError> {
+        if progress.done {
+            return Ok(None);
+        }
+        let start: Option<Cursor> = progress.after.clone().map(Cursor::from);
+        let (store, limiter) = self.source();
+        let limit = limiter.page_limit();
+        let page =
+            limiter.run(async || scan_segment(store, store.latest_table(), segment, start.clone(), limit, true).await);
+        let (items, next) = page.await?;
+        // A page is complete when all its items are, so that a continued run does not skip one.
+        let mut counts = progress.counts;
+        counts.items += items.len() as u64;
+        let refused = match self {
+            Self::Import(backfill) => Box::pin(backfill.page(items, &mut counts)).await?,
+            Self::Attached(backfill) => Box::pin(backfill.page(items, &mut counts)).await?,
+        };
+        progress.counts = counts;
+        progress.done = next.is_none();
+        progress.after = next.map(Item::from);
+        Ok(Some(refused))
+    }
+}
 
 pub struct BackfillRun(SegmentRun<Options, Progress, Refused>);
 
 impl BackfillRun {
-    /// Prepares a backfill from a table in this number of segments, or resumes the run of the checkpoint.
+    /// Prepares a backfill in this number of segments, or resumes the run of the checkpoint.
     fn new(
         connection: &Connection,
-        backfill: Backfill,
-        (from_table, template): (&str, Option<String>),
+        options: Options,
+        backfill: Engine,
         segments: Option<u32>,
         checkpoint: Option<&Path>,
     ) -> Result<Self, OperationError> {
         let plan = Plan {
             command: "backfill",
             connection,
-            options: Some(Options {
-                from_table: from_table.to_owned(),
-                id: template,
-            }),
+            options: Some(options),
             segments,
             checkpoint,
         };
-        let pace = backfill.limiter.clone();
+        let pace = backfill.source().1.clone();
         let backfill = Arc::new(backfill);
         let run = SegmentRun::new(plan, &pace, |segment, progress| {
             stream::try_unfold(
@@ -169,27 +213,12 @@ impl BackfillRun {
         segments: Option<u32>,
         checkpoint: Option<&Path>,
     ) -> Result<Self, OperationError> {
-        let plan = Plan {
-            command: "backfill",
-            connection,
-            options: Some(Options {
-                from_table: connection.table.clone(),
-                id: None,
-            }),
-            segments,
-            checkpoint,
+        let options = Options {
+            from_table: connection.table.clone(),
+            id: None,
         };
-        let backfill = Arc::new(AttachedBackfill::new(connection.store.clone(), pace.clone(), dry_run));
-        let run = SegmentRun::new(plan, pace, |segment, progress| {
-            stream::try_unfold(
-                (Arc::clone(&backfill), progress),
-                move |(backfill, mut progress)| async move {
-                    let refused = backfill.step(segment, &mut progress).await?;
-                    Ok::<_, ServiceError>(refused.map(|refused| ((refused, progress.clone()), (backfill, progress))))
-                },
-            )
-        });
-        Ok(Self(run?))
+        let backfill = AttachedBackfill::new(connection.store.clone(), pace.clone(), dry_run);
+        Self::new(connection, options, Engine::Attached(backfill), segments, checkpoint)
     }
 
     /// Writes the items of the next page. Returns the refused ones, or `None` at the end.

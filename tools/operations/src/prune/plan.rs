@@ -1,6 +1,6 @@
 //! Prune plan: pruning removes every version below a floor, except pinned ones, so that the remaining versions are dense.
 //!
-//! A version's age counts from the time at which the next one was [recorded](super::recorded_at), not from the client's
+//! A version's age counts from the time at which the next one was [recorded](shared::domain::recorded_at), not from the client's
 //! `Time` or `Timestamp`, which can be any time.
 //!
 //! While the latest version is a tombstone, the version that an undelete restores is kept: the newest one that is no tombstone.

@@ -16,6 +16,7 @@ use aws_sdk_dynamodb::{
 use crate::{
     prune::plan::{Keep, Plan, Seen},
     rate_limit::RateLimiter,
+    read::each_version::each_version,
 };
 use shared::{
     domain::{
@@ -25,14 +26,7 @@ use shared::{
         layout, names,
         version::Version,
     },
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        n,
-        read::{query_items::Range, versions::ReadError},
-        s,
-        write::cancellation,
-    },
+    dynamodb::{Store, client::error::ServiceError, n, read::versions::ReadError, s, write::cancellation},
 };
 
 const OPERATION: &str = "UpdateItem";
@@ -64,19 +58,7 @@ pub async fn plan_prune(
             add(&mut seen, latest);
         }
     }
-    let range = Range::all_versions(limiter.page_limit());
-    let mut cursor = None;
-    loop {
-        let page = limiter.run(async || store.query_page(entity, &range, cursor.clone()).await);
-        let (items, next) = page.await?;
-        for item in items {
-            add(&mut seen, item);
-        }
-        cursor = next;
-        if cursor.is_none() {
-            break;
-        }
-    }
+    each_version(store, limiter, entity, |item| add(&mut seen, item)).await?;
     Ok(seen.plan(keep, over_gaps)?)
 }
 

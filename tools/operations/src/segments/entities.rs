@@ -28,6 +28,7 @@ use shared::{
         keys::{LATEST_KEY, VersionDigits, partition_key_of, sort_key_of},
         names,
         version::Version,
+        version_set::VersionSet,
     },
     dynamodb::{
         Store,
@@ -52,6 +53,9 @@ pub trait Summary: Default {
 
     /// Returns `true` if there is a latest item, a version, or another item of history.
     fn is_entity(&self) -> bool;
+
+    /// Returns the versions that were added.
+    fn versions(&self) -> &VersionSet;
 }
 
 impl Summary for Collection {
@@ -65,6 +69,10 @@ impl Summary for Collection {
 
     fn is_entity(&self) -> bool {
         Self::is_entity(self)
+    }
+
+    fn versions(&self) -> &VersionSet {
+        Self::versions(self)
     }
 }
 
@@ -84,6 +92,10 @@ impl Summary for Seen {
     fn is_entity(&self) -> bool {
         self.collection().is_entity()
     }
+
+    fn versions(&self) -> &VersionSet {
+        self.collection().versions()
+    }
 }
 
 impl Summary for History {
@@ -98,6 +110,10 @@ impl Summary for History {
 
     fn is_entity(&self) -> bool {
         Self::is_entity(self)
+    }
+
+    fn versions(&self) -> &VersionSet {
+        Self::versions(self)
     }
 }
 

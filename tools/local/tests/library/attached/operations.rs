@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use operations::{
     audit::{
-        attached::{AttachedAuditor, AttachedSegmentAudit},
+        auditor::Auditor,
         collection::Finding,
-        segment::Progress,
+        segment::{Progress, SegmentAudit},
     },
     item_restore::{ItemRestoreError, ItemRestored},
     purge::entity::ItemCounts,
@@ -41,13 +41,13 @@ fn a_record_that_arrives_within_the_lag_is_no_error() {
     orders.put(1, &state("a"));
     orders.deliver_all();
     orders.put(1, &state("b"));
-    let mut auditor = AttachedAuditor::new(orders.store(), RateLimiter::unlimited(), LAG, Vec::new());
+    let mut auditor = Auditor::new(orders.store(), RateLimiter::unlimited(), LAG, Vec::new());
     let examined = orders.runtime.block_on(auditor.entity(&entity, None)).unwrap();
     assert_eq!((examined, auditor.waiting()), (Some((1, Vec::new())), 1));
     // An interrupted audit continues with its deferred checks.
     let deferred = serde_json::to_string(&auditor.deferred()).unwrap();
     let deferred = serde_json::from_str(&deferred).unwrap();
-    let mut auditor = AttachedAuditor::new(orders.store(), RateLimiter::unlimited(), LAG, deferred);
+    let mut auditor = Auditor::new(orders.store(), RateLimiter::unlimited(), LAG, deferred);
     orders.deliver_all();
     // The next change is not delivered yet: history has a newer version, so the item is compared again.
     orders.put(1, &state("c"));
@@ -69,7 +69,7 @@ fn a_segment_continues_after_its_last_history() {
     orders.deliver_all();
     orders.put(5, &state("b"));
     let segment = Segment { index: 0, total: 1 };
-    let audit = |progress| AttachedSegmentAudit::new(orders.store(), RateLimiter::unlimited(), LAG, segment, progress);
+    let audit = |progress| SegmentAudit::new(orders.store(), RateLimiter::unlimited(), LAG, segment, progress);
     let mut progress = Progress::default();
     let mut findings = Vec::new();
     // Each step is that of a new run.
