@@ -56,6 +56,7 @@ impl EntityId {
     }
 
     /// Returns the partition key of the entity's [purge marker](super::purge_marker), which does not contain its key.
+    #[must_use]
     pub fn of_purge_marker(&self) -> Self {
         let mut key = format!("{RESERVED}#purged#");
         for byte in Sha256::digest(self.0.as_bytes()) {

@@ -420,4 +420,3 @@ async fn tables_and_metadata() {
         sent(async |client| metadata.send_with(&client).await).await
     );
 }
-

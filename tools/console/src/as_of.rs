@@ -74,11 +74,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let (store, consistent) = (app.store(), app.consistent());
     let found = match selected {
         Selected::At(at) => none(
-            operations::as_of::as_of(&store, &entity, at, consistent).await,
+            operations::as_of::as_of(store, &entity, at, consistent).await,
             "The entity did not exist at this time.",
         )?,
         Selected::Effective(time) => none(
-            operations::as_of::effective_at::effective_at(&store, &entity, time, MAX_READ, consistent, |_| {}).await,
+            operations::as_of::effective_at::effective_at(store, &entity, time, MAX_READ, consistent, |_| {}).await,
             "No version has this time of the client or an earlier one.",
         )?,
         Selected::Version(number) if number < latest || (number > latest && store.attached_table().is_some()) => {

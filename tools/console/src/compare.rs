@@ -1,6 +1,6 @@
 //! Two versions side by side: the differences first, equal attributes collapsed.
 
-use diff::{Change, Changes, Depth, Step};
+use item_diff::{Change, Changes, Depth, Step};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use diff::{Change as Difference, Changes, Depth};
+use item_diff::{Change as Difference, Changes, Depth};
 use maud::{Markup, html};
 use operations::error::OperationError;
 use serde::Deserialize;

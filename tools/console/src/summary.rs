@@ -17,7 +17,7 @@ const TIMES: [&str; 2] = [names::TIME, names::TIMESTAMP];
 /// none.
 pub(crate) fn line(old: Option<&Item>, new: &Item) -> String {
     let old = old.map(without_times);
-    let line = diff::line::summary(old.as_ref(), &without_times(new), MAX_CHANGES);
+    let line = item_diff::line::summary(old.as_ref(), &without_times(new), MAX_CHANGES);
     match line.char_indices().nth(MAX_LINE) {
         None => line,
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),

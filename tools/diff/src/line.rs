@@ -29,7 +29,7 @@ pub const MAX_VALUE_CHARS: usize = 60;
 /// The items are the [attributes](shared::domain::view::VersionView::attributes) of versions, without bookkeeping.
 ///
 /// ```
-/// use diff::line::summary;
+/// use item_diff::line::summary;
 /// use serde_json::{from_value, json};
 ///
 /// let status = |text: &str| from_value(json!({"Status": {"S": text}})).unwrap();

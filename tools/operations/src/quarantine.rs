@@ -64,7 +64,7 @@ impl Quarantine {
                 if self.last.as_ref() == Some(&entity) {
                     continue;
                 }
-                let records = self.store.quarantined(&entity).await?;
+                let records = crate::read::quarantined::quarantined(&self.store, &entity).await?;
                 self.last = Some(entity);
                 return Ok(Some(records));
             }

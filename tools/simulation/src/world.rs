@@ -206,11 +206,17 @@ impl<'a> World<'a> {
             } = &self.upstream;
             let settings = settings(&schedule.settings, self.connector().mutation());
             let mapping = mapping::mapping(settings, self.connector(), &self.function, bucket, *clock);
-            // A mapping that is disabled goes on for some seconds.
+            // A mapping that is disabled or deleted goes on for some seconds (recorded: 15 s and 5 s).
             let lag = (self.connector()).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
-            mapping
-                .run_until(self.upstream.mapping_stop.requested.notified(), lag)
-                .await;
+            let stopped = async {
+                self.upstream.mapping_stop.requested.notified().await;
+                sleep(lag).await;
+            };
+            tokio::select! {
+                biased;
+                () = stopped => {}
+                () = mapping.run() => {}
+            }
             drop(mapping);
             let duration = *lock(&self.upstream.mapping_stop.duration);
             sleep(duration).await;

@@ -197,6 +197,7 @@ impl ServiceError {
     }
 
     /// Adds the reason for the failure: its code and, if `message` names a known limit, that limit.
+    #[must_use]
     pub fn with_reason(self, kind: ErrorKind, code: &str, message: Option<&str>) -> Self {
         let why = limit_of("ValidationException", message).map_or(String::new(), |limit| format!(": {limit}"));
         Self {

@@ -152,6 +152,7 @@ impl Store {
     }
 
     /// Returns the store of another table of the same account and Region.
+    #[must_use]
     pub fn beside(&self, name: &str) -> Self {
         let table = table_beside(&self.table, name);
         Self::new(self.client.clone(), table, self.digits)

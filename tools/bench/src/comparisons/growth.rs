@@ -79,7 +79,7 @@ impl Operation {
                 }
             }
             Self::AsOf => {
-                let found = operations::as_of::as_of(&store, &entity, seed::recorded_at(at), true)
+                let found = operations::as_of::as_of(store, &entity, seed::recorded_at(at), true)
                     .await
                     .map_err(failed)?;
                 found.is_some_and(|view| view.version.get() == at)

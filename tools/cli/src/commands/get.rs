@@ -50,7 +50,7 @@ impl Get {
             (Some(number), ..) => store.version(&entity, version(number)?, consistent).await?,
             (None, Some(time), _) => {
                 let time = RecordedAt::parse(time).map_err(|error| CliError::usage("--at", error))?;
-                let found = operations::as_of::as_of(&store, &entity, time, consistent).await;
+                let found = operations::as_of::as_of(store, &entity, time, consistent).await;
                 found.map_err(|error| self.undetermined(error))?
             }
             (None, None, Some(time)) => self.effective_at(connection, &entity, time).await?,
@@ -109,7 +109,7 @@ impl Get {
         };
         let store = &connection.store;
         let found =
-            operations::as_of::effective_at::effective_at(&store, entity, time, limit, connection.consistent, progress)
+            operations::as_of::effective_at::effective_at(store, entity, time, limit, connection.consistent, progress)
                 .await;
         found.map_err(|error| self.undetermined(error))
     }

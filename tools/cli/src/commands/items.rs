@@ -29,8 +29,7 @@ impl Items {
         };
         let store = &connection.store;
         let collection =
-            operations::read::item_collection::item_collection(&store, &entity, connection.consistent, progress)
-                .await?;
+            operations::read::item_collection::item_collection(store, &entity, connection.consistent, progress).await?;
         drop(counter);
         if collection.items.is_empty() {
             return Err(CliError::no_entity(&self.id));

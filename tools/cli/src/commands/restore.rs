@@ -81,7 +81,7 @@ impl Restore {
         let (store, number) = (&connection.store, version(self.number)?);
         let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
         let entity = connection.entity(&self.id)?;
-        let restore = operations::item_restore::plan_item_restore(&store, &entity, key, number).await;
+        let restore = operations::item_restore::plan_item_restore(store, &entity, key, number).await;
         let restore = match restore {
             Err(ItemRestoreError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
             restore => restore.map_err(OperationError::from)?,
@@ -89,7 +89,7 @@ impl Restore {
         if self.dry_run {
             return output.object(&self.planned(&entity, restore.change()));
         }
-        let restored = operations::item_restore::restore_item(&store, &restore)
+        let restored = operations::item_restore::restore_item(store, &restore)
             .await
             .map_err(OperationError::from)?;
         let outcome = match restored {

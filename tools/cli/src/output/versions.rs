@@ -1,6 +1,6 @@
 //! Tables of versions: who recorded each, when and why, apart from the attributes of the item.
 
-use diff::{
+use item_diff::{
     line::word,
     versions::{self, Comparison},
 };

@@ -44,7 +44,7 @@ pub(super) async fn rows(app: &App, hits: Vec<Hit>) -> Result<Vec<Row>, PageErro
     };
     let versions: Vec<_> = hits.iter().filter_map(version).collect();
     let recorded: HashSet<_> =
-        operations::read::versions_in_history::versions_in_history(&app.store(), &versions, app.consistent()).await?;
+        operations::read::versions_in_history::versions_in_history(app.store(), &versions, app.consistent()).await?;
     let mut lags_read = 0;
     let mut rows = Vec::with_capacity(hits.len());
     for hit in hits {

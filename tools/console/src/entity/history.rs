@@ -134,7 +134,7 @@ impl History {
         // The version before the first shows what the first one changed.
         let before = Version::new(first - 1).unwrap_or(Version::FIRST);
         let run = operations::read::version_run::version_run(
-            &app.store(),
+            app.store(),
             &self.entity,
             before,
             to,
@@ -194,7 +194,7 @@ impl History {
         let is_comparable = !is_incomparable(&details.view) && !previous.is_some_and(is_incomparable);
         let is_known = is_comparable && (old.is_some() || row.version == 1);
         let attribute = self.filter.attribute.as_deref();
-        let is_changed = attribute.is_none_or(|name| is_known && diff::is_changed(name, old, new));
+        let is_changed = attribute.is_none_or(|name| is_known && item_diff::is_changed(name, old, new));
         let recorded_at = details.view.recorded_at;
         self.is_end |= self.filter.ends_before(recorded_at);
         if !is_changed || !self.filter.selects(details.view.actor.as_ref(), recorded_at) {

@@ -8,11 +8,9 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use local::{dynamodb::sdk_config, stack::Stack, template::Template};
+use patterns::time_series::{PutOutcome, StateTime, TimeSeries};
 use serde_json::{Value, json};
-use shared::{
-    domain::{AttributeValue, entity::EntityId, update::Change},
-    time_series::{PutOutcome, StateTime, TimeSeries},
-};
+use shared::domain::{AttributeValue, entity::EntityId, update::Change};
 use testkit::stack::{invoke, options, settled};
 
 use crate::root;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use operations::{audit::collection::Finding, latest::raise_latest::raise_latest};
 use serde_json::json;
 use shared::{
     domain::{
@@ -48,9 +49,7 @@ async fn findings(store: &Store, second: u64) -> Vec<Finding> {
 
 async fn as_of(store: &Store, second: u64) -> Option<u64> {
     let time = RecordedAt::since_epoch(Duration::from_secs(second));
-    let found = operations::as_of::as_of(&store, &entity("E"), time, true)
-        .await
-        .unwrap();
+    let found = operations::as_of::as_of(store, &entity("E"), time, true).await.unwrap();
     found.map(|view| view.version.get())
 }
 
@@ -171,9 +170,7 @@ async fn a_repair_keeps_the_order_by_time() {
     )
     .await;
     assert_eq!(newer, Ok(written(1)));
-    let raised = at_second(&store, START)
-        .raise_latest(&entity("E"), Some(version(1)), version(2))
-        .await;
+    let raised = raise_latest(&at_second(&store, START), &entity("E"), Some(version(1)), version(2)).await;
     assert!(raised.unwrap().is_some());
     put_version(&store, &entity("E")).await;
     let older = write(

@@ -31,7 +31,7 @@ async fn latest_items(store: &Store, filter: &LatestFilter, total: u32, limit: O
         let mut start = None;
         loop {
             let segment = Segment { index, total };
-            let page = operations::read::scan_latest::scan_latest(&store, segment, filter, start, limit)
+            let page = operations::read::scan_latest::scan_latest(store, segment, filter, start, limit)
                 .await
                 .unwrap();
             items.extend(page.items);

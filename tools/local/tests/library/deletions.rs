@@ -115,7 +115,9 @@ impl Pump {
 
     /// Checks that an audit finds nothing.
     async fn is_sound(&self) {
-        let findings = self.store.audit(&entity(ID), Duration::ZERO).await.unwrap();
+        let findings = operations::audit::auditor::audit(&self.store, &entity(ID), Duration::ZERO)
+            .await
+            .unwrap();
         assert_eq!(findings, Some(Vec::new()), "{:?}", self.options);
     }
 }

@@ -203,7 +203,7 @@ async fn every_latest_item_becomes_a_version() {
                 );
                 let again = store.put_version(&version).await.unwrap();
                 assert_eq!(again, PutOutcome::AlreadyRecorded, "{id}");
-                let mut deleted = ItemCounts::new();
+                let mut deleted = operations::purge::entity::ItemCounts::new();
                 let purged =
                     operations::purge::entity::purge(&store, &entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
                 purged.unwrap();
@@ -245,7 +245,7 @@ async fn check_reads(store: &Store, id: &str, expected: &Item) {
     };
     assert_eq!(view.version, nine);
     assert!(view.attributes["Z"] == expected["Z"] && view.recorded_by_stream, "{id}");
-    let collection = operations::read::item_collection::item_collection(&store, &entity, true, |_| {})
+    let collection = operations::read::item_collection::item_collection(store, &entity, true, |_| {})
         .await
         .unwrap();
     let mut flat = collection.items.iter().map(|item| &item.attributes);
@@ -271,14 +271,14 @@ async fn check_marks(database: &Database, store: &Store, table: &str, id: &str, 
     let expires = now + Duration::from_secs(3600);
     for (is_pinned, expected) in [(false, true), (true, false), (false, false)] {
         let done = match is_pinned {
-            true => operations::prune::requests::pin_version(&store, &entity, nine, now).await,
-            false => operations::prune::requests::mark_version(&store, &entity, nine, expires).await,
+            true => operations::prune::requests::pin_version(store, &entity, nine, now).await,
+            false => operations::prune::requests::mark_version(store, &entity, nine, expires).await,
         };
         assert_eq!(done.unwrap(), is_pinned || expected, "{id}");
         assert_eq!(marked().await, vec![expected; count], "{id}");
     }
     assert!(
-        operations::prune::requests::unpin_version(&store, &entity, nine)
+        operations::prune::requests::unpin_version(store, &entity, nine)
             .await
             .unwrap()
     );

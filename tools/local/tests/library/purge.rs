@@ -92,7 +92,7 @@ async fn process(writer: &HistoryWriter, records: &[String]) -> String {
 }
 
 async fn states(store: &Store) -> Vec<Value> {
-    let items = operations::read::item_collection::item_collection(&store, &entity("E"), true, |_| {})
+    let items = operations::read::item_collection::item_collection(store, &entity("E"), true, |_| {})
         .await
         .unwrap()
         .items;

@@ -70,7 +70,7 @@ async fn floor(database: &Database, table: &str, id: &str, floor: u64) {
 
 async fn as_of(store: &Store, id: &str, second: u64) -> Result<Option<u64>, ReadError> {
     let at = RecordedAt::since_epoch(Duration::from_secs(second));
-    let found = operations::as_of::as_of(&store, &entity(id), at, true).await?;
+    let found = operations::as_of::as_of(store, &entity(id), at, true).await?;
     Ok(found.map(|view| view.version.get()))
 }
 

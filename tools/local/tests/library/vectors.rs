@@ -229,11 +229,11 @@ async fn result(store: &Store, read: &Read) -> Value {
                 found => found,
             }
         }
-        "asOf" => operations::as_of::as_of(&store, &id, RecordedAt::parse(parsed()).unwrap(), true).await,
+        "asOf" => operations::as_of::as_of(store, &id, RecordedAt::parse(parsed()).unwrap(), true).await,
         "effectiveAt" => {
             let limit = read.limit.map_or(u64::MAX, |limit| limit.try_into().unwrap());
             operations::as_of::effective_at::effective_at(
-                &store,
+                store,
                 &id,
                 ClientTime::parse(parsed()).unwrap(),
                 limit,

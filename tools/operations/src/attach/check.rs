@@ -72,7 +72,7 @@ pub async fn check(
         return Err(OperationError::NoTable(table.history_table().to_owned()));
     }
     let store = &Store::attached(client.clone(), table.clone());
-    let items = crate::attach::sample::sample_items(&store, sample).await?;
+    let items = crate::attach::sample::sample_items(store, sample).await?;
     let mut counts = Counts {
         checked: items.len() as u64,
         ..Counts::default()
@@ -95,7 +95,7 @@ pub async fn check(
     tokio::time::sleep(lag).await;
     let keys: Vec<_> = different.iter().map(|(_, item, _)| *item).collect();
     // The item first: a version that is stored in between is not taken for a difference.
-    let again = crate::attach::sample::read_again(&store, table, &keys).await?;
+    let again = crate::attach::sample::read_again(store, table, &keys).await?;
     let again: Vec<_> = again
         .iter()
         .filter_map(|item| Some((key::of_item(table, item).ok()?, item)))

@@ -67,12 +67,12 @@ async fn carry_out(
     progress: &impl Progress,
 ) -> Result<u64, ServiceError> {
     if plan.floor > plan.before {
-        pace.run(async || crate::prune::requests::raise_floor(&store, entity, plan.floor).await)
+        pace.run(async || crate::prune::requests::raise_floor(store, entity, plan.floor).await)
             .await?;
     }
     let mut marks = stream::iter(plan.mark.numbers().filter_map(Version::new))
         .map(|version| async move {
-            let mark = pace.run(async || crate::prune::requests::mark_version(&store, entity, version, expires).await);
+            let mark = pace.run(async || crate::prune::requests::mark_version(store, entity, version, expires).await);
             mark.await
         })
         .buffer_unordered(CONCURRENCY);
@@ -117,7 +117,7 @@ impl EntityPrune {
     /// Returns [`OperationError::NoEntity`] if it does not exist, or the error of a read.
     pub async fn plan(store: &Store, id: &str, options: Options, pace: &RateLimiter) -> Result<Self, OperationError> {
         let (entity, now) = (entity_of(store, id)?, store.clock().now());
-        let plan = crate::prune::requests::plan_prune(&store, &entity, options.rule.at(now), options.over_gaps, pace);
+        let plan = crate::prune::requests::plan_prune(store, &entity, options.rule.at(now), options.over_gaps, pace);
         let plan = plan.await?.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?;
         Ok(Self {
             store: store.clone(),

@@ -32,7 +32,7 @@ impl Purge {
     /// Returns [`OperationError::NoEntity`] if it has no items, or the error of a read.
     pub async fn of(store: &Store, id: &str) -> Result<Self, OperationError> {
         let entity = entity_of(store, id)?;
-        let existing = crate::purge::entity::count_items(&store, &entity).await?;
+        let existing = crate::purge::entity::count_items(store, &entity).await?;
         if existing.is_empty() {
             return Err(OperationError::NoEntity(id.to_owned()));
         }

@@ -86,7 +86,8 @@ async fn step(store: &Store, planned: &Planned) -> Result<Count, OperationError>
         }
         Step::Adopt { to } => (raise(store, entity, None, *to).await?, Count::Adopted),
         Step::Move { padded, latest, .. } => (
-            crate::latest::move_latest::move_latest(store, padded, latest).await? && is_stored(store, latest.clone()).await?,
+            crate::latest::move_latest::move_latest(store, padded, latest).await?
+                && is_stored(store, latest.clone()).await?,
             Count::Adopted,
         ),
     };
@@ -101,7 +102,8 @@ async fn recount(store: &Store, entity: &EntityId, from: Counter, to: Version) -
         Counter::Uncounted => raise(store, entity, None, to).await,
         Counter::NoLatestItem => {
             let latest = tombstone::without_state(entity, to, store.now());
-            let is_created = crate::latest::revive_latest::revive_latest(store, entity, to, &latest, Window::default()).await?;
+            let is_created =
+                crate::latest::revive_latest::revive_latest(store, entity, to, &latest, Window::default()).await?;
             Ok(is_created && is_stored(store, latest).await?)
         }
     }

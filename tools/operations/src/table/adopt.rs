@@ -76,7 +76,7 @@ pub async fn adopt_table(
     let left = stored.filter(|stored| is_own && history != Some(stored.as_str()));
     let left = left.map(|stored| store.beside(stored));
     let has_items = match &left {
-        Some(left) => has_items(&left).await?,
+        Some(left) => has_items(left).await?,
         None => false,
     };
     // History is beside the latest items, or was until another run of this command.
@@ -89,7 +89,7 @@ pub async fn adopt_table(
             let history = store.beside(history);
             take_history(store, &table, &history, before.as_ref()).await?;
             copied = match (left, stored) {
-                (Some(left), _) => crate::table::copy_history::copy_history(&left, &history, Source::History).await?,
+                (Some(left), _) => crate::table::copy_history::copy_history(left, &history, Source::History).await?,
                 (None, None) => {
                     crate::table::copy_history::copy_history(&latest, &history, Source::BesideLatest).await?
                 }

@@ -48,7 +48,7 @@ const CONCURRENCY: usize = 16;
 pub(crate) async fn copy_history(store: &Store, to: &Store, from: Source) -> Result<u64, CopyError> {
     loop {
         let pass = match from {
-            Source::History => pass(store, async |item| copy_item(&to, item).await.map(Some)).await?,
+            Source::History => pass(store, async |item| copy_item(to, item).await.map(Some)).await?,
             Source::BesideLatest => pass(store, async |item| copy_from_beside(store, item, to).await).await?,
         };
         if pass.changed == 0 {
@@ -104,11 +104,11 @@ async fn copy_from_beside(store: &Store, item: Item, to: &Store) -> Result<Optio
                 .await?;
             let mut is_new = false;
             for version in versions {
-                is_new |= copy_version(&to, &version).await?;
+                is_new |= copy_version(to, &version).await?;
             }
             Ok(Some(is_new))
         }
-        _ => copy_item(&to, item).await.map(Some),
+        _ => copy_item(to, item).await.map(Some),
     }
 }
 

@@ -5,13 +5,12 @@ use std::time::Duration;
 use operations::purge::entity::ItemCounts;
 use serde_json::{Value, json};
 use shared::{
-    clock::Clock,
+    clock::{Clock, Deadline},
     domain::{entity::EntityId, keys::VersionDigits, recorded_at::RecordedAt},
     dynamodb::Store,
 };
-use testkit::replay::Replay;
-
-use super::{LEFT, failed, latest_keys, writer};
+use stream_fn::HistoryWriter;
+use testkit::replay::{self, Replay};
 
 /// Time of the function's clock, in seconds since 1970.
 const NOW: u64 = 1_795_328_688;
@@ -25,14 +24,16 @@ const PURGED: u64 = NOW - 100;
 
 /// Returns the record of an update that was recorded at this second, of another incarnation after the purge.
 fn record(number: u64, entity: &str, second: u64) -> Value {
-    let number = number.to_string();
-    let attributes = json!({
-        "Latest": {"N": number}, "RecordedVersion": {"N": number}, "RecordedAt": {"S": time(second)},
-        "V0Id": {"S": if second < PURGED { "purged" } else { "later" }},
+    let keys = json!({"PK": {"S": entity}, "SK": {"S": "v0"}});
+    let mut image = keys.clone();
+    image["Latest"] = json!({"N": number.to_string()});
+    image["RecordedVersion"] = image["Latest"].clone();
+    image["RecordedAt"] = json!({"S": time(second)});
+    image["V0Id"] = json!({"S": if second < PURGED { "purged" } else { "later" }});
+    let change = json!({
+        "Keys": keys, "NewImage": image, "SequenceNumber": number.to_string(), "ApproximateCreationDateTime": second,
     });
-    let mut record = super::record(&number, &latest_keys(entity), &attributes);
-    record["dynamodb"]["ApproximateCreationDateTime"] = json!(second);
-    record
+    json!({"eventName": "MODIFY", "dynamodb": change})
 }
 
 /// Returns the marker of the purge of version 7.
@@ -54,7 +55,14 @@ async fn marker(entity: &str) -> Value {
 async fn handle(records: &[Value], responses: &[Value]) -> (Vec<String>, Vec<(String, Value)>) {
     let replay = Replay::new(responses.iter().cloned());
     let clock = Clock::new(|| Duration::from_secs(NOW));
-    let failed = failed(&writer(replay.http()).with_clock(clock), records, LEFT).await;
+    let writer = HistoryWriter::new(replay::client(replay.http()), &replay::settings())
+        .with_checked_layout()
+        .with_clock(clock);
+    let event = json!({"Records": records}).to_string();
+    let deadline = Deadline::after(Duration::from_secs(60));
+    let response = writer.handle(&event, "lambda", deadline).await.unwrap();
+    let failures = response.batch_item_failures.into_iter();
+    let failed = failures.map(|failure| failure.item_identifier.unwrap()).collect();
     (failed, replay.requests())
 }
 

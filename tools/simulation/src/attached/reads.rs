@@ -65,7 +65,7 @@ async fn of_item(
     for second in seconds {
         let end = i64::try_from(second * 1_000_000 + 999_999).unwrap_or_default();
         let end = RecordedAt::of_stream_record(end, Version::FIRST);
-        let found = operations::as_of::as_of(&store, entity, end, false).await?;
+        let found = operations::as_of::as_of(store, entity, end, false).await?;
         let expected = records.iter().take_while(|record| record.created <= second).last();
         let is_same = match (&found, expected) {
             (None, None) => true,
@@ -102,11 +102,11 @@ pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Writt
         let Some(entity) = entity(store, item) else { continue };
         let keep = Keep::Newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)));
         let plan =
-            operations::prune::requests::plan_prune(&store, &entity, keep, false, &RateLimiter::unlimited()).await?;
+            operations::prune::requests::plan_prune(store, &entity, keep, false, &RateLimiter::unlimited()).await?;
         let Some(plan) = plan.filter(|plan| plan.floor > plan.before) else {
             continue;
         };
-        operations::prune::requests::raise_floor(&store, &entity, plan.floor).await?;
+        operations::prune::requests::raise_floor(store, &entity, plan.floor).await?;
         for version in (1..plan.floor.get()).filter_map(Version::new) {
             let key = json!({
                 "PK": {"S": entity.as_str()}, "SK": {"S": store.digits().version_key(version)},

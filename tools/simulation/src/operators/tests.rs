@@ -13,6 +13,7 @@ use local::mapping::{
 use operations::{
     error::{Kind, OperationError},
     prune::{Options, Rule},
+    purge::entity::DEFAULT_WAIT,
 };
 use serde_json::{Value, json};
 use shared::{
@@ -248,7 +249,8 @@ impl Command {
                     world.write(entity, 5).await;
                 }
                 let now = world.store.clock().now();
-                let pinned = world.store.pin_version(&entity("A"), Version::FIRST, now).await;
+                let pinned =
+                    operations::prune::requests::pin_version(&world.store, &entity("A"), Version::FIRST, now).await;
                 assert!(pinned.unwrap());
             }
             Self::Repair => {

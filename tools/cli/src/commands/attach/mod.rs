@@ -103,7 +103,7 @@ impl Attach {
                 None => {
                     table = operations::attach::enable_stream::enable_stream(&store)
                         .await
-                        .map_err(not_enabled)?
+                        .map_err(not_enabled)?;
                 }
             }
         }

@@ -8,7 +8,7 @@
 
 use std::ops::RangeInclusive;
 
-use diff::versions::Comparison;
+use item_diff::versions::Comparison;
 use shared::domain::{plain, recorded_at::RecordedAt, version::Version, view::VersionView};
 
 /// Conditions that a version fulfills to be printed.
