@@ -123,7 +123,7 @@ impl World {
             let entity = database::entity(id);
             let store = &self.stack.store;
             eventually("quarantine", async || {
-                operations::read::quarantined::quarantined(&store, &entity)
+                operations::read::quarantined::quarantined(store, &entity)
                     .await
                     .unwrap()
                     .pop()
