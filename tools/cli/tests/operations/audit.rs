@@ -1,10 +1,18 @@
 //! `vzero audit`.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use serde_json::{Value, json};
+use shared::dynamodb::write::WriteMode;
 use testkit::{
     command::{Run, json_lines},
+    database,
     table::Table,
 };
 
@@ -239,5 +247,32 @@ fn a_killed_audit_resumes() {
         );
         assert_eq!((&summary["Entities"], &summary["Versions"]), (&json!(12), &json!(60)));
         assert!(!path.exists());
+    }
+}
+
+#[test]
+fn an_audit_during_writes_finds_no_fault() {
+    let table = new_table();
+    let done = Arc::new(AtomicBool::new(false));
+    let writers = [WriteMode::Stream, WriteMode::Inline, WriteMode::Inline].map(|mode| {
+        let (store, done) = (table.store.clone(), Arc::clone(&done));
+        table.runtime.spawn(async move {
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) {
+                let id = format!("{mode:?}{}", count % 5);
+                let update = database::update(json!({"ID": id, "State": count}));
+                database::write(&store, &update, database::mode(mode)).await.unwrap();
+                count += 1;
+            }
+            count
+        })
+    });
+    for _ in 0..4 {
+        let ran = table.run("audit --all --lag 1 --max-read-units 400");
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    done.store(true, Ordering::Relaxed);
+    for writer in writers {
+        assert!(table.runtime.block_on(writer).unwrap() > 0);
     }
 }
