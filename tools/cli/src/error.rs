@@ -1,7 +1,9 @@
 //! Errors, with their exit codes.
 
-use operations::error::{Kind, OperationError};
-use operations::table::{adopt::AdoptError, copy_history::CopyError, create::CreateTableError};
+use operations::{
+    error::{Kind, OperationError},
+    table::{adopt::AdoptError, copy_history::CopyError, create::CreateTableError},
+};
 use patterns::time_series::LoadError;
 use shared::{
     domain::entity::InvalidEntityId,

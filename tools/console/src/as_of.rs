@@ -3,6 +3,7 @@
 //! `at` selects by the times at which the versions were recorded, `effective` by the times of the client.
 
 use maud::{Markup, html};
+use operations::as_of::{as_of, effective_at::effective_at};
 use serde::Deserialize;
 use serde_json::json;
 use shared::{
@@ -74,11 +75,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let (store, consistent) = (app.store(), app.consistent());
     let found = match selected {
         Selected::At(at) => none(
-            operations::as_of::as_of(store, &entity, at, consistent).await,
+            as_of(store, &entity, at, consistent).await,
             "The entity did not exist at this time.",
         )?,
         Selected::Effective(time) => none(
-            operations::as_of::effective_at::effective_at(store, &entity, time, MAX_READ, consistent, |_| {}).await,
+            effective_at(store, &entity, time, MAX_READ, consistent, |_| {}).await,
             "No version has this time of the client or an earlier one.",
         )?,
         Selected::Version(number) if number < latest || (number > latest && store.attached_table().is_some()) => {

@@ -11,6 +11,7 @@ use local::{
     stack::Stack,
     template::policies::{self, Statement},
 };
+use operations::read::quarantined::quarantined;
 use serde_json::{Value, json};
 use testkit::{
     database,
@@ -207,9 +208,7 @@ async fn recorded(mode: &str) -> Vec<(&'static str, Needed)> {
     );
     let entity = database::entity("Q");
     eventually("quarantine", async || {
-        let found = operations::read::quarantined::quarantined(&stack.store, &entity)
-            .await
-            .unwrap();
+        let found = quarantined(&stack.store, &entity).await.unwrap();
         (found.len() == 1).then_some(())
     })
     .await;

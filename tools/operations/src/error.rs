@@ -2,7 +2,6 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{backfill::import::BackfillError, item_restore::ItemRestoreError, purge::entity::PurgeError};
 use shared::{
     domain::{attached::key::InvalidKey, entity::InvalidEntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
@@ -14,7 +13,10 @@ use shared::{
 };
 use thiserror::Error;
 
-use crate::request_error::RequestError;
+use crate::{
+    backfill::import::BackfillError, item_restore::ItemRestoreError, purge::entity::PurgeError,
+    request_error::RequestError,
+};
 
 #[derive(Debug, Error)]
 pub enum OperationError {

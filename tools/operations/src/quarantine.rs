@@ -2,14 +2,17 @@
 
 use std::{collections::VecDeque, mem};
 
-use crate::rate_limit::RateLimiter;
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, quarantine::QuarantinedRecord},
     dynamodb::{Store, read::query_items::Cursor},
 };
 
-use crate::error::OperationError;
+use crate::{
+    error::OperationError,
+    rate_limit::RateLimiter,
+    read::quarantined::{quarantined, scan_quarantined},
+};
 
 /// Returns `{"ID": …, "SequenceNumber": …, "Kind": "Conflict", "Reason": …, "Version": 7, "QuarantinedAt": …, "Record": {…}}`.
 pub fn to_json(record: &QuarantinedRecord) -> Value {
@@ -64,7 +67,7 @@ impl Quarantine {
                 if self.last.as_ref() == Some(&entity) {
                     continue;
                 }
-                let records = crate::read::quarantined::quarantined(&self.store, &entity).await?;
+                let records = quarantined(&self.store, &entity).await?;
                 self.last = Some(entity);
                 return Ok(Some(records));
             }
@@ -72,7 +75,7 @@ impl Quarantine {
                 return Ok(None);
             };
             let limit = self.limiter.page_limit();
-            let scan = async || crate::read::quarantined::scan_quarantined(&self.store, cursor.clone(), limit).await;
+            let scan = async || scan_quarantined(&self.store, cursor.clone(), limit).await;
             let page = self.limiter.run(scan).await?;
             self.read += page.read;
             self.found.extend(page.entities);

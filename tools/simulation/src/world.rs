@@ -10,6 +10,7 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use fastrand::Rng;
+use operations::as_of::as_of;
 use serde_json::{Value, json};
 use shared::{
     config::Config,
@@ -283,7 +284,7 @@ impl<'a> World<'a> {
             };
             let other = self.connector().draw(|rng| near(rng, time));
             for time in [time, other] {
-                let view = operations::as_of::as_of(&self.reader, &entity, time, true).await;
+                let view = as_of(&self.reader, &entity, time, true).await;
                 read.push(AsOf {
                     entity: text("PK").to_owned(),
                     time: time.to_string(),

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use operations::as_of::as_of;
 use serde_json::json;
 use shared::{
     domain::{
@@ -79,7 +80,7 @@ impl Operation {
                 }
             }
             Self::AsOf => {
-                let found = operations::as_of::as_of(store, &entity, seed::recorded_at(at), true)
+                let found = as_of(store, &entity, seed::recorded_at(at), true)
                     .await
                     .map_err(failed)?;
                 found.is_some_and(|view| view.version.get() == at)

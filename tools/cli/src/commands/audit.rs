@@ -3,11 +3,8 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use operations::{
-    audit::{EntitiesAudit, EntityStep, TableAudit},
+    audit::{EntitiesAudit, EntityStep, TableAudit, auditor::EntityFindings, segment::Counts},
     connection::Connection,
-};
-use operations::{
-    audit::{auditor::EntityFindings, segment::Counts},
     rate_limit::{Limits, RateLimiter},
 };
 use serde_json::{Map, Value, json};

@@ -3,13 +3,13 @@
 use std::{num::NonZeroU32, path::PathBuf};
 
 use operations::{
-    backfill::mapping::{Refusal, Template},
-    rate_limit::{Limits, RateLimiter},
-};
-use operations::{
-    backfill::{BackfillRun, Import},
+    backfill::{
+        BackfillRun, Import,
+        mapping::{Refusal, Template},
+    },
     connection::Connection,
     error::OperationError,
+    rate_limit::{Limits, RateLimiter},
 };
 use serde_json::{Map, Value, json};
 use shared::{

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use operations::{connection::Connection, progress::Progress as _};
+use operations::{as_of::as_of, connection::Connection, progress::Progress as _};
 use shared::{
     domain::{entity::EntityId, recorded_at::RecordedAt, time::ClientTime, view::VersionView},
     dynamodb::read::{batch_get_items::MAX_KEYS, versions::ReadError},
@@ -50,7 +50,7 @@ impl Get {
             (Some(number), ..) => store.version(&entity, version(number)?, consistent).await?,
             (None, Some(time), _) => {
                 let time = RecordedAt::parse(time).map_err(|error| CliError::usage("--at", error))?;
-                let found = operations::as_of::as_of(store, &entity, time, consistent).await;
+                let found = as_of(store, &entity, time, consistent).await;
                 found.map_err(|error| self.undetermined(error))?
             }
             (None, None, Some(time)) => self.effective_at(connection, &entity, time).await?,

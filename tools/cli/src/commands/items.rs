@@ -1,6 +1,6 @@
 //! `vzero admin items`.
 
-use operations::{connection::Connection, progress::Progress as _};
+use operations::{connection::Connection, progress::Progress as _, read::item_collection::item_collection};
 
 use crate::{
     error::CliError,
@@ -28,8 +28,7 @@ impl Items {
             }
         };
         let store = &connection.store;
-        let collection =
-            operations::read::item_collection::item_collection(store, &entity, connection.consistent, progress).await?;
+        let collection = item_collection(store, &entity, connection.consistent, progress).await?;
         drop(counter);
         if collection.items.is_empty() {
             return Err(CliError::no_entity(&self.id));

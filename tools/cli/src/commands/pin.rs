@@ -1,6 +1,9 @@
 //! `vzero admin pin`.
 
-use operations::connection::Connection;
+use operations::{
+    connection::Connection,
+    prune::requests::{pin_version, unpin_version},
+};
 use serde_json::json;
 
 use super::values::version;
@@ -25,9 +28,9 @@ impl Pin {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let (store, entity, number) = (&connection.store, connection.entity(&self.id)?, version(self.number)?);
         let found = if self.unpin {
-            operations::prune::requests::unpin_version(store, &entity, number).await?
+            unpin_version(store, &entity, number).await?
         } else {
-            operations::prune::requests::pin_version(store, &entity, number, store.clock().now()).await?
+            pin_version(store, &entity, number, store.clock().now()).await?
         };
         if !found {
             let message = format!("there is no version {number} of {}", self.id);

@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use operations::rate_limit::{Limits, RateLimiter};
 use operations::{
     connection::Connection,
     prune::{EntityPrune, Options, Rule, TablePrune},
+    rate_limit::{Limits, RateLimiter},
 };
 use serde_json::json;
 

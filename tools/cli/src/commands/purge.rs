@@ -5,10 +5,9 @@ use std::{
     time::Duration,
 };
 
-use operations::purge::entity::ItemCounts;
 use operations::{
     connection::Connection,
-    purge::{self, to_json},
+    purge::{self, entity::ItemCounts, to_json},
 };
 use serde_json::json;
 

@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU32;
 
-use operations::rate_limit::{Limits, RateLimiter};
 use operations::{
     connection::Connection,
     progress::Progress as _,
     quarantine::{self, to_json},
+    rate_limit::{Limits, RateLimiter},
 };
 use shared::domain::quarantine::QuarantinedRecord;
 

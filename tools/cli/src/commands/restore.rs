@@ -1,7 +1,10 @@
 //! `vzero restore`.
 
-use operations::item_restore::{ItemRestoreError, ItemRestored, change::Restore as Change};
-use operations::{connection::Connection, error::OperationError};
+use operations::{
+    connection::Connection,
+    error::OperationError,
+    item_restore::{ItemRestoreError, ItemRestored, change::Restore as Change, plan_item_restore, restore_item},
+};
 use serde_json::{Map, json};
 use shared::{
     domain::{
@@ -81,7 +84,7 @@ impl Restore {
         let (store, number) = (&connection.store, version(self.number)?);
         let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
         let entity = connection.entity(&self.id)?;
-        let restore = operations::item_restore::plan_item_restore(store, &entity, key, number).await;
+        let restore = plan_item_restore(store, &entity, key, number).await;
         let restore = match restore {
             Err(ItemRestoreError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
             restore => restore.map_err(OperationError::from)?,
@@ -89,9 +92,7 @@ impl Restore {
         if self.dry_run {
             return output.object(&self.planned(&entity, restore.change()));
         }
-        let restored = operations::item_restore::restore_item(store, &restore)
-            .await
-            .map_err(OperationError::from)?;
+        let restored = restore_item(store, &restore).await.map_err(OperationError::from)?;
         let outcome = match restored {
             ItemRestored::Restored => "Restored",
             ItemRestored::Deleted => "Deleted",

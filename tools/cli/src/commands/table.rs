@@ -1,12 +1,15 @@
 //! `vzero admin table`.
 
-use operations::table::{
-    adopt::Adopted,
-    create::{CreateOutcome, NotApplied},
-    settings::TableSettings,
-    state::TableState,
+use operations::{
+    connection::Connection,
+    error::OperationError,
+    table::{
+        adopt::{Adopted, adopt_table},
+        create::{CreateOutcome, NotApplied, create_table},
+        settings::TableSettings,
+        state::{TableState, table_state},
+    },
 };
-use operations::{connection::Connection, error::OperationError};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::keys::VersionDigits,
@@ -62,11 +65,11 @@ impl Table {
         let (settings, name) = (TableSettings::default(), &connection.table);
         let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
         if let Self::Adopt { history_table } = self {
-            let adopted = operations::table::adopt::adopt_table(&store, history_table.as_deref(), digits).await?;
+            let adopted = adopt_table(&store, history_table.as_deref(), digits).await?;
             return output.object(&shown_adopted(name, &adopted));
         }
-        let outcome = operations::table::create::create_table(&store, &settings).await?;
-        let state = operations::table::state::table_state(&store).await?;
+        let outcome = create_table(&store, &settings).await?;
+        let state = table_state(&store).await?;
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
         let fits = settings.check(&state);
         let stored = match (&outcome, &fits) {

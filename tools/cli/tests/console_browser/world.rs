@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use operations::read::quarantined::quarantined;
 use serde_json::Value;
 use shared::{
     clock,
@@ -122,13 +123,7 @@ impl World {
         for id in entities {
             let entity = database::entity(id);
             let store = &self.stack.store;
-            eventually("quarantine", async || {
-                operations::read::quarantined::quarantined(store, &entity)
-                    .await
-                    .unwrap()
-                    .pop()
-            })
-            .await;
+            eventually("quarantine", async || quarantined(store, &entity).await.unwrap().pop()).await;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use operations::prune::requests::mark_version;
 use serde_json::{Value, json};
 use shared::{
     domain::{AttributeValue, Item, version::Version},
@@ -171,11 +172,7 @@ fn a_version_in_parts_is_moved_with_its_parts_and_marks() {
         assert_eq!(database::put_version(&table.store, &entity).await, PutOutcome::Recorded);
         let expires = table.store.clock().now() + Duration::from_secs(3600);
         let first = Version::FIRST;
-        assert!(
-            operations::prune::requests::mark_version(&table.store, &entity, first, expires)
-                .await
-                .unwrap()
-        );
+        assert!(mark_version(&table.store, &entity, first, expires).await.unwrap());
     });
     let before = read(&table.store);
     assert!(before.contains_key("TTL"));

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 use operations::{
-    read::scan_latest::{LatestFilter, LatestItem},
+    read::{
+        scan_latest::{LatestFilter, LatestItem, scan_latest},
+        scan_request::scan_request,
+    },
     segments::scan::Segment,
 };
 use shared::{
@@ -128,12 +131,12 @@ async fn page(
     let start = cursor.start_key();
     Ok(match search {
         Search::Latest(filter) => {
-            let page = operations::read::scan_latest::scan_latest(store, segment, filter, start, limit).await?;
+            let page = scan_latest(store, segment, filter, start, limit).await?;
             let hits = page.items.into_iter().map(Hit::Latest).collect();
             (hits, page.read, SegmentCursor::after(page.next.as_ref()))
         }
         Search::Request(id) => {
-            let page = operations::read::scan_request::scan_request(store, table, segment, id, start, limit).await?;
+            let page = scan_request(store, table, segment, id, start, limit).await?;
             let hits = page.versions.into_iter();
             let hits = hits.map(|(entity, version)| Hit::Request(entity, version)).collect();
             (hits, page.read, SegmentCursor::after(page.next.as_ref()))

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use maud::{Markup, html};
-use operations::read::scan_latest::LatestItem;
+use operations::read::{scan_latest::LatestItem, versions_in_history::versions_in_history};
 use serde_json::{Value, json};
 use shared::domain::{entity::EntityId, version::Version};
 
@@ -43,8 +43,7 @@ pub(super) async fn rows(app: &App, hits: Vec<Hit>) -> Result<Vec<Row>, PageErro
         Hit::Request(..) => None,
     };
     let versions: Vec<_> = hits.iter().filter_map(version).collect();
-    let recorded: HashSet<_> =
-        operations::read::versions_in_history::versions_in_history(app.store(), &versions, app.consistent()).await?;
+    let recorded: HashSet<_> = versions_in_history(app.store(), &versions, app.consistent()).await?;
     let mut lags_read = 0;
     let mut rows = Vec::with_capacity(hits.len());
     for hit in hits {

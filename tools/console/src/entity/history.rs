@@ -3,6 +3,7 @@
 //! A page has up to 50 versions, and reads one version more, to show what the oldest of them changed. With a filter, it reads
 //! page by page until it has 50 versions that the filter selects, or has read 1,000.
 
+use operations::read::version_run::version_run;
 use serde_json::{Value, json};
 use shared::{
     clock,
@@ -133,15 +134,7 @@ impl History {
         let first = to.get().saturating_sub(PAGE - 1).max(1);
         // The version before the first shows what the first one changed.
         let before = Version::new(first - 1).unwrap_or(Version::FIRST);
-        let run = operations::read::version_run::version_run(
-            app.store(),
-            &self.entity,
-            before,
-            to,
-            MAX_REQUESTS,
-            app.consistent(),
-        )
-        .await?;
+        let run = version_run(app.store(), &self.entity, before, to, MAX_REQUESTS, app.consistent()).await?;
         let from = match run.from {
             // Not all of the range was read.
             reached if reached > before.get() => reached.saturating_add(1).min(to.get()),

@@ -8,16 +8,15 @@ use std::{
 
 use futures::TryStreamExt as _;
 use operations::{
-    audit::{SEGMENTS, segments},
-    connection::Connection,
-    error::OperationError,
-};
-use operations::{
     audit::{
+        SEGMENTS,
         auditor::EntityFindings,
         collection::Finding,
         segment::{Counts, Progress, Step},
+        segments,
     },
+    connection::Connection,
+    error::OperationError,
     rate_limit::{Limits, RateLimiter},
 };
 use serde_json::{Value, json};

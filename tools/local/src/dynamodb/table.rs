@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::Client;
 use operations::table::{
-    create::{CreateOutcome, CreateTableError},
+    create::{CreateOutcome, CreateTableError, create_table},
     settings::TableSettings,
 };
 use shared::{
@@ -39,7 +39,7 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<(), TableError> {
         ..table.settings.clone()
     };
     let store = Store::new(client.clone(), &table.name, VersionDigits::default());
-    match operations::table::create::create_table(&store, &settings).await? {
+    match create_table(&store, &settings).await? {
         CreateOutcome::Created(not_applied) => match not_applied.into_iter().next() {
             Some(failed) => Err(TableError::Setting(failed.setting, failed.error)),
             None => Ok(()),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use operations::{audit::collection::Finding, latest::raise_latest::raise_latest};
+use operations::{
+    audit::{auditor::audit, collection::Finding},
+    latest::raise_latest::raise_latest,
+};
 use serde_json::json;
 use shared::{
     domain::{
@@ -43,7 +46,7 @@ async fn move_ahead(store: &Store, seconds: u64) {
 }
 
 async fn findings(store: &Store, second: u64) -> Vec<Finding> {
-    let audited = operations::audit::auditor::audit(&at_second(store, second), &entity("E"), Duration::ZERO).await;
+    let audited = audit(&at_second(store, second), &entity("E"), Duration::ZERO).await;
     audited.unwrap().unwrap()
 }
 
@@ -70,7 +73,7 @@ async fn a_repair_begins_a_new_sequence_of_times() {
         [Finding::Ahead { version: version(7) }]
     );
     let before = latest(&store).await;
-    let raised = operations::latest::raise_latest::raise_latest(
+    let raised = raise_latest(
         &at_second(&store, START + 6),
         &entity("E"),
         Some(version(7)),
@@ -108,7 +111,7 @@ async fn a_repair_begins_a_new_sequence_of_times() {
     }
     // A second repair, and reads before both.
     move_ahead(&store, 2 * YEAR).await;
-    let raised = operations::latest::raise_latest::raise_latest(
+    let raised = raise_latest(
         &at_second(&store, START + 50),
         &entity("E"),
         Some(version(12)),
@@ -141,7 +144,7 @@ async fn a_repair_forgets_no_request() {
     for second in START + 1..START + 20 {
         write_at(&store, second).await;
     }
-    let raised = operations::latest::raise_latest::raise_latest(
+    let raised = raise_latest(
         &at_second(&store, START + 20),
         &entity("E"),
         Some(version(21)),

@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use operations::{
-    read::scan_latest::{LatestFilter, LatestItem},
+    read::{
+        scan_latest::{LatestFilter, LatestItem, scan_latest},
+        version_run::version_run,
+        versions_in_history::versions_in_history,
+    },
     segments::scan::Segment,
 };
 use serde_json::json;
@@ -31,9 +35,7 @@ async fn latest_items(store: &Store, filter: &LatestFilter, total: u32, limit: O
         let mut start = None;
         loop {
             let segment = Segment { index, total };
-            let page = operations::read::scan_latest::scan_latest(store, segment, filter, start, limit)
-                .await
-                .unwrap();
+            let page = scan_latest(store, segment, filter, start, limit).await.unwrap();
             items.extend(page.items);
             read += page.read;
             start = page.next;
@@ -96,18 +98,13 @@ async fn latest_items_are_filtered_by_part_of_the_key() {
             .iter()
             .map(|item| (item.entity.clone(), item.version.unwrap()))
             .collect();
-        let recorded: BTreeSet<_> = operations::read::versions_in_history::versions_in_history(&store, &versions, true)
+        let recorded: BTreeSet<_> = versions_in_history(&store, &versions, true)
             .await
             .unwrap()
             .into_iter()
             .collect();
         assert_eq!(recorded, ["A#1", "B#1", "a#1"].map(entity).into());
-        assert!(
-            operations::read::versions_in_history::versions_in_history(&store, &[], true)
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        assert!(versions_in_history(&store, &[], true).await.unwrap().is_empty());
         // Version numbers of more entities than exist, and than one request accepts.
         let mut entities: Vec<_> = (0..150).map(|number| entity(&format!("none#{number}"))).collect();
         entities.extend(versions.iter().map(|(entity, _)| entity.clone()));
@@ -133,10 +130,9 @@ async fn a_run_contains_the_versions_that_exist() {
             (119, 125, 119, 120, None),
             (121, 130, 121, 120, None),
         ] {
-            let run =
-                operations::read::version_run::version_run(&store, &entity("E"), version(from), version(to), 9, true)
-                    .await
-                    .unwrap();
+            let run = version_run(&store, &entity("E"), version(from), version(to), 9, true)
+                .await
+                .unwrap();
             let found: Vec<_> = run.items.keys().copied().collect();
             let expected: Vec<u64> = (first..=last).filter(|number| Some(*number) != missing).collect();
             assert_eq!((run.from, found), (first, expected), "{digits}: {from} to {to}");
@@ -150,10 +146,9 @@ async fn a_run_of_large_items_omits_the_oldest() {
     let store = database.store("Large", 10).await;
     put(&store, "E", 12, &"x".repeat(300_000)).await;
     let run = async |requests| {
-        let run =
-            operations::read::version_run::version_run(&store, &entity("E"), version(1), version(12), requests, true)
-                .await
-                .unwrap();
+        let run = version_run(&store, &entity("E"), version(1), version(12), requests, true)
+            .await
+            .unwrap();
         let found: Vec<_> = run.items.keys().copied().collect();
         assert_eq!(found, (run.from..=12).collect::<Vec<_>>());
         run.from

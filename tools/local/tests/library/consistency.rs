@@ -2,6 +2,7 @@
 
 #![allow(clippy::float_cmp, reason = "f64 represents the halves of capacity units exactly")]
 
+use operations::as_of::as_of;
 use patterns::{
     ratchet::{Key, Ratchet},
     time_series::{StateQuery, StateTime, TimeSeries},
@@ -87,7 +88,7 @@ impl Tables {
                 assert!(found.unwrap().is_some());
             }
             "the first of 25 versions by its time" => {
-                let found = operations::as_of::as_of(&self.narrow, &small, self.time, consistent).await;
+                let found = as_of(&self.narrow, &small, self.time, consistent).await;
                 assert_eq!(found.unwrap().unwrap().version, Version::FIRST);
             }
             "a history of 25 versions of just under 1 KB, with keys of width 10" => {

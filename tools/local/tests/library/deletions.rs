@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use operations::audit::auditor::audit;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
@@ -115,9 +116,7 @@ impl Pump {
 
     /// Checks that an audit finds nothing.
     async fn is_sound(&self) {
-        let findings = operations::audit::auditor::audit(&self.store, &entity(ID), Duration::ZERO)
-            .await
-            .unwrap();
+        let findings = audit(&self.store, &entity(ID), Duration::ZERO).await.unwrap();
         assert_eq!(findings, Some(Vec::new()), "{:?}", self.options);
     }
 }

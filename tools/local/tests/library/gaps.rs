@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use operations::as_of::effective_at::effective_at;
 use serde_json::json;
 use shared::{
     domain::{ledger::Retention, recorded_at::RecordedAt, time::ClientTime, version::Version},
@@ -86,7 +87,7 @@ async fn every_read_ends_beside_a_gap() {
             Err(ReadError::Missing { .. } | ReadError::NotRecordedAt { .. })
         ));
         let before = ClientTime::parse("2020-01-01").unwrap();
-        let effective = operations::as_of::effective_at::effective_at(&store, &entity, before, u64::MAX, true, |_| ());
+        let effective = effective_at(&store, &entity, before, u64::MAX, true, |_| ());
         let effective = Box::pin(bounded(&database, "effective at", effective)).await;
         assert!(matches!(effective, Err(ReadError::Missing { .. })));
     }

@@ -1,5 +1,6 @@
 //! Order, latest item, history, as-of reads and paging across v9 → v10 and v99 → v100, in every width.
 
+use operations::as_of::as_of;
 use serde_json::json;
 use shared::{
     domain::{
@@ -89,7 +90,7 @@ async fn every_width_returns_the_same() {
         ] {
             let at = RecordedAt::from_millis(EpochMillis::new(second * 1000));
             database.consumed();
-            let found = operations::as_of::as_of(&store, &entity("E"), at, true).await.unwrap();
+            let found = as_of(&store, &entity("E"), at, true).await.unwrap();
             assert_eq!(found.map(|view| view.version.get()), expected, "{digits}: {second}");
             let reads = database.consumed().len();
             assert!(reads <= 9, "log2(105) + 2, not {reads}");
@@ -142,7 +143,7 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
         .unwrap();
     assert_eq!(lag().await, Some((8, Some(6))));
     assert_eq!(history(&store, HistoryQuery::default()).await, [8, 6, 5, 4, 3, 2, 1]);
-    let missing = operations::as_of::as_of(
+    let missing = as_of(
         &store,
         &entity("E"),
         RecordedAt::from_millis(EpochMillis::new(7000)),

@@ -3,6 +3,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use operations::{
+    prune::requests::{mark_version, pin_version, unpin_version},
+    purge::entity::purge,
+    read::item_collection::item_collection,
+};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
@@ -196,16 +201,13 @@ async fn every_latest_item_becomes_a_version() {
                 let nine = database::version(9);
                 let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
                 assert!(
-                    operations::prune::requests::mark_version(&store, &entity(&id), nine, an_hour_ago)
-                        .await
-                        .unwrap(),
+                    mark_version(&store, &entity(&id), nine, an_hour_ago).await.unwrap(),
                     "{id}"
                 );
                 let again = store.put_version(&version).await.unwrap();
                 assert_eq!(again, PutOutcome::AlreadyRecorded, "{id}");
                 let mut deleted = operations::purge::entity::ItemCounts::new();
-                let purged =
-                    operations::purge::entity::purge(&store, &entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
+                let purged = purge(&store, &entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
                 purged.unwrap();
                 assert_eq!(items_of(&database, history, &id).await.len(), 0, "{id}");
             }
@@ -245,9 +247,7 @@ async fn check_reads(store: &Store, id: &str, expected: &Item) {
     };
     assert_eq!(view.version, nine);
     assert!(view.attributes["Z"] == expected["Z"] && view.recorded_by_stream, "{id}");
-    let collection = operations::read::item_collection::item_collection(store, &entity, true, |_| {})
-        .await
-        .unwrap();
+    let collection = item_collection(store, &entity, true, |_| {}).await.unwrap();
     let mut flat = collection.items.iter().map(|item| &item.attributes);
     assert!(
         flat.any(|item| item.get("RecordedBy").is_some() && item.get("Z") == expected.get("Z")),
@@ -271,17 +271,13 @@ async fn check_marks(database: &Database, store: &Store, table: &str, id: &str, 
     let expires = now + Duration::from_secs(3600);
     for (is_pinned, expected) in [(false, true), (true, false), (false, false)] {
         let done = match is_pinned {
-            true => operations::prune::requests::pin_version(store, &entity, nine, now).await,
-            false => operations::prune::requests::mark_version(store, &entity, nine, expires).await,
+            true => pin_version(store, &entity, nine, now).await,
+            false => mark_version(store, &entity, nine, expires).await,
         };
         assert_eq!(done.unwrap(), is_pinned || expected, "{id}");
         assert_eq!(marked().await, vec![expected; count], "{id}");
     }
-    assert!(
-        operations::prune::requests::unpin_version(store, &entity, nine)
-            .await
-            .unwrap()
-    );
+    assert!(unpin_version(store, &entity, nine).await.unwrap());
 }
 
 /// Write modes that put the version themselves acknowledge no update that cannot be recorded.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use operations::purge::entity::ItemCounts;
+use operations::{
+    purge::entity::{ItemCounts, count_items},
+    read::item_collection::item_collection,
+};
 use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
@@ -92,10 +95,7 @@ async fn process(writer: &HistoryWriter, records: &[String]) -> String {
 }
 
 async fn states(store: &Store) -> Vec<Value> {
-    let items = operations::read::item_collection::item_collection(store, &entity("E"), true, |_| {})
-        .await
-        .unwrap()
-        .items;
+    let items = item_collection(store, &entity("E"), true, |_| {}).await.unwrap().items;
     let state = |attributes: &shared::domain::Item| serde_json::to_value(attributes.get("State")).unwrap()["S"].clone();
     items
         .iter()
@@ -184,12 +184,7 @@ async fn a_marker_is_no_entity() {
     let key = shared::domain::keys::partition_key_of(&items[0]).unwrap();
     assert!(key.starts_with("#vzero#purged#"), "{key}");
     assert!(shared::domain::entity::EntityId::new(key).is_err());
-    assert_eq!(
-        operations::purge::entity::count_items(&store, &entity("E"))
-            .await
-            .unwrap(),
-        ItemCounts::new()
-    );
+    assert_eq!(count_items(&store, &entity("E")).await.unwrap(), ItemCounts::new());
     // An update starts again at version 1.
     write(&store, "new", START + 60).await;
     assert_eq!(json!(states(&store).await), json!([["v0", "new"]]));

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, path::Path};
 
 use aws_sdk_dynamodb::types::ScalarAttributeType;
+use operations::as_of::{as_of, effective_at::effective_at};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
@@ -229,18 +230,10 @@ async fn result(store: &Store, read: &Read) -> Value {
                 found => found,
             }
         }
-        "asOf" => operations::as_of::as_of(store, &id, RecordedAt::parse(parsed()).unwrap(), true).await,
+        "asOf" => as_of(store, &id, RecordedAt::parse(parsed()).unwrap(), true).await,
         "effectiveAt" => {
             let limit = read.limit.map_or(u64::MAX, |limit| limit.try_into().unwrap());
-            operations::as_of::effective_at::effective_at(
-                store,
-                &id,
-                ClientTime::parse(parsed()).unwrap(),
-                limit,
-                true,
-                |_| {},
-            )
-            .await
+            effective_at(store, &id, ClientTime::parse(parsed()).unwrap(), limit, true, |_| {}).await
         }
         "history" => return history(store, read).await,
         unknown => panic!("unknown read {unknown}"),

@@ -20,7 +20,7 @@ use testkit::{
 
 use crate::{
     command::executable,
-    serving::{fails, succeeds},
+    serving::{command, fails, succeeds},
     support::{PROGRAM, settled, template, versions},
 };
 
@@ -168,7 +168,7 @@ fn a_function_that_always_dies_ends_the_feed_and_not_the_stack() {
     assert!((3..=9).contains(&(deaths() - 1)), "{}", deaths());
 
     let errors = folder.path().join("errors");
-    let mut child = crate::serving::command(&["--bootstrap", &dying])
+    let mut child = command(&["--bootstrap", &dying])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(&errors).unwrap())

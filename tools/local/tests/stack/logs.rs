@@ -1,5 +1,6 @@
 //! No log line contains attribute values or keys: all lines of both functions, at every level.
 
+use operations::read::quarantined::quarantined;
 use serde_json::{Value, json};
 use shared::domain::entity::EntityId;
 
@@ -141,10 +142,7 @@ async fn lines(level: &str, mode: &str) -> Vec<String> {
     // The item that is no version.
     let odd = EntityId::new(id("odd")).unwrap();
     eventually("quarantine", async || {
-        operations::read::quarantined::quarantined(&stack.store, &odd)
-            .await
-            .unwrap()
-            .pop()
+        quarantined(&stack.store, &odd).await.unwrap().pop()
     })
     .await;
     let read = |name: &str| std::fs::read_to_string(stack.logs.join(name)).unwrap();

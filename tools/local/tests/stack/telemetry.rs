@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use local::stack::Stack;
 use serde_json::{Value, json};
 
-use crate::support::{eventually, invoke, settled, start_with, template};
+use crate::support::{eventually, invoke, item, settled, start_with, template};
 
 const PAGE: &str = include_str!("../../../../docs/telemetry.md");
 
@@ -305,10 +305,7 @@ async fn one_id_connects_the_message_and_the_version() {
     assert!(update["span"]["xrayTraceId"].as_str().unwrap().starts_with("Root=1-"));
     let batch = eventually("the line of the batch", async || find("stream-fn", "requests").await).await;
     assert_eq!(batch["message"], "batch");
-    assert_eq!(
-        crate::support::item(&stack, "E", "v1").await["RequestId"],
-        json!({"S": ID})
-    );
+    assert_eq!(item(&stack, "E", "v1").await["RequestId"], json!({"S": ID}));
     // At the level ERROR, only the span of the invocation is present.
     let stack = start_with(template(&[("LogLevel", "WARN")])).await;
     invoke(

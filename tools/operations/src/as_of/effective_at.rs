@@ -17,6 +17,8 @@ use shared::{
     },
 };
 
+use crate::read::version_run::version_run;
+
 /// Number of versions in the first page.
 const FIRST_PAGE: u64 = 10;
 
@@ -51,7 +53,7 @@ pub async fn effective_at(
         }
         let size = page_size.min(limit - read);
         let from = Version::new(to.get().saturating_sub(size - 1)).unwrap_or(Version::FIRST);
-        let run = crate::read::version_run::version_run(store, entity, from, to, 1, consistent).await?;
+        let run = version_run(store, entity, from, to, 1, consistent).await?;
         for version in (run.from..=to.get()).rev().filter_map(Version::new) {
             // DynamoDB deletes expired items later, and a pruned version must not come back until then.
             let item = run.items.get(&version.get());

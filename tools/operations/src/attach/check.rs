@@ -28,7 +28,13 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError},
 };
 
-use crate::error::OperationError;
+use crate::{
+    attach::{
+        attachable::attachable_table,
+        sample::{read_again, sample_items},
+    },
+    error::OperationError,
+};
 
 const CONCURRENCY: usize = 16;
 
@@ -68,11 +74,11 @@ pub async fn check(
     waiting: impl FnOnce(usize),
 ) -> Result<(Counts, Vec<Difference>), OperationError> {
     let history = Store::new(client.clone(), table.history_table(), attached::digits());
-    if crate::attach::attachable::attachable_table(&history).await?.is_none() {
+    if attachable_table(&history).await?.is_none() {
         return Err(OperationError::NoTable(table.history_table().to_owned()));
     }
     let store = &Store::attached(client.clone(), table.clone());
-    let items = crate::attach::sample::sample_items(store, sample).await?;
+    let items = sample_items(store, sample).await?;
     let mut counts = Counts {
         checked: items.len() as u64,
         ..Counts::default()
@@ -95,7 +101,7 @@ pub async fn check(
     tokio::time::sleep(lag).await;
     let keys: Vec<_> = different.iter().map(|(_, item, _)| *item).collect();
     // The item first: a version that is stored in between is not taken for a difference.
-    let again = crate::attach::sample::read_again(store, table, &keys).await?;
+    let again = read_again(store, table, &keys).await?;
     let again: Vec<_> = again
         .iter()
         .filter_map(|item| Some((key::of_item(table, item).ok()?, item)))

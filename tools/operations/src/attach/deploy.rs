@@ -4,11 +4,10 @@
 //! but not at `\"`, and then replaces `\"`, `\'` and `\ ` by their second character. Other backslashes stay. So a backslash
 //! before one of these characters, or at the end, cannot be passed as it is; in JSON, `\u005c` replaces it.
 
-use crate::attach::attachable::AttachableTable;
 use serde_json::{Value, json};
 use shared::{domain::attached::AttachedTable, json};
 
-use crate::shell::argument;
+use crate::{attach::attachable::AttachableTable, shell::argument};
 
 /// Maximum length of the name of a stack.
 const MAX_STACK_NAME: usize = 128;

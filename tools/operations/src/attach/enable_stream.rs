@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::{
 use thiserror::Error;
 use tokio::time::Instant;
 
-use crate::attach::attachable::AttachableTable;
+use crate::attach::attachable::{AttachableTable, attachable_table};
 use shared::dynamodb::{Store, client::error::ServiceError};
 
 /// Maximum duration until the stream is enabled.
@@ -31,7 +31,7 @@ pub async fn enable_stream(store: &Store) -> Result<AttachableTable, EnableStrea
     output.map_err(|error| ServiceError::new(OPERATION, &error))?;
     let started = Instant::now();
     loop {
-        let table = crate::attach::attachable::attachable_table(store).await?;
+        let table = attachable_table(store).await?;
         let is_enabled = |table: &AttachableTable| table.stream.is_some() && table.status == TableStatus::Active;
         if let Some(table) = table.filter(is_enabled) {
             return Ok(table);

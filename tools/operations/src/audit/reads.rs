@@ -2,7 +2,7 @@
 
 use crate::{
     audit::{auditor::Auditor, collection::Collection},
-    read::each_version::each_version,
+    read::{each_version::each_version, quarantined::quarantined},
 };
 use shared::{
     domain::{entity::EntityId, keys::LATEST_KEY, version_set::VersionSet},
@@ -54,7 +54,7 @@ impl Auditor {
     pub(super) async fn read_quarantined(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
         let records = self
             .limiter
-            .run(async || crate::read::quarantined::quarantined(&self.store, entity).await)
+            .run(async || quarantined(&self.store, entity).await)
             .await?;
         into.add_quarantined(records.len() as u64);
         Ok(())

@@ -5,10 +5,16 @@
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder};
 use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
 
-use crate::backfill::import::{Backfill, BackfillError, ItemOutcome};
 use crate::{
-    backfill::mapping::{Mapping, Refusal, Template},
-    latest::repair::{self, Step},
+    backfill::{
+        import::{Backfill, BackfillError, ItemOutcome},
+        mapping::{Mapping, Refusal, Template},
+    },
+    latest::{
+        move_latest::move_latest,
+        raise_latest::raise_latest,
+        repair::{self, Step},
+    },
 };
 use shared::{
     domain::{
@@ -76,7 +82,7 @@ impl Backfill {
             Some(to) => {
                 let raised = self
                     .limiter
-                    .run(async || crate::latest::raise_latest::raise_latest(&self.target, &entity, None, to).await);
+                    .run(async || raise_latest(&self.target, &entity, None, to).await);
                 raised.await?
             }
             None => None,
@@ -112,7 +118,7 @@ impl Backfill {
         }
         let moved = self
             .limiter
-            .run(async || crate::latest::move_latest::move_latest(&self.target, &padded, &latest).await);
+            .run(async || move_latest(&self.target, &padded, &latest).await);
         if !moved.await? {
             return Ok(ItemOutcome::AlreadyThere);
         }

@@ -25,6 +25,8 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError, n, s, write::expression::Expression},
 };
 
+use crate::latest::requests_from_history::requests_from_history;
+
 const OPERATION: &str = "UpdateItem";
 /// `Reason` of a version that begins a new sequence of times.
 const REASON_AHEAD: &str = "RecordedAt of the version before was ahead of the clock";
@@ -52,9 +54,7 @@ pub async fn raise_latest(
     let mut newest = None;
     let mut entries = HashMap::new();
     if let Some(before) = Version::new(to.get() - 1) {
-        let requests =
-            crate::latest::requests_from_history::requests_from_history(store, entity, before, Window::default())
-                .await?;
+        let requests = requests_from_history(store, entity, before, Window::default()).await?;
         (entries, newest) = (requests.entries, requests.newest);
     }
     let stored = store.get(entity, LATEST_KEY, true).await?;

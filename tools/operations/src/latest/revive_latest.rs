@@ -17,6 +17,8 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError},
 };
 
+use crate::latest::requests_from_history::requests_from_history;
+
 const OPERATION: &str = "PutItem";
 
 /// Puts a latest item with the requests of the newest versions, as many as the window. Returns `false` if a different one exists.
@@ -63,7 +65,7 @@ pub(crate) async fn with_requests(
     latest: &Item,
     window: Window,
 ) -> Result<Item, ServiceError> {
-    let requests = crate::latest::requests_from_history::requests_from_history(store, entity, version, window).await?;
+    let requests = requests_from_history(store, entity, version, window).await?;
     let mut latest = latest.clone();
     let newest = requests.newest.map_or(store.now(), |newest| newest.max(store.now()));
     let since = recent_requests::since_all(None, newest).get().to_string();

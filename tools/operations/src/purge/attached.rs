@@ -11,7 +11,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::purge::entity::{ItemCounts, MAX_DELETIONS};
+use crate::{
+    prune::requests::raise_floor,
+    purge::{
+        entity::{ItemCounts, MAX_DELETIONS, batch_delete, delete_others},
+        marker::mark_purged,
+    },
+};
 use shared::{
     domain::{
         attached::item::late_key_of,
@@ -33,9 +39,9 @@ pub(crate) async fn purge_attached(
     deleted: &mut ItemCounts,
 ) -> Result<(), ServiceError> {
     let marker = PurgeMarker::new(store.now());
-    crate::purge::marker::mark_purged(store, entity, &marker).await?;
+    mark_purged(store, entity, &marker).await?;
     let end = Instant::now() + wait;
-    crate::purge::entity::delete_others(store, entity, None, deleted).await?;
+    delete_others(store, entity, None, deleted).await?;
     if wait.is_zero() {
         return Ok(());
     }
@@ -75,14 +81,14 @@ async fn delete_covered(
     }
     let first = later.ranges().next().and_then(|(first, _)| Version::new(first));
     if let Some(first) = first.filter(|first| *first > Version::FIRST) {
-        crate::prune::requests::raise_floor(store, entity, first).await?;
+        raise_floor(store, entity, first).await?;
     }
     for keys in covered.chunks(MAX_DELETIONS) {
-        crate::purge::entity::batch_delete(store, entity, keys, store.history_table()).await?;
+        batch_delete(store, entity, keys, store.history_table()).await?;
         *deleted.entry(ItemKind::Version).or_default() += keys.len() as u64;
     }
     for keys in late.chunks(MAX_DELETIONS) {
-        crate::purge::entity::batch_delete(store, entity, keys, store.history_table()).await?;
+        batch_delete(store, entity, keys, store.history_table()).await?;
     }
     Ok(())
 }

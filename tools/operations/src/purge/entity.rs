@@ -41,6 +41,8 @@ use shared::{
     },
 };
 
+use crate::purge::{attached::purge_attached, marker::mark_purged};
+
 /// Maximum number of deletions in a request, see
 /// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
 pub const MAX_DELETIONS: usize = 25;
@@ -88,14 +90,11 @@ pub async fn purge(
     deleted: &mut ItemCounts,
 ) -> Result<(), PurgeError> {
     if store.attached_table().is_some() {
-        return Ok(Box::pin(crate::purge::attached::purge_attached(
-            store, entity, wait, on_wait, deleted,
-        ))
-        .await?);
+        return Ok(Box::pin(purge_attached(store, entity, wait, on_wait, deleted)).await?);
     }
     let latest = store.get(entity, LATEST_KEY, true).await?;
     let marker = new_marker(store, entity, latest.as_ref()).await?;
-    crate::purge::marker::mark_purged(store, entity, &marker).await?;
+    mark_purged(store, entity, &marker).await?;
     let marked = Instant::now();
     // Versions of an update after the marker stay: if there is one, the purge is given up.
     let purged = latest.as_ref().and_then(|latest| latest_of(latest).ok());

@@ -5,8 +5,6 @@ use std::{collections::HashSet, path::PathBuf};
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
 use shared::{domain::quarantine::QuarantinedRecord, json};
 
-use crate::rate_limit::RateLimiter;
-
 use super::{
     bucket::Buckets,
     folder::{self, Content},
@@ -26,6 +24,7 @@ use crate::{
     },
     progress::Progress,
     quarantine::Quarantine,
+    rate_limit::RateLimiter,
 };
 
 /// Maximum number of documents that are processed concurrently. Each has many records. Those of an attached table are processed in

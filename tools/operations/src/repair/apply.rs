@@ -1,6 +1,5 @@
 //! Execution of a repair plan.
 
-use crate::latest::{recount::Counter, repair::Step};
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 use shared::{
@@ -12,7 +11,12 @@ use shared::{
 use super::plan::Planned;
 use crate::{
     error::OperationError,
+    latest::{
+        move_latest::move_latest, raise_latest::raise_latest, recount::Counter, repair::Step,
+        revive_latest::revive_latest,
+    },
     progress::Progress,
+    prune::requests::raise_floor,
     redrive::{Count, Tally},
 };
 
@@ -77,7 +81,7 @@ async fn step(store: &Store, planned: &Planned) -> Result<Count, OperationError>
             return Ok(count);
         }
         Step::Revive { version, latest } => (
-            crate::latest::revive_latest::revive_latest(store, entity, *version, latest, Window::default()).await?,
+            revive_latest(store, entity, *version, latest, Window::default()).await?,
             Count::Revived,
         ),
         Step::Recount { from, to } => (recount(store, entity, *from, *to).await?, Count::Raised),
@@ -86,8 +90,7 @@ async fn step(store: &Store, planned: &Planned) -> Result<Count, OperationError>
         }
         Step::Adopt { to } => (raise(store, entity, None, *to).await?, Count::Adopted),
         Step::Move { padded, latest, .. } => (
-            crate::latest::move_latest::move_latest(store, padded, latest).await?
-                && is_stored(store, latest.clone()).await?,
+            move_latest(store, padded, latest).await? && is_stored(store, latest.clone()).await?,
             Count::Adopted,
         ),
     };
@@ -96,21 +99,20 @@ async fn step(store: &Store, planned: &Planned) -> Result<Count, OperationError>
 
 /// Raises the floor first: if this is interrupted, no version can be created below it.
 async fn recount(store: &Store, entity: &EntityId, from: Counter, to: Version) -> Result<bool, OperationError> {
-    crate::prune::requests::raise_floor(store, entity, to).await?;
+    raise_floor(store, entity, to).await?;
     match from {
         Counter::At(from) => raise(store, entity, Some(from), to).await,
         Counter::Uncounted => raise(store, entity, None, to).await,
         Counter::NoLatestItem => {
             let latest = tombstone::without_state(entity, to, store.now());
-            let is_created =
-                crate::latest::revive_latest::revive_latest(store, entity, to, &latest, Window::default()).await?;
+            let is_created = revive_latest(store, entity, to, &latest, Window::default()).await?;
             Ok(is_created && is_stored(store, latest).await?)
         }
     }
 }
 
 async fn raise(store: &Store, entity: &EntityId, from: Option<Version>, to: Version) -> Result<bool, OperationError> {
-    match crate::latest::raise_latest::raise_latest(store, entity, from, to).await? {
+    match raise_latest(store, entity, from, to).await? {
         Some(latest) => is_stored(store, latest).await,
         None => Ok(false),
     }

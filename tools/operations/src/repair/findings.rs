@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::{
-    audit::{auditor::EntityFindings, collection::Finding, segment},
-    rate_limit::RateLimiter,
-};
 use futures::TryStreamExt as _;
 use shared::{domain::entity::EntityId, dynamodb::Store};
 
 use crate::{
-    audit::{EntitiesAudit, EntityStep, segments},
+    audit::{EntitiesAudit, EntityStep, auditor::EntityFindings, collection::Finding, segment, segments},
     error::OperationError,
     progress::Progress,
+    rate_limit::RateLimiter,
 };
 
 pub type Findings = BTreeMap<EntityId, Vec<Finding>>;

@@ -2,13 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    audit::collection::Finding,
-    latest::{
-        recount::Counter,
-        repair::{self, Step},
-    },
-};
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -28,9 +21,14 @@ use super::{
     quarantined,
 };
 use crate::{
+    audit::collection::Finding,
     connection::Connection,
     error::OperationError,
     failures::source::Source,
+    latest::{
+        recount::Counter,
+        repair::{self, Step},
+    },
     redrive::{Feed, Tally},
 };
 

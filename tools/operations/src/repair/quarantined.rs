@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::latest::repair::{MAX_MISSING, Step};
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, quarantine::QuarantinedRecord, version::Version, version_item::VersionItem},
@@ -11,7 +10,12 @@ use shared::{
 };
 use stream_fn::record::{self, Content};
 
-use crate::{error::OperationError, shell::argument};
+use crate::{
+    error::OperationError,
+    latest::repair::{MAX_MISSING, Step},
+    read::quarantined::quarantined,
+    shell::argument,
+};
 
 /// More than [`MAX_MISSING`] versions are missing before it.
 const OUT_OF_REACH: &str = "its version is more than 10000 above the highest one of the entity";
@@ -29,7 +33,7 @@ pub(super) async fn plan(
     highest: Version,
 ) -> Result<(Vec<(Version, Step)>, Vec<Value>), OperationError> {
     let (mut found, mut left) = (BTreeMap::<Version, Vec<_>>::new(), Vec::new());
-    for record in crate::read::quarantined::quarantined(store, entity).await? {
+    for record in quarantined(store, entity).await? {
         match releasable(store, &record, highest).await? {
             Ok(version) => found.entry(version.version()).or_default().push((version, record)),
             Err((why, option)) => left.push(stays(&record, why, option)),

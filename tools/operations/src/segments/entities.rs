@@ -19,7 +19,8 @@ use crate::{
     audit::{attached_history::History, collection::Collection},
     prune::plan::Seen,
     rate_limit::RateLimiter,
-    segments::scan::Segment,
+    read::versions_in_history::versions_in_history,
+    segments::scan::{Segment, scan_segment},
 };
 use shared::{
     domain::{
@@ -212,10 +213,9 @@ impl<S: Summary> SegmentEntities<S> {
             true => self.store.latest_table(),
             false => self.store.history_table(),
         };
-        let page = self.limiter.run(async || {
-            crate::segments::scan::scan_segment(&self.store, table, self.segment, self.cursor.clone(), limit, false)
-                .await
-        });
+        let page = self
+            .limiter
+            .run(async || scan_segment(&self.store, table, self.segment, self.cursor.clone(), limit, false).await);
         let (items, next) = page.await?;
         let mut complete = Vec::new();
         for item in items {
@@ -298,7 +298,7 @@ impl<S: Summary> SegmentEntities<S> {
         let newest: Vec<_> = newest.collect();
         let found = self
             .limiter
-            .run(async || crate::read::versions_in_history::versions_in_history(&self.store, &newest, false).await);
+            .run(async || versions_in_history(&self.store, &newest, false).await);
         let found = found.await?;
         for seen in entities {
             let is_in_history = found.contains(&seen.entity)

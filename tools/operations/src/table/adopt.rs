@@ -17,9 +17,10 @@
 use thiserror::Error;
 
 use crate::table::{
-    copy_history::{CopyError, Source},
-    create::{CreateOutcome, CreateTableError},
+    copy_history::{CopyError, Source, copy_history, delete_copied},
+    create::{CreateOutcome, CreateTableError, create_table},
     settings::{Misfit, TableSettings},
+    state::table_state,
 };
 use shared::dynamodb::read::scan_items;
 use shared::{
@@ -89,10 +90,8 @@ pub async fn adopt_table(
             let history = store.beside(history);
             take_history(store, &table, &history, before.as_ref()).await?;
             copied = match (left, stored) {
-                (Some(left), _) => crate::table::copy_history::copy_history(left, &history, Source::History).await?,
-                (None, None) => {
-                    crate::table::copy_history::copy_history(&latest, &history, Source::BesideLatest).await?
-                }
+                (Some(left), _) => copy_history(left, &history, Source::History).await?,
+                (None, None) => copy_history(&latest, &history, Source::BesideLatest).await?,
                 (None, Some(_)) => 0,
             };
         }
@@ -113,7 +112,7 @@ pub async fn adopt_table(
     if let Some(history) = history
         && (stored.is_none() || is_own)
     {
-        crate::table::copy_history::delete_copied(&latest, &store.beside(history)).await?;
+        delete_copied(&latest, &store.beside(history)).await?;
     }
     Ok(Adopted {
         layout,
@@ -176,8 +175,8 @@ async fn names_history(store: &Store, history: &str) -> Result<bool, LayoutError
 /// Creates a history table if it does not exist. Returns `true` if it did not.
 async fn create_history(store: &Store, name: &str) -> Result<bool, AdoptError> {
     let (history, settings) = (store.beside(name), TableSettings::of_history());
-    let outcome = crate::table::create::create_table(&history, &settings).await?;
-    if let Some(state) = crate::table::state::table_state(&history).await? {
+    let outcome = create_table(&history, &settings).await?;
+    if let Some(state) = table_state(&history).await? {
         settings.check(&state).map_err(|misfit| AdoptError::Misfit {
             table: name.to_owned(),
             misfit,

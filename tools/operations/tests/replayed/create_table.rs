@@ -1,7 +1,7 @@
 //! Creation of a table whose status and settings take time, or fail, with replayed responses.
 
 use operations::table::{
-    create::{CREATE_TIMEOUT, CreateOutcome, CreateTableError},
+    create::{CREATE_TIMEOUT, CreateOutcome, CreateTableError, create_table},
     settings::TableSettings,
 };
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use testkit::replay::Replay;
 async fn created(responses: impl IntoIterator<Item = Value>) -> (Result<CreateOutcome, CreateTableError>, Vec<String>) {
     let replay = Replay::new(responses);
     let store = Store::new(replay.client(), "Table", VersionDigits::default());
-    let outcome = operations::table::create::create_table(&store, &TableSettings::default()).await;
+    let outcome = create_table(&store, &TableSettings::default()).await;
     (outcome, replay.operations())
 }
 

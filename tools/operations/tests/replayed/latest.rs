@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use operations::read::item_collection::item_collection;
+use operations::{
+    latest::{raise_latest::raise_latest, revive_latest::revive_latest},
+    read::item_collection::item_collection,
+};
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
@@ -68,7 +71,7 @@ async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_y
             raised.clone(),
         ]);
         let entity = EntityId::new("E").unwrap();
-        operations::latest::raise_latest::raise_latest(&store, &entity, Some(version(2)), version(4))
+        raise_latest(&store, &entity, Some(version(2)), version(4))
             .await
             .unwrap();
         let requests = &replay.bodies()[4]["ExpressionAttributeValues"][":requests"]["M"];
@@ -91,12 +94,12 @@ async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
     let (store, replay) = replaying(&responses);
     let entity = EntityId::new("E").unwrap();
     // The response to the first attempt is lost: the second attempt finds its result.
-    let raised = operations::latest::raise_latest::raise_latest(&store, &entity, Some(version(2)), version(8))
+    let raised = raise_latest(&store, &entity, Some(version(2)), version(8))
         .await
         .unwrap();
     assert_eq!(serde_json::to_value(raised).unwrap(), v0("8", "r"));
     assert!(
-        operations::latest::raise_latest::raise_latest(&store, &entity, Some(version(2)), version(8))
+        raise_latest(&store, &entity, Some(version(2)), version(8))
             .await
             .unwrap()
             .is_none()
@@ -119,7 +122,7 @@ async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
     let latest = serde_json::from_value(v0("7", "r")).unwrap();
     let revived = async || {
         let window = Window::default();
-        operations::latest::revive_latest::revive_latest(&store, &entity, version(7), &latest, window)
+        revive_latest(&store, &entity, version(7), &latest, window)
             .await
             .unwrap()
     };

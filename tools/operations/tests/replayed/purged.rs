@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operations::purge::entity::ItemCounts;
+use operations::purge::entity::{ItemCounts, purge};
 use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
@@ -47,7 +47,7 @@ async fn marker(entity: &str) -> Value {
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let entity = EntityId::new(entity).unwrap();
     // It stops after the marker, because there are no more responses.
-    let _ = operations::purge::entity::purge(&store, &entity, Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
+    let _ = purge(&store, &entity, Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
     replay.bodies()[3]["Item"].clone()
 }
 

@@ -1,5 +1,6 @@
 //! States by time: single puts, a load, and ranges.
 
+use operations::read::item_collection::item_collection;
 use patterns::time_series::{LoadError, PutOutcome, State, StateQuery, StateTime, TimePrefix, TimeSeries};
 use serde_json::{Value, json};
 use shared::{
@@ -217,8 +218,7 @@ async fn a_range_has_all_pages() {
     assert_eq!(times(&series, "E", &query(None)).await.len(), 20);
     assert_eq!(times(&series, "E", &query(Some(15))).await.len(), 15);
     let mut counts = Vec::new();
-    let collection =
-        operations::read::item_collection::item_collection(&store, &entity("E"), true, |read| counts.push(read)).await;
+    let collection = item_collection(&store, &entity("E"), true, |read| counts.push(read)).await;
     assert_eq!(collection.unwrap().items.len(), 20);
     assert!(counts.len() > 1 && counts.last() == Some(&20), "{counts:?}");
 }

@@ -2,8 +2,10 @@
 
 use fastrand::Rng;
 
-use crate::draw::{INVOCATIONS, REQUESTS, pick};
-use crate::schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point, Settings};
+use crate::{
+    draw::{INVOCATIONS, REQUESTS, pick},
+    schedule::{ChangeKind, ClientChange, Fault, FaultKind, Point, Settings},
+};
 
 const STATES: u8 = 3;
 /// One schedule of this number has items at the size limit.

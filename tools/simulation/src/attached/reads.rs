@@ -2,7 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use operations::{prune::plan::Keep, rate_limit::RateLimiter};
+use operations::{
+    as_of::as_of,
+    prune::{
+        plan::Keep,
+        requests::{plan_prune, raise_floor},
+    },
+    rate_limit::RateLimiter,
+};
 use serde_json::{Value, json};
 use shared::{
     domain::{Item, attached::key, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
@@ -65,7 +72,7 @@ async fn of_item(
     for second in seconds {
         let end = i64::try_from(second * 1_000_000 + 999_999).unwrap_or_default();
         let end = RecordedAt::of_stream_record(end, Version::FIRST);
-        let found = operations::as_of::as_of(store, entity, end, false).await?;
+        let found = as_of(store, entity, end, false).await?;
         let expected = records.iter().take_while(|record| record.created <= second).last();
         let is_same = match (&found, expected) {
             (None, None) => true,
@@ -101,12 +108,11 @@ pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Writt
     for item in of_items(records).into_keys() {
         let Some(entity) = entity(store, item) else { continue };
         let keep = Keep::Newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)));
-        let plan =
-            operations::prune::requests::plan_prune(store, &entity, keep, false, &RateLimiter::unlimited()).await?;
+        let plan = plan_prune(store, &entity, keep, false, &RateLimiter::unlimited()).await?;
         let Some(plan) = plan.filter(|plan| plan.floor > plan.before) else {
             continue;
         };
-        operations::prune::requests::raise_floor(store, &entity, plan.floor).await?;
+        raise_floor(store, &entity, plan.floor).await?;
         for version in (1..plan.floor.get()).filter_map(Version::new) {
             let key = json!({
                 "PK": {"S": entity.as_str()}, "SK": {"S": store.digits().version_key(version)},

@@ -8,10 +8,11 @@ use operations::{
     error::OperationError,
     failures::source::Source,
     progress::Silent,
-    prune::{EntityPrune, Options, TablePrune},
+    prune::{EntityPrune, Options, TablePrune, requests::pin_version},
     purge::Purge,
     redrive::{Dropped, Feed, Replay, Resend, Tally},
     repair::{self, Repair, Scope},
+    table::adopt::adopt_table,
 };
 use serde_json::Value;
 use shared::{
@@ -39,7 +40,7 @@ impl Operators {
     /// `vzero admin table adopt --history-table`.
     pub(crate) async fn adopt(&self, history: &str) -> CommandEnd {
         self.run(async || {
-            let adopted = operations::table::adopt::adopt_table(&self.connection.store, Some(history), None).await;
+            let adopted = adopt_table(&self.connection.store, Some(history), None).await;
             adopted.map(drop).map_err(incomplete)
         })
         .await
@@ -96,7 +97,7 @@ impl Operators {
         self.run(async || {
             let store = &self.connection.store;
             let entity = EntityId::new(entity)?;
-            match operations::prune::requests::pin_version(store, &entity, version, store.clock().now()).await? {
+            match pin_version(store, &entity, version, store.clock().now()).await? {
                 true => Ok(()),
                 false => Err(OperationError::NoVersion),
             }

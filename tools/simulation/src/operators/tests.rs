@@ -12,7 +12,7 @@ use local::mapping::{
 };
 use operations::{
     error::{Kind, OperationError},
-    prune::{Options, Rule},
+    prune::{Options, Rule, requests::pin_version},
     purge::entity::DEFAULT_WAIT,
 };
 use serde_json::{Value, json};
@@ -249,8 +249,7 @@ impl Command {
                     world.write(entity, 5).await;
                 }
                 let now = world.store.clock().now();
-                let pinned =
-                    operations::prune::requests::pin_version(&world.store, &entity("A"), Version::FIRST, now).await;
+                let pinned = pin_version(&world.store, &entity("A"), Version::FIRST, now).await;
                 assert!(pinned.unwrap());
             }
             Self::Repair => {

@@ -19,6 +19,7 @@ use aws_smithy_runtime_api::client::{
 use dynoxide::Database;
 use fastrand::Rng;
 use futures::future::join_all;
+use operations::latest::raise_latest::raise_latest;
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -421,7 +422,7 @@ impl Run {
                 let latest = latest.and_then(Version::new);
                 let next = latest.and_then(|latest| Version::new(latest.get() + 1));
                 if let (Ok(entity), Some(next)) = (EntityId::new(ENTITY), next) {
-                    let _ = operations::latest::raise_latest::raise_latest(&self.operator, &entity, latest, next).await;
+                    let _ = raise_latest(&self.operator, &entity, latest, next).await;
                 }
             }
             _ => {}

@@ -1,6 +1,12 @@
 //! Reads of the state at a time, also with late versions and after pruning: the result and the number of reads.
 
-use operations::{prune::plan::Keep, rate_limit::RateLimiter};
+use operations::{
+    prune::{
+        plan::Keep,
+        requests::{plan_prune, raise_floor},
+    },
+    rate_limit::RateLimiter,
+};
 use serde_json::{Value, json};
 use shared::{
     domain::{attached::change::Place, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
@@ -173,12 +179,9 @@ async fn a_read_at_a_time_finds_the_last_state_by_place() {
         }
         // The versions below the floor are removed, except for a pinned one.
         let keep = Keep::Newest(rng.u64(1..8));
-        let plan =
-            operations::prune::requests::plan_prune(&store, &entity, keep, false, &RateLimiter::unlimited()).await;
+        let plan = plan_prune(&store, &entity, keep, false, &RateLimiter::unlimited()).await;
         let plan = plan.unwrap().unwrap();
-        operations::prune::requests::raise_floor(&store, &entity, plan.floor)
-            .await
-            .unwrap();
+        raise_floor(&store, &entity, plan.floor).await.unwrap();
         let below: Vec<_> = (1..plan.floor.get()).collect();
         let pinned = (!below.is_empty() && rng.bool()).then(|| below[rng.usize(..below.len())]);
         for version in below.iter().filter(|version| Some(**version) != pinned) {

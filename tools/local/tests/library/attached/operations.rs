@@ -8,7 +8,7 @@ use operations::{
         collection::Finding,
         segment::{Progress, SegmentAudit},
     },
-    item_restore::{ItemRestoreError, ItemRestored},
+    item_restore::{ItemRestoreError, ItemRestored, plan_item_restore, restore_item},
     purge::entity::ItemCounts,
     rate_limit::RateLimiter,
     segments::scan::Segment,
@@ -88,19 +88,10 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
     let plan = |number| {
         orders
             .runtime
-            .block_on(operations::item_restore::plan_item_restore(
-                &store,
-                &entity,
-                key(),
-                version(number),
-            ))
+            .block_on(plan_item_restore(&store, &entity, key(), version(number)))
             .unwrap()
     };
-    let restore = |planned| {
-        orders
-            .runtime
-            .block_on(operations::item_restore::restore_item(&store, planned))
-    };
+    let restore = |planned| orders.runtime.block_on(restore_item(&store, planned));
     orders.put(1, &state("a"));
     orders.put(1, &state("b"));
     orders.deliver_all();

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use crate::serving::Serving;
+use crate::{
+    command::executable,
+    serving::{Serving, command},
+};
 use serde_json::{Value, json};
 
 const INVOKE: &str = "/2015-03-31/functions/writer-fn/invocations";
@@ -221,7 +224,7 @@ fn a_page_cannot_take_an_invocation() {
         "#!/bin/sh\necho \"$AWS_LAMBDA_RUNTIME_API\" >'{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 60\n",
         address.display()
     );
-    let bootstrap = crate::command::executable(folder.path(), "bootstrap", &script);
+    let bootstrap = executable(folder.path(), "bootstrap", &script);
     let stack = Serving::start(&["--feed", "/dev/null", "--bootstrap", &format!("writer-fn={bootstrap}")]);
     let mut invoked = Connection::open(&stack.lambda);
     let request = format!(
@@ -284,7 +287,7 @@ fn the_body_is_forwarded_up_to_the_limit_of_dynamodb() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_server_behind_the_public_port_is_at_a_random_address() {
-    let mut child = crate::serving::command(&["--feed", "/dev/null", "--console-port", "0"])
+    let mut child = command(&["--feed", "/dev/null", "--console-port", "0"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

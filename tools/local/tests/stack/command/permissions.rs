@@ -7,7 +7,11 @@ use std::{
     path::Path,
 };
 
-use crate::serving::{Serving, succeeds};
+use crate::{
+    command::template_with_retries,
+    serving::{Serving, succeeds},
+    support::versions,
+};
 use serde_json::json;
 
 /// Returns the mode of each file and folder below a folder.
@@ -84,7 +88,7 @@ fn the_dump_and_failure_documents_are_private() {
     succeeds(&["--once", "--dump", &path("dump")]);
     assert_private(&modes(folder.path()), &["./dump"]);
     // stream-fn cannot start, and the mapping retries once.
-    let template = crate::command::template_with_retries(folder.path(), 0);
+    let template = template_with_retries(folder.path(), 0);
     fs::set_permissions(&template, Permissions::from_mode(0o600)).unwrap();
     let failed = path("new/failed");
     let stack = Serving::start(&[
@@ -116,7 +120,7 @@ fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
         succeeds(&["--once", "--dump", &link.to_string_lossy()]);
         assert_eq!(fs::read_link(&link).unwrap(), std::path::Path::new(target));
         let dump = fs::read_to_string(path(target)).unwrap();
-        assert_eq!(crate::support::versions(&dump).len(), 3, "{dump}");
+        assert_eq!(versions(&dump).len(), 3, "{dump}");
     }
     let created = std::process::Command::new("mkfifo").arg(path("fifo")).status();
     assert!(created.unwrap().success());

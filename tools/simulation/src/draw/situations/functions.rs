@@ -5,8 +5,8 @@ use serde_json::json;
 use shared::domain::version::Version;
 
 use super::Situation;
-use crate::draw::{SECOND, pick};
 use crate::{
+    draw::{SECOND, pick},
     schedule::{Command, Content, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,
 };

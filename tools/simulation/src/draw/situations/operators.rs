@@ -9,8 +9,8 @@ use fastrand::Rng;
 use serde_json::json;
 
 use super::Situation;
-use crate::draw::{HOUR, MINUTE, SECOND, pick};
 use crate::{
+    draw::{HOUR, MINUTE, SECOND, pick},
     schedule::{Command, FaultKind, Origin, Point, Schedule, StepKind},
     windows::Scope,
 };
