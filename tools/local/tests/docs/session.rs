@@ -324,7 +324,7 @@ done
 case "$package $example" in
     "vzero ") exec "$(dirname "$0")/vzero" "$@" ;;
     "local ") ;;
-    "local "*) exec "BIN/examples/$example" "$@" ;;
+    "patterns "?*) exec "BIN/examples/$example" "$@" ;;
     *) refuse ;;
 esac
 case " $* " in

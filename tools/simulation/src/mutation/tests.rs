@@ -19,11 +19,12 @@ fn snapshot(name: &str) -> (String, Value) {
         body["RequestItems"]["Table"]["ConsistentRead"] = json!(true);
         return (operation, body);
     }
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/src/dynamodb");
-    let path = ["snapshots", "test_requests/snapshots"]
-        .map(|sub| std::path::Path::new(folder).join(sub))
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let of_library = ["snapshots", "test_requests/snapshots"].map(|folder| format!("shared/src/dynamodb/{folder}"));
+    let path = of_library
         .into_iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap())
+        .chain(["tools/operations/src/snapshots".to_owned()])
+        .flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())
         .find(|path| path.to_string_lossy().ends_with(&format!("__{name}.snap")))
         .unwrap_or_else(|| panic!("no snapshot {name}"));
