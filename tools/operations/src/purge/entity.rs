@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The [marker](shared::domain::purge_marker) makes stream-fn and redrives reject the purged versions. stream-fn does not read
-//! it for a record that is younger than [`MAX_UNCHECKED_AGE`]; during the wait, the records of that age are processed.
+//! it for a record that is younger than [`MAX_UNCHECKED_AGE`](shared::domain::purge_marker::MAX_UNCHECKED_AGE); during the
+//! wait, the records of that age are processed.
 //!
 //! The latest item is deleted last: an interrupted purge keeps the counter and can be repeated, and no concurrent update is
 //! lost unnoticed.
