@@ -148,7 +148,7 @@ fn a_counter_that_was_reset_continues_after_the_highest_version() {
             audit(&table, 0);
             table.items()
         };
-        // The latest item is that of the highest version: it makes no version.
+        // The latest item has the state of the highest version, so no version is created from it.
         let same = raise(|v0| with(v0, "Latest", json!({"N": "1"})), 1, 4);
         assert_eq!(without_requests(same), without_requests(before.clone()));
         // Attributes that differ from the version become the next version.
@@ -279,8 +279,8 @@ fn versions_that_differ_between_sources_are_not_used() {
     );
 }
 
-/// The latest item of versions that another program loaded, in the width `v01`. Its number is that of the version with its state, or
-/// the next one.
+/// Another program loaded the versions, in the width `v01`. The latest item gets the number of the version with the same state, or
+/// the next number.
 #[test]
 fn a_latest_item_without_a_counter_is_adopted() {
     let is_skipped = || testkit::endpoint::is_about_one_table("a_latest_item_without_a_counter_is_adopted");

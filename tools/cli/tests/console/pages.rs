@@ -134,7 +134,7 @@ fn a_read_only_console_changes_nothing() {
             1,
             "{path}: only the search form"
         );
-        // The CSRF token of another console is not accepted, and that of a read-only one does not suffice.
+        // The CSRF token of another console is not accepted, and the token of a read-only console does not suffice.
         let (action, fields) = form(&writing, path);
         let fields: Vec<_> = fields.split('&').filter(|field| !field.starts_with("csrf=")).collect();
         let fields = format!("{}&{}", fields.join("&"), http::form(&[("csrf", &csrf)]));

@@ -129,7 +129,7 @@ impl Import {
     }
 }
 
-/// How the items of a page become versions.
+/// Conversion of the items of a page to versions.
 enum Engine {
     Import(Backfill),
     Attached(AttachedBackfill),

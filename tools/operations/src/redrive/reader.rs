@@ -228,7 +228,7 @@ mod tests {
             ),
             (kinesis(stream, unnamed), None, None, Some("arn:aws:dynamodb:::table/")),
             (kinesis(other_stream, of_t), None, None, Some(other_stream)),
-            // A name is that of a table in the same account and Region, an ARN that of any table.
+            // A name denotes a table in the same account and Region. An ARN denotes any table.
             (of(&table), None, Some("T2"), None),
             (of(&own), None, Some("T2"), Some(&own)),
             (of(&account), None, Some("T"), Some(&account)),

@@ -1,5 +1,4 @@
-//! The summary of a redrive or of a repair: what became of the records, updates and steps, and the names of those that are not in
-//! place.
+//! Summary of a redrive or a repair: the outcomes of records, updates and steps, and a list of what is not in place.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub struct Dropped {
     pub malformed: bool,
 }
 
-/// What is counted. Those from `Recorded` to `OtherTable` are the outcomes of the records of documents.
+/// Outcomes that a summary counts. `Recorded` to `OtherTable` are the outcomes of stream records in failure documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Count {
     Documents,
@@ -68,7 +67,7 @@ pub enum Count {
 #[derive(Debug)]
 struct Form {
     counts: fn(&Tally) -> Value,
-    /// What is not in place: the count, the name of its list, if it has one, and what the error says about it.
+    /// Outcomes after which a version is not in place: the outcome, the name of its list, if it has one, and its text in the error.
     open: &'static [(Count, Option<&'static str>, &'static str)],
     incomplete: &'static str,
 }

@@ -51,7 +51,7 @@ pub async fn execute(store: &Store, steps: Vec<Planned>, progress: &dyn Progress
     tally
 }
 
-/// Executes a step. Returns what became of it: a conflict if a different item exists, or the highest version has changed.
+/// Executes a step. Returns its outcome: a conflict if a different item exists, or the highest version has changed.
 async fn step(store: &Store, planned: &Planned) -> Result<Count, OperationError> {
     if planned.step.is_numbering() {
         // A stream record that was under way may have been processed since the plan, or the entity was purged.

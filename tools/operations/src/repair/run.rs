@@ -36,7 +36,7 @@ pub struct Options<'a> {
     pub revive: bool,
 }
 
-/// A plan, and what became of it.
+/// A plan, and the result of its steps.
 #[derive(Debug)]
 pub struct Repair {
     pub plan: Plan,

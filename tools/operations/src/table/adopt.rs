@@ -8,7 +8,7 @@
 //! | this table | yes |
 //! | another table, which exists | no: two tables would write one history |
 //! | another table, which does not exist | yes |
-//! | that of another history table, of which it is a copy | yes |
+//! | the owner of another history table, because the table is a copy | yes |
 //! | none | unless the table that stored the layout, or another one with its name, has a layout with this history table |
 //!
 //! If the layout belongs to this table, the items of its earlier history table are [copied](super::copy_history) first. So is history

@@ -216,7 +216,7 @@ async fn a_dry_run_and_a_search_for_records_send_and_delete_nothing() {
     assert_eq!(done.operations(), RECEIVED_AND_RELEASED);
 }
 
-/// SQS rejects the first message: those of its group stay, and the others are sent.
+/// SQS rejects the first message: the messages of its group stay, and the other messages are sent.
 #[tokio::test]
 async fn messages_of_a_fifo_queue_keep_their_group_deduplication_id_and_order() {
     let messages = [fifo("a", "g"), fifo("b", "h"), fifo("c", "g"), fifo("d", "h")];
