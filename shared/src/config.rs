@@ -1,20 +1,20 @@
 //! Settings from environment variables. No other module reads the environment.
 
 mod attached;
+mod write;
 
 use std::str::FromStr;
 
 use thiserror::Error;
 
+pub use write::{
+    Idempotency, InvalidIdempotency, InvalidOrdering, InvalidRetention, InvalidWindow, InvalidWriteMode, Ordering,
+    Retention, Window, WriteMode, WriteOptions,
+};
+
 use crate::{
-    domain::{
-        attached::settings::AttachedSettings, compression::Compression, keys::VersionDigits, ledger::Retention,
-        recent_requests::Window, update::Ordering,
-    },
-    dynamodb::{
-        client::settings::ClientSettings,
-        write::modes::{Idempotency, WriteOptions},
-    },
+    domain::{attached::settings::AttachedSettings, compression::Compression, keys::VersionDigits},
+    dynamodb::client::settings::ClientSettings,
 };
 
 /// Settings of both functions. `template.yaml` sets them.

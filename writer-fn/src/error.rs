@@ -1,12 +1,13 @@
 //! Errors of updates, and the function errors that callers receive for them.
 
 use shared::{
-    domain::update::InvalidUpdate,
-    dynamodb::{client::error::ErrorKind, read::table_config::LayoutError, write::WriteError},
+    dynamodb::{client::error::ErrorKind, read::table_config::LayoutError},
     logging::chain,
     panics::Panicked,
 };
 use thiserror::Error;
+
+use crate::{counter::WriteError, update::InvalidUpdate};
 
 /// Error of an update that was not applied. It contains no attribute values and no keys, because the runtime logs it completely.
 #[derive(Debug, Error)]

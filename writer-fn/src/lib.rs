@@ -1,15 +1,16 @@
 //! Applies upstream events to the latest items of entities: each update creates the next version.
 //!
-//! Data flows one way: event → [`request`] (remove the envelopes) → an update → one request of [`shared::dynamodb`] → its
+//! Data flows one way: event → [`event::request`] (remove the envelopes) → [`update`] → one request of the [`counter`] → its
 //! outcome → [`response`] or [`error`].
 
-mod batch;
+pub mod counter;
 pub mod error;
+pub mod event;
 mod metrics;
-pub mod request;
 pub mod response;
 #[cfg(feature = "runtime")]
 mod runtime;
+pub mod update;
 mod writer;
 
 use shared::{clock::Deadline, metrics::Tally};
@@ -19,7 +20,10 @@ pub use crate::runtime::run;
 pub use crate::writer::Writer;
 use crate::{
     error::{Error, InvalidEvent},
-    request::{Carrier, Request},
+    event::{
+        batch,
+        request::{self, Carrier, Request},
+    },
     response::Response,
 };
 

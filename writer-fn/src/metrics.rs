@@ -60,13 +60,10 @@ fn failure(error: &Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use shared::{
-        domain::{entity::EntityId, version::Version},
-        dynamodb::write::WriteOutcome,
-    };
+    use shared::domain::{entity::EntityId, version::Version};
 
     use super::*;
-    use crate::error::InvalidEvent;
+    use crate::{counter::WriteOutcome, error::InvalidEvent};
 
     #[test]
     fn every_outcome_has_its_own_metric() {

@@ -2,12 +2,9 @@
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
-use shared::{
-    domain::{entity::EntityId, version::Version},
-    dynamodb::write::WriteOutcome,
-};
+use shared::domain::{entity::EntityId, version::Version};
 
-use crate::error::Error;
+use crate::{counter::WriteOutcome, error::Error};
 
 /// The response to an invocation.
 #[derive(Debug, Serialize)]

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use crate::{
     Writer,
     error::Error,
+    event::request::{self, Carrier},
     metrics,
-    request::{self, Carrier},
 };
 
 /// Maximum time that initialization waits for the check of the layout.

@@ -2,12 +2,10 @@
 
 use shared::{
     clock::{Clock, Deadline},
-    config::Config,
-    domain::update::{Ordering, Update},
+    config::{Config, Ordering, WriteOptions},
     dynamodb::{
         Store,
         read::table_config::{LayoutError, in_time},
-        write::WriteOptions,
     },
     logging::chain,
     metrics::Tally,
@@ -19,10 +17,12 @@ use tokio::{
 };
 
 use crate::{
+    counter,
     error::{Error, InvalidEvent},
+    event::request::{Carrier, Envelope},
     metrics,
-    request::{Carrier, Envelope},
     response::UpdateResponse,
+    update::Update,
 };
 
 /// Writes updates to the latest items of a table.
@@ -94,7 +94,7 @@ impl Writer {
         tally: &Tally,
     ) -> Result<UpdateResponse, Error> {
         let since = Instant::now();
-        let write = panics::caught_async(self.store.write(update, self.options));
+        let write = panics::caught_async(counter::write(&self.store, update, self.options));
         let response = match timeout_at(deadline.finish_by, write).await {
             Ok(Ok(Ok(outcome))) => UpdateResponse::new(&update.entity, outcome),
             Ok(Ok(Err(error))) => Err(Error::from(error)),

@@ -1,7 +1,6 @@
 //! Tests of the settings: defaults, bounds, and the names of invalid variables.
 
 use super::*;
-use crate::dynamodb::write::modes::WriteMode;
 
 fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
     Config::from_variables(|name| {

@@ -5,8 +5,7 @@ use std::{fmt, str::FromStr};
 use thiserror::Error;
 
 use super::{
-    AttributeValue, Item, attributes::text, ledger, names, number::Decimal, quarantine, time::timestamp,
-    version::Version,
+    AttributeValue, Item, attributes::text, names, number::Decimal, quarantine, time::timestamp, version::Version,
 };
 
 /// Sort key of the latest item, at every width. It sorts before the keys of all versions.
@@ -15,6 +14,8 @@ pub const LATEST_KEY: &str = "v0";
 pub const FLOOR_KEY: &str = "floor";
 /// Prefix of the sort keys of the further parts of [versions in parts](super::layout).
 pub const PART_PREFIX: &str = "part#";
+/// Prefix of the sort keys of the markers of a ledger.
+pub const REQUEST_PREFIX: &str = "request#";
 
 /// Minimum number of digits in the sort key of a version, from 1 to 20.
 ///
@@ -91,7 +92,7 @@ impl VersionDigits {
             "Metadata" => ItemKind::Metadata,
             key if self.version_of(key).is_some() => ItemKind::Version,
             key if self.version_of_part(key).is_some() => ItemKind::Part,
-            key if key.starts_with(ledger::PREFIX) => ItemKind::Request,
+            key if key.starts_with(REQUEST_PREFIX) => ItemKind::Request,
             key if key.starts_with(quarantine::PREFIX) => ItemKind::Quarantined,
             key if timestamp(key).is_ok() => ItemKind::State,
             _ => ItemKind::Other,

@@ -101,7 +101,7 @@ impl RequestHash {
         &self.0
     }
 
-    /// Returns the first 7 characters, 42 bits: the key of a [recent request](super::recent_requests). Keys in one default window
+    /// Returns the first 7 characters, 42 bits: the key of a recent request. Keys in one default window
     /// collide with a probability near 10^-11; then the check digits of the payload tell the requests apart.
     pub fn key(&self) -> &str {
         self.0.get(..7).unwrap_or(&self.0)

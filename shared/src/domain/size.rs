@@ -125,7 +125,11 @@ pub fn check_version_item(item: &Item) -> Result<(), OverLimit> {
 }
 
 /// Checks the size of a version item without marks, see [`check_version_item`].
-pub(super) fn check_version_bytes(bytes: usize) -> Result<(), OverLimit> {
+///
+/// # Errors
+///
+/// Returns [`OverLimit`] if it is larger than an item can be.
+pub fn check_version_bytes(bytes: usize) -> Result<(), OverLimit> {
     let bytes = bytes + MARKS_BYTES;
     if bytes > MAX_ITEM_BYTES {
         return Err(OverLimit::Item { bytes });

@@ -5,12 +5,14 @@
 //! | [`client`] | the SDK client, its timeouts and retries, errors, consumed capacity, log lines |
 //! | [`read`] | items, pages, versions and history |
 //! | [`put`] | version items, one or many in a request |
-//! | [`write`](mod@write) | the latest item: updates, restores, metadata |
+//! | [`expression`] | update expressions with their conditions |
+//! | [`cancellation`] | reasons of cancelled transactions |
 
+pub mod cancellation;
 pub mod client;
+pub mod expression;
 pub mod put;
 pub mod read;
-pub mod write;
 
 use std::{sync::Arc, time::Duration};
 
@@ -93,6 +95,11 @@ impl Store {
     /// Returns the client that sends the requests.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Returns the client that sends each request once.
+    pub fn client_without_retries(&self) -> &Client {
+        &self.client_without_retries
     }
 
     /// Sends the requests with another client.
@@ -224,12 +231,12 @@ impl Store {
     }
 
     /// Returns the maximum number of attempts that the client's settings allow.
-    pub(crate) fn max_attempts(&self) -> u32 {
+    pub fn max_attempts(&self) -> u32 {
         retries(&self.client).max_attempts()
     }
 
     /// Returns the random wait after this number of failures, by the client's settings. Its bound doubles with each failure.
-    pub(crate) fn backoff(&self, failures: u32) -> Duration {
+    pub fn backoff(&self, failures: u32) -> Duration {
         let settings = retries(&self.client);
         let bound = settings
             .initial_backoff()
@@ -238,7 +245,7 @@ impl Store {
     }
 
     /// Returns the end of an operation that starts now, with all its attempts, if the client's settings limit it.
-    pub(crate) fn operation_end(&self) -> Option<Instant> {
+    pub fn operation_end(&self) -> Option<Instant> {
         let timeouts = self.client.config().timeout_config();
         Some(Instant::now() + timeouts?.operation_timeout()?)
     }

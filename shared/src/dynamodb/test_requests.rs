@@ -5,20 +5,7 @@ use serde_json::{Value, json};
 use testkit::replay::Replay;
 
 use crate::{
-    clock::Clock,
-    domain::{
-        Item,
-        decision::apply,
-        entity::EntityId,
-        keys::VersionDigits,
-        recent_requests::Window,
-        recorded_at::RecordedAt,
-        stamp::Stamp,
-        time::EpochMillis,
-        update::{Change, Ordering, Update},
-        version::Version,
-        version_item::VersionItem,
-    },
+    domain::{Item, entity::EntityId, keys::VersionDigits, recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::{
         Store,
         put::{
@@ -31,17 +18,6 @@ use crate::{
             query_items, scan_items, sort_keys,
             table_config::{self, StoredLayout},
             table_identity::TableIdentity,
-        },
-        write::{
-            earlier_delivery::Guard,
-            ended_state,
-            form::{self, Form},
-            lifetime::Lifetime,
-            metadata,
-            modes::{WriteMode, WriteOptions},
-            order::Order,
-            recent_requests::{Contention, RecentRequests},
-            transaction,
         },
     },
 };
@@ -62,49 +38,6 @@ async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
 
 fn now() -> RecordedAt {
     RecordedAt::parse("2026-11-22T06:24:48.123456Z").unwrap()
-}
-
-/// Returns the form of an update that is sent for the first time.
-fn form(recent_requests: RecentRequests) -> Form {
-    Form {
-        recent_requests,
-        stamp: Stamp::At(now()),
-        guard: Guard::default(),
-        lifetime: Lifetime::assumed(),
-        order: Order::ByTimestamp,
-    }
-}
-
-async fn updated(update: &Update, form: &Form) -> Value {
-    let request = form::request(update, form, "Table");
-    sent(async |client| request.send_with(&client).await).await
-}
-
-async fn written(json: Value, ordering: Ordering) -> Value {
-    let update = Update::parse(json, "request-1", ordering).unwrap();
-    let form = form(RecentRequests::assumed(&update, Window::default(), now()));
-    updated(&update, &form).await
-}
-
-#[tokio::test]
-async fn write_version() {
-    let update = json!({
-        "ID": "Equipment#1", "Time": "2020-11-01T20:04:00", "State": "WARNING1",
-        "Speed": 1.50, "On": true, "Tags": ["a", {"b": null}], "Note": null,
-    });
-    insta::assert_json_snapshot!("write_version", written(update.clone(), Ordering::Arrival).await);
-    insta::assert_json_snapshot!("write_version_by_time", written(update, Ordering::Time).await);
-    let nested = json!({
-        "ID": "Equipment#1", "State": "OK",
-        "Address": {"$update": {"City": "Bonn", "Zip": null, "a.b": 1, "Geo": {"$update": {"Lat": 50.7}}}},
-    });
-    insta::assert_json_snapshot!("write_version_nested", written(nested, Ordering::Arrival).await);
-    let tombstone = json!({"ID": "Equipment#1", "RequestId": "r-7", "Deleted": true, "ExpectedVersion": 6});
-    insta::assert_json_snapshot!("write_version_tombstone", written(tombstone, Ordering::Arrival).await);
-    let author = json!({"ID": "Equipment#1", "Actor": "amy", "Reason": "test", "Timestamp": 5});
-    insta::assert_json_snapshot!("write_version_author", written(author, Ordering::Arrival).await);
-    let first = json!({"ID": "Equipment#1", "ExpectedVersion": 0});
-    insta::assert_json_snapshot!("write_version_first", written(first, Ordering::Arrival).await);
 }
 
 #[tokio::test]
@@ -153,171 +86,6 @@ fn equipment() -> EntityId {
 }
 
 #[tokio::test]
-async fn forms_of_an_update() {
-    let json = json!({"ID": "Equipment#1", "State": "OK"});
-    let mut update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
-    let window = Window::new(3).unwrap();
-    let with_requests = |count: u32| {
-        let requests = (1..=count).map(|number| {
-            (
-                format!("hash-{number}"),
-                json!({"N": format!("{number}.000018688{number}")}),
-            )
-        });
-        let requests = Value::Object(requests.collect());
-        item(json!({
-            "Latest": {"N": count.to_string()}, "RecentRequests": {"M": requests}, "RequestsSince": {"N": "5"},
-            "RequestsDropped": {"N": "3"},
-        }))
-    };
-    let none = item(json!({"Latest": {"N": "6"}, "RequestId": {"S": "request-0"}}));
-    for (name, stored) in [
-        ("recent_requests_create", None),
-        ("recent_requests_create_with_last", Some(&none)),
-        ("recent_requests_add", Some(&with_requests(10))),
-        ("recent_requests_replace", Some(&with_requests(11))),
-    ] {
-        let form = form(RecentRequests::fitting(&update, window, now(), stored, Contention::None).unwrap());
-        insta::assert_json_snapshot!(name, updated(&update, &form).await);
-    }
-    let recent_requests = RecentRequests::assumed(&update, window, now());
-    let tick = Form {
-        stamp: Stamp::Tick { from: now() },
-        ..form(recent_requests.clone())
-    };
-    insta::assert_json_snapshot!("write_version_tick", updated(&update, &tick).await);
-    let late = Guard {
-        sent: Some(EpochMillis::new(7)),
-        ..Guard::default()
-    };
-    let read = Guard {
-        base: Version::new(6),
-        ..late
-    };
-    for (name, guard) in [("guard_sent", late), ("guard_base", read)] {
-        let guarded = Form {
-            guard,
-            ..form(recent_requests.clone())
-        };
-        insta::assert_json_snapshot!(name, updated(&update, &guarded).await);
-    }
-    let by_time = item(json!({"Latest": {"N": "6"}, "Time": {"S": "2020-11-01T20:04:00"}}));
-    let json = json!({"ID": "Equipment#1", "Time": "2020-11-01T20:05:00"});
-    let timed = Update::parse(json, "request-1", Ordering::Time).unwrap();
-    let after_time = Form {
-        order: Order::fitting(Some(&by_time)),
-        ..form(RecentRequests::assumed(&timed, window, now()))
-    };
-    insta::assert_json_snapshot!("write_version_after_time", updated(&timed, &after_time).await);
-    update.sender = Some("app via AIDA".to_owned());
-    update.restored_from = Some(Version::FIRST);
-    insta::assert_json_snapshot!("write_version_restore", updated(&update, &form(recent_requests)).await);
-    // What the functions send first.
-    update.sender = None;
-    update.restored_from = None;
-    let clock = Clock::new(|| std::time::Duration::from_secs(1_795_328_688));
-    let store = |client| Store::new(client, "Table", VersionDigits::default()).with_clock(clock.clone());
-    for (name, mode) in [("write_stream", WriteMode::Stream), ("write_inline", WriteMode::Inline)] {
-        let options = WriteOptions {
-            mode,
-            ..WriteOptions::default()
-        };
-        insta::assert_json_snapshot!(
-            name,
-            sent(async |client| store(client).write(&update, options).await).await
-        );
-    }
-}
-
-#[tokio::test]
-async fn forms_before_and_after_a_deletion() {
-    let json = json!({"ID": "Equipment#1", "State": "OK"});
-    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
-    let window = Window::new(3).unwrap();
-    let recent_requests = RecentRequests::assumed(&update, window, now());
-    let tombstone = item(json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Deleted": {"BOOL": true}, "Note": {"S": "n"},
-        "RecordedVersion": {"N": "6"}, "Actor": {"S": "amy"}, "TombstoneState": {"M": {"Why": {"S": "sold"}}},
-    }));
-    let after_deletion = Form {
-        lifetime: Lifetime::fitting(&update, Some(&tombstone)),
-        ..form(recent_requests)
-    };
-    insta::assert_json_snapshot!("write_version_after_deletion", updated(&update, &after_deletion).await);
-    let live = item(json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "State": {"S": "OK"}, "Note": {"S": "n"},
-    }));
-    let json = json!({"ID": "Equipment#1", "Deleted": true, "Actor": "amy", "Why": "sold", "Note": null});
-    let deletion = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
-    let deleting = Form {
-        lifetime: Lifetime::fitting(&deletion, Some(&live)),
-        ..form(RecentRequests::assumed(&deletion, window, now()))
-    };
-    insta::assert_json_snapshot!("write_version_deletion", updated(&deletion, &deleting).await);
-    let ended = ["Note".to_owned(), "State".to_owned()];
-    let removal = ended_state::request(&deletion.entity, Version::new(7).unwrap(), &ended, "Table");
-    insta::assert_json_snapshot!(
-        "remove_ended_state",
-        sent(async |client| removal.send_with(&client).await).await
-    );
-}
-
-#[tokio::test]
-async fn write_transaction() {
-    let digits = VersionDigits::default();
-    let json = json!({"ID": "Equipment#1", "State": "OK", "Note": null, "ExpectedVersion": 6, "Timestamp": 5});
-    let update = Update::parse(json, "request-1", Ordering::Time).unwrap();
-    let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Note": {"S": "n"}}));
-    let uncounted = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Note": {"S": "n"}}));
-    for (name, stored, ledger, with_version) in [
-        ("write_transaction", Some(&stored), None, true),
-        ("write_transaction_first", None, None, true),
-        ("write_transaction_uncounted", Some(&uncounted), None, true),
-        ("write_ledger", Some(&stored), Some(1_700_000_000), false),
-        ("write_transaction_ledger", Some(&stored), Some(1_700_000_000), true),
-    ] {
-        let image = apply(&update, stored, &Stamp::At(now())).unwrap();
-        let version = VersionItem::from_image(image, digits).unwrap();
-        let parts = transaction::Parts {
-            form: form(match ledger {
-                Some(_) => RecentRequests::in_marker(&update, now(), stored),
-                None => RecentRequests::fitting(&update, Window::default(), now(), stored, Contention::None).unwrap(),
-            }),
-            is_absent: stored.is_none(),
-            marker_expires: ledger,
-            version_items: with_version.then(|| version.item().clone()).into_iter().collect(),
-        };
-        let request = transaction::request(&update, version.version(), &parts, "Table", "Table").unwrap();
-        let mut body = sent(async |client| request.send_with(&client).await).await;
-        // The SDK makes up a token for each.
-        body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
-        insta::assert_json_snapshot!(name, body);
-    }
-}
-
-#[tokio::test]
-async fn write_transaction_nested() {
-    let json = json!({"ID": "Equipment#1", "Address": {"$update": {"City": "Bonn", "Zip": null}}});
-    let update = Update::parse(json, "request-1", Ordering::Arrival).unwrap();
-    let address = json!({"M": {"City": {"S": "Ulm"}, "Zip": {"N": "1"}, "Street": {"S": "s"}}});
-    let stored = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "Address": address}));
-    let image = apply(&update, Some(&stored), &Stamp::At(now())).unwrap();
-    let version = VersionItem::from_image(image, VersionDigits::default()).unwrap();
-    let parts = transaction::Parts {
-        form: form(
-            RecentRequests::fitting(&update, Window::default(), now(), Some(&stored), Contention::None).unwrap(),
-        ),
-        is_absent: false,
-        marker_expires: None,
-        version_items: vec![version.item().clone()],
-    };
-    let request = transaction::request(&update, version.version(), &parts, "Table", "Table").unwrap();
-    let mut body = sent(async |client| request.send_with(&client).await).await;
-    body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
-    insta::assert_json_snapshot!("write_transaction_nested", body);
-}
-
-#[tokio::test]
 async fn reads() {
     let get = get_item::request(equipment().as_str(), "v0", true, "Table");
     insta::assert_json_snapshot!("get_item", sent(async |client| get.send_with(&client).await).await);
@@ -353,7 +121,7 @@ async fn reads() {
 }
 
 #[tokio::test]
-async fn tables_and_metadata() {
+async fn tables() {
     let digits = VersionDigits::default();
     let table = |id: &str| TableIdentity {
         id: id.to_owned(),
@@ -407,16 +175,5 @@ async fn tables_and_metadata() {
     insta::assert_json_snapshot!(
         "history_owner_left",
         sent(async |client| left.send_with(&client).await).await
-    );
-    let name = crate::domain::AttributeValue::S("Equipment-001".to_owned());
-    let changes = [
-        ("Name".to_owned(), Change::Set(name)),
-        ("LineID".to_owned(), Change::Remove),
-    ]
-    .into();
-    let metadata = metadata::request(&equipment(), &changes, "Table");
-    insta::assert_json_snapshot!(
-        "update_metadata",
-        sent(async |client| metadata.send_with(&client).await).await
     );
 }

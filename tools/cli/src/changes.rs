@@ -8,15 +8,10 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        AttributeValue, Item, names, plain,
-        time::EpochMillis,
-        update::{
-            Change, EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested,
-        },
-    },
+    domain::{AttributeValue, Item, change::Change, names, plain, time::EpochMillis},
     json,
 };
+use writer_fn::update::{EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested};
 
 use crate::{error::CliError, write_options::WriteOptions};
 

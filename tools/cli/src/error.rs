@@ -2,6 +2,7 @@
 
 use operations::{
     error::{Kind, OperationError},
+    revision::RestoreError,
     table::{adopt::AdoptError, copy_history::CopyError, create::CreateTableError},
 };
 use patterns::time_series::LoadError;
@@ -10,10 +11,10 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         read::{table_config::LayoutError, versions::ReadError},
-        write::{WriteError, restore::RestoreError},
     },
 };
 use thiserror::Error;
+use writer_fn::counter::WriteError;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {

@@ -1,9 +1,6 @@
 //! Options of commands that write versions.
 
-use shared::{
-    domain::{ledger::Retention, recent_requests::Window, update::Ordering},
-    dynamodb::write::{self, Idempotency, WriteMode},
-};
+use shared::config::{self, Idempotency, Ordering, Retention, Window, WriteMode};
 
 use crate::error::CliError;
 
@@ -67,10 +64,10 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn options(&self) -> Result<write::WriteOptions, CliError> {
+    pub(crate) fn options(&self) -> Result<config::WriteOptions, CliError> {
         // A window smaller than the functions' would drop requests that they keep. They cut a larger one down.
         let window = Window::new(Window::MAX).unwrap_or_default();
-        Ok(write::WriteOptions {
+        Ok(config::WriteOptions {
             mode: self.method.mode,
             idempotency: self.method.idempotency(window)?,
             skip_unchanged: self.skip_unchanged,

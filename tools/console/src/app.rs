@@ -4,8 +4,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use operations::connection::Connection;
 use shared::{
-    domain::update::Ordering,
-    dynamodb::{Store, write::WriteOptions},
+    config::{Ordering, WriteOptions},
+    dynamodb::Store,
 };
 
 use crate::{error::PageError, health::audit::Audit, secrets::Secrets};

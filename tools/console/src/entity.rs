@@ -7,7 +7,7 @@ mod rows;
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use operations::{error::OperationError, quarantine::to_json};
+use operations::{error::OperationError, metadata, quarantine::to_json};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
@@ -22,7 +22,7 @@ use shared::{
         version_item::latest_of,
         view::VersionView,
     },
-    dynamodb::{read::versions::ReadError, write::metadata},
+    dynamodb::read::versions::ReadError,
 };
 
 use self::{

@@ -3,10 +3,13 @@
 use std::error::Error as StdError;
 
 use axum::http::StatusCode;
-use operations::error::{Kind, OperationError};
+use operations::{
+    error::{Kind, OperationError},
+    revision::RestoreError,
+};
 use shared::{
     domain::entity::InvalidEntityId,
-    dynamodb::{client::error::ServiceError, read::versions::ReadError, write::restore::RestoreError},
+    dynamodb::{client::error::ServiceError, read::versions::ReadError},
 };
 use thiserror::Error;
 

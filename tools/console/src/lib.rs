@@ -51,8 +51,8 @@ use std::{
 
 use operations::connection::Connection;
 use shared::{
-    domain::{keys::VersionDigits, update::Ordering},
-    dynamodb::write::WriteOptions,
+    config::{Ordering, WriteOptions},
+    domain::keys::VersionDigits,
 };
 
 use self::{app::App, connections::Limits, guard::Guard, hosts::Hosts, secrets::Secrets};

@@ -7,22 +7,21 @@ use std::collections::BTreeMap;
 
 use item_diff::{Change as Difference, Changes, Depth};
 use maud::{Markup, html};
-use operations::error::OperationError;
+use operations::{
+    error::OperationError,
+    revision::{self, ChangeOptions},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
+    config::Ordering,
     domain::{
-        AttributeValue, Item, attribution,
-        entity::EntityId,
-        names, plain,
-        request_id::RequestId,
-        update::{Change, ExpectedVersion, Ordering},
-        version::Version,
-        view::VersionView,
+        AttributeValue, Item, attribution, change::Change, entity::EntityId, names, plain, request_id::RequestId,
+        version::Version, view::VersionView,
     },
-    dynamodb::write::{WriteOutcome, restore::ChangeOptions},
 };
 use uuid::Uuid;
+use writer_fn::{counter::WriteOutcome, update::ExpectedVersion};
 
 use super::{
     app::App,
@@ -110,7 +109,7 @@ pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageE
     if !latest.deleted {
         return Err(PageError::Conflict(format!("{} is not deleted", entity.as_str())));
     }
-    let old = app.store().before_deletion(&entity, latest.version).await;
+    let old = revision::before_deletion(app.store(), &entity, latest.version).await;
     let old = old.map_err(OperationError::from)?;
     let lead = html! {
         p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with the attributes of version " (old.version) ", the newest one before it that is not deleted." }
@@ -221,10 +220,7 @@ pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageEr
     let options = app.writes()?;
     let (entity, number) = (query.id.entity()?, number(&query)?);
     let (request, change_options) = (request(&query)?, change_options(app, &query)?);
-    let restored = app
-        .store()
-        .restore(&entity, number, request, change_options, options)
-        .await?;
+    let restored = revision::restore(app.store(), &entity, number, request, change_options, options).await?;
     Ok(response(&entity, Action::Restore(number), restored))
 }
 
@@ -232,7 +228,7 @@ pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormRespons
     let options = app.writes()?;
     let entity = query.id.entity()?;
     let (request, change_options) = (request(&query)?, change_options(app, &query)?);
-    let outcome = app.store().undelete(&entity, request, change_options, options).await?;
+    let outcome = revision::undelete(app.store(), &entity, request, change_options, options).await?;
     let outcome = match outcome {
         Some(outcome) => outcome,
         None => WriteOutcome::Unchanged {

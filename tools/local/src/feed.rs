@@ -11,10 +11,11 @@ use futures::{
     future::{try_join, try_join_all},
 };
 use serde_json::Value;
-use shared::{domain::update::ID, json};
+use shared::json;
 use thiserror::Error;
 use tokio::sync::mpsc;
 use uuid::Uuid;
+use writer_fn::update::ID;
 
 use crate::lambda::{EXITED, InvokeOutput, Lambda, TIMED_OUT};
 

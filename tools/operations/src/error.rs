@@ -8,14 +8,14 @@ use shared::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
         read::{table_config::LayoutError, versions::ReadError},
-        write::{WriteError, WriteOutcome, restore::RestoreError},
     },
 };
 use thiserror::Error;
+use writer_fn::counter::{WriteError, WriteOutcome};
 
 use crate::{
     backfill::import::BackfillError, item_restore::ItemRestoreError, purge::entity::PurgeError,
-    request_error::RequestError,
+    request_error::RequestError, revision::RestoreError,
 };
 
 #[derive(Debug, Error)]

@@ -20,6 +20,7 @@ pub mod error;
 pub mod failures;
 pub mod item_restore;
 pub mod latest;
+pub mod metadata;
 pub mod progress;
 pub mod prune;
 pub mod purge;
@@ -31,6 +32,7 @@ pub mod redrive;
 #[cfg(feature = "recovery")]
 pub mod repair;
 pub mod request_error;
+pub mod revision;
 pub mod segments;
 mod shell;
 pub mod table;

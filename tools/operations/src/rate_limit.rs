@@ -6,15 +6,12 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
-use shared::dynamodb::{
-    client::{
-        capacity::Meter,
-        error::{ErrorKind, ServiceError},
-    },
-    write::WriteError,
+use shared::dynamodb::client::{
+    capacity::Meter,
+    error::{ErrorKind, ServiceError},
 };
+use tokio::time::Instant;
+use writer_fn::counter::WriteError;
 
 /// Maximum number of retries of a throttled request, in addition to the SDK's retries.
 const MAX_RETRIES: u32 = 8;

@@ -322,3 +322,18 @@ async fn scan_quarantined() {
         sent(async |client| scan.send_with(&client).await).await
     );
 }
+
+#[tokio::test]
+async fn update_metadata() {
+    let name = shared::domain::AttributeValue::S("Equipment-001".to_owned());
+    let changes = [
+        ("Name".to_owned(), shared::domain::change::Change::Set(name)),
+        ("LineID".to_owned(), shared::domain::change::Change::Remove),
+    ]
+    .into();
+    let metadata = crate::metadata::request(&equipment(), &changes, "Table");
+    insta::assert_json_snapshot!(
+        "update_metadata",
+        sent(async |client| metadata.send_with(&client).await).await
+    );
+}

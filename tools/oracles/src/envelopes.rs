@@ -1,13 +1,11 @@
 //! The event parser of writer-fn.
 
 use serde_json::{Value, json};
-use shared::{
-    domain::update::{Ordering, Update},
-    json,
-};
+use shared::{config::Ordering, json};
 use writer_fn::{
     error::Error,
-    request::{Carrier, Request, parse},
+    event::request::{Carrier, Request, parse},
+    update::Update,
 };
 
 use crate::{errors, update};

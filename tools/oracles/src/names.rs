@@ -6,16 +6,15 @@ use local::mapping::filter::Filters;
 use operations::failures::document;
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        AttributeValue, Item, attributes,
-        keys::VersionDigits,
-        plain, size,
-        update::{Change, Ordering, Update},
-    },
+    config::Ordering,
+    domain::{AttributeValue, Item, attributes, change::Change, keys::VersionDigits, plain, size},
     json,
 };
 use stream_fn::record::{self, Content};
-use writer_fn::request::{self, Carrier, Request};
+use writer_fn::{
+    event::request::{self, Carrier, Request},
+    update::Update,
+};
 
 /// Names that the deserializers of the libraries in use reserve, and names like them.
 const RESERVED: [&str; 4] = [

@@ -4,25 +4,21 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use shared::{
+    config::Ordering,
     domain::{
-        AttributeValue,
-        decision::apply,
-        entity::MAX_ENTITY_ID_BYTES,
-        keys::VersionDigits,
-        names, plain,
-        recorded_at::RecordedAt,
-        request_id::MAX_REQUEST_ID_BYTES,
-        sent_at::{self, MAX_CLOCK_DIFFERENCE},
-        size,
-        stamp::Stamp,
-        update::{
-            Change, EXPECTED_VERSION, ExpectedVersion, ID, Ordering, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update,
-            nested::UPDATE,
-        },
-        version_item::VersionItem,
+        AttributeValue, change::Change, entity::MAX_ENTITY_ID_BYTES, keys::VersionDigits, names, plain,
+        recorded_at::RecordedAt, request_id::MAX_REQUEST_ID_BYTES, size, version_item::VersionItem,
     },
     json,
     logging::chain,
+};
+use writer_fn::{
+    counter::{decision::apply, stamp::Stamp},
+    update::{
+        EXPECTED_VERSION, ExpectedVersion, ID, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update,
+        nested::UPDATE,
+        sent_at::{self, MAX_CLOCK_DIFFERENCE},
+    },
 };
 
 use crate::errors;

@@ -6,11 +6,12 @@
 mod playground;
 
 use aws_sdk_dynamodb::types::ScalarAttributeType::S;
+use operations::metadata;
 use patterns::time_series::{State, StateQuery, StateTime, TimePrefix, TimeSeries};
 use playground::{Failure, Playground, item};
 use serde_json::json;
 use shared::{
-    domain::{AttributeValue, entity::EntityId, keys::VersionDigits, update::Change},
+    domain::{AttributeValue, change::Change, entity::EntityId, keys::VersionDigits},
     dynamodb::Store,
 };
 
@@ -27,7 +28,7 @@ async fn main() -> Result<(), Failure> {
     let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
     let metadata = [("Name", "Equipment-001"), ("FactoryID", "F#88546"), ("LineID", "L#7")];
     let metadata = metadata.map(|(name, value)| (name.to_owned(), text(value)));
-    store.update_metadata(&equipment, &metadata.into()).await?;
+    metadata::update(&store, &equipment, &metadata.into()).await?;
     playground.report("metadata of Equipment#1");
 
     for (time, state) in [

@@ -14,7 +14,7 @@
 //! | write | condition | result of the second request |
 //! |---|---|---|
 //! | [`Ratchet::put`](crate::ratchet::Ratchet::put), `delete` | the timestamp of the first attempt, which both have | `Applied` again, or `Stale` after a newer write |
-//! | [`Store::write`](shared::dynamodb::Store::write) | the request id of the update, which both have | `Duplicate`, with the version of the first |
+//! | `writer_fn::counter::write` | the request id of the update, which both have | `Duplicate`, with the version of the first |
 //!
 //! Create the timestamp or the update before the call, not inside of the closure. Name `RequestSentAt` in the update: then
 //! DynamoDB applies it once, even if many other updates are applied between both requests. Other writes, such as
@@ -29,9 +29,8 @@
 //! use std::{collections::HashMap, time::Duration};
 //! use patterns::{hedge::hedged, ratchet::{Key, Ratchet}};
 //! use serde_json::json;
-//! use shared::{
-//!     clock, domain::{AttributeValue, Item, update::{Ordering, Update}}, dynamodb::write::WriteOptions,
-//! };
+//! use shared::{clock, config::{Ordering, WriteOptions}, domain::{AttributeValue, Item}};
+//! use writer_fn::{counter, update::Update};
 //!
 //! const DELAY: Duration = Duration::from_millis(20);
 //! let now = clock::since_epoch().as_millis();
@@ -44,7 +43,7 @@
 //!
 //! let update = json!({"ID": "Equipment#1", "State": "OK", "RequestSentAt": timestamp});
 //! let update = Update::parse(update, "order-4711", Ordering::Arrival)?;
-//! hedged(DELAY, || store.write(&update, WriteOptions::default())).await?;
+//! hedged(DELAY, || counter::write(&store, &update, WriteOptions::default())).await?;
 //! # Ok(())
 //! # }
 //! ```

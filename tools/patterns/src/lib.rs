@@ -1,5 +1,4 @@
-//! Other patterns of versioning, each independent of the numbered versions of
-//! [`dynamodb::write`](mod@shared::dynamodb::write).
+//! Other patterns of versioning, each independent of the numbered versions of writer-fn.
 //!
 //! | module | a write | and an older or concurrent one |
 //! |---|---|---|

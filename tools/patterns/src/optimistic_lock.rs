@@ -59,18 +59,19 @@ use shared::{
     domain::{
         AttributeValue, Item,
         attributes::{same_item, same_value},
+        change::Change,
         number::Decimal,
-        update::Change,
     },
     dynamodb::{
         client::{error::ServiceError, failure::UnansweredAttempts},
-        write::expression::Expression,
+        expression::Expression,
     },
 };
 use thiserror::Error;
 
-pub use self::transaction::Prepared;
 use crate::n;
+
+pub use self::transaction::Prepared;
 
 type SdkItem = HashMap<String, aws_sdk_dynamodb::types::AttributeValue>;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use operations::{prune, purge::entity::DEFAULT_WAIT};
 use serde_json::{Value, json};
 use shared::domain::version::Version;
-use writer_fn::request::Carrier;
+use writer_fn::event::request::Carrier;
 
 use crate::{
     caller::lock,

@@ -7,7 +7,7 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
 use shared::domain::{recorded_at::RecordedAt, time::EpochMillis};
 use tokio::time::{sleep, timeout};
-use writer_fn::request::{self, Carrier};
+use writer_fn::event::request::{self, Carrier};
 
 use crate::{
     caller::{Author, Caller, MISDEPLOYED, lock},

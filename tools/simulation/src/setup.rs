@@ -4,14 +4,9 @@ use std::sync::atomic::{self, AtomicU64};
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use shared::{
-    config::Config,
-    domain::{
-        compression::Compression, keys::VersionDigits, ledger::Retention, recent_requests::Window, update::Ordering,
-    },
-    dynamodb::{
-        client::ClientSettings,
-        write::{Idempotency, WriteMode, WriteOptions},
-    },
+    config::{Config, Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
+    domain::{compression::Compression, keys::VersionDigits},
+    dynamodb::client::ClientSettings,
 };
 
 use crate::{

@@ -9,11 +9,11 @@ use std::{
 use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
+    config::Ordering,
     domain::{
         keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
         layout,
         recorded_at::RecordedAt,
-        update::{Ordering, Update},
         version::Version,
     },
     dynamodb::Store,
@@ -22,7 +22,7 @@ use tokio::{
     sync::Notify,
     time::{sleep, sleep_until},
 };
-use writer_fn::Writer;
+use writer_fn::{Writer, update::Update};
 
 use crate::{
     caller::lock,

@@ -19,25 +19,22 @@ use aws_sdk_dynamodb::{
 use serde_json::Value;
 use shared::{
     clock::Clock,
+    config::{Idempotency, Ordering, Retention, WriteMode, WriteOptions},
     domain::{
         Item,
         compression::Compression,
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits, sort_key_of},
         layout,
-        ledger::Retention,
         number::Decimal,
-        update::{Ordering, Update},
         version::Version,
         version_item::VersionItem,
     },
-    dynamodb::{
-        Store,
-        client::capacity::Meter,
-        put::put_version::PutOutcome,
-        read::history::HistoryQuery,
-        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
-    },
+    dynamodb::{Store, client::capacity::Meter, put::put_version::PutOutcome, read::history::HistoryQuery},
+};
+use writer_fn::{
+    counter::{self, WriteError, WriteOutcome},
+    update::Update,
 };
 
 use crate::{
@@ -281,7 +278,7 @@ pub fn duplicate(number: u64) -> WriteOutcome {
 
 /// Writes an update. In the mode `stream`, it also puts the version item, as stream-fn does.
 pub async fn record(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    let outcome = store.write(update, options).await?;
+    let outcome = counter::write(store, update, options).await?;
     if options.mode == WriteMode::Stream
         && let WriteOutcome::Written { .. } = outcome
     {

@@ -10,15 +10,16 @@ use aws_sdk_dynamodb::{
         retry::RetryPartition,
     },
 };
-pub use aws_smithy_http_client::test_util::NeverClient;
 use aws_smithy_http_client::test_util::{ReplayEvent, StaticReplayClient};
 use aws_smithy_runtime_api::http::StatusCode;
 use serde_json::{Value, json};
 use shared::{
-    config::Config as Settings,
-    domain::{compression::Compression, keys::VersionDigits, update::Ordering},
-    dynamodb::{client::ClientSettings, write::WriteOptions},
+    config::{Config as Settings, Ordering, WriteOptions},
+    domain::{compression::Compression, keys::VersionDigits},
+    dynamodb::client::ClientSettings,
 };
+
+pub use aws_smithy_http_client::test_util::NeverClient;
 
 #[derive(Debug, Clone)]
 pub struct Replay(StaticReplayClient);

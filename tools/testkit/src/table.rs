@@ -8,7 +8,6 @@ use std::{
 };
 
 use aws_sdk_dynamodb::Client;
-pub use local::mapping::{failure::Document, record::Record};
 use local::{
     dynamodb::{
         stream::TableStream,
@@ -25,22 +24,22 @@ use local::{
 use operations::table::settings::TableSettings;
 use serde_json::{Value, json};
 use shared::{
+    config::WriteMode,
     domain::{
         entity::is_reserved, keys::VersionDigits, number::Decimal, quarantine::QuarantinedRecord,
         recorded_at::RecordedAt, sequence::SequenceNumber, version::Version,
     },
-    dynamodb::{
-        Store,
-        put::put_version::PutOutcome,
-        write::{WriteError, WriteMode, WriteOutcome},
-    },
+    dynamodb::{Store, put::put_version::PutOutcome},
 };
+use writer_fn::counter::{self, WriteError, WriteOutcome};
 
 use crate::{
     command::{self, Arguments, Run},
     database,
     endpoint::{Endpoint, has_own_history},
 };
+
+pub use local::mapping::{failure::Document, record::Record};
 
 pub struct Table {
     pub endpoint: Endpoint,
@@ -194,7 +193,7 @@ impl Table {
         let update = database::update(update);
         let written = self
             .runtime
-            .block_on(self.store.write(&update, database::mode(WriteMode::Inline)));
+            .block_on(counter::write(&self.store, &update, database::mode(WriteMode::Inline)));
         assert!(
             matches!(
                 written,
@@ -356,7 +355,10 @@ pub async fn create_history(client: &Client, name: &str) -> Result<(), TableErro
 
 pub async fn write(store: &Store, update: Value) -> u64 {
     let update = database::update(update);
-    match store.write(&update, database::mode(WriteMode::Inline)).await.unwrap() {
+    match counter::write(store, &update, database::mode(WriteMode::Inline))
+        .await
+        .unwrap()
+    {
         WriteOutcome::Written { version } => version.get(),
         outcome => panic!("{outcome:?}"),
     }

@@ -6,12 +6,8 @@ use std::{collections::BTreeSet, time::Duration};
 use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json};
 use shared::{
-    config::Config,
-    domain::{ledger::Retention, update::Ordering},
-    dynamodb::{
-        client::ClientSettings,
-        write::{Idempotency, WriteMode, WriteOptions},
-    },
+    config::{Config, Idempotency, Ordering, Retention, WriteMode, WriteOptions},
+    dynamodb::client::ClientSettings,
 };
 use testkit::{
     replay::{self, NeverClient, failures},

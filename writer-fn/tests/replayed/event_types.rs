@@ -3,8 +3,11 @@
 
 use aws_lambda_events::event::{eventbridge::EventBridgeEvent, sqs::SqsMessage};
 use serde_json::{Value, json};
-use shared::domain::{AttributeValue, update::Change, update::Ordering};
-use writer_fn::request::{self, Carrier, Message, Request};
+use shared::{
+    config::Ordering,
+    domain::{AttributeValue, change::Change},
+};
+use writer_fn::event::request::{self, Carrier, Message, Request};
 
 fn messages(records: &[Value]) -> Vec<Message> {
     let event = json!({ "Records": records }).to_string();

@@ -4,6 +4,7 @@
 
 mod deadline;
 mod event_types;
+mod failures;
 mod hostile;
 mod layout;
 mod order;

@@ -1,7 +1,7 @@
 //! Order of the updates of a batch after a failure.
 
 use serde_json::{Value, json};
-use shared::{config::Config, domain::update::Ordering};
+use shared::config::{Config, Ordering};
 use testkit::{
     replay::{self, failures},
     scripted::{Reply, Scripted},

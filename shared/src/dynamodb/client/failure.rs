@@ -19,7 +19,7 @@ use crate::dynamodb::client::error::{ErrorKind, kind_of};
 
 /// Failure of a request that can be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// DynamoDB throttled the request.
     Throttled,
     /// Without a response, it is not known whether the request was applied.
@@ -28,7 +28,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// Returns `None` if a repetition of the request would fail again.
-    pub(crate) fn of<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<Self> {
+    pub fn of<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Option<Self> {
         match error {
             SdkError::TimeoutError(_) | SdkError::DispatchFailure(_) | SdkError::ResponseError(_) => {
                 Some(Self::Unanswered)

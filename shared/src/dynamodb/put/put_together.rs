@@ -13,10 +13,9 @@ use aws_sdk_dynamodb::{
 use crate::{
     domain::{Item, names},
     dynamodb::{
-        Store,
+        Store, cancellation,
         client::error::{ErrorKind, ServiceError},
         put::insert_versions::Insert,
-        write::cancellation,
     },
 };
 
@@ -81,7 +80,7 @@ pub fn put_request(items: &[Item], table: &str) -> Result<TransactWriteItemsInpu
 /// # Errors
 ///
 /// Returns [`BuildError`] if the SDK rejects a part.
-pub(crate) fn put(item: &Item, table: &str) -> Result<Put, BuildError> {
+pub fn put(item: &Item, table: &str) -> Result<Put, BuildError> {
     Put::builder()
         .table_name(table)
         .set_item(Some(item.clone().into()))

@@ -16,7 +16,7 @@ use crate::{
         names,
         quarantine::{self, QuarantinedRecord},
     },
-    dynamodb::{Store, client::error::ServiceError, s, write::cancellation},
+    dynamodb::{Store, cancellation, client::error::ServiceError, s},
 };
 
 const OPERATION: &str = "TransactWriteItems";

@@ -5,20 +5,16 @@
 
 use serde_json::json;
 use shared::{
+    config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
     domain::{
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
-        ledger::Retention,
-        recent_requests::Window,
         size::of_item,
-        update::{Ordering, Update},
         version_item::VersionItem,
     },
-    dynamodb::{
-        Store,
-        write::{Idempotency, WriteMode, WriteOptions},
-    },
+    dynamodb::Store,
 };
+use writer_fn::{counter, update::Update};
 
 use crate::{
     error::{BenchError, cannot},
@@ -93,7 +89,9 @@ async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, upda
         // Most request IDs have 36 characters.
         let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
         let update = update.map_err(cannot("parse an update"))?;
-        store.write(&update, options).await.map_err(cannot("write an update"))?;
+        counter::write(store, &update, options)
+            .await
+            .map_err(cannot("write an update"))?;
         if options.mode == WriteMode::Stream {
             put_version(store, &update.entity).await?;
         }

@@ -5,14 +5,11 @@ use std::time::Instant;
 use operations::as_of::as_of;
 use serde_json::json;
 use shared::{
-    domain::{
-        entity::EntityId,
-        keys::VersionDigits,
-        update::{Ordering, Update},
-        version::Version,
-    },
-    dynamodb::{Store, read::history::HistoryQuery, write::WriteOptions},
+    config::{Ordering, WriteOptions},
+    domain::{entity::EntityId, keys::VersionDigits, version::Version},
+    dynamodb::{Store, read::history::HistoryQuery},
 };
+use writer_fn::{counter, update::Update};
 
 use crate::{
     error::{BenchError, cannot},
@@ -89,7 +86,7 @@ impl Operation {
                 let update = json!({"ID": entity.as_str(), "State": "WARNING1"});
                 let update = Update::parse(update, &format!("update-{at}"), Ordering::Arrival);
                 let update = update.map_err(cannot("parse an update"))?;
-                let written = store.write(&update, WriteOptions::default()).await;
+                let written = counter::write(store, &update, WriteOptions::default()).await;
                 written.map_err(cannot("write an update"))?;
                 true
             }

@@ -8,17 +8,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        compression::Compression,
-        keys::LATEST_KEY,
-        update::{Ordering, Update},
-        version_item::VersionItem,
-    },
-    dynamodb::{
-        Store,
-        write::{WriteMode, WriteOptions},
-    },
+    config::{Ordering, WriteMode, WriteOptions},
+    domain::{compression::Compression, keys::LATEST_KEY, version_item::VersionItem},
+    dynamodb::Store,
 };
+use writer_fn::{counter, update::Update};
 
 use self::documents::Kind;
 use crate::{
@@ -218,7 +212,9 @@ async fn units(tables: &Tables, store: &Store, kind: Kind, kilobytes: usize) -> 
         ..WriteOptions::default()
     };
     tables.meter.take();
-    store.write(&update, options).await.map_err(cannot("write an update"))?;
+    counter::write(store, &update, options)
+        .await
+        .map_err(cannot("write an update"))?;
     let image = store.get(&update.entity, LATEST_KEY, true).await;
     let image = image.map_err(cannot("read the latest item"))?.unwrap_or_default();
     let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;

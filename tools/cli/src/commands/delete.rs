@@ -1,8 +1,11 @@
 //! `vzero delete` and `vzero undelete`.
 
-use operations::connection::Connection;
+use operations::{
+    connection::Connection,
+    revision::{self, RestoreError},
+};
 use serde_json::Map;
-use shared::dynamodb::write::{WriteOutcome, restore::RestoreError};
+use writer_fn::counter::WriteOutcome;
 
 use super::written;
 use crate::{changes, error::CliError, output::Output, write_options::WriteOptions};
@@ -21,8 +24,8 @@ impl Delete {
         let options = self.options.writing.options()?;
         let store = &connection.store;
         let done = match deleted {
-            true => store.delete(&entity, request_id, revision, options).await,
-            false => store.undelete(&entity, request_id, revision, options).await,
+            true => revision::delete(store, &entity, request_id, revision, options).await,
+            false => revision::undelete(store, &entity, request_id, revision, options).await,
         };
         let done = match done {
             Err(RestoreError::NotFound) => return Err(CliError::no_entity(&self.id)),

@@ -1,11 +1,8 @@
 //! `vzero admin metadata`: shows the metadata of an entity, or changes it if the arguments name attributes.
 
-use operations::connection::Connection;
+use operations::{connection::Connection, metadata};
 use serde_json::{Value, json};
-use shared::{
-    domain::{names, plain},
-    dynamodb::write::metadata,
-};
+use shared::domain::{names, plain};
 
 use crate::{
     changes::{self, Changes},
@@ -32,7 +29,7 @@ impl Metadata {
             found.ok_or_else(|| CliError::NotFound(format!("{} has no metadata", self.id)))?
         } else {
             let changes = changes::without_nested(changes::parse(members)?)?;
-            store.update_metadata(&entity, &changes).await?
+            metadata::update(store, &entity, &changes).await?
         };
         let mut attributes = plain::attributes(&item);
         attributes.remove(names::PK);

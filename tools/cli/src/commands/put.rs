@@ -1,6 +1,7 @@
 //! `vzero put`.
 
 use operations::connection::Connection;
+use writer_fn::counter;
 
 use super::written;
 use crate::{
@@ -29,7 +30,7 @@ impl Put {
             ));
         }
         let update = changes::update(&self.id, &self.options, changes::read(&self.changes)?)?;
-        let outcome = connection.store.write(&update, self.options.writing.options()?).await?;
+        let outcome = counter::write(&connection.store, &update, self.options.writing.options()?).await?;
         written::print(&self.id, outcome, output)
     }
 }

@@ -4,15 +4,13 @@ use operations::{
     connection::Connection,
     error::OperationError,
     item_restore::{ItemRestoreError, ItemRestored, change::Restore as Change, plan_item_restore, restore_item},
+    revision::{self, RestoreError},
 };
 use serde_json::{Map, json};
-use shared::{
-    domain::{
-        attached::{AttachedTable, key},
-        entity::EntityId,
-        plain,
-    },
-    dynamodb::write::restore::RestoreError,
+use shared::domain::{
+    attached::{AttachedTable, key},
+    entity::EntityId,
+    plain,
 };
 
 use super::{
@@ -57,7 +55,7 @@ impl Restore {
         let (entity, request_id, revision) = written::parts(changes::update(&self.id, &self.options, Map::new())?);
         let options = self.options.writing.options()?;
         let store = &connection.store;
-        let restored = store.restore(&entity, number, request_id, revision, options).await;
+        let restored = revision::restore(store, &entity, number, request_id, revision, options).await;
         let outcome = match restored {
             Err(RestoreError::NotFound) => return Err(missing(connection, &entity, &self.id, self.number).await),
             restored => restored?,

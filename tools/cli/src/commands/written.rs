@@ -1,11 +1,9 @@
 //! Outcome of commands that write one version.
 
-use operations::error::OperationError;
+use operations::{error::OperationError, revision::ChangeOptions};
 use serde_json::json;
-use shared::{
-    domain::{entity::EntityId, request_id::RequestId, update::Update},
-    dynamodb::write::{WriteOutcome, restore::ChangeOptions},
-};
+use shared::domain::{entity::EntityId, request_id::RequestId};
+use writer_fn::{counter::WriteOutcome, update::Update};
 
 use crate::{error::CliError, output::Output};
 

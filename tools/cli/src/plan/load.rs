@@ -1,6 +1,6 @@
 //! Capacity and requests of one update, and the load of the system in a second: capacity units, storage, invocations, requests to the queue, and logs.
 
-use shared::dynamodb::write::{Idempotency, WriteMode};
+use shared::config::{Idempotency, WriteMode};
 
 use super::figures::{
     BATCH_SIZE, DAY_SECONDS, Duration, ENTRY_BYTES, ENVELOPE_BYTES, GB, IMAGE_ATTRIBUTES, IMAGE_BYTES,
@@ -275,7 +275,7 @@ fn queue_requests(item_bytes: u64, batch: f64) -> f64 {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use shared::domain::ledger::Retention;
+    use shared::config::Retention;
 
     use super::*;
 

@@ -14,7 +14,7 @@ mod figures;
 mod load;
 mod month;
 
-use shared::domain::recent_requests::Window;
+use shared::config::Window;
 
 use self::{figures::MAX_ITEM_BYTES, load::Inputs};
 use crate::{error::CliError, output::Output, write_options::Method};

@@ -1,7 +1,7 @@
 //! Cost of a month, and the output of the command.
 
 use serde_json::{Map, Value, json};
-use shared::dynamodb::write::{Idempotency, WriteMode};
+use shared::config::{Idempotency, WriteMode};
 
 use super::{
     figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
@@ -141,7 +141,7 @@ fn rounded(number: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use shared::domain::{ledger::Retention, recent_requests::Window};
+    use shared::config::{Retention, Window};
 
     use super::{
         super::{

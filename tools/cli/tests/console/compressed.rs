@@ -1,10 +1,7 @@
 //! Versions that are compressed beside others that are not: each command of `vzero` and each page reads both.
 
 use serde_json::{Value, json};
-use shared::{
-    domain::compression::Compression,
-    dynamodb::{put::put_version::PutOutcome, write::WriteMode},
-};
+use shared::{config::WriteMode, domain::compression::Compression, dynamodb::put::put_version::PutOutcome};
 use testkit::{
     database::{self, mode, put_version, update, write},
     table::{self, Table},
@@ -40,7 +37,7 @@ fn table() -> Table {
     table
 }
 
-fn document(number: u64) -> shared::domain::update::Update {
+fn document(number: u64) -> writer_fn::update::Update {
     let lines: Vec<_> = (0..40)
         .map(|line| json!({"Sku": format!("SKU-{line}"), "Quantity": line * number}))
         .collect();

@@ -15,7 +15,7 @@ fn put(table: &Table, id: &str, second: u64, updates: &[Value]) {
         json["ID"] = json!(id);
         json["RequestId"] = json!(format!("{id} at {at}"));
         let (store, update) = (at_second(&table.store, at), update(json));
-        let written = write(&store, &update, mode(shared::dynamodb::write::WriteMode::Inline));
+        let written = write(&store, &update, mode(shared::config::WriteMode::Inline));
         table.runtime.block_on(written).unwrap();
     }
 }

@@ -17,7 +17,7 @@ fn table() -> Table {
             "ID": "E", "RequestId": format!("request {number}"), "N": number, "Actor": actor,
             "Reason": format!("reason {number}"), "Time": format!("2020-01-0{number}"),
         }));
-        let written = write(&store, &update, mode(shared::dynamodb::write::WriteMode::Inline));
+        let written = write(&store, &update, mode(shared::config::WriteMode::Inline));
         table.runtime.block_on(written).unwrap();
     }
     table

@@ -7,15 +7,16 @@ use std::{
     time::Duration,
 };
 
-use operations::read::quarantined::quarantined;
+use operations::{
+    read::quarantined::quarantined,
+    revision::{self, ChangeOptions},
+};
 use serde_json::Value;
 use shared::{
     clock,
+    config::{WriteMode, WriteOptions},
     domain::{request_id::RequestId, version::Version},
-    dynamodb::{
-        Store,
-        write::{WriteMode, WriteOptions, restore::ChangeOptions},
-    },
+    dynamodb::Store,
 };
 use testkit::{
     database,
@@ -77,10 +78,10 @@ impl World {
             ..ChangeOptions::default()
         };
         if let Some(version) = restored.and_then(Version::new) {
-            let restored = store.restore(&update.entity, version, request, options, inline());
+            let restored = revision::restore(&store, &update.entity, version, request, options, inline());
             restored.await.unwrap();
         } else {
-            let deleted = store.delete(&update.entity, request, options, inline());
+            let deleted = revision::delete(&store, &update.entity, request, options, inline());
             deleted.await.unwrap();
         }
     }

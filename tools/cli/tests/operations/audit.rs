@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shared::dynamodb::write::WriteMode;
+use shared::config::WriteMode;
 use testkit::{
     command::{Run, json_lines},
     database,

@@ -5,11 +5,7 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use operations::table::settings::TableSettings;
 use serde_json::{Value, json};
-use shared::{
-    domain::{keys::LATEST_KEY, ledger::Retention},
-    dynamodb::client::ClientSettings,
-    logging::chain,
-};
+use shared::{config::Retention, domain::keys::LATEST_KEY, dynamodb::client::ClientSettings, logging::chain};
 
 use super::*;
 use crate::mapping::filter::Filters;

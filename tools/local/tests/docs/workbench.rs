@@ -8,9 +8,10 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use local::{dynamodb::sdk_config, stack::Stack, template::Template};
+use operations::metadata;
 use patterns::time_series::{PutOutcome, StateTime, TimeSeries};
 use serde_json::{Value, json};
-use shared::domain::{AttributeValue, entity::EntityId, update::Change};
+use shared::domain::{AttributeValue, change::Change, entity::EntityId};
 use testkit::stack::{invoke, options, settled};
 
 use crate::root;
@@ -74,7 +75,7 @@ async fn table() -> Vec<Value> {
         let entity = EntityId::new(id).unwrap();
         let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
         let metadata = BTreeMap::from([("Name".to_owned(), text(name)), ("FactoryId".to_owned(), text(factory))]);
-        stack.store.update_metadata(&entity, &metadata).await.unwrap();
+        metadata::update(&stack.store, &entity, &metadata).await.unwrap();
         for (index, (time, state)) in updates.iter().enumerate() {
             let request = format!("{}-{}", name.to_lowercase(), index + 1);
             let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request});

@@ -8,21 +8,16 @@ use operations::{
 };
 use serde_json::json;
 use shared::{
-    domain::{
-        AttributeValue, Item,
-        keys::LATEST_KEY,
-        names,
-        recorded_at::RecordedAt,
-        update::{Ordering, Update},
-    },
-    dynamodb::{
-        Store,
-        read::history::HistoryQuery,
-        write::{WriteMode, WriteOutcome},
-    },
+    config::{Ordering, WriteMode},
+    domain::{AttributeValue, Item, keys::LATEST_KEY, names, recorded_at::RecordedAt},
+    dynamodb::{Store, read::history::HistoryQuery},
 };
 use testkit::database::{
     Database, MODES, at_second, entity, history, mode, put_version, update, version, write, written,
+};
+use writer_fn::{
+    counter::{self, WriteOutcome},
+    update::Update,
 };
 
 /// A time in seconds since 1970.
@@ -211,7 +206,7 @@ async fn a_time_in_another_form_does_not_stop_updates() {
             let mut times = Vec::new();
             for next in 2..5 {
                 let update = update(json!({"ID": id, "Value": next}));
-                let outcome = at_second(&store, START).write(&update, mode(write_mode)).await;
+                let outcome = counter::write(&at_second(&store, START), &update, mode(write_mode)).await;
                 assert_eq!(outcome, Ok(written(next)), "{value}");
                 let latest = store.get(&entity(&id), LATEST_KEY, true).await.unwrap().unwrap();
                 times.push(RecordedAt::of_latest(&latest).unwrap());

@@ -8,17 +8,15 @@ use operations::{
         version_run::version_run,
         versions_in_history::versions_in_history,
     },
+    revision::{self, ChangeOptions},
     segments::scan::Segment,
 };
 use serde_json::json;
 use shared::{
+    config::{WriteMode, WriteOptions},
     domain::request_id::RequestId,
-    dynamodb::{
-        Store,
-        write::{WriteMode, WriteOptions, restore::ChangeOptions},
-    },
+    dynamodb::Store,
 };
-
 use testkit::database::{Database, delete_item, entity, mode, update, version, write};
 
 async fn put(store: &Store, id: &str, count: u64, text: &str) {
@@ -58,7 +56,13 @@ async fn latest_items_are_filtered_by_part_of_the_key() {
         }
         let request = RequestId::new("gone").unwrap();
         let gone = entity("A#2");
-        let deleted = store.delete(&gone, request, ChangeOptions::default(), WriteOptions::default());
+        let deleted = revision::delete(
+            &store,
+            &gone,
+            request,
+            ChangeOptions::default(),
+            WriteOptions::default(),
+        );
         deleted.await.unwrap();
         for (text, deleted, expected) in [
             ("", None, &["A#1", "A#2", "B#1", "a#1"][..]),

@@ -2,22 +2,19 @@
 
 #![allow(clippy::float_cmp, reason = "f64 represents the halves of capacity units exactly")]
 
-use operations::as_of::as_of;
+use operations::{as_of::as_of, metadata};
 use patterns::{
     ratchet::{Key, Ratchet},
     time_series::{StateQuery, StateTime, TimeSeries},
 };
 use serde_json::json;
 use shared::{
-    domain::{AttributeValue, Item, recorded_at::RecordedAt, update::Change, version::Version},
-    dynamodb::{
-        Store,
-        read::history::HistoryQuery,
-        write::{WriteMode, metadata},
-    },
+    config::WriteMode,
+    domain::{AttributeValue, Item, change::Change, recorded_at::RecordedAt, version::Version},
+    dynamodb::{Store, read::history::HistoryQuery},
 };
-
 use testkit::database::{Database, entity, mode, update};
+use writer_fn::counter;
 
 /// Number of versions of the entity `small`, just under 1 KB each.
 const VERSIONS: u64 = 25;
@@ -46,7 +43,7 @@ fn units(database: &Database) -> f64 {
 
 async fn write(store: &Store, id: &str, bytes: usize) {
     let json = update(json!({"ID": id, "State": "x".repeat(bytes)}));
-    store.write(&json, mode(WriteMode::Inline)).await.unwrap();
+    counter::write(store, &json, mode(WriteMode::Inline)).await.unwrap();
 }
 
 /// Tables with version keys of width 1 and 10, and the time of the first version of the entity `small` in the first.
@@ -70,7 +67,7 @@ impl Tables {
         write(&narrow, "large", 8600).await;
         let name = Change::Set(AttributeValue::S("Equipment-001".to_owned()));
         let metadata = [("Name".to_owned(), name)].into();
-        narrow.update_metadata(&entity("small"), &metadata).await.unwrap();
+        metadata::update(&narrow, &entity("small"), &metadata).await.unwrap();
         let first = narrow.version(&entity("small"), Version::FIRST, true).await;
         let time = first.unwrap().unwrap().recorded_at.unwrap();
         Self { narrow, wide, time }

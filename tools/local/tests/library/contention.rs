@@ -2,8 +2,9 @@
 
 use futures::future::join_all;
 use serde_json::json;
-use shared::dynamodb::write::{WriteMode, WriteOutcome};
+use shared::config::WriteMode;
 use testkit::database::{Database, mode, update};
+use writer_fn::counter::{self, WriteOutcome};
 
 const WRITERS: u32 = 20;
 const UPDATES: u32 = 20;
@@ -18,7 +19,7 @@ async fn twenty_concurrent_writers_of_one_entity_take_few_requests() {
     let writer = async || {
         for _ in 0..UPDATES {
             let update = update(json!({"ID": "E", "State": "OK"}));
-            let outcome = store.write(&update, mode(WriteMode::Stream)).await.unwrap();
+            let outcome = counter::write(&store, &update, mode(WriteMode::Stream)).await.unwrap();
             assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
         }
     };

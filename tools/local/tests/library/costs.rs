@@ -15,18 +15,14 @@ use aws_sdk_dynamodb::{
 use patterns::time_series::{StateTime, TimeSeries};
 use serde_json::json;
 use shared::{
-    domain::{
-        Item,
-        ledger::Retention,
-        update::{Ordering, Update},
-    },
-    dynamodb::write::{Idempotency, WriteMode, WriteOptions},
+    config::{Idempotency, Ordering, Retention, WriteMode, WriteOptions},
+    domain::Item,
 };
-
 use testkit::{
     database::{Database, entity, update},
     pages::rows,
 };
+use writer_fn::{counter, update::Update};
 
 /// A row of the table in `docs/costs.md`: name, write units, write units in the history table, read units.
 type Row = (String, f64, f64, f64);
@@ -85,7 +81,7 @@ async fn measured_idempotency_costs_match_the_documentation() {
             let update = Update::parse(json, &uuid::Uuid::new_v4().to_string(), Ordering::Arrival).unwrap();
             database.consumed();
             database.requests.take();
-            store.write(&update, options).await.unwrap();
+            counter::write(&store, &update, options).await.unwrap();
             if mode == WriteMode::Stream {
                 testkit::database::put_version(&store, &entity("Equipment#1")).await;
             }
@@ -166,10 +162,10 @@ async fn measured(database: &Database, own: bool, mode: WriteMode) -> Row {
     };
     let large = || update(json!({"ID": "E", "State": "x".repeat(700)}));
     let options = testkit::database::mode(mode);
-    store.write(&large(), options).await.unwrap();
+    counter::write(&store, &large(), options).await.unwrap();
     database.consumed();
     *units_of.units.lock().unwrap() = 0.0;
-    store.write(&large(), options).await.unwrap();
+    counter::write(&store, &large(), options).await.unwrap();
     let mut consumed = database.consumed();
     if mode == WriteMode::Stream {
         testkit::database::put_version(&store, &entity("E")).await;

@@ -3,25 +3,21 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use operations::audit::auditor::audit;
+use operations::{
+    audit::auditor::audit,
+    revision::{self, ChangeOptions, RestoreError},
+};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        keys::LATEST_KEY,
-        request_id::RequestId,
-        update::{Ordering, Update},
-        view::VersionView,
-    },
-    dynamodb::{
-        Store,
-        put::put_version::PutOutcome,
-        write::{
-            WriteError, WriteMode, WriteOptions, WriteOutcome,
-            restore::{ChangeOptions, RestoreError},
-        },
-    },
+    config::{Ordering, WriteMode, WriteOptions},
+    domain::{keys::LATEST_KEY, request_id::RequestId, view::VersionView},
+    dynamodb::{Store, put::put_version::PutOutcome},
 };
 use testkit::database::{Database, duplicate, entity, item, put_version, record, settings, update, version, written};
+use writer_fn::{
+    counter::{self, WriteError, WriteOutcome},
+    update::Update,
+};
 
 const ID: &str = "Pump#1";
 /// Number of attributes of a wide item: more than one request can remove.
@@ -67,7 +63,7 @@ impl Pump {
 
     async fn undelete(&self, id: &str) -> Result<Option<WriteOutcome>, RestoreError> {
         let (change, options) = (ChangeOptions::default(), self.options);
-        let undeleted = self.store.undelete(&entity(ID), request(id), change, options).await?;
+        let undeleted = revision::undelete(&self.store, &entity(ID), request(id), change, options).await?;
         if options.mode == WriteMode::Stream && matches!(undeleted, Some(WriteOutcome::Written { .. })) {
             self.put_version().await;
         }
@@ -77,9 +73,7 @@ impl Pump {
     async fn restore(&self, number: u64, id: &str) -> Result<WriteOutcome, RestoreError> {
         let (change, options) = (ChangeOptions::default(), self.options);
         let entity = entity(ID);
-        let restored = self
-            .store
-            .restore(&entity, version(number), request(id), change, options);
+        let restored = revision::restore(&self.store, &entity, version(number), request(id), change, options);
         let restored = restored.await?;
         if options.mode == WriteMode::Stream && matches!(restored, WriteOutcome::Written { .. }) {
             self.put_version().await;
@@ -195,7 +189,9 @@ async fn only_deletions_and_updates_after_them_need_a_second_request() {
         let mut members = members;
         members["ID"] = json!(ID);
         database.consumed();
-        pump.store.write(&update(members), pump.options).await.unwrap();
+        counter::write(&pump.store, &update(members), pump.options)
+            .await
+            .unwrap();
         let operations = database.consumed();
         pump.put_version().await;
         operations
@@ -264,22 +260,24 @@ async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
         // An entity that was created with a deletion has nothing to restore.
         let new = entity("New");
         let delete = async |id: &str| {
-            let deleted = pump
-                .store
-                .delete(&new, request(id), ChangeOptions::default(), pump.options);
+            let deleted = revision::delete(&pump.store, &new, request(id), ChangeOptions::default(), pump.options);
             deleted.await.unwrap()
         };
         let other = Update::parse(json!({"ID": "New", "Deleted": true}), "n-1", Ordering::Arrival).unwrap();
-        pump.store.write(&other, pump.options).await.unwrap();
-        let nothing = pump
-            .store
-            .undelete(&new, request("n-2"), ChangeOptions::default(), pump.options)
-            .await;
+        counter::write(&pump.store, &other, pump.options).await.unwrap();
+        let nothing = revision::undelete(
+            &pump.store,
+            &new,
+            request("n-2"),
+            ChangeOptions::default(),
+            pump.options,
+        )
+        .await;
         assert_eq!(nothing, Err(RestoreError::NothingBefore { tombstone: version(1) }));
         // A deletion is applied once, and changes no entity that is deleted.
         assert_eq!(delete("n-3").await, None);
         let revived = Update::parse(json!({"ID": "New"}), "n-4", Ordering::Arrival).unwrap();
-        pump.store.write(&revived, pump.options).await.unwrap();
+        counter::write(&pump.store, &revived, pump.options).await.unwrap();
         assert_eq!(delete("n-5").await, Some(written(3)));
         assert_eq!(delete("n-5").await, Some(duplicate(3)));
         // A restore brings back a tombstone, too.
@@ -303,7 +301,9 @@ async fn an_undelete_waits_for_history() {
     let image = async |members: Value| {
         let mut members = members;
         members["ID"] = json!(ID);
-        pump.store.write(&update(members), pump.options).await.unwrap();
+        counter::write(&pump.store, &update(members), pump.options)
+            .await
+            .unwrap();
         let latest = pump.store.get(&entity(ID), LATEST_KEY, true).await.unwrap().unwrap();
         shared::domain::version_item::VersionItem::from_image(latest, pump.store.digits()).unwrap()
     };

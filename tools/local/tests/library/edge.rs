@@ -3,22 +3,21 @@
 use aws_sdk_dynamodb::{Client, error::SdkError, types::AttributeValue};
 use serde_json::{Value, json};
 use shared::{
+    config::{Ordering, WriteOptions},
     domain::{
         keys::LATEST_KEY,
         names,
         size::{self, MAX_ITEM_BYTES},
-        update::{Ordering, Update},
         version_item::VersionItem,
     },
-    dynamodb::{
-        Store,
-        client::error::ErrorKind,
-        put::put_version::PutOutcome,
-        write::{WriteOptions, WriteOutcome},
-    },
+    dynamodb::{Store, client::error::ErrorKind, put::put_version::PutOutcome},
     logging::chain,
 };
 use testkit::database::entity;
+use writer_fn::{
+    counter::{self, WriteOutcome},
+    update::Update,
+};
 
 /// Update expression with the attributes that a version item may get later.
 const MARK: &str = "SET #ttl = :ttl, #pinned = :pinned";
@@ -86,7 +85,7 @@ async fn fits(store: &Store, id: &str, name: &str, bytes: usize, options: WriteO
     update[name] = json!("x".repeat(bytes));
     let request = uuid::Uuid::new_v4().to_string();
     let update = Update::parse(update, &request, Ordering::Arrival).unwrap();
-    match store.write(&update, options).await {
+    match counter::write(store, &update, options).await {
         Ok(WriteOutcome::Written { .. }) => true,
         Err(error) if error.kind() == ErrorKind::Rejected => {
             let line = chain(&error);

@@ -6,17 +6,18 @@ use std::time::Duration;
 use operations::as_of::effective_at::effective_at;
 use serde_json::json;
 use shared::{
-    domain::{ledger::Retention, recorded_at::RecordedAt, time::ClientTime, version::Version},
+    config::{Idempotency, Retention, WriteMode, WriteOptions},
+    domain::{recorded_at::RecordedAt, time::ClientTime, version::Version},
     dynamodb::{
         Store,
         read::{
             history::HistoryQuery,
             versions::{Lag, ReadError},
         },
-        write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
     },
 };
 use testkit::database::{Database, MODES, entity, history, mode, rows, update, write};
+use writer_fn::counter::WriteOutcome;
 
 /// A search back and a binary search over the greatest gap send 128.
 const MAX_REQUESTS: usize = 200;

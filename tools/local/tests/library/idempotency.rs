@@ -6,21 +6,15 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
-    domain::{
-        ledger::Retention,
-        names,
-        recent_requests::Window,
-        sent_at::SentAt,
-        time::EpochMillis,
-        update::{Ordering, Update},
-    },
-    dynamodb::{
-        Store,
-        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
-    },
+    config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
+    domain::{names, time::EpochMillis},
+    dynamodb::Store,
 };
-
 use testkit::database::{Database, MODES, duplicate, entity, item, mode, put_version, record, version, written};
+use writer_fn::{
+    counter::{self, WriteError, WriteOutcome},
+    update::{Update, sent_at::SentAt},
+};
 
 fn recent(mode: WriteMode, window: u8) -> WriteOptions {
     WriteOptions {
@@ -41,7 +35,7 @@ fn ledger(mode: WriteMode) -> WriteOptions {
 async fn apply(store: &Store, request: u64, options: WriteOptions) -> WriteOutcome {
     let json = json!({"ID": "E", "N": request});
     let update = Update::parse(json, &format!("request-{request}"), Ordering::Arrival).unwrap();
-    store.write(&update, options).await.unwrap()
+    counter::write(store, &update, options).await.unwrap()
 }
 
 /// A delivery of an update of the entity `E`.
@@ -104,7 +98,7 @@ async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between(
             .unwrap();
             let version = version(3 * window);
             assert_eq!(
-                store.write(&other, options).await,
+                counter::write(&store, &other, options).await,
                 Err(WriteError::RequestIdReused { version })
             );
         }
@@ -341,7 +335,7 @@ async fn a_latest_item_without_a_map_gets_one_and_the_window_can_change() {
         let json = json!({"ID": "E", "N": 141});
         let mut late = Update::parse(json, "request-141", Ordering::Arrival).unwrap();
         late.sent_at = Some(SentAt::since(EpochMillis::new(0)));
-        assert_eq!(store.write(&late, recent(mode, 2)).await, Ok(duplicate(141)));
+        assert_eq!(counter::write(&store, &late, recent(mode, 2)).await, Ok(duplicate(141)));
     }
 }
 
@@ -363,12 +357,12 @@ async fn a_ledger_detects_every_duplicate_and_rejects_a_different_payload() {
             json!({"ID": "E", "N": 1, "ExpectedVersion": 40}),
             json!({"ID": "E", "N": 1, "ExpectedVersion": 3}),
         ] {
-            let reused = store.write(&other(json, "request-1"), ledger(mode)).await;
+            let reused = counter::write(&store, &other(json, "request-1"), ledger(mode)).await;
             assert_eq!(reused, Err(WriteError::RequestIdReused { version }));
         }
         // The same request id for another entity is a different request.
         let elsewhere = other(json!({"ID": "F", "N": 2}), "request-1");
-        assert_eq!(store.write(&elsewhere, ledger(mode)).await, Ok(written(1)));
+        assert_eq!(counter::write(&store, &elsewhere, ledger(mode)).await, Ok(written(1)));
         let latest = store.get(&entity("E"), "v0", true).await.unwrap().unwrap();
         assert!(!latest.contains_key(names::RECENT_REQUESTS));
         let marker = store

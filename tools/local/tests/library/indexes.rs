@@ -5,12 +5,13 @@ use aws_sdk_dynamodb::types::{
     Projection, ProjectionType, ScalarAttributeType,
 };
 use serde_json::json;
-use shared::dynamodb::{Store, write::WriteMode};
+use shared::{config::WriteMode, dynamodb::Store};
 use testkit::{
     database::{Database, entity, mode, put_version, update},
     endpoint::is_skipped,
     pages::root,
 };
+use writer_fn::counter;
 
 const INDEXES: [(&str, &[(&str, ScalarAttributeType)]); 2] = [
     ("ByState", &[("State", ScalarAttributeType::S)]),
@@ -37,7 +38,7 @@ async fn create_index(database: &Database, table: &str, (name, keys): (&str, &[(
 
 async fn write(store: &Store, number: u64) {
     let update = update(json!({"ID": "E", "State": "OK", "N": number}));
-    store.write(&update, mode(WriteMode::Stream)).await.unwrap();
+    counter::write(store, &update, mode(WriteMode::Stream)).await.unwrap();
 }
 
 /// Returns the number of entries of an entity with three versions, and the write units of storing another version.

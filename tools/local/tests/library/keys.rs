@@ -3,6 +3,7 @@
 use operations::as_of::as_of;
 use serde_json::json;
 use shared::{
+    config::WriteMode,
     domain::{
         keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis, version::Version, version_item::VersionItem,
     },
@@ -13,11 +14,10 @@ use shared::{
             table_config::{Layout, LayoutError},
             versions::ReadError,
         },
-        write::WriteMode,
     },
 };
-
 use testkit::database::{self, Database, at_second, entity, mode, update, version, write};
+use writer_fn::counter;
 
 /// Writes versions 1 to `count`, version n at n seconds.
 async fn write_versions(store: &Store, count: u64) {
@@ -121,8 +121,7 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
     assert_eq!(lag().await, Some((6, Some(6))));
     // The stream has not delivered the seventh version yet.
     let seventh = update(json!({"ID": "E", "n": 7}));
-    at_second(&store, 7)
-        .write(&seventh, mode(WriteMode::Stream))
+    counter::write(&at_second(&store, 7), &seventh, mode(WriteMode::Stream))
         .await
         .unwrap();
     assert_eq!(lag().await, Some((7, Some(6))));
@@ -137,8 +136,7 @@ async fn reads_use_the_latest_item_while_the_stream_is_behind() {
     assert_eq!(history(&store, limited).await, [7, 6]);
     // Nor the eighth: now no item contains the seventh.
     let eighth = update(json!({"ID": "E", "n": 8}));
-    at_second(&store, 8)
-        .write(&eighth, mode(WriteMode::Stream))
+    counter::write(&at_second(&store, 8), &eighth, mode(WriteMode::Stream))
         .await
         .unwrap();
     assert_eq!(lag().await, Some((8, Some(6))));
@@ -160,8 +158,7 @@ async fn the_lag_is_found_at_any_distance() {
     for through in [0, 1, 2, 30, 49, 50, 51, 149, 150] {
         let store = database.store(&format!("Through{through}"), 1).await;
         for number in 1..=150 {
-            store
-                .write(&update(json!({"ID": "E"})), mode(WriteMode::Stream))
+            counter::write(&store, &update(json!({"ID": "E"})), mode(WriteMode::Stream))
                 .await
                 .unwrap();
             if number <= through {
@@ -179,8 +176,7 @@ async fn the_lag_is_found_at_any_distance() {
         WriteMode::Stream,
         WriteMode::Inline,
     ] {
-        store
-            .write(&update(json!({"ID": "E"})), mode(write_mode))
+        counter::write(&store, &update(json!({"ID": "E"})), mode(write_mode))
             .await
             .unwrap();
     }

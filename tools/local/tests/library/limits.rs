@@ -10,25 +10,22 @@ use operations::{
 };
 use serde_json::{Map, Value, json};
 use shared::{
+    config::{Ordering, WriteMode},
     domain::{
         AttributeValue, Item,
         keys::{LATEST_KEY, partition_key_of},
         layout,
         size::{self, MAX_ITEM_BYTES},
-        update::{MAX_ATTRIBUTES, Ordering, Update},
         version_item::VersionItem,
     },
-    dynamodb::{
-        Store,
-        client::error::ErrorKind,
-        put::put_version::PutOutcome,
-        read::history::HistoryQuery,
-        write::{WriteMode, WriteOutcome},
-    },
+    dynamodb::{Store, client::error::ErrorKind, put::put_version::PutOutcome, read::history::HistoryQuery},
     logging::chain,
 };
-
 use testkit::database::{self, Database, MODES, entity, settings};
+use writer_fn::{
+    counter::{self, WriteOutcome},
+    update::{MAX_ATTRIBUTES, Update},
+};
 
 use crate::edge;
 
@@ -89,7 +86,7 @@ async fn dynamodb_accepts_what_the_writer_accepts() {
             update.insert("ID".to_owned(), json!(format!("{id:x<2048}")));
             let update = Update::parse(Value::Object(update.clone()), "r", Ordering::Arrival);
             let update = update.unwrap_or_else(|error| panic!("{id}: {}", chain(&error)));
-            let written = store.write(&update, testkit::database::mode(mode)).await;
+            let written = counter::write(&store, &update, testkit::database::mode(mode)).await;
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{id}: {written:?}");
         }
     }
@@ -310,7 +307,7 @@ async fn every_acknowledged_update_of_a_large_item_is_recorded() {
                     Ordering::Arrival,
                 )
                 .unwrap();
-                match store.write(&update, database::mode(mode)).await {
+                match counter::write(&store, &update, database::mode(mode)).await {
                     Ok(WriteOutcome::Written { version }) => {
                         if mode == WriteMode::Stream {
                             database::put_version(&store, &entity(&id)).await;

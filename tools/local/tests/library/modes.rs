@@ -4,20 +4,15 @@ use futures::future::join_all;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        ledger::Retention,
-        names,
-        recent_requests::Window,
-        update::{Ordering, Update},
-        version::Version,
-    },
-    dynamodb::{
-        Store,
-        write::{Idempotency, WriteError, WriteMode, WriteOptions, WriteOutcome},
-    },
+    config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
+    domain::{names, version::Version},
+    dynamodb::Store,
 };
-
 use testkit::database::{Database, MODES, at_second, entity, mode, rows, update, write};
+use writer_fn::{
+    counter::{self, WriteError, WriteOutcome},
+    update::Update,
+};
 
 /// Generates updates of two entities with eight request ids, so that every outcome occurs.
 fn any_update() -> impl Strategy<Value = Value> {
@@ -101,7 +96,7 @@ proptest! {
 }
 
 async fn apply(store: &Store, json: Value, write_mode: WriteMode) -> Result<WriteOutcome, WriteError> {
-    store.write(&update(json), mode(write_mode)).await
+    counter::write(store, &update(json), mode(write_mode)).await
 }
 
 #[tokio::test]

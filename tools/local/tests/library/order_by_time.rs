@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        keys::LATEST_KEY,
-        update::{Ordering, Update},
-        version::Version,
-    },
-    dynamodb::write::{WriteError, WriteOutcome},
+    config::Ordering,
+    domain::{keys::LATEST_KEY, version::Version},
 };
 use testkit::database::{Database, item, record as write, settings, written};
+use writer_fn::{
+    counter::{WriteError, WriteOutcome},
+    update::Update,
+};
 
 const ID: &str = "User#2";
 

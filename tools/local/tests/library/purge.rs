@@ -9,20 +9,13 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
-    config::Config,
-    domain::{
-        keys::{LATEST_KEY, VersionDigits},
-        update::Ordering,
-    },
-    dynamodb::{
-        Store,
-        client::ClientSettings,
-        write::{WriteMode, WriteOptions, WriteOutcome},
-    },
+    config::{Config, Ordering, WriteMode, WriteOptions},
+    domain::keys::{LATEST_KEY, VersionDigits},
+    dynamodb::{Store, client::ClientSettings},
 };
 use stream_fn::{HistoryWriter, response::Outcome};
-
 use testkit::database::{Database, at_second, entity, mode, put_version, update};
+use writer_fn::counter::{self, WriteOutcome};
 
 /// A time in seconds since 1970.
 const START: u64 = 1_795_328_688;
@@ -34,9 +27,12 @@ fn clock(second: u64) -> Clock {
 /// Applies an update at this second, and returns the stream record, which is not processed yet.
 async fn write(store: &Store, state: &str, second: u64) -> String {
     let store = at_second(store, second);
-    let written = store
-        .write(&update(json!({"ID": "E", "State": state})), mode(WriteMode::Stream))
-        .await;
+    let written = counter::write(
+        &store,
+        &update(json!({"ID": "E", "State": state})),
+        mode(WriteMode::Stream),
+    )
+    .await;
     assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
     record(&store, second).await
 }
@@ -125,9 +121,12 @@ async fn a_new_entity_with_the_same_key_is_complete() {
             let store = store.with_clock(Clock::new(move || {
                 Duration::from_secs(second) + Duration::from_millis(1)
             }));
-            let written = store
-                .write(&update(json!({"ID": "E", "State": state})), mode(WriteMode::Stream))
-                .await;
+            let written = counter::write(
+                &store,
+                &update(json!({"ID": "E", "State": state})),
+                mode(WriteMode::Stream),
+            )
+            .await;
             assert!(written.is_ok(), "{written:?}");
             records.push(record(&store, second).await);
         }

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
+    config::WriteMode,
     domain::{keys::LATEST_KEY, recorded_at::RecordedAt, version::Version},
     dynamodb::{
         Store,
         read::{history::HistoryQuery, versions::ReadError},
-        write::WriteMode,
     },
 };
-
 use testkit::database::{Database, delete_item, entity, history, mode, update};
+use writer_fn::counter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -381,7 +381,7 @@ async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
         let store = database.store(&format!("Table{digits}"), digits).await;
         for number in 1..=12 {
             let update = update(json!({"ID": "E", "n": number, "Large": "x".repeat(200_000)}));
-            store.write(&update, mode(WriteMode::Inline)).await.unwrap();
+            counter::write(&store, &update, mode(WriteMode::Inline)).await.unwrap();
         }
         // More than 1 MB requires several pages, and the latest item one more request.
         for (oldest_first, to, requests) in [(true, 0, 4), (true, 12, 3), (false, 12, 3), (false, 0, 4)] {

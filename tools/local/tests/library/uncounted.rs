@@ -1,12 +1,15 @@
 //! Entities whose latest item is missing or has no `Latest`, although there are versions.
 
 use serde_json::{Value, json};
-use shared::dynamodb::{
-    Store,
-    read::{history::HistoryQuery, versions::ReadError},
-    write::{WriteError, WriteMode, WriteOptions, WriteOutcome},
+use shared::{
+    config::{WriteMode, WriteOptions},
+    dynamodb::{
+        Store,
+        read::{history::HistoryQuery, versions::ReadError},
+    },
 };
 use testkit::database::{Database, entity, mode, rows, settings, update, version, written};
+use writer_fn::counter::{self, WriteError, WriteOutcome};
 
 const TABLE: &str = "VersionNumTable";
 const ID: &str = "Equipment#1";
@@ -51,7 +54,7 @@ async fn check_rejected(store: &Store, database: &Database, table: &str, reached
         update(json!({"ID": ID, "State": "OK"})),
         update(json!({"ID": ID, "State": "OK", "ExpectedVersion": 0})),
     ] {
-        let error = store.write(&update, options).await.unwrap_err();
+        let error = counter::write(store, &update, options).await.unwrap_err();
         let version = version(reached);
         assert_eq!(error, WriteError::Uncounted { version }, "{table} {options:?}");
         let text = format!(
@@ -111,7 +114,9 @@ async fn the_check_costs_one_read_before_the_first_version_only() {
     let store = database.store(TABLE, 1).await;
     let operations = async |json: Value| {
         database.consumed();
-        let outcome = store.write(&update(json), mode(WriteMode::Stream)).await.unwrap();
+        let outcome = counter::write(&store, &update(json), mode(WriteMode::Stream))
+            .await
+            .unwrap();
         assert!(matches!(outcome, WriteOutcome::Written { .. }), "{outcome:?}");
         database
             .consumed()
@@ -146,7 +151,7 @@ async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
     let store = database.store("NoVersions", 1).await;
     let latest = json!({"PK": {"S": ID}, "SK": {"S": "v0"}, "RecentRequests": {"M": {"hash": {"N": "4"}}}});
     database.put("NoVersions", latest).await;
-    let first = store.write(&update(json!({"ID": ID})), mode(WriteMode::Stream)).await;
+    let first = counter::write(&store, &update(json!({"ID": ID})), mode(WriteMode::Stream)).await;
     assert_eq!(first, Ok(written(1)));
 }
 
@@ -177,12 +182,12 @@ async fn a_first_update_of_an_existing_entity_does_not_read_its_history() {
             .unwrap();
     }
     database.consumed();
-    let first = store
-        .write(
-            &update(json!({"ID": ID, "ExpectedVersion": 0})),
-            mode(WriteMode::Inline),
-        )
-        .await;
+    let first = counter::write(
+        &store,
+        &update(json!({"ID": ID, "ExpectedVersion": 0})),
+        mode(WriteMode::Inline),
+    )
+    .await;
     assert_eq!(
         first,
         Ok(WriteOutcome::Conflict {
@@ -207,7 +212,7 @@ async fn the_check_skips_items_of_other_programs() {
         database.put(TABLE, note).await;
     }
     database.consumed();
-    let first = store.write(&update(json!({"ID": "E"})), mode(WriteMode::Stream)).await;
+    let first = counter::write(&store, &update(json!({"ID": "E"})), mode(WriteMode::Stream)).await;
     assert_eq!(first, Ok(written(1)));
     let consumed = database.consumed();
     let operations: Vec<_> = consumed.iter().map(|(operation, _)| operation.to_string()).collect();

@@ -9,20 +9,14 @@
 //! becomes the highest one or the next one, as in a [`repair`](crate::latest::repair::adopted).
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-
-use crate::{
-    backfill::mapping::{Mapping, REQUEST_PREFIX, Refusal},
-    rate_limit::{RateLimiter, Throttling},
-};
 use shared::{
+    config::WriteOptions,
     domain::{
         Item,
         attributes::text,
         entity::is_reserved,
         keys::{ItemKind, LATEST_KEY, partition_key_of, sort_key_of},
         names,
-        update::Update,
         version::Version,
         version_item::{InvalidImage, latest_of},
     },
@@ -30,8 +24,18 @@ use shared::{
         Store,
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
-        write::{WriteError, WriteOptions, WriteOutcome},
     },
+};
+use thiserror::Error;
+use writer_fn::{
+    counter::{self, WriteError, WriteOutcome},
+    update::Update,
+};
+
+use crate::{
+    backfill::mapping::{Mapping, REQUEST_PREFIX, Refusal},
+    rate_limit::{RateLimiter, Throttling},
+    revision,
 };
 
 /// Source, target and options of a backfill.
@@ -160,8 +164,8 @@ impl Backfill {
             Err(why) => return Ok(ItemOutcome::Refused(why)),
         };
         let written = self.limiter.run(async || match self.dry_run {
-            true => self.target.preview(&update, self.options).await,
-            false => self.target.write(&update, self.options).await.map(Some),
+            true => revision::preview(&self.target, &update, self.options).await,
+            false => counter::write(&self.target, &update, self.options).await.map(Some),
         });
         match written.await {
             Ok(None | Some(WriteOutcome::Written { .. })) => Ok(ItemOutcome::Written),

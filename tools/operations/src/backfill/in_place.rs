@@ -2,8 +2,27 @@
 //!
 //! No attribute is lost if an update comes first: it changes the latest item, whose other attributes stay.
 
-use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder};
-use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::{
+    operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
+    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
+};
+use shared::{
+    config::{Ordering, WriteMode},
+    domain::{
+        Item,
+        attributes::text,
+        attribution::Writer,
+        entity::EntityId,
+        keys::{LATEST_KEY, partition_key_of},
+        names,
+        recorded_at::RecordedAt,
+        request_id::RequestId,
+        version::Version,
+        version_item::{VersionItem, latest_of},
+    },
+    dynamodb::{Store, client::error::ServiceError, n, put::put_version::PutOutcome, s},
+};
+use writer_fn::counter::WriteError;
 
 use crate::{
     backfill::{
@@ -14,29 +33,6 @@ use crate::{
         move_latest::move_latest,
         raise_latest::raise_latest,
         repair::{self, Step},
-    },
-};
-use shared::{
-    domain::{
-        Item,
-        attributes::text,
-        attribution::Writer,
-        entity::EntityId,
-        keys::{LATEST_KEY, partition_key_of},
-        names,
-        recorded_at::RecordedAt,
-        request_id::RequestId,
-        update::Ordering,
-        version::Version,
-        version_item::{VersionItem, latest_of},
-    },
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        n,
-        put::put_version::PutOutcome,
-        s,
-        write::{WriteError, WriteMode},
     },
 };
 

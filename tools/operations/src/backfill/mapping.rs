@@ -7,16 +7,19 @@ use std::{
 };
 
 use sha2::{Digest as _, Sha256};
-use thiserror::Error;
-
-use shared::domain::{
-    AttributeValue, Item,
-    entity::{EntityId, InvalidEntityId},
-    names,
-    request_id::{InvalidRequestId, RequestId},
-    update::{Change, ExpectedVersion, MAX_ATTRIBUTES, Ordering, RESERVED, Update},
-    view::time_of,
+use shared::{
+    config::Ordering,
+    domain::{
+        AttributeValue, Item,
+        change::Change,
+        entity::{EntityId, InvalidEntityId},
+        names,
+        request_id::{InvalidRequestId, RequestId},
+        view::time_of,
+    },
 };
+use thiserror::Error;
+use writer_fn::update::{ExpectedVersion, MAX_ATTRIBUTES, RESERVED, Update};
 
 /// Prefix of the request ids of a backfill.
 pub const REQUEST_PREFIX: &str = "backfill#";

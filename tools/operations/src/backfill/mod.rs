@@ -10,30 +10,30 @@ pub mod mapping;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use futures::stream;
+use serde::{Deserialize, Serialize};
+use shared::{
+    config::{Ordering, WriteOptions},
+    domain::Item,
+    dynamodb::{
+        Store,
+        read::{describe_table::Description, query_items::Cursor},
+    },
+};
+
 use crate::{
     backfill::{
         attached::AttachedBackfill,
         import::{Backfill, BackfillError, Counts, Progress},
         mapping::{Mapping, Template},
     },
-    rate_limit::{Consumed, RateLimiter},
-    segments::scan::{Segment, scan_segment},
-};
-use futures::stream;
-use serde::{Deserialize, Serialize};
-use shared::{
-    domain::{Item, update::Ordering},
-    dynamodb::{
-        Store,
-        read::{describe_table::Description, query_items::Cursor},
-        write::WriteOptions,
-    },
-};
-
-use crate::{
     connection::Connection,
     error::OperationError,
-    segments::{Plan, SegmentRun},
+    rate_limit::{Consumed, RateLimiter},
+    segments::{
+        Plan, SegmentRun,
+        scan::{Segment, scan_segment},
+    },
 };
 
 pub use import::Refused;

@@ -2,7 +2,7 @@
 //!
 //! An update without a `RequestId` is identified by the innermost of its envelopes that has an id, or by the message that
 //! carries it. A message that is sent again gets a new id and a new time, so both are written into the update first. The
-//! rules for envelopes are those of [`writer_fn::request`], which a test compares.
+//! rules for envelopes are those of [`writer_fn::event::request`], which a test compares.
 //!
 //! After an asynchronous invocation that failed for good, Lambda sends [a
 //! record](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html) of it with the event:
@@ -17,16 +17,14 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{
-        names,
-        time::EpochMillis,
-        update::{ID, Ordering, REQUEST_SENT_AT},
-    },
+    config::Ordering,
+    domain::{names, time::EpochMillis},
     json,
 };
 use writer_fn::{
     error::InvalidEvent,
-    request::{Carrier, Envelope},
+    event::request::{Carrier, Envelope},
+    update::{ID, REQUEST_SENT_AT},
 };
 
 /// The body of a message, an update or envelopes around one, or the event of an invocation with such a body.

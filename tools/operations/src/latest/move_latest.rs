@@ -7,10 +7,9 @@ use aws_sdk_dynamodb::{
     operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
     types::{Delete, Put, TransactWriteItem},
 };
-
 use shared::{
     domain::{AttributeValue, Item, keys::sort_key_of, names},
-    dynamodb::{Store, client::error::ServiceError, s, write::cancellation},
+    dynamodb::{Store, cancellation, client::error::ServiceError, s},
 };
 
 const OPERATION: &str = "TransactWriteItems";

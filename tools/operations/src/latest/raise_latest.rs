@@ -7,22 +7,24 @@ use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
     types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
 };
-
 use shared::{
+    config::Window,
     domain::{
         AttributeValue, Item,
         attribution::{self, Writer},
         entity::EntityId,
         keys::LATEST_KEY,
         names,
-        recent_requests::{self, Entry, SentCode, Window},
         recorded_at::RecordedAt,
-        sent_at::{MAX_CLOCK_DIFFERENCE, MAX_DELAY, after},
         time::EpochMillis,
         version::Version,
         version_item::latest_of,
     },
-    dynamodb::{Store, client::error::ServiceError, n, s, write::expression::Expression},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, n, s},
+};
+use writer_fn::{
+    counter::recent_requests::{self, Entry, SentCode},
+    update::sent_at::{MAX_CLOCK_DIFFERENCE, MAX_DELAY, after},
 };
 
 use crate::latest::requests_from_history::requests_from_history;

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 
 use shared::{
+    config::Window,
     domain::{
-        AttributeValue, Item,
-        attributes::text,
-        entity::EntityId,
-        names, payload,
-        recent_requests::{self, Entry, SentCode, Window},
-        recorded_at::RecordedAt,
-        version::Version,
+        AttributeValue, Item, attributes::text, entity::EntityId, names, recorded_at::RecordedAt, version::Version,
     },
     dynamodb::{Store, client::error::ServiceError},
+};
+use writer_fn::{
+    counter::recent_requests::{self, Entry, SentCode},
+    update::payload,
 };
 
 /// Requests of the newest versions.

@@ -4,18 +4,12 @@ use aws_sdk_dynamodb::{
     operation::put_item::{PutItemError, builders::PutItemInputBuilder},
     types::ReturnValuesOnConditionCheckFailure,
 };
-
 use shared::{
-    domain::{
-        AttributeValue, Item,
-        attributes::same_item,
-        entity::EntityId,
-        names,
-        recent_requests::{self, Window},
-        version::Version,
-    },
+    config::Window,
+    domain::{AttributeValue, Item, attributes::same_item, entity::EntityId, names, version::Version},
     dynamodb::{Store, client::error::ServiceError},
 };
+use writer_fn::counter::recent_requests;
 
 use crate::latest::requests_from_history::requests_from_history;
 

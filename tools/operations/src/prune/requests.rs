@@ -12,12 +12,6 @@ use aws_sdk_dynamodb::{
     },
     types::{AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update},
 };
-
-use crate::{
-    prune::plan::{Keep, Plan, Seen},
-    rate_limit::RateLimiter,
-    read::each_version::each_version,
-};
 use shared::{
     domain::{
         Item,
@@ -26,7 +20,13 @@ use shared::{
         layout, names,
         version::Version,
     },
-    dynamodb::{Store, client::error::ServiceError, n, read::versions::ReadError, s, write::cancellation},
+    dynamodb::{Store, cancellation, client::error::ServiceError, n, read::versions::ReadError, s},
+};
+
+use crate::{
+    prune::plan::{Keep, Plan, Seen},
+    rate_limit::RateLimiter,
+    read::each_version::each_version,
 };
 
 const OPERATION: &str = "UpdateItem";

@@ -3,7 +3,8 @@
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 use shared::{
-    domain::{Item, entity::EntityId, recent_requests::Window, tombstone, version::Version, version_item::VersionItem},
+    config::Window,
+    domain::{Item, entity::EntityId, tombstone, version::Version, version_item::VersionItem},
     dynamodb::{Store, put::put_version::PutOutcome},
     logging::chain,
 };

@@ -9,10 +9,10 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
+    config::Window,
     domain::{
         entity::EntityId,
         keys::VersionDigits,
-        recent_requests::Window,
         request_id::{RequestHash, RequestId},
         version::Version,
     },

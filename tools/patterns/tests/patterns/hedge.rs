@@ -11,18 +11,16 @@ use patterns::{
 use serde_json::json;
 use shared::{
     clock::since_epoch,
-    domain::{
-        Item,
-        update::{Ordering, Update},
-        version::Version,
-    },
-    dynamodb::{
-        read::history::HistoryQuery,
-        write::{WriteMode, WriteOutcome},
-    },
+    config::{Ordering, WriteMode},
+    domain::{Item, version::Version},
+    dynamodb::read::history::HistoryQuery,
 };
 use testkit::database::{Database, entity, mode, rows};
 use tokio::sync::{Notify, oneshot};
+use writer_fn::{
+    counter::{self, WriteOutcome},
+    update::Update,
+};
 
 /// Delay after which the second request is sent. The first request never answers before.
 const DELAY: Duration = Duration::from_millis(1);
@@ -96,7 +94,7 @@ async fn a_hedged_update_creates_one_version() {
                 if is_first && !applied_first {
                     return future::pending().await;
                 }
-                let outcome = store.write(update, options).await;
+                let outcome = counter::write(store, update, options).await;
                 if is_first {
                     applied.notify_one();
                     return future::pending().await;
@@ -112,13 +110,15 @@ async fn a_hedged_update_creates_one_version() {
         } else {
             assert_eq!(answer, WriteOutcome::Written { version });
             // The first request arrives late.
-            let late = store.write(&update, options).await;
+            let late = counter::write(&store, &update, options).await;
             assert_eq!(late, Ok(WriteOutcome::Duplicate { version }));
         }
     }
     // Both requests at the same time.
     let update = update(3);
-    let answer = hedged(Duration::ZERO, || store.write(&update, options)).await.unwrap();
+    let answer = hedged(Duration::ZERO, || counter::write(&store, &update, options))
+        .await
+        .unwrap();
     let version = version(3);
     assert!(
         matches!(answer, WriteOutcome::Written { version: at } | WriteOutcome::Duplicate { version: at } if at == version),

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::ScalarAttributeType::S;
 use patterns::ratchet::{Key, Outcome, Ratchet};
 use serde_json::{Value, json};
-use shared::{domain::Item, dynamodb::write::WriteMode};
+use shared::{config::WriteMode, domain::Item};
 use testkit::database::{Database, mode, rows, sorted, update, write};
 
 fn item(json: Value) -> Item {

@@ -1,10 +1,10 @@
 //! States by time: single puts, a load, and ranges.
 
-use operations::read::item_collection::item_collection;
+use operations::{metadata, read::item_collection::item_collection};
 use patterns::time_series::{LoadError, PutOutcome, State, StateQuery, StateTime, TimePrefix, TimeSeries};
 use serde_json::{Value, json};
 use shared::{
-    domain::{AttributeValue, Item, entity::EntityId, update::Change},
+    domain::{AttributeValue, Item, change::Change, entity::EntityId},
     dynamodb::Store,
 };
 use testkit::database::{Database, entity, rows, sorted};
@@ -43,7 +43,7 @@ const METADATA: [(&str, &str, &str); 3] = [
 async fn put_metadata(store: &Store, id: &str, name: &str, factory: &str) {
     let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
     let metadata = [("Name".to_owned(), text(name)), ("FactoryId".to_owned(), text(factory))];
-    store.update_metadata(&entity(id), &metadata.into()).await.unwrap();
+    metadata::update(store, &entity(id), &metadata.into()).await.unwrap();
 }
 
 fn states(states: &[(&str, &str, &str)]) -> Vec<(EntityId, State)> {
@@ -242,7 +242,7 @@ async fn time_based_versions() {
         ("Name".to_owned(), text("Equipment-118")),
         ("FactoryId".to_owned(), text("F#88985")),
     ];
-    store.update_metadata(&equipment, &metadata.into()).await.unwrap();
+    metadata::update(&store, &equipment, &metadata.into()).await.unwrap();
     for (at, name) in states {
         assert_eq!(
             series.put(&equipment, &time(at), state(name), false).await,

@@ -21,11 +21,13 @@ use std::{
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::domain::{
-    keys::{LATEST_KEY, VersionDigits},
-    ledger::Retention,
-    recorded_at::RecordedAt,
-    version::Version,
+use shared::{
+    config::Retention,
+    domain::{
+        keys::{LATEST_KEY, VersionDigits},
+        recorded_at::RecordedAt,
+        version::Version,
+    },
 };
 
 use self::model::Image;

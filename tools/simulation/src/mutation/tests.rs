@@ -23,7 +23,7 @@ fn snapshot(name: &str) -> (String, Value) {
     let of_library = ["snapshots", "test_requests/snapshots"].map(|folder| format!("shared/src/dynamodb/{folder}"));
     let path = of_library
         .into_iter()
-        .chain(["tools/operations/src/snapshots".to_owned()])
+        .chain(["writer-fn/src/counter/snapshots", "tools/operations/src/snapshots"].map(str::to_owned))
         .flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())
         .find(|path| path.to_string_lossy().ends_with(&format!("__{name}.snap")))

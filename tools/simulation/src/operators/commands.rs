@@ -12,12 +12,13 @@ use operations::{
     purge::Purge,
     redrive::{Dropped, Feed, Replay, Resend, Tally},
     repair::{self, Repair, Scope},
+    revision::{self, ChangeOptions},
     table::adopt::adopt_table,
 };
 use serde_json::Value;
 use shared::{
-    domain::{entity::EntityId, names, request_id::RequestId, update::Ordering, version::Version},
-    dynamodb::write::{WriteOptions, restore::ChangeOptions},
+    config::{Ordering, WriteOptions},
+    domain::{entity::EntityId, names, request_id::RequestId, version::Version},
 };
 
 use super::{CommandEnd, Operators, services::ExternalServices};
@@ -206,15 +207,17 @@ impl Operators {
                 Command::Restore { entity, version } => {
                     let (id, entity) = (id(format!("restore-{entity}-{version}"))?, EntityId::new(entity)?);
                     let version = Version::new(*version).unwrap_or(Version::FIRST);
-                    store.restore(&entity, version, id, change, write).await.map(Some)
+                    revision::restore(store, &entity, version, id, change, write)
+                        .await
+                        .map(Some)
                 }
                 Command::Delete { entity } => {
                     let (id, entity) = (id(format!("delete-{entity}"))?, EntityId::new(entity)?);
-                    store.delete(&entity, id, change, write).await
+                    revision::delete(store, &entity, id, change, write).await
                 }
                 Command::Undelete { entity } => {
                     let (id, entity) = (id(format!("undelete-{entity}"))?, EntityId::new(entity)?);
-                    store.undelete(&entity, id, change, write).await
+                    revision::undelete(store, &entity, id, change, write).await
                 }
                 _ => Ok(None),
             };

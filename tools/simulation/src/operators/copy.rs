@@ -10,7 +10,7 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{clock::Deadline, domain::keys::LATEST_KEY, dynamodb::Store};
 use stream_fn::HistoryWriter;
-use writer_fn::{Writer, request::Carrier};
+use writer_fn::{Writer, event::request::Carrier};
 
 use super::{COMMAND_TIMEOUT, CommandEnd, Operators};
 use crate::{

@@ -17,22 +17,23 @@ use operations::{
 };
 use serde_json::{Value, json};
 use shared::{
+    config::{Ordering, WriteMode, WriteOptions},
     domain::{
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
         quarantine::QuarantinedRecord,
         recorded_at::RecordedAt,
         sequence::SequenceNumber,
-        update::{Ordering, Update},
         version::Version,
     },
-    dynamodb::{
-        Store,
-        write::{WriteMode, WriteOptions, WriteOutcome},
-    },
+    dynamodb::Store,
 };
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
+use writer_fn::{
+    counter::{self, WriteOutcome},
+    update::Update,
+};
 
 use super::{CommandEnd, DEAD_LETTERS, Desk, UPDATES, create_source, is_done};
 use crate::{
@@ -97,7 +98,7 @@ impl World {
             let request_id = format!("{entity}-{}", self.clock.millis());
             let update = json!({"ID": entity, "Number": number});
             let update = Update::parse(update, &request_id, Ordering::Arrival).unwrap();
-            let written = self.store.write(&update, options_of(WriteMode::Transaction)).await;
+            let written = counter::write(&self.store, &update, options_of(WriteMode::Transaction)).await;
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
             sleep(Duration::from_millis(10)).await;
         }

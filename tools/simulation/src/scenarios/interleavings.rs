@@ -1,6 +1,6 @@
 //! Interleavings of writers on one entity: is a request ever applied twice?
 //!
-//! The model of the guard of the recent requests ([`shared::dynamodb::write`]), with the product's own conditions: few writers with
+//! The model of the guard of the recent requests ([`writer_fn::counter`]), with the product's own conditions: few writers with
 //! different clocks, windows and write modes deliver few requests several times, while others fill the map of recent requests. Each
 //! request to the database is executed or lost, its response arrives or not, and it can be executed after its sender has stopped
 //! waiting. Meanwhile the map is removed, another program increments `Latest`, markers of the ledger add no entry, and an operator
@@ -22,22 +22,21 @@ use futures::future::join_all;
 use operations::latest::raise_latest::raise_latest;
 use serde_json::{Value, json};
 use shared::{
+    config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
     domain::{
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
-        ledger::Retention,
-        recent_requests::Window,
         recorded_at::RecordedAt,
-        update::{Ordering, Update},
         version::Version,
         version_item::VersionItem,
     },
-    dynamodb::{
-        Store,
-        write::{Idempotency, WriteMode, WriteOptions, WriteOutcome},
-    },
+    dynamodb::Store,
 };
 use tokio::time::{Instant, sleep};
+use writer_fn::{
+    counter::{self, WriteOutcome},
+    update::Update,
+};
 
 use super::Outcome;
 use crate::{
@@ -349,7 +348,7 @@ impl Run {
         let Ok(update) = Update::parse(update, id, Ordering::Arrival) else {
             return;
         };
-        let written = Box::pin(self.writers[writer].0.write(&update, options)).await;
+        let written = Box::pin(counter::write(&self.writers[writer].0, &update, options)).await;
         if let Ok(WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }) = written {
             lock(&self.answers).push((id.to_owned(), version.get()));
         }

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
 use serde_json::json;
-use shared::{domain::keys::LATEST_KEY, dynamodb::write::Idempotency};
+use shared::{config::Idempotency, domain::keys::LATEST_KEY};
 
 use super::{Outcome, settings::Stack};
 use crate::{

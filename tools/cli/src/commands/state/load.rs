@@ -6,9 +6,10 @@ use operations::progress::Progress as _;
 use patterns::time_series::{LoadError, State, StateTime, TimeSeries};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{entity::EntityId, names, update::ID},
+    domain::{entity::EntityId, names},
     json::{self, InvalidJson, Reader},
 };
+use writer_fn::update::ID;
 
 use crate::{changes, error::CliError, output::Output, progress::Counter};
 

@@ -173,12 +173,8 @@ fn the_heartbeat_is_sent_as_often_as_its_alarm_expects() {
         let member = path.as_str().unwrap().strip_prefix("$.").unwrap();
         body = body.replace(&format!("<{name}>"), &event[member].to_string());
     }
-    for ordering in [
-        shared::domain::update::Ordering::Arrival,
-        shared::domain::update::Ordering::Time,
-    ] {
-        let update =
-            shared::domain::update::Update::parse(serde_json::from_str(&body).unwrap(), "m", ordering).unwrap();
+    for ordering in [shared::config::Ordering::Arrival, shared::config::Ordering::Time] {
+        let update = writer_fn::update::Update::parse(serde_json::from_str(&body).unwrap(), "m", ordering).unwrap();
         assert_eq!(update.entity.as_str(), "#heartbeat");
         assert_eq!(update.request_id.as_str(), event["id"].as_str().unwrap());
         assert!(update.sent_at.is_some() && !update.changes.is_empty(), "{body}");

@@ -197,7 +197,7 @@ async fn versions_are_read_as_those_of_the_projects_own_table() {
     assert!(store.history(&absent, HistoryQuery::default()).await.unwrap().is_none());
     // Other programs write the latest items.
     let update = update(json!({"ID": entity.as_str(), "state": 9}));
-    let refused = write(&store, &update, shared::dynamodb::write::WriteOptions::default())
+    let refused = write(&store, &update, shared::config::WriteOptions::default())
         .await
         .unwrap_err();
     assert!(

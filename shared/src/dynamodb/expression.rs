@@ -1,0 +1,177 @@
+//! An update expression with its condition, and the names and values that both refer to.
+//!
+//! `UpdateItem` and the update of a transaction take the same four parts, but the SDK has a builder type for each. An
+//! [`Expression`] is built once and applied to any of them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::{
+    operation::update_item::builders::{UpdateItemFluentBuilder, UpdateItemInputBuilder},
+    types::{AttributeValue, builders::UpdateBuilder},
+};
+
+use crate::domain::change::Change;
+
+/// Maximum length of an expression in bytes, see
+/// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
+const MAX_BYTES: usize = 4096;
+
+/// The clauses of an update expression, the parts of its condition, and their placeholders.
+#[derive(Debug, Default)]
+pub struct Expression {
+    set: Vec<String>,
+    remove: Vec<String>,
+    condition: Vec<String>,
+    names: HashMap<String, String>,
+    values: HashMap<String, AttributeValue>,
+    /// Number of attributes of [`Self::remove_names`].
+    removed_names: usize,
+}
+
+/// Sets the four parts on a builder of the SDK.
+macro_rules! apply {
+    ($expression:expr, $builder:expr) => {
+        $builder
+            .set_update_expression($expression.update())
+            .set_condition_expression($expression.joined_condition())
+            .set_expression_attribute_names(non_empty($expression.names))
+            .set_expression_attribute_values(non_empty($expression.values))
+    };
+}
+
+impl Expression {
+    /// Adds a `SET` clause, such as `#a = :a`.
+    pub fn set(&mut self, clause: impl Into<String>) -> &mut Self {
+        self.set.push(clause.into());
+        self
+    }
+
+    /// Adds a path to `REMOVE`.
+    pub fn remove(&mut self, path: impl Into<String>) -> &mut Self {
+        self.remove.push(path.into());
+        self
+    }
+
+    /// Adds a part of the condition. All parts must hold.
+    pub fn condition(&mut self, part: impl Into<String>) -> &mut Self {
+        self.condition.push(part.into());
+        self
+    }
+
+    /// Adds a part before the other parts of the condition.
+    pub fn condition_first(&mut self, part: impl Into<String>) -> &mut Self {
+        self.condition.insert(0, part.into());
+        self
+    }
+
+    /// Defines the placeholder of an attribute name.
+    pub fn name(&mut self, placeholder: impl Into<String>, name: impl Into<String>) -> &mut Self {
+        self.names.insert(placeholder.into(), name.into());
+        self
+    }
+
+    /// Defines the placeholder of a value.
+    pub fn value(&mut self, placeholder: impl Into<String>, value: AttributeValue) -> &mut Self {
+        self.values.insert(placeholder.into(), value);
+        self
+    }
+
+    /// Adds changes of attributes. The placeholders are short, `#0` and `:0`: an expression is at most 4 KB long. A map whose members
+    /// change must exist.
+    pub fn changes(&mut self, changes: &BTreeMap<String, Change>) -> &mut Self {
+        self.changes_in("", changes, &mut 0);
+        self
+    }
+
+    /// Adds changes of the members of a map. Its path is empty for the attributes of the item, and ends with a dot otherwise.
+    fn changes_in(&mut self, map: &str, changes: &BTreeMap<String, Change>, next: &mut usize) {
+        for (name, change) in changes {
+            let index = *next;
+            *next += 1;
+            self.name(format!("#{index}"), name);
+            let path = format!("{map}#{index}");
+            match change {
+                Change::Set(value) => {
+                    self.set(format!("{path}=:{index}"))
+                        .value(format!(":{index}"), value.clone().into());
+                }
+                Change::Remove => {
+                    self.remove(path);
+                }
+                Change::Update(members) => {
+                    // A path without its map would be an error without the stored item. An inner map implies the outer ones.
+                    if !members.values().any(|change| matches!(change, Change::Update(_))) {
+                        self.condition(format!("attribute_type({path},:map)"))
+                            .value(":map", AttributeValue::S("M".to_owned()));
+                    }
+                    self.changes_in(&format!("{path}."), members, next);
+                }
+            }
+        }
+    }
+
+    /// Removes attributes.
+    pub fn remove_names(&mut self, names: &[String]) -> &mut Self {
+        for (index, name) in names.iter().enumerate() {
+            self.remove(format!("#e{index}")).name(format!("#e{index}"), name);
+        }
+        self.removed_names = names.len();
+        self
+    }
+
+    /// Returns the number of attributes of [`Self::remove_names`] or [`Self::remove_fitting`].
+    pub fn removed_names(&self) -> usize {
+        self.removed_names
+    }
+
+    /// Removes as many of the attributes as an update expression has room for.
+    pub fn remove_fitting(&mut self, names: &[String]) -> &mut Self {
+        // The separators of the first of them, and a comma for each.
+        let length = self.update().map_or(0, |update| update.len()) + " REMOVE ".len();
+        let mut room = MAX_BYTES.saturating_sub(length);
+        let fits = |index: &usize| {
+            let length = format!("#e{index},").len();
+            let fits = length <= room;
+            room = room.saturating_sub(length);
+            fits
+        };
+        let count = (0..names.len()).take_while(fits).count();
+        self.remove_names(&names[..count])
+    }
+
+    /// Returns `true` if the expressions are not longer than `DynamoDB` allows.
+    pub fn fits(&self) -> bool {
+        let fits = |expression: Option<String>| expression.is_none_or(|expression| expression.len() <= MAX_BYTES);
+        fits(self.update()) && fits(self.joined_condition())
+    }
+
+    /// Applies the expression to an `UpdateItem` request.
+    pub fn apply_to_request(self, request: UpdateItemInputBuilder) -> UpdateItemInputBuilder {
+        apply!(self, request)
+    }
+
+    /// Applies the expression to an `UpdateItem` operation of a client.
+    pub fn apply_to_operation(self, operation: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
+        apply!(self, operation)
+    }
+
+    /// Applies the expression to an update in a transaction.
+    pub fn apply_to_transaction(self, update: UpdateBuilder) -> UpdateBuilder {
+        apply!(self, update)
+    }
+
+    fn update(&self) -> Option<String> {
+        let clause = |keyword, parts: &[String]| (!parts.is_empty()).then(|| format!("{keyword} {}", parts.join(",")));
+        let clauses = [clause("SET", &self.set), clause("REMOVE", &self.remove)];
+        let clauses: Vec<_> = clauses.into_iter().flatten().collect();
+        (!clauses.is_empty()).then(|| clauses.join(" "))
+    }
+
+    fn joined_condition(&self) -> Option<String> {
+        (!self.condition.is_empty()).then(|| self.condition.join(" AND "))
+    }
+}
+
+fn non_empty<V>(map: HashMap<String, V>) -> Option<HashMap<String, V>> {
+    Some(map).filter(|map| !map.is_empty())
+}

@@ -1,0 +1,310 @@
+//! Restore of an old version, deletion, and reversal of a deletion. Each creates a new version.
+
+mod preview;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use shared::{
+    config::WriteOptions,
+    domain::{
+        attributes::same_value, attribution, change::Change, entity::EntityId, request_id::RequestId,
+        time::EpochMillis, version::Version, view::VersionView,
+    },
+    dynamodb::{Store, read::versions::ReadError},
+};
+use thiserror::Error;
+use writer_fn::{
+    counter::{self, WriteError, WriteOutcome, ended_state::stage_state},
+    update::{ExpectedVersion, MAX_ATTRIBUTES, Update, nested, sent_at::SentAt},
+};
+
+pub use preview::preview;
+
+/// Maximum number of attempts for a restore, if concurrent updates win.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// Maximum time that a restore waits for a version that is not in history yet.
+pub const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Wait before a missing version is read again; it doubles up to [`MAX_INTERVAL`].
+const INITIAL_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum wait between two reads.
+const MAX_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Options of a restore, a deletion or its reversal.
+#[derive(Clone, Default)]
+pub struct ChangeOptions {
+    /// Version that must be the latest.
+    pub expected: Option<ExpectedVersion>,
+    /// Time of the change, if updates are ordered by time.
+    pub timestamp: Option<EpochMillis>,
+    /// Time at which the request was sent. `None` if it is sent for the first time.
+    pub sent_at: Option<SentAt>,
+    /// Additional changes, and author, reason and time of the new version. They override the restored attributes.
+    pub changes: BTreeMap<String, Change>,
+}
+
+/// Creates a new version with the state of an old one, including whether it is a tombstone. Newer attributes are removed.
+/// Author, reason and time of the old version are not restored: they describe that version only.
+///
+/// If history does not have the old version yet, it waits for it, at most [`MAX_WAIT`].
+///
+/// # Errors
+///
+/// Returns [`RestoreError::NotFound`] if the entity or the version does not exist, [`RestoreError::NotInHistory`] if the version
+/// did not arrive in history, [`RestoreError::Read`] or [`RestoreError::Write`] if a request fails.
+pub async fn restore(
+    store: &Store,
+    entity: &EntityId,
+    version: Version,
+    request_id: RequestId,
+    change: ChangeOptions,
+    options: WriteOptions,
+) -> Result<WriteOutcome, RestoreError> {
+    let old = arrived_version(store, entity, version)
+        .await?
+        .ok_or(RestoreError::NotFound)?;
+    let payload = Update::restore_payload(version, &change.changes);
+    for _ in 0..MAX_ATTEMPTS {
+        let latest = store.latest(entity, true).await?;
+        // The attributes to remove are known only for this version.
+        let expected = latest
+            .as_ref()
+            .map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
+        let update = Update {
+            expected: change.expected.or(Some(expected)),
+            deleted: old.deleted,
+            changes: changes(&old, latest.as_ref(), &change),
+            request_payload: Some(payload.clone()),
+            restored_from: Some(version),
+            ..change.update(entity, &request_id)
+        };
+        match write_restored(store, &update, latest.as_ref(), options).await? {
+            WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
+            outcome => return Ok(outcome),
+        }
+    }
+    Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
+}
+
+/// Creates a tombstone. `None` if the entity is deleted already.
+///
+/// # Errors
+///
+/// Returns [`RestoreError::NotFound`] if the entity does not exist, [`RestoreError::Read`] or [`RestoreError::Write`] if a request
+/// fails.
+pub async fn delete(
+    store: &Store,
+    entity: &EntityId,
+    request_id: RequestId,
+    change: ChangeOptions,
+    options: WriteOptions,
+) -> Result<Option<WriteOutcome>, RestoreError> {
+    let latest = store.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
+    if latest.deleted && latest.request_id.as_deref() != Some(request_id.as_str()) {
+        return Ok(None);
+    }
+    let update = Update {
+        deleted: true,
+        ..change.update(entity, &request_id)
+    };
+    Ok(Some(counter::write(store, &update, options).await?))
+}
+
+/// Restores the state that a deleted entity had before it was deleted: that of the newest version that is no tombstone. `None` if
+/// the entity is not deleted.
+///
+/// If history does not have that version yet, it waits for it, at most [`MAX_WAIT`].
+///
+/// # Errors
+///
+/// Returns [`RestoreError::NotFound`] if the entity does not exist, [`RestoreError::NothingBefore`] if history has only tombstones
+/// of it, otherwise as [`restore`].
+pub async fn undelete(
+    store: &Store,
+    entity: &EntityId,
+    request_id: RequestId,
+    change: ChangeOptions,
+    options: WriteOptions,
+) -> Result<Option<WriteOutcome>, RestoreError> {
+    for _ in 0..MAX_ATTEMPTS {
+        let latest = store.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
+        // A repetition has the payload of the first delivery, whatever was restored.
+        let repeated = Update {
+            request_payload: Some(Update::undelete_payload(&change.changes)),
+            ..change.update(entity, &request_id)
+        };
+        let update = match latest.deleted {
+            false if latest.request_id.as_deref() == Some(request_id.as_str()) => repeated,
+            false => return Ok(None),
+            true => {
+                let old = before_deletion(store, entity, latest.version).await?;
+                Update {
+                    expected: change.expected.or(Some(ExpectedVersion::Is(latest.version))),
+                    changes: changes(&old, None, &change),
+                    restored_from: Some(old.version),
+                    ..repeated
+                }
+            }
+        };
+        match write_restored(store, &update, Some(&latest), options).await? {
+            WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
+            outcome => return Ok(Some(outcome)),
+        }
+    }
+    Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
+}
+
+/// Writes a restore, if necessary in several requests.
+async fn write_restored(
+    store: &Store,
+    update: &Update,
+    latest: Option<&VersionView>,
+    options: WriteOptions,
+) -> Result<WriteOutcome, RestoreError> {
+    if update.is_wide() && !update.deleted {
+        match latest {
+            Some(latest) if latest.deleted => {
+                let staged = Box::pin(stage_state(store, update, latest.version)).await;
+                staged.map_err(WriteError::from)?;
+            }
+            Some(_) => {
+                let count = update.new_state().count();
+                return Err(RestoreError::TooManyAttributes { count });
+            }
+            None => {}
+        }
+    }
+    Ok(counter::write(store, update, options).await?)
+}
+
+/// Returns the newest version before a tombstone that is no tombstone.
+///
+/// # Errors
+///
+/// Returns [`RestoreError::NothingBefore`] if there is none, and [`RestoreError::NotInHistory`] if history does not have it yet.
+pub async fn before_deletion(
+    store: &Store,
+    entity: &EntityId,
+    tombstone: Version,
+) -> Result<VersionView, RestoreError> {
+    for version in (1..tombstone.get()).rev().filter_map(Version::new) {
+        let before = arrived_version(store, entity, version).await?;
+        let before = before.ok_or(RestoreError::NothingBefore { tombstone })?;
+        if !before.deleted {
+            return Ok(before);
+        }
+    }
+    Err(RestoreError::NothingBefore { tombstone })
+}
+
+/// Reads a version, and waits until history has it. `None` if it does not exist, or was pruned.
+async fn arrived_version(
+    store: &Store,
+    entity: &EntityId,
+    version: Version,
+) -> Result<Option<VersionView>, RestoreError> {
+    let (mut waited, mut interval) = (Duration::ZERO, INITIAL_INTERVAL);
+    loop {
+        if let Some(view) = store.version(entity, version, true).await? {
+            return Ok(Some(view));
+        }
+        let newest = store.newest(entity, true).await?;
+        let is_counted = newest.is_some_and(|(newest, _)| version <= newest);
+        let floor = store.floor(entity, true).await.map_err(ReadError::from)?;
+        if !is_counted || version < floor {
+            return Ok(None);
+        }
+        if waited >= MAX_WAIT {
+            return Err(RestoreError::NotInHistory { version });
+        }
+        tokio::time::sleep(interval).await;
+        waited += interval;
+        interval = (interval * 2).min(MAX_INTERVAL);
+    }
+}
+
+impl ChangeOptions {
+    /// Returns the update that has these options and changes.
+    fn update(&self, entity: &EntityId, request_id: &RequestId) -> Update {
+        Update {
+            entity: entity.clone(),
+            request_id: request_id.clone(),
+            expected: self.expected,
+            deleted: false,
+            timestamp: self.timestamp,
+            changes: self.changes.clone(),
+            request_payload: None,
+            sent_at: self.sent_at,
+            sender: None,
+            restored_from: None,
+        }
+    }
+}
+
+/// Returns the changes that give the latest version the state of an old one.
+fn changes(old: &VersionView, latest: Option<&VersionView>, change: &ChangeOptions) -> BTreeMap<String, Change> {
+    // An update of a tombstone starts from an empty item.
+    let latest = latest.filter(|latest| !latest.deleted);
+    let is_state = |name: &&String| !attribution::OF_CLIENT.contains(&name.as_str());
+    let removed = latest.into_iter().flat_map(|latest| latest.attributes.keys());
+    let removed = removed.filter(|name| !old.attributes.contains_key(*name));
+    let removed = removed.filter(is_state).map(|name| (name.clone(), Change::Remove));
+    let restored = old.attributes.iter().filter(|(name, _)| is_state(name));
+    let restored = restored.map(|(name, value)| (name.clone(), Change::Set(value.clone())));
+    let mut changes: BTreeMap<_, _> = removed.chain(restored).collect();
+    for (name, change) in change.changes.clone() {
+        match (changes.get_mut(&name), change) {
+            // The restored map, and not the one of the latest item.
+            (Some(Change::Set(value)), Change::Update(members)) => nested::apply(value, &members),
+            (_, change) => {
+                changes.insert(name, change);
+            }
+        }
+    }
+    // An expression has room for some hundred attributes.
+    if let Some(latest) = latest.filter(|_| !old.deleted) {
+        let is_same = |name: &String, change: &Change| match change {
+            Change::Set(value) => latest
+                .attributes
+                .get(name.as_str())
+                .is_some_and(|before| same_value(before, value)),
+            Change::Remove | Change::Update(_) => false,
+        };
+        changes.retain(|name, change| !attribution::is_state(name) || !is_same(name, change));
+    }
+    changes
+}
+
+/// Reason why a version was not restored.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RestoreError {
+    /// The entity or the version does not exist.
+    #[error("there is no such version")]
+    NotFound,
+    /// The stream is behind. Nothing changed.
+    #[error("version {version} is not in the history yet: try again when the stream has delivered it")]
+    NotInHistory {
+        /// Missing version.
+        version: Version,
+    },
+    /// History has no state from before the deletion: there was none, or it was pruned. Nothing changed.
+    #[error("the history has no version before the tombstone, version {tombstone}, that could be restored")]
+    NothingBefore {
+        /// Version of the tombstone.
+        tombstone: Version,
+    },
+    /// The entity is not deleted, and more attributes differ than one request can set. Nothing changed.
+    #[error(
+        "{count} attributes differ, and one request can set {MAX_ATTRIBUTES}: delete the entity, and restore the version then"
+    )]
+    TooManyAttributes {
+        /// Number of attributes to set.
+        count: usize,
+    },
+    /// A version could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The new version could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}

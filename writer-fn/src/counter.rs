@@ -1,0 +1,88 @@
+//! The counter: the next version of the latest item.
+//!
+//! Three write modes create the next version, with one interface:
+//!
+//! | mode | requests | write units, items up to 1 KB |
+//! |---|---|---|
+//! | `stream` | `UpdateItem` of v0; stream-fn puts vN | 1, and 1 by the stream |
+//! | `inline` | `UpdateItem` of v0, then `PutItem` of vN | 2 |
+//! | `transaction` | `GetItem` of v0, then `TransactWriteItems` of both | 4 |
+//!
+//! All modes create the same items and have the same outcomes. With a ledger, every mode writes the latest item in a
+//! transaction with the request's marker: `GetItem`, then `TransactWriteItems`.
+
+pub mod decision;
+pub mod earlier_delivery;
+pub mod ended_state;
+pub mod form;
+mod inline;
+pub mod ledger;
+pub mod lifetime;
+pub mod order;
+mod outcome;
+mod race;
+pub mod recent_requests;
+pub mod stamp;
+pub mod transaction;
+pub mod uncounted;
+mod update_item;
+
+use shared::{
+    config::{Idempotency, WriteMode, WriteOptions},
+    domain::{Item, keys::LATEST_KEY},
+    dynamodb::Store,
+};
+
+pub use outcome::{WriteError, WriteOutcome};
+
+use crate::{
+    counter::{
+        decision::unchanged_version,
+        earlier_delivery::{Earlier, Guard, find_earlier_delivery},
+    },
+    update::Update,
+};
+
+/// Applies an update, which creates the next version of its entity.
+///
+/// # Errors
+///
+/// Returns [`WriteError`], see its variants.
+pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+    let window = match options.idempotency {
+        Idempotency::Recent(window) if options.mode != WriteMode::Transaction => window,
+        // Boxed, to keep the future small.
+        _ => return Box::pin(transaction::write(store, update, options)).await,
+    };
+    if options.skip_unchanged
+        && let Some(outcome) = Box::pin(skipped(store, update)).await?
+    {
+        return Ok(outcome);
+    }
+    if options.mode == WriteMode::Inline {
+        Box::pin(inline::write(store, update, window)).await
+    } else {
+        Box::pin(update_item::write(store, update, window)).await
+    }
+}
+
+/// Returns the outcome of an update that changes nothing. If an earlier delivery of it created a version, it is a duplicate.
+async fn skipped(store: &Store, update: &Update) -> Result<Option<WriteOutcome>, WriteError> {
+    let now = store.now();
+    let mut stored = store.get(&update.entity, LATEST_KEY, true).await?;
+    let is_unchanged = |stored: &Option<Item>| match stored {
+        Some(stored) => unchanged_version(update, stored, now),
+        None => Ok(None),
+    };
+    let guard = Guard::of(update, now);
+    if is_unchanged(&stored)?.is_some() && !guard.is_complete_in(stored.as_ref()) {
+        stored = match find_earlier_delivery(store, update, stored, guard).await? {
+            Earlier::Applied(version) => return Ok(Some(WriteOutcome::Duplicate { version })),
+            Earlier::NotApplied(newest) => newest,
+        };
+    }
+    Ok(is_unchanged(&stored)?.map(|version| WriteOutcome::Unchanged { version }))
+}
+
+#[cfg(test)]
+mod test_requests;

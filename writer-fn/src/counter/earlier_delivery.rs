@@ -1,0 +1,410 @@
+//! Detection of an earlier delivery, or of an earlier attempt, of an update that the recent requests of the latest item no longer
+//! show.
+//!
+//! The [recent requests](crate::counter::recent_requests) have each request above the version `D`, `RequestsDropped`. History has
+//! the request of every version, so it is the complete list of an entity's requests. It is read only if the update can have been
+//! applied in a version up to `D`. The [`Guard`] in the condition of the update makes sure of that:
+//!
+//! | attempt | condition |
+//! |---|---|
+//! | no item was read | no request was dropped that was sent at the update's earliest time or later. The time of the version also protects, see [`Stamp`](crate::counter::stamp::Stamp) |
+//! | an item of version `N` was returned | `Latest >= N AND D <= N`: a version after `N` that the update creates is in the map, or the condition fails |
+//!
+//! The next attempt has a higher `N`. If an attempt got no response, or if the update can have been sent before, that requires that no
+//! version up to the new `N` that the update created can have left the map: `D <= N` still holds, or the dropped requests were sent
+//! earlier, or history shows the request in no version from `N + 1` to `D`. Without a response, the identical request is sent again.
+//! Times of different clocks decide nothing.
+//!
+//! The stream can be behind, so the search waits until history has the versions. Meanwhile other updates follow, and the map drops
+//! requests: the latest item is read between the pages, so that the map always connects to what has been checked.
+
+use std::{collections::HashMap, time::Duration};
+
+use shared::{
+    domain::{
+        Item,
+        attributes::text,
+        keys::LATEST_KEY,
+        names,
+        recorded_at::RecordedAt,
+        time::EpochMillis,
+        version::Version,
+        version_item::{InvalidImage, latest_of},
+    },
+    dynamodb::{Store, expression::Expression, n, read::batch_get_items::MAX_KEYS},
+};
+
+use crate::{
+    counter::{
+        decision::{Decision, decide, is_payload_of},
+        outcome::WriteError,
+        recent_requests::{self, SentCode},
+        stamp::MAX_RACE,
+    },
+    update::{
+        Update,
+        sent_at::{self, MAX_CLOCK_DIFFERENCE, MAX_DELAY, SentAt},
+    },
+};
+
+/// Maximum time that the search waits for a version that is not in history.
+const MAX_WAIT: Duration = Duration::from_secs(3);
+/// Wait before a missing version is read again; it doubles up to [`MAX_INTERVAL`].
+const INITIAL_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum wait between two reads. The latest item is read after each, before its map can drop what was added in between.
+const MAX_INTERVAL: Duration = Duration::from_millis(80);
+/// Number of versions in the first page: a request that was retried at once is among the newest.
+const FIRST_PAGE: u64 = 16;
+/// Attributes of a version that a search reads.
+const SEARCHED_ATTRIBUTES: [&str; 6] = [
+    names::PK,
+    names::SK,
+    names::REQUEST_ID,
+    names::REQUEST_PAYLOAD,
+    names::RECORDED_AT,
+    names::RECORDED_BY,
+];
+/// Maximum number of versions that a search reads. They cost up to as many read units, or more if they are larger than 4 KB.
+pub const MAX_SEARCHED: u64 = 10_000;
+
+/// Part of an update's condition that prevents a second application of the update, and what is known of its earlier attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Guard {
+    /// Earliest time at which the update was sent. `None` if it was not sent before.
+    pub sent: Option<EpochMillis>,
+    /// `true` if a sender claims this time, by a clock that can be wrong.
+    pub is_claimed: bool,
+    /// Version of the latest item up to which no version can have the request. `None` before an item was read.
+    pub base: Option<Version>,
+    /// Time of the first attempt, if there was no response to one of the attempts.
+    pub unanswered: Option<RecordedAt>,
+}
+
+impl Guard {
+    /// Returns the guard for the first attempt of an update, at this time of the writer's clock.
+    pub fn of(update: &Update, now: RecordedAt) -> Self {
+        let sent = update.sent_at.map(|sent| SentCode::floor(bounded(sent, now).earliest));
+        Self {
+            sent,
+            is_claimed: update.sent_at.is_some_and(|sent| sent.is_claimed),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the guard after an attempt got no response. `first` is the time of the first attempt.
+    #[must_use]
+    pub fn after_unanswered(self, first: RecordedAt) -> Self {
+        Self {
+            unanswered: Some(first),
+            ..self
+        }
+    }
+
+    /// Returns the guard after the request of the update was found neither in the latest item nor in history.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidImage`] if the latest item has no valid version.
+    pub(crate) fn after_check(self, stored: Option<&Item>) -> Result<Self, InvalidImage> {
+        let counted = stored.filter(|stored| stored.contains_key(names::LATEST));
+        let base = counted.map(latest_of).transpose()?;
+        Ok(Self { base, ..self })
+    }
+
+    /// Returns `true` if no version that the update created can be missing from the stored latest item's map. Otherwise history
+    /// decides.
+    ///
+    /// An update that was neither sent before nor applied without a response is not in history. The entry of any other one has
+    /// the time of its first attempt or a later one, or the time at which it was sent: while all dropped entries have earlier
+    /// times, it was not dropped.
+    pub(crate) fn is_complete_in(&self, stored: Option<&Item>) -> bool {
+        let Some(stored) = stored.filter(|stored| stored.contains_key(names::LATEST)) else {
+            return true;
+        };
+        let attempted = self.unanswered.map(|first| SentCode::floor(first.floor_millis()));
+        let Some(sent) = self.sent.into_iter().chain(attempted).min() else {
+            return true;
+        };
+        // The decision reports an invalid number.
+        let dropped = latest_of(stored).map_or(0, |latest| recent_requests::dropped(stored, latest));
+        let is_later = || recent_requests::since(stored).is_some_and(|since| since < sent);
+        dropped <= self.base.map_or(0, Version::get) || (recent_requests::requests_of(stored).is_some() && is_later())
+    }
+
+    /// Returns `true` if the condition holds for the stored latest item.
+    pub fn holds_for(&self, stored: Option<&Item>) -> bool {
+        match (self.base, self.sent) {
+            (Some(base), _) => stored.is_some_and(|stored| {
+                let dropped = stored.get(names::REQUESTS_DROPPED).is_some();
+                latest_of(stored).is_ok_and(|latest| {
+                    latest >= base && (!dropped || recent_requests::dropped(stored, latest) <= base.get())
+                })
+            }),
+            (None, Some(sent)) => stored.and_then(recent_requests::since).is_none_or(|since| since < sent),
+            (None, None) => true,
+        }
+    }
+
+    /// Adds the condition to an update's expression, which defines `#latest`.
+    pub(crate) fn add_to(&self, expression: &mut Expression) {
+        match (self.base, self.sent) {
+            (Some(base), _) => expression
+                .condition("#latest >= :base AND (attribute_not_exists(#dropped) OR #dropped <= :base)")
+                .name("#dropped", names::REQUESTS_DROPPED)
+                .value(":base", n(base)),
+            (None, Some(sent)) => expression
+                .condition("(attribute_not_exists(#since) OR #since < :sent)")
+                .name("#since", names::REQUESTS_SINCE)
+                .value(":sent", n(sent.get())),
+            (None, None) => expression,
+        };
+    }
+
+    /// Returns the earliest time of a version that the update can have created before this latest item was read.
+    fn earliest_version(&self, stored: &Item) -> Option<RecordedAt> {
+        // The clock of its writer can be behind, and a tick makes a version earlier than that clock.
+        let was_ahead = recent_requests::ahead(stored).is_some_and(|ahead| self.sent.is_none_or(|sent| sent <= ahead));
+        let earlier = match self.is_claimed && was_ahead {
+            true => MAX_DELAY,
+            false => MAX_CLOCK_DIFFERENCE + MAX_RACE,
+        };
+        let sent = (self.sent).map(|sent| RecordedAt::from_millis(sent_at::before(sent, earlier)));
+        sent.into_iter().chain(self.unanswered).min()
+    }
+}
+
+/// Returns the bounds of the time at which an update was sent that is applied at this time of the writer's clock.
+pub(crate) fn bounded(sent: SentAt, now: RecordedAt) -> SentAt {
+    sent.carried_at(sent_at::after(now.next_milli(), MAX_CLOCK_DIFFERENCE))
+}
+
+/// Result of the search for an earlier delivery.
+#[derive(Debug)]
+pub(crate) enum Earlier {
+    /// An earlier delivery created this version.
+    Applied(Version),
+    /// There was none up to this latest item, which was read last.
+    NotApplied(Option<Item>),
+}
+
+/// Versions to read from history, from `high` down to `low`.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    low: u64,
+    high: u64,
+    /// Time from which on the versions are needed.
+    since: Option<RecordedAt>,
+}
+
+enum Page {
+    Found(Version),
+    /// The versions from this one down are still to be read, 0 for none.
+    Next(u64),
+    Missing(Version),
+}
+
+/// Searches history for the request of an update, of which the map of the stored latest item is
+/// [not complete](Guard::is_complete_in).
+///
+/// # Errors
+///
+/// Returns [`WriteError::RequestIdReused`] if another update has the request id, [`WriteError::Undetermined`] if a version
+/// that is needed is not in history, [`WriteError::Pruned`] if it was pruned, [`WriteError::Undecided`] if more than
+/// [`MAX_SEARCHED`] versions are needed, and [`WriteError::Service`] or [`WriteError::Latest`] if a read fails.
+pub(crate) async fn find_earlier_delivery(
+    store: &Store,
+    update: &Update,
+    stored: Option<Item>,
+    guard: Guard,
+) -> Result<Earlier, WriteError> {
+    let Some(mut stored) = stored.filter(|stored| stored.contains_key(names::LATEST)) else {
+        return Ok(Earlier::NotApplied(None));
+    };
+    let mut checked = guard.base.map_or(0, Version::get);
+    let mut since = guard.base.is_none().then(|| guard.earliest_version(&stored)).flatten();
+    let (mut ranges, mut waited, mut interval) = (Vec::new(), Duration::ZERO, INITIAL_INTERVAL);
+    let (mut page_size, mut left) = (FIRST_PAGE, MAX_SEARCHED);
+    loop {
+        // The map of the latest item must begin at the version after the last one that was checked, or before it.
+        let latest = latest_of(&stored)?;
+        let dropped = recent_requests::dropped(&stored, latest);
+        if dropped > checked {
+            ranges.push(Range {
+                low: checked + 1,
+                high: dropped,
+                since: since.take(),
+            });
+        }
+        checked = latest.get();
+        let Some(range) = ranges.last_mut() else {
+            return Ok(Earlier::NotApplied(Some(stored)));
+        };
+        match search_page(store, update, *range, page_size.min(left)).await? {
+            Page::Found(version) => return Ok(Earlier::Applied(version)),
+            Page::Next(next) if next < range.low => {
+                ranges.pop();
+            }
+            Page::Next(next) => {
+                left -= range.high - next;
+                if left == 0 {
+                    return Err(WriteError::Undecided);
+                }
+                range.high = next;
+                (page_size, waited, interval) = (max_page(store), Duration::ZERO, INITIAL_INTERVAL);
+            }
+            Page::Missing(version) => {
+                range.high = version.get();
+                let is_pruned = waited.is_zero() && version < store.floor(&update.entity, true).await?;
+                if is_pruned {
+                    return Err(WriteError::Pruned { version });
+                }
+                if waited >= MAX_WAIT {
+                    return Err(WriteError::Undetermined { version });
+                }
+                tokio::time::sleep(interval).await;
+                waited += interval;
+                interval = (interval * 2).min(MAX_INTERVAL);
+            }
+        }
+        let Some(newest) = store.get(&update.entity, LATEST_KEY, true).await? else {
+            return Ok(Earlier::NotApplied(None));
+        };
+        match decide(update, Some(&newest))? {
+            Decision::Duplicate { version } => return Ok(Earlier::Applied(version)),
+            Decision::Reused { version } => return Err(WriteError::RequestIdReused { version }),
+            Decision::Apply
+            | Decision::Conflict { .. }
+            | Decision::Stale { .. }
+            | Decision::NoMap
+            | Decision::Unordered { .. } => {
+                stored = newest;
+            }
+        }
+    }
+}
+
+/// Returns the number of versions in a page. In a history table, whole versions are read, of up to 400 KB each.
+fn max_page(store: &Store) -> u64 {
+    match store.has_own_history() {
+        true => MAX_KEYS as u64 / 4,
+        false => MAX_KEYS as u64,
+    }
+}
+
+async fn search_page(store: &Store, update: &Update, range: Range, size: u64) -> Result<Page, WriteError> {
+    let from = range.low.max((range.high + 1).saturating_sub(size));
+    let (Some(from), Some(to)) = (Version::new(from), Version::new(range.high)) else {
+        return Ok(Page::Next(0));
+    };
+    let keys = store.digits().version_keys(from.get()..=to.get());
+    let keys = keys.iter().map(|key| (&update.entity, key));
+    let items = match store.has_own_history() {
+        true => store.batch_get_keys(keys, true).await?,
+        false => store.batch_get_only(&SEARCHED_ATTRIBUTES, keys, true).await?,
+    };
+    let items: HashMap<_, _> = items
+        .into_iter()
+        .filter_map(|item| Some((store.digits().version_of_item(&item)?, item)))
+        .collect();
+    for version in (from.get()..=to.get()).rev().filter_map(Version::new) {
+        let Some(item) = items.get(&version) else {
+            return Ok(Page::Missing(version));
+        };
+        if text(item, names::REQUEST_ID) == Some(update.request_id.as_str()) {
+            if !is_payload_of(item, update) {
+                return Err(WriteError::RequestIdReused { version });
+            }
+            return Ok(Page::Found(version));
+        }
+        // A time from the stream does not bound those of other versions.
+        let recorded = RecordedAt::of(item).filter(|_| !item.contains_key(names::RECORDED_BY));
+        if let (Some(recorded), Some(since)) = (recorded, range.since)
+            && recorded < since
+        {
+            return Ok(Page::Next(0));
+        }
+    }
+    Ok(Page::Next(from.get() - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(latest: u64, dropped: Option<u64>, since: Option<i64>) -> Item {
+        let mut item = json!({"Latest": {"N": latest.to_string()}, "RecentRequests": {"M": {}}});
+        if let Some(dropped) = dropped {
+            item["RequestsDropped"] = json!({"N": dropped.to_string()});
+        }
+        if let Some(since) = since {
+            item["RequestsSince"] = json!({"N": since.to_string()});
+        }
+        serde_json::from_value(item).unwrap()
+    }
+
+    #[test]
+    fn an_update_needs_history_if_the_map_can_have_dropped_its_request() {
+        let time = |millis| RecordedAt::from_millis(EpochMillis::new(millis));
+        let first = Guard::default();
+        let late = Guard {
+            sent: Some(EpochMillis::new(5)),
+            ..first
+        };
+        let unanswered = first.after_unanswered(time(950));
+        let base = |number| Guard {
+            base: Version::new(number),
+            ..late
+        };
+        // Guard, latest item, whether the condition holds, and whether the map is complete.
+        for (guard, item, holds, is_complete) in [
+            (first, stored(30, Some(20), Some(9)), true, true),
+            (late, stored(30, None, None), true, true),
+            (late, stored(30, Some(20), Some(4)), true, true),
+            // The dropped request can be the same one.
+            (late, stored(30, Some(20), Some(5)), false, false),
+            (unanswered, stored(30, None, None), true, true),
+            (unanswered, stored(30, Some(1), Some(899)), true, true),
+            (unanswered, stored(30, Some(1), Some(900)), true, false),
+            // The first attempt was before the time that the sender claims.
+            (
+                late.after_unanswered(time(3)),
+                stored(30, Some(20), Some(3)),
+                true,
+                false,
+            ),
+            (base(25), stored(30, None, Some(9)), true, true),
+            (base(25), stored(30, Some(25), Some(9)), true, true),
+            (base(25), stored(30, Some(26), Some(9)), false, false),
+            (base(25), stored(30, Some(26), Some(4)), false, true),
+            // It was not sent before, and each attempt has failed.
+            (
+                Guard { sent: None, ..base(25) },
+                stored(30, Some(26), Some(9)),
+                false,
+                true,
+            ),
+            // The latest item was replaced by an older one.
+            (base(25), stored(24, Some(20), Some(9)), false, true),
+        ] {
+            assert_eq!(guard.holds_for(Some(&item)), holds, "{guard:?} {item:?}");
+            assert_eq!(guard.is_complete_in(Some(&item)), is_complete, "{guard:?} {item:?}");
+        }
+        assert!(late.holds_for(None) && late.is_complete_in(None));
+        // Another program removed the map.
+        let mut without_map = stored(30, Some(20), Some(4));
+        without_map.remove(names::RECENT_REQUESTS);
+        assert!(!late.is_complete_in(Some(&without_map)));
+        let read = unanswered.after_check(Some(&stored(30, None, None))).unwrap();
+        assert_eq!(read.base, Version::new(30));
+    }
+
+    #[test]
+    fn a_time_after_the_clock_of_the_writer_is_not_used() {
+        let now = RecordedAt::from_millis(EpochMillis::new(1_795_328_688_000));
+        let earliest = |sent| bounded(SentAt::exactly(EpochMillis::new(sent)), now).earliest.get();
+        assert_eq!(earliest(1_795_328_693_000), 1_795_328_693_000);
+        assert!(earliest(1_795_328_694_000) < 1_795_328_600_000);
+    }
+}

@@ -1,0 +1,186 @@
+//! State that a deletion ends: the changes of the deletion, and the removal of attributes that it left on the tombstone.
+//!
+//! ```text
+//! v0 before   Latest 6                State  Depth  …  999 more attributes
+//! deletion    Latest 7  Deleted true                   400 of them, which did not fit the expression; they are not part of v7
+//! removal     Latest 7  Deleted true                   the stream has the same v7 again
+//! ```
+//!
+//! A restore of more attributes than one request can set uses the same rule: it puts them on the tombstone first, in several requests,
+//! and the update that revives the entity keeps them.
+//!
+//! Whoever stops in between, the tombstone is the same version before and after the removal, and the next update does not take over
+//! what is left. See [`attribution`].
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::{
+    operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
+    types::{AttributeValue, ReturnValue},
+};
+use shared::{
+    domain::{
+        Item, attribution, change::Change, entity::EntityId, keys::LATEST_KEY, names, version::Version,
+        version_item::latest_of,
+    },
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, n, s},
+};
+
+use crate::{
+    counter::outcome::WriteError,
+    update::{MAX_ATTRIBUTES, Update},
+};
+
+const OPERATION: &str = "UpdateItem";
+
+/// Removes what a deletion has left of the state, also after a repetition: the first delivery may have stopped before.
+pub(crate) async fn end_state(
+    store: &Store,
+    update: &Update,
+    version: Version,
+    latest: &Item,
+) -> Result<(), WriteError> {
+    if !update.deleted {
+        return Ok(());
+    }
+    let removed = remove_ended_state(store, &update.entity, latest).await;
+    removed.map_err(|source| WriteError::StateRemains { version, source })?;
+    Ok(())
+}
+
+/// Removes the attributes that a tombstone still has although their state has ended, in as many requests as their names need.
+/// Returns `false` if there are none. It stops if the latest item has another version meanwhile.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub(crate) async fn remove_ended_state(store: &Store, entity: &EntityId, latest: &Item) -> Result<bool, ServiceError> {
+    let Ok(version) = latest_of(latest) else {
+        return Ok(false);
+    };
+    let mut ended = attribution::ended_names(latest, version);
+    let is_left = !ended.is_empty();
+    while !ended.is_empty() {
+        let request = request(entity, version, &ended, store.latest_table());
+        match request.send_with(store.client()).await {
+            Ok(output) => {
+                let latest = Item::from(output.attributes.unwrap_or_default());
+                ended = attribution::ended_names(&latest, version);
+            }
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => break,
+                _ => return Err(ServiceError::new(OPERATION, &error)),
+            },
+        }
+    }
+    Ok(is_left)
+}
+
+/// Puts the state that an update sets on a tombstone of this project, for the update to keep it. It stops if the latest item changes
+/// meanwhile; then the update is refused.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub async fn stage_state(store: &Store, update: &Update, tombstone: Version) -> Result<(), ServiceError> {
+    if let Some(latest) = store.get(&update.entity, LATEST_KEY, true).await? {
+        remove_ended_state(store, &update.entity, &latest).await?;
+    }
+    let token = format!("{:016x}", fastrand::u64(..));
+    let state: Vec<_> = update.new_state().collect();
+    let mut before = None;
+    for (index, part) in state.chunks(MAX_STAGED).enumerate() {
+        let token = format!("{token}-{index}");
+        let part = part
+            .iter()
+            .map(|(name, value)| ((*name).clone(), Change::Set((*value).clone())));
+        let request = stage_request(
+            &update.entity,
+            tombstone,
+            &part.collect(),
+            (before.as_deref(), &token),
+            store.latest_table(),
+        );
+        if let Err(error) = request.send_with(store.client()).await {
+            return match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
+                _ => Err(ServiceError::new(OPERATION, &error)),
+            };
+        }
+        before = Some(token);
+    }
+    Ok(())
+}
+
+/// Maximum number of attributes that one request puts on a tombstone, see [`MAX_ATTRIBUTES`].
+const MAX_STAGED: usize = MAX_ATTRIBUTES;
+
+/// Builds the request that puts attributes on a tombstone, where they are no part of its version. All but the first of a restore have the
+/// condition that no other restore or removal came between. Each changes the token, so that an update knows that there are more.
+pub fn stage_request(
+    entity: &EntityId,
+    version: Version,
+    state: &BTreeMap<String, Change>,
+    (before, token): (Option<&str>, &str),
+    table: &str,
+) -> UpdateItemInputBuilder {
+    let mut expression = Expression::default();
+    expression
+        .condition("#latest = :latest AND #deleted = :deleted AND #version = :latest")
+        .name("#latest", names::LATEST)
+        .name("#deleted", names::DELETED)
+        .name("#version", names::RECORDED_VERSION)
+        .name("#staged", names::TOMBSTONE_STAGED)
+        .value(":latest", n(version))
+        .value(":deleted", AttributeValue::Bool(true))
+        .value(":staged", s(token))
+        .set("#staged = :staged")
+        .changes(state);
+    if let Some(before) = before {
+        expression.condition("#staged = :before").value(":before", s(before));
+    }
+    let request = UpdateItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(entity.as_str()))
+        .key(names::SK, s(LATEST_KEY));
+    expression.apply_to_request(request)
+}
+
+/// Builds the request that removes ended attributes of a tombstone, as many as fit.
+pub fn request(entity: &EntityId, version: Version, ended: &[String], table: &str) -> UpdateItemInputBuilder {
+    let mut expression = Expression::default();
+    expression
+        .condition("#latest = :latest AND #deleted = :deleted")
+        .name("#latest", names::LATEST)
+        .name("#deleted", names::DELETED)
+        .value(":latest", n(version))
+        .value(":deleted", AttributeValue::Bool(true))
+        .name("#staged", names::TOMBSTONE_STAGED)
+        .remove("#staged")
+        .remove_fitting(ended);
+    let request = UpdateItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(entity.as_str()))
+        .key(names::SK, s(LATEST_KEY))
+        .return_values(ReturnValue::AllNew);
+    expression.apply_to_request(request)
+}
+
+/// Adds the changes of a deletion: its record, its own state, and the removal of the attributes that have ended, as many as fit.
+pub(crate) fn add_deletion(expression: &mut Expression, update: &Update, ended: &[String]) {
+    let mut record = update.changes.clone();
+    record.retain(|name, _| !attribution::is_state(name));
+    // There is no state before, so nothing is removed or updated.
+    let state = update
+        .new_state()
+        .map(|(name, value)| (name.clone(), value.clone().into()));
+    let state: HashMap<_, _> = state.collect();
+    expression.name("#state", names::TOMBSTONE_STATE);
+    match state.is_empty() {
+        true => expression.remove("#state"),
+        false => expression
+            .set("#state = :state")
+            .value(":state", AttributeValue::M(state)),
+    };
+    expression.changes(&record).remove_fitting(ended);
+}

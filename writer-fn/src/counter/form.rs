@@ -1,0 +1,289 @@
+//! Request that updates the latest item, in the [`Form`] that fits it.
+
+use aws_sdk_dynamodb::{
+    operation::update_item::builders::UpdateItemInputBuilder,
+    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
+};
+use shared::{
+    config::Window,
+    domain::{
+        Item, attribution, incarnation::Incarnation, keys::LATEST_KEY, names, recorded_at::RecordedAt,
+        version::Version, version_item::InvalidImage,
+    },
+    dynamodb::{expression::Expression, n, s},
+};
+
+use crate::{
+    counter::{
+        earlier_delivery::Guard,
+        ended_state,
+        lifetime::Lifetime,
+        order::Order,
+        recent_requests::form::{Contention, RecentRequests},
+        stamp::Stamp,
+    },
+    update::{ExpectedVersion, Update, payload::Payload},
+};
+
+// Parts of the condition. All but the last hold for an entity that does not exist. See also `Form`.
+
+/// Rejects a repetition of the last update: the counter is not idempotent, see
+/// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
+const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
+/// Rejects an update of the greatest version: `v0` would have a number that is not that of a version. A `Latest` of another type
+/// passes, and fails in the calculation.
+const HAS_NEXT_VERSION: &str = "(attribute_not_exists(#latest) OR NOT #latest >= :max)";
+/// Requires that the entity does not exist.
+const ABSENT: &str = "attribute_not_exists(#pk)";
+/// Requires the expected version.
+const EXPECTED: &str = "#latest = :expected";
+
+/// Form of an update, which depends on the latest item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// Form in which the request is stored.
+    pub recent_requests: RecentRequests,
+    /// Time of the version.
+    pub stamp: Stamp,
+    /// Protection against a second application.
+    pub guard: Guard,
+    /// Lifetime of the latest item.
+    pub lifetime: Lifetime,
+    /// Order by time.
+    pub order: Order,
+}
+
+impl Form {
+    /// Returns the form that most latest items need.
+    pub(crate) fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
+        Self {
+            recent_requests: RecentRequests::assumed(update, window, now),
+            stamp: Stamp::At(now),
+            guard: Guard::of(update, now),
+            lifetime: Lifetime::assumed(),
+            order: Order::ByTimestamp,
+        }
+    }
+
+    /// Changes the form to the one that fits a stored latest item, after this one did not. History was searched already if the
+    /// [guard](Guard::is_complete_in) requires it. `first` is the time of the first attempt.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidImage`] if the latest item has no valid version.
+    pub(crate) fn fit(
+        &mut self,
+        update: &Update,
+        window: Window,
+        now: RecordedAt,
+        first: RecordedAt,
+        stored: Option<&Item>,
+    ) -> Result<(), InvalidImage> {
+        self.stamp = self.stamp.after_failure(now, first, stored);
+        let contention = match (&self.recent_requests, &self.stamp) {
+            (RecentRequests::Replace { .. }, _) => Contention::LostRemoval,
+            // Another writer was faster, or its clock is ahead.
+            (_, Stamp::Tick { .. }) => Contention::LostRace,
+            _ => Contention::None,
+        };
+        self.recent_requests = RecentRequests::fitting(update, window, now, stored, contention)?;
+        self.guard = self.guard.after_check(stored)?;
+        self.lifetime = Lifetime::fitting(update, stored);
+        self.order = Order::fitting(stored);
+        Ok(())
+    }
+
+    /// Returns `true` if the conditions hold for the stored latest item.
+    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
+        self.recent_requests.holds_for(stored)
+            && self.stamp.holds_for(stored)
+            && self.guard.holds_for(stored)
+            && self.lifetime.holds_for(update, stored)
+            && self.order.holds_for(update, stored)
+    }
+}
+
+/// Returns `true` if one request removes all attributes of the stored item whose state has ended, or if there are none.
+pub(crate) fn removes_ended_state(update: &Update, form: &Form) -> bool {
+    let ended = form.lifetime.ended();
+    if ended.is_empty() {
+        return true;
+    }
+    let expression = expression(update, form);
+    expression.removed_names() == ended.len() && expression.fits()
+}
+
+/// Builds the request.
+pub fn request(update: &Update, form: &Form, table: &str) -> UpdateItemInputBuilder {
+    let request = UpdateItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(update.entity.as_str()))
+        .key(names::SK, s(LATEST_KEY))
+        .return_values(ReturnValue::UpdatedNew)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    expression(update, form).apply_to_request(request)
+}
+
+/// Builds the changes of the latest item and their condition.
+pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
+    let mut expression = Expression::default();
+    expression
+        .name("#latest", names::LATEST)
+        .name("#request", names::REQUEST_ID)
+        .value(":zero", n(0))
+        .value(":one", n(1))
+        .value(":request", s(update.request_id.as_str()))
+        .set("#latest = if_not_exists(#latest, :zero) + :one")
+        .set("#request = :request")
+        .value(":max", n(Version::MAX))
+        .condition(NOT_THE_LAST_REQUEST)
+        .condition(HAS_NEXT_VERSION);
+    form.recent_requests.add_to(&mut expression);
+    form.guard.add_to(&mut expression);
+    form.lifetime.add_to(&mut expression, update);
+    // Its calculation takes long for a large update.
+    let payload = form.recent_requests.payload().cloned();
+    add_record(
+        &mut expression,
+        update,
+        &payload.unwrap_or_else(|| update.payload()),
+        &form.stamp,
+    );
+    if let Some(timestamp) = update.timestamp {
+        expression
+            .set("#timestamp = :timestamp")
+            .name("#timestamp", names::TIMESTAMP)
+            .value(":timestamp", n(timestamp.get()));
+    }
+    if update.timestamp.is_some() {
+        form.order.add_to(&mut expression);
+    }
+    match update.expected {
+        None => {}
+        Some(ExpectedVersion::Absent) => {
+            expression.condition(ABSENT).name("#pk", names::PK);
+        }
+        Some(ExpectedVersion::Is(version)) => {
+            expression.condition(EXPECTED).value(":expected", n(version));
+        }
+    }
+    if update.deleted {
+        ended_state::add_deletion(&mut expression, update, form.lifetime.ended());
+    } else {
+        form.lifetime.add_changes(&mut expression, update);
+    }
+    expression
+}
+
+/// Adds the attributes that describe the new version, and removes those of the version before.
+fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, stamp: &Stamp) {
+    expression
+        .name("#recorded", names::RECORDED_AT)
+        .name("#version", names::RECORDED_VERSION)
+        .name("#tick", names::RECORDED_TICK)
+        .name("#payload", names::REQUEST_PAYLOAD)
+        .name("#incarnation", names::INCARNATION)
+        .value(":payload", s(payload.short()))
+        .value(
+            ":incarnation",
+            s(Incarnation::started_by(&update.request_id, stamp.clock()).as_str()),
+        )
+        .set("#incarnation = if_not_exists(#incarnation, :incarnation)")
+        .set("#version = if_not_exists(#latest, :zero) + :one")
+        .set("#payload = :payload");
+    match stamp {
+        Stamp::At(time) => expression
+            .set("#recorded = :recorded")
+            .remove("#tick")
+            .condition("(attribute_not_exists(#recorded) OR #recorded < :recorded)")
+            .value(":recorded", s(time.to_string())),
+        Stamp::Tick { from } => expression
+            .set("#tick = if_not_exists(#tick, :zero) + :one")
+            .condition("#recorded >= :recorded AND (attribute_not_exists(#tick) OR #tick < :ticks)")
+            .value(":recorded", s(from.to_string()))
+            .value(":ticks", n(RecordedAt::MAX_TICKS)),
+        Stamp::Over { time, stored } => expression
+            .set("#recorded = :recorded")
+            .remove("#tick")
+            .condition("#recorded = :stored")
+            .value(":recorded", s(time.to_string()))
+            .value(":stored", stored.clone().into()),
+    };
+    for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
+        let is_set = update.changes.contains_key(name) || (name == names::TIMESTAMP && update.timestamp.is_some());
+        if !is_set {
+            let placeholder = format!("#c{index}");
+            expression.remove(&placeholder).name(placeholder, name);
+        }
+    }
+    let restored_from = update.restored_from.map(n);
+    for (placeholder, name, value) in [
+        ("sender", names::SENDER, update.sender.as_ref().map(s)),
+        ("restored", names::RESTORED_FROM, restored_from),
+    ] {
+        let path = format!("#{placeholder}");
+        match value {
+            Some(value) => expression
+                .set(format!("#{placeholder} = :{placeholder}"))
+                .value(format!(":{placeholder}"), value),
+            None => expression.remove(&path),
+        };
+        expression.name(path, name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use shared::config::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_update_fits_an_expression() {
+        const MAX: usize = crate::update::MAX_ATTRIBUTES;
+        let flat = (0..MAX).map(|index| (format!("Attribute{index}"), json!(index)));
+        largest(flat.collect());
+        // One member in each map, all members in one map, and members as deep as possible.
+        let small = (0..MAX / 6).map(|index| (format!("A{index}"), json!({"$update": {"M": index}})));
+        largest(small.collect());
+        let members: serde_json::Map<_, _> = (0..MAX / 2 - 2)
+            .map(|index| (format!("M{index}"), json!(index)))
+            .collect();
+        largest(vec![("A".to_owned(), json!({"$update": members}))]);
+        let deep = (0..MAX / 151).map(|index| {
+            let value = (0..30).fold(json!(index), |value, _| json!({"$update": {"M": value}}));
+            (format!("A{index}"), value)
+        });
+        largest(deep.collect());
+    }
+
+    /// Checks the length of the expressions of an update with these attributes.
+    fn largest(members: Vec<(String, Value)>) {
+        let members = members.into_iter().chain([("ID".to_owned(), json!("E"))]);
+        let members = members.chain([("ExpectedVersion".to_owned(), json!(1))]);
+        let members = members.chain([("Timestamp".to_owned(), json!(1))]);
+        let update = Update::parse(Value::Object(members.collect()), "r-default", Ordering::Time).unwrap();
+        let requests =
+            (1..=2 * u32::from(Window::MAX)).map(|number| (format!("h{number:07}"), json!({"N": number.to_string()})));
+        let stored =
+            json!({"Latest": {"N": "1"}, "RecentRequests": {"M": requests.collect::<serde_json::Map<_, _>>()}});
+        let window = Window::new(Window::MAX / 2).unwrap();
+        let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
+        let stored: Item = serde_json::from_value(stored).unwrap();
+        let form = Form {
+            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored), Contention::None).unwrap(),
+            stamp: Stamp::Tick { from: now },
+            guard: Guard {
+                base: Some(Version::FIRST),
+                ..Guard::default()
+            },
+            lifetime: Lifetime::assumed(),
+            order: Order::ByTimestamp,
+        };
+        let request = request(&update, &form, "T");
+        // The maximum length of an expression is 4 KB.
+        assert!(request.get_update_expression().as_ref().unwrap().len() <= 4096);
+        assert!(request.get_condition_expression().as_ref().unwrap().len() <= 4096);
+    }
+}

@@ -1,0 +1,183 @@
+//! Ledger: a marker item for every request, kept longer than any service redelivers a request. It detects duplicates of
+//! any age, where the recent requests of the latest item detect only the last ones.
+
+use std::{collections::HashMap, time::Duration};
+
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    types::{Put, ReturnValuesOnConditionCheckFailure},
+};
+use shared::{
+    config::Retention,
+    domain::{
+        AttributeValue, Item, keys::REQUEST_PREFIX, names, number::Decimal, request_id::RequestId, version::Version,
+    },
+    dynamodb::{Store, client::error::ServiceError},
+};
+
+use crate::{
+    counter::outcome::WriteError,
+    update::{Update, payload::Payload},
+};
+
+/// Attribute of a marker: the version that its request created.
+pub const VERSION: &str = "Version";
+/// Attribute of a marker: the hash of the update.
+pub const PAYLOAD: &str = "Payload";
+
+/// Returns the sort key of a request's marker.
+pub fn sort_key(request: &RequestId) -> String {
+    format!("{REQUEST_PREFIX}{}", request.as_str())
+}
+
+/// Content of a marker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker {
+    /// Version that the request created.
+    pub version: Version,
+    /// Hash of the update.
+    pub payload: Payload,
+}
+
+impl Marker {
+    /// Returns the marker's item. `expires` is in epoch seconds.
+    pub fn item(&self, update: &Update, expires: u64) -> Item {
+        let s = |text: &str| AttributeValue::S(text.to_owned());
+        Item::from(HashMap::from([
+            (names::PK.to_owned(), s(update.entity.as_str())),
+            (names::SK.to_owned(), s(&sort_key(&update.request_id))),
+            (VERSION.to_owned(), AttributeValue::N(self.version.to_string())),
+            (PAYLOAD.to_owned(), s(self.payload.as_str())),
+            (names::TTL.to_owned(), AttributeValue::N(expires.to_string())),
+        ]))
+    }
+
+    /// Reads a marker, `None` if the item is not a marker.
+    pub fn from_item(item: &Item) -> Option<Self> {
+        let (Some(AttributeValue::N(version)), Some(AttributeValue::S(payload))) =
+            (item.get(VERSION), item.get(PAYLOAD))
+        else {
+            return None;
+        };
+        Some(Self {
+            version: Version::new(Decimal::parse(version).ok()?.to_u64()?)?,
+            payload: Payload::stored(payload),
+        })
+    }
+}
+
+/// Returns the version that an update's request created, if the ledger has its marker.
+pub async fn version_in_ledger(store: &Store, update: &Update) -> Result<Option<Version>, WriteError> {
+    match marker(store, update).await? {
+        Some(marker) => applied_version(update, &marker).map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn marker(store: &Store, update: &Update) -> Result<Option<Marker>, ServiceError> {
+    let item = store.get(&update.entity, &sort_key(&update.request_id), true).await?;
+    Ok(item.as_ref().and_then(Marker::from_item))
+}
+
+/// Returns the marker's version, if the marker belongs to the same update.
+///
+/// # Errors
+///
+/// Returns [`WriteError::RequestIdReused`] if the marker belongs to another update.
+pub fn applied_version(update: &Update, marker: &Marker) -> Result<Version, WriteError> {
+    if marker.payload == update.payload() {
+        Ok(marker.version)
+    } else {
+        Err(WriteError::RequestIdReused {
+            version: marker.version,
+        })
+    }
+}
+
+/// Builds the put of the marker, on condition that its key is free.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects the put.
+pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> Result<Put, BuildError> {
+    let marker = Marker {
+        version,
+        payload: update.payload(),
+    };
+    Put::builder()
+        .table_name(table)
+        .set_item(Some(marker.item(update, expires).into()))
+        .condition_expression("attribute_not_exists(#pk)")
+        .expression_attribute_names("#pk", names::PK)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+}
+
+/// Returns the expiry of a marker that is written at a time since 1970, in epoch seconds.
+pub fn expires(retention: Retention, now: Duration) -> u64 {
+    (now + retention.duration()).as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use shared::config::Ordering;
+
+    use super::*;
+
+    fn update(json: Value) -> Update {
+        Update::parse(json, "r-1", Ordering::Arrival).unwrap()
+    }
+
+    #[test]
+    fn equal_updates_have_equal_payloads_and_different_ones_do_not() {
+        let same = |a: Value, b: Value| update(a).payload() == update(b).payload();
+        let plain = json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}});
+        assert!(same(plain.clone(), plain.clone()));
+        assert!(same(
+            plain.clone(),
+            json!({"ID": "E", "B": {"y": [true, null], "x": 1.0}, "A": 1e0})
+        ));
+        assert!(same(
+            plain.clone(),
+            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "RequestId": "r-2"})
+        ));
+        for other in [
+            json!({"ID": "E", "A": 2, "B": {"x": 1, "y": [true, null]}}),
+            json!({"ID": "E", "A": "1", "B": {"x": 1, "y": [true, null]}}),
+            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [null, true]}}),
+            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true], "z": null}}),
+            json!({"ID": "E", "A": 1, "B": null}),
+            json!({"ID": "E", "A": 1}),
+            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "Deleted": true}),
+            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "ExpectedVersion": 0}),
+        ] {
+            assert!(!same(plain.clone(), other.clone()), "{other}");
+        }
+        // Values that are equal when they are concatenated.
+        assert!(!same(
+            json!({"ID": "E", "A": ["b", "c"]}),
+            json!({"ID": "E", "A": ["bc"]})
+        ));
+        assert!(!same(
+            json!({"ID": "E", "A": [["b"], "c"]}),
+            json!({"ID": "E", "A": [["b", "c"]]})
+        ));
+    }
+
+    #[test]
+    fn a_marker_round_trips() {
+        let update = update(json!({"ID": "E", "A": 1}));
+        let marker = Marker {
+            version: Version::new(7).unwrap(),
+            payload: update.payload(),
+        };
+        let item = marker.item(&update, 99);
+        assert_eq!(item[names::SK], AttributeValue::S("request#r-1".to_owned()));
+        assert_eq!(Marker::from_item(&item), Some(marker));
+        assert_eq!(
+            Marker::from_item(&Item::from(HashMap::<_, AttributeValue>::new())),
+            None
+        );
+    }
+}

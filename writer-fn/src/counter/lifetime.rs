@@ -1,0 +1,204 @@
+//! Lifetime of the latest item's state, as a part of an update's [`Expression`].
+//!
+//! A deletion ends the state: the next update starts from an empty item. It keeps the counter, the recent requests, and what order by
+//! time and the expected version are compared with.
+//!
+//! An update expression can remove only attributes that it names, so such an update needs the stored item. The condition of an
+//! update that knows no stored item fails for one whose state has ended, and DynamoDB returns the item. A deletion reads the item
+//! before: it removes the names that it found. What it leaves, because names did not fit the expression or are newer, is not part
+//! of its version, and is removed by [`Store::remove_ended_state`](shared::dynamodb::Store).
+//!
+//! An update that sets more attributes than one expression can is a restore: it has put them on the tombstone before, where they are
+//! no part of a version, and the update keeps those that have its values. Each of these requests changes the token on the tombstone,
+//! and each removal removes it. An update after a deletion has the condition that the token is the one that was read: it does not
+//! take over attributes that a restore has put there since.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::types::AttributeValue as Value;
+use shared::{
+    domain::{AttributeValue, Item, attributes::same_value, attribution, names, tombstone::is_deleted},
+    dynamodb::expression::Expression,
+};
+
+use crate::update::Update;
+
+/// Lifetime of the stored state, with the attributes that the update removes because the state ends or has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lifetime {
+    stored: Stored,
+    ended: Vec<String>,
+    /// Token of the attributes that a restore has put on the tombstone.
+    token: Option<AttributeValue>,
+    /// Attributes of a tombstone that already have the values of the update.
+    staged: BTreeSet<String>,
+}
+
+/// Latest item that the condition requires.
+#[derive(Debug, Clone, PartialEq)]
+enum Stored {
+    /// It is no tombstone, unless the update is a deletion.
+    Live,
+    /// It is a tombstone of this version.
+    Tombstone {
+        /// Its `Latest`, if it has one.
+        latest: Option<AttributeValue>,
+    },
+}
+
+impl Lifetime {
+    /// Returns the lifetime that most latest items have.
+    pub fn assumed() -> Self {
+        Self {
+            stored: Stored::Live,
+            ended: Vec::new(),
+            token: None,
+            staged: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the lifetime of a stored latest item, for an update.
+    pub fn fitting(update: &Update, stored: Option<&Item>) -> Self {
+        let Some(stored) = stored else {
+            return Self::assumed();
+        };
+        let lifetime = match (update.deleted, is_deleted(stored)) {
+            (true, _) => Stored::Live,
+            (false, true) => Stored::Tombstone {
+                latest: stored.get(names::LATEST).cloned(),
+            },
+            (false, false) => return Self::assumed(),
+        };
+        // A deletion sets no attributes of state.
+        let is_kept = |name: &String| !update.deleted && update.changes.contains_key(name);
+        let mut ended = attribution::state_names(stored);
+        ended.retain(|name| !is_kept(name));
+        let of_tombstone = [names::TOMBSTONE_STATE, names::TOMBSTONE_STAGED];
+        let of_tombstone = of_tombstone.into_iter().filter(|name| stored.contains_key(*name));
+        // A deletion sets or removes its own state.
+        let of_tombstone = of_tombstone.filter(|name| !update.deleted || *name == names::TOMBSTONE_STAGED);
+        ended.extend(of_tombstone.map(str::to_owned));
+        let token = stored.get(names::TOMBSTONE_STAGED).cloned();
+        let is_stored =
+            |name: &str, value: &AttributeValue| stored.get(name).is_some_and(|stored| same_value(stored, value));
+        let is_staged = token.is_some() && update.is_wide() && !update.deleted;
+        let state = update
+            .new_state()
+            .filter(|(name, value)| is_staged && is_stored(name, value));
+        let staged = state.map(|(name, _)| name.clone()).collect();
+        Self {
+            stored: lifetime,
+            ended,
+            token,
+            staged,
+        }
+    }
+
+    /// Returns `true` if the condition holds for the stored latest item.
+    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
+        let token = stored.and_then(|stored| stored.get(names::TOMBSTONE_STAGED));
+        if self.is_of_token(update) && token != self.token.as_ref() {
+            return false;
+        }
+        match &self.stored {
+            Stored::Live => update.deleted || !stored.is_some_and(is_deleted),
+            Stored::Tombstone { latest } => {
+                stored.is_some_and(|stored| is_deleted(stored) && stored.get(names::LATEST) == latest.as_ref())
+            }
+        }
+    }
+
+    /// Returns `true` if the condition names the token of the tombstone: the update removes the attributes that were read.
+    fn is_of_token(&self, update: &Update) -> bool {
+        !update.deleted && self.stored != Stored::Live
+    }
+
+    /// Adds this part to an update's expression, except for the [attributes to remove](Self::ended).
+    pub(crate) fn add_to(&self, expression: &mut Expression, update: &Update) {
+        let is_deleted = || Value::Bool(true);
+        expression
+            .name("#ttl", names::TTL)
+            .remove("#ttl")
+            .name("#deleted", names::DELETED);
+        match update.deleted {
+            true => expression.set("#deleted = :deleted").value(":deleted", is_deleted()),
+            false => expression.remove("#deleted"),
+        };
+        match &self.stored {
+            Stored::Live if update.deleted => {}
+            Stored::Live => {
+                expression
+                    .condition("(attribute_not_exists(#deleted) OR #deleted <> :deleted)")
+                    .value(":deleted", is_deleted());
+            }
+            Stored::Tombstone { latest } => {
+                expression.value(":deleted", is_deleted());
+                match latest {
+                    Some(latest) => expression
+                        .condition("(#deleted = :deleted AND #latest = :tombstone)")
+                        .value(":tombstone", latest.clone().into()),
+                    None => expression.condition("(#deleted = :deleted AND attribute_not_exists(#latest))"),
+                };
+            }
+        }
+    }
+
+    /// Adds the changes of an update that is no deletion, and the removal of what has ended.
+    pub(crate) fn add_changes(&self, expression: &mut Expression, update: &Update) {
+        if self.is_of_token(update) {
+            expression.name("#staged", names::TOMBSTONE_STAGED);
+            match &self.token {
+                Some(token) => expression
+                    .condition("#staged = :staged")
+                    .value(":staged", token.clone().into()),
+                None => expression.condition("attribute_not_exists(#staged)"),
+            };
+        }
+        if self.staged.is_empty() {
+            expression.changes(&update.changes);
+        } else {
+            let mut changes = update.changes.clone();
+            changes.retain(|name, _| !self.staged.contains(name));
+            expression.changes(&changes);
+        }
+        expression.remove_names(&self.ended);
+    }
+
+    /// Returns the names of the attributes to remove.
+    pub(crate) fn ended(&self) -> &[String] {
+        &self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use shared::config::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn an_update_after_a_deletion_takes_over_no_attributes_that_a_restore_stages_meanwhile() {
+        let tombstone = |token: Option<&str>| -> Item {
+            let mut item = json!({"Latest": {"N": "3"}, "RecordedVersion": {"N": "3"}, "Deleted": {"BOOL": true}});
+            if let Some(token) = token {
+                item["TombstoneStaged"] = json!({"S": token});
+            }
+            serde_json::from_value::<Item>(item).unwrap()
+        };
+        let update = |event: Value| Update::parse(event, "r", Ordering::Arrival).unwrap();
+        let change = update(json!({"ID": "E", "A": 1}));
+        let deletion = update(json!({"ID": "E", "Deleted": true}));
+        for read in [None, Some("t-0")] {
+            for stored in [None, Some("t-0"), Some("t-1")] {
+                let holds = |update: &Update| {
+                    let lifetime = Lifetime::fitting(update, Some(&tombstone(read)));
+                    lifetime.holds_for(update, Some(&tombstone(stored)))
+                };
+                assert_eq!(holds(&change), read == stored, "{read:?} {stored:?}");
+                // The rest is not part of a deletion.
+                assert!(holds(&deletion));
+            }
+        }
+    }
+}

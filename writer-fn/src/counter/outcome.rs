@@ -1,0 +1,187 @@
+//! Outcomes and errors of an update, common to all write modes.
+
+use shared::{
+    domain::{Item, version::Version, version_item::InvalidImage},
+    dynamodb::{
+        client::error::{ErrorKind, ServiceError},
+        put::put_version::PutError,
+    },
+    printable::shortened,
+};
+use thiserror::Error;
+
+use crate::{
+    counter::{decision::Decision, earlier_delivery::MAX_SEARCHED},
+    update::{Update, nested::missing_map},
+};
+
+/// Outcome of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// It created a version.
+    Written {
+        /// New version.
+        version: Version,
+    },
+    /// It was applied before; nothing changed.
+    Duplicate {
+        /// Version that it created.
+        version: Version,
+    },
+    /// It is older than the latest item; nothing changed.
+    Stale {
+        /// Latest version.
+        version: Version,
+    },
+    /// It would change nothing, and was skipped.
+    Unchanged {
+        /// Latest version.
+        version: Version,
+    },
+    /// The latest version is not the expected one; nothing changed.
+    Conflict {
+        /// Expected version, 0 for none.
+        expected: u64,
+        /// Latest version, 0 for none.
+        latest: u64,
+    },
+}
+
+impl Decision {
+    /// Returns the outcome of an update that is not applied, `None` if it is applied.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update, [`WriteError::NoMap`] if the update
+    /// changes members of a missing map, [`WriteError::Unordered`] if the time of the latest item cannot be read.
+    pub(crate) fn refusal(self, update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
+        Ok(match self {
+            Self::Apply => None,
+            Self::Duplicate { version } => Some(WriteOutcome::Duplicate { version }),
+            Self::Reused { version } => return Err(WriteError::RequestIdReused { version }),
+            Self::Conflict { expected, latest } => Some(WriteOutcome::Conflict { expected, latest }),
+            Self::Stale { version } => Some(WriteOutcome::Stale { version }),
+            Self::NoMap => {
+                // An expired item has no attributes.
+                let path = missing_map(&update.changes, stored).or_else(|| missing_map(&update.changes, None));
+                return Err(WriteError::NoMap {
+                    path: shortened(&path.unwrap_or_default()).into_owned(),
+                });
+            }
+            Self::Unordered { version } => return Err(WriteError::Unordered { version }),
+        })
+    }
+}
+
+/// Reason why an update was not applied, or not completely.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum WriteError {
+    /// A request failed.
+    #[error("failed to write the version")]
+    Service(#[from] ServiceError),
+    /// The latest item has no valid version: another client wrote it.
+    #[error("the latest item has no valid version")]
+    Latest(#[from] InvalidImage),
+    /// The condition failed on an item that satisfies it: another client wrote the item, for example with a `Timestamp` that
+    /// is not a number.
+    #[error("the condition failed on an item that satisfies it")]
+    Unexplained,
+    /// The update was applied, but its version item could not be put. The stream, a repair or a retry can still put it.
+    #[error("version {version} was applied but not recorded")]
+    NotRecorded {
+        /// Version.
+        version: Version,
+        /// Error of the put.
+        source: PutError,
+    },
+    /// The deletion was applied, and its version is right, but attributes that it deletes are still on the latest item. A retry or the
+    /// next update removes them.
+    #[error("version {version} was applied, but attributes that it deletes are still on the latest item")]
+    StateRemains {
+        /// Version.
+        version: Version,
+        /// Error of the removal.
+        source: ServiceError,
+    },
+    /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
+    /// numbers. Nothing changed.
+    #[error(
+        "the entity reached version {version} or a later one, but no latest item counts it: run `vzero admin repair --revive`"
+    )]
+    Uncounted {
+        /// Highest version in history, or its floor.
+        version: Version,
+    },
+    /// Updates are ordered by time, but the time of the latest item cannot be read. Nothing changed.
+    #[error("the time of version {version} cannot be read, so it is not known whether the update is older")]
+    Unordered {
+        /// Latest version.
+        version: Version,
+    },
+    /// The update changes members of a map that the latest item does not have. Nothing changed.
+    #[error("the latest item has no map {path}, whose members the update changes: set the whole map first")]
+    NoMap {
+        /// Names of the path to the map, separated by dots.
+        path: String,
+    },
+    /// The key of the next version is taken by a different item: the counter was set back.
+    #[error("the key of version {version} is taken by a different item")]
+    Taken {
+        /// Version.
+        version: Version,
+    },
+    /// The request id was used for another update.
+    #[error("the request id was used for another update, version {version}")]
+    RequestIdReused {
+        /// Version that the other update created.
+        version: Version,
+    },
+    /// The update was sent before, and history does not have a version that is needed to find out whether it was applied: the
+    /// stream is behind. Nothing changed.
+    #[error("version {version}, which is needed to detect a duplicate, is not in the history")]
+    Undetermined {
+        /// Missing version.
+        version: Version,
+    },
+    /// As [`Self::Undetermined`], but more versions are needed than one search reads. Nothing changed.
+    #[error(
+        "it cannot be decided whether the update was applied before: more than {MAX_SEARCHED} versions were created since it was sent"
+    )]
+    Undecided,
+    /// As [`Self::Undetermined`], but the version was pruned: the update can never be applied. Nothing changed.
+    #[error("version {version}, which is needed to detect a duplicate, was pruned")]
+    Pruned {
+        /// Missing version.
+        version: Version,
+    },
+    /// A concurrent update won every attempt.
+    #[error("concurrent updates won all {attempts} attempts")]
+    Contended {
+        /// Number of attempts.
+        attempts: u32,
+    },
+}
+
+impl WriteError {
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Service(error)
+            | Self::StateRemains { source: error, .. }
+            | Self::NotRecorded {
+                source: PutError(error),
+                ..
+            } => error.kind,
+            Self::Contended { .. } => ErrorKind::Throttled,
+            // DynamoDB also rejects an update of a counter that is not a number.
+            Self::Latest(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => ErrorKind::Rejected,
+            Self::Unexplained
+            | Self::Undetermined { .. }
+            | Self::Undecided
+            | Self::Pruned { .. }
+            | Self::Uncounted { .. }
+            | Self::Unordered { .. }
+            | Self::Taken { .. } => ErrorKind::Unavailable,
+        }
+    }
+}

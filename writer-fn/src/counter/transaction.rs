@@ -1,0 +1,320 @@
+//! Writes in one transaction: the latest item with its version item, the marker of a ledger, or both.
+//!
+//! The latest item is read first, and the transaction requires that it has not changed. A concurrent update makes the
+//! transaction fail; then the item is read again.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::{
+    error::{BuildError, SdkError},
+    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
+    types::{TransactWriteItem, Update as UpdateItem},
+};
+use shared::{
+    config::{Idempotency, WriteMode, WriteOptions},
+    domain::{
+        Item,
+        keys::LATEST_KEY,
+        names,
+        recorded_at::RecordedAt,
+        version::Version,
+        version_item::{VersionItem, latest_of},
+    },
+    dynamodb::{Store, cancellation, n, put::put_together, s},
+};
+
+use crate::{
+    counter::{
+        decision::{Decision, apply, decide, unchanged_version},
+        earlier_delivery::{Earlier, Guard, find_earlier_delivery},
+        ended_state::{end_state, remove_ended_state},
+        form::{self, Form},
+        inline::put_with_retries,
+        ledger::{self, version_in_ledger},
+        lifetime::Lifetime,
+        order::Order,
+        outcome::{WriteError, WriteOutcome},
+        race::{Race, race},
+        recent_requests::form::{Contention, RecentRequests},
+        stamp::Stamp,
+        uncounted::counted_latest,
+    },
+    update::Update,
+};
+
+/// Maximum number of attempts, if concurrent updates win.
+const MAX_ATTEMPTS: u32 = 10;
+/// Maximum wait before the second attempt; it doubles up to [`MAX_WAIT`].
+const INITIAL_WAIT: Duration = Duration::from_millis(20);
+/// Maximum wait between two attempts.
+const MAX_WAIT: Duration = Duration::from_millis(500);
+
+/// Reads the latest item, and writes it together with the version item in [`WriteMode::Transaction`] and the marker of a
+/// ledger, on condition that the latest item has not changed. It retries after concurrent updates, with jitter.
+///
+/// # Errors
+///
+/// Returns [`WriteError`], see its variants.
+pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
+    let retention = match options.idempotency {
+        Idempotency::Ledger(retention) => Some(retention),
+        Idempotency::Recent(_) => None,
+    };
+    let mut guard = match retention {
+        Some(_) => Guard::default(),
+        None => Guard::of(update, store.now()),
+    };
+    let first = retention.is_none().then(|| store.now());
+    let mut has_no_versions = false;
+    for attempt in 0..MAX_ATTEMPTS {
+        if attempt > 0 {
+            tokio::time::sleep(wait(attempt)).await;
+        }
+        let mut stored = store.get(&update.entity, LATEST_KEY, true).await?;
+        let is_counted = stored.as_ref().is_some_and(|stored| stored.contains_key(names::LATEST));
+        if !is_counted && !has_no_versions {
+            let counted = Box::pin(counted_latest(store, &update.entity)).await?;
+            has_no_versions = counted.is_none();
+            stored = counted.or(stored);
+        }
+        // Also before a conflict: after an earlier delivery, the update can violate the rules.
+        let is_duplicate = matches!(decide(update, stored.as_ref())?, Decision::Duplicate { .. });
+        if !guard.is_complete_in(stored.as_ref()) && !is_duplicate {
+            match find_earlier_delivery(store, update, stored, guard).await? {
+                Earlier::Applied(version) => return duplicate(store, update, version, None, options).await,
+                Earlier::NotApplied(newest) => stored = newest,
+            }
+        }
+        if let Some(outcome) = refused(store, update, stored.as_ref(), options).await? {
+            return Ok(outcome);
+        }
+        if retention.is_none() {
+            // A transaction that counts as lost may have been applied, or may still be applied.
+            guard = guard.after_check(stored.as_ref())?;
+        }
+        store.check_writable("TransactWriteItems")?;
+        let now = store.now();
+        let stamp = Stamp::fitting(now, stored.as_ref());
+        let image = apply(update, stored.as_ref(), &stamp)?;
+        let version_item = VersionItem::from_image(image, store.digits())?;
+        let version = version_item.version();
+        let form = form_of(update, stored.as_ref(), stamp, options, now)?;
+        let removes_all = form::removes_ended_state(update, &form);
+        if let Some(stored) = stored.as_ref().filter(|_| !removes_all && !update.deleted)
+            && Box::pin(remove_ended_state(store, &update.entity, stored)).await?
+        {
+            continue;
+        }
+        let parts = Parts {
+            form,
+            is_absent: stored.is_none(),
+            marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
+            version_items: match options.mode {
+                WriteMode::Transaction => store.stored(&version_item),
+                _ => Vec::new(),
+            },
+        };
+        let request = request(update, version, &parts, store.latest_table(), store.history_table());
+        let sent = match request {
+            Ok(request) => request.send_with(store.client()).await,
+            Err(error) => Err(SdkError::construction_failure(error)),
+        };
+        if sent.is_ok()
+            && !removes_all
+            && let Some(latest) = store.get(&update.entity, LATEST_KEY, true).await?
+        {
+            Box::pin(end_state(store, update, version, &latest)).await?;
+        }
+        let error = match sent {
+            Ok(_) if options.mode == WriteMode::Inline => {
+                put_with_retries(store, version, version_item).await?;
+                return Ok(WriteOutcome::Written { version });
+            }
+            Ok(_) => return Ok(WriteOutcome::Written { version }),
+            Err(error) => error,
+        };
+        match race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
+            Some(Race::Lost) => {}
+            // As after no response.
+            Some(Race::InProgress) => guard.unanswered = first,
+            Some(Race::AlreadyApplied(marker)) => {
+                let applied = match marker {
+                    Some(marker) => Some(ledger::applied_version(update, &marker)?),
+                    None => version_in_ledger(store, update).await?,
+                };
+                if let Some(version) = applied {
+                    return duplicate(store, update, version, stored, options).await;
+                }
+            }
+            Some(Race::Taken) => return Err(WriteError::Taken { version }),
+            None => return Err(cancellation::service_error(&error).into()),
+        }
+    }
+    Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
+}
+
+/// Returns the outcome of an update that is not applied, or that was applied before and violates the rules now: the ledger
+/// detects it.
+async fn refused(
+    store: &Store,
+    update: &Update,
+    stored: Option<&Item>,
+    options: WriteOptions,
+) -> Result<Option<WriteOutcome>, WriteError> {
+    let refusal = refusal(store, update, stored, options);
+    let is_refused = matches!(&refusal, Ok(Some(_)) | Err(WriteError::NoMap { .. }));
+    if let (true, Idempotency::Ledger(_)) = (is_refused, options.idempotency)
+        && let Some(version) = version_in_ledger(store, update).await?
+    {
+        return Ok(Some(duplicate(store, update, version, stored.cloned(), options).await?));
+    }
+    match refusal? {
+        Some(refusal) => Ok(Some(settle(store, update, refusal, stored.cloned(), options).await?)),
+        None => Ok(None),
+    }
+}
+
+/// Returns the outcome of an update that is not applied.
+pub fn refusal(
+    store: &Store,
+    update: &Update,
+    stored: Option<&Item>,
+    options: WriteOptions,
+) -> Result<Option<WriteOutcome>, WriteError> {
+    if let Some(refusal) = decide(update, stored)?.refusal(update, stored)? {
+        return Ok(Some(refusal));
+    }
+    let skipped = match stored {
+        Some(stored) if options.skip_unchanged => unchanged_version(update, stored, store.now())?,
+        _ => None,
+    };
+    Ok(skipped.map(|version| WriteOutcome::Unchanged { version }))
+}
+
+async fn settle(
+    store: &Store,
+    update: &Update,
+    refusal: WriteOutcome,
+    stored: Option<Item>,
+    options: WriteOptions,
+) -> Result<WriteOutcome, WriteError> {
+    match refusal {
+        WriteOutcome::Duplicate { version } => duplicate(store, update, version, stored, options).await,
+        refusal => Ok(refusal),
+    }
+}
+
+/// Completes a duplicate: in [`WriteMode::Inline`], the first delivery may have stopped before the put.
+async fn duplicate(
+    store: &Store,
+    update: &Update,
+    version: Version,
+    stored: Option<Item>,
+    options: WriteOptions,
+) -> Result<WriteOutcome, WriteError> {
+    if let Some(stored) = &stored {
+        end_state(store, update, version, stored).await?;
+    }
+    if options.mode == WriteMode::Inline
+        && let Some(stored) = stored
+        && latest_of(&stored).ok() == Some(version)
+    {
+        put_with_retries(store, version, VersionItem::from_image(stored, store.digits())?).await?;
+    }
+    Ok(WriteOutcome::Duplicate { version })
+}
+
+/// Parts of the transaction in addition to the update.
+#[derive(Debug)]
+pub struct Parts {
+    /// Form of the update.
+    pub form: Form,
+    /// `true` if there was no latest item. Otherwise, the first version can begin with an item of another program.
+    pub is_absent: bool,
+    /// Expiry of the request's marker in epoch seconds, with a ledger.
+    pub marker_expires: Option<u64>,
+    /// Version item as its table stores it, and its further parts, in [`WriteMode::Transaction`].
+    pub version_items: Vec<Item>,
+}
+
+/// Builds the request: latest item, marker, and the items of the version.
+///
+/// # Errors
+///
+/// Returns [`BuildError`] if the SDK rejects a part.
+pub fn request(
+    update: &Update,
+    version: Version,
+    parts: &Parts,
+    table: &str,
+    history_table: &str,
+) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+    let mut expression = form::expression(update, &parts.form);
+    // The decision holds only for the version that was read.
+    match version.get() {
+        1 if parts.is_absent => expression
+            .condition_first("attribute_not_exists(#pk)")
+            .name("#pk", names::PK),
+        1 => expression
+            .condition_first("attribute_exists(#pk) AND attribute_not_exists(#latest)")
+            .name("#pk", names::PK),
+        next => expression
+            .condition_first("#latest = :read")
+            .value(":read", n(next - 1)),
+    };
+    let latest = UpdateItem::builder()
+        .table_name(table)
+        .key(names::PK, s(update.entity.as_str()))
+        .key(names::SK, s(LATEST_KEY));
+    let latest = expression.apply_to_transaction(latest).build()?;
+    let mut request =
+        TransactWriteItemsInputBuilder::default().transact_items(TransactWriteItem::builder().update(latest).build());
+    if let Some(expires) = parts.marker_expires {
+        let put = ledger::request(update, version, expires, table)?;
+        request = request.transact_items(TransactWriteItem::builder().put(put).build());
+    }
+    for item in &parts.version_items {
+        let put = put_together::put(item, history_table)?;
+        request = request.transact_items(TransactWriteItem::builder().put(put).build());
+    }
+    Ok(request)
+}
+
+/// Returns the form of the update of the latest item. It has no guard: the transaction requires the version that was checked.
+fn form_of(
+    update: &Update,
+    stored: Option<&Item>,
+    stamp: Stamp,
+    options: WriteOptions,
+    now: RecordedAt,
+) -> Result<Form, WriteError> {
+    Ok(Form {
+        recent_requests: match options.idempotency {
+            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, Contention::None)?,
+            Idempotency::Ledger(_) => RecentRequests::in_marker(update, now, stored),
+        },
+        stamp,
+        guard: Guard::default(),
+        lifetime: Lifetime::fitting(update, stored),
+        order: Order::fitting(stored),
+    })
+}
+
+/// Returns a random wait below a bound that doubles.
+fn wait(attempt: u32) -> Duration {
+    let bound = INITIAL_WAIT.saturating_mul(1 << attempt.min(16)).min(MAX_WAIT);
+    bound.mul_f64(fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_random_within_a_bound() {
+        for attempt in 1..40 {
+            assert!(wait(attempt) <= MAX_WAIT);
+        }
+        assert!((0..100).any(|_| wait(1) != wait(1)));
+    }
+}

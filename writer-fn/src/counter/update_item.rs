@@ -1,0 +1,242 @@
+//! Update of the latest item: one `UpdateItem` that increments the version and applies the changes.
+//!
+//! The condition rejects duplicate, stale and conflicting updates. DynamoDB returns the item that failed the condition, and
+//! [`decide`] explains the failure. If the item satisfies all rules, the request had a form that does not fit the item, and
+//! is sent again in the [`Form`] that fits.
+//!
+//! The SDK does not retry this request; this module does, with the retry settings and the operation timeout of the client.
+//! After a request without a response, the update may have been applied, or may still be applied. The identical request is sent
+//! again: its condition fails after either. The [guard](crate::counter::earlier_delivery) of later requests excludes a second application.
+
+use aws_sdk_dynamodb::{
+    config::http::HttpResponse,
+    error::SdkError,
+    operation::update_item::{UpdateItemError, UpdateItemOutput},
+    types::ReturnValue,
+};
+use shared::{
+    config::Window,
+    domain::{Item, keys::LATEST_KEY, names, version_item::latest_of},
+    dynamodb::{
+        Store,
+        client::{error::ServiceError, failure::Failure},
+    },
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::{
+    counter::{
+        decision::{Decision, decide},
+        earlier_delivery::{Earlier, Guard, find_earlier_delivery},
+        ended_state::{end_state, remove_ended_state},
+        form::{Form, removes_ended_state, request},
+        lifetime::Lifetime,
+        outcome::{WriteError, WriteOutcome},
+        recent_requests::form::RecentRequests,
+        uncounted::counted_latest,
+    },
+    update::{ExpectedVersion, Update, nested::missing_map},
+};
+
+const OPERATION: &str = "UpdateItem";
+/// Maximum number of attempts, if the latest item changes between attempts.
+const MAX_ATTEMPTS: u32 = 20;
+
+/// Applies an update to the latest item, unless it is a duplicate. stream-fn puts the version item.
+///
+/// # Errors
+///
+/// Returns [`WriteError`], see its variants.
+pub(super) async fn write(store: &Store, update: &Update, window: Window) -> Result<WriteOutcome, WriteError> {
+    let (outcome, _) = bump(store, update, window, ReturnValue::UpdatedNew).await?;
+    Ok(outcome)
+}
+
+/// Applies an update, and returns the outcome with the new item, or with the item that decided against the update.
+///
+/// It sends one request if the update is newer than the latest item, and if the recent requests have room for one more.
+/// Otherwise the condition fails, and the request is sent again in the form that fits the returned item.
+///
+/// A deletion reads the latest item before, and removes the attributes that it had, see [`lifetime`](crate::counter::lifetime).
+pub(crate) async fn bump(
+    store: &Store,
+    update: &Update,
+    window: Window,
+    returns: ReturnValue,
+) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+    let returns = if update.deleted { ReturnValue::AllNew } else { returns };
+    let (outcome, item) = send_update(store, update, window, returns).await?;
+    if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(latest)) = (outcome, &item) {
+        Box::pin(end_state(store, update, version, latest)).await?;
+    }
+    Ok((outcome, item))
+}
+
+async fn send_update(
+    store: &Store,
+    update: &Update,
+    window: Window,
+    returns: ReturnValue,
+) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+    store.check_writable(OPERATION)?;
+    let mut now = store.now();
+    let mut form = Form::assumed(update, window, now);
+    if update.deleted || update.is_wide() {
+        if update.deleted && missing_map(&update.changes, None).is_some() {
+            // It starts from an item without state, and the condition does not say so.
+            Decision::NoMap.refusal(update, None)?;
+        }
+        let stored = Box::pin(store.get(&update.entity, LATEST_KEY, true)).await?;
+        form.lifetime = Lifetime::fitting(update, stored.as_ref());
+    }
+    // An update that expects no latest item creates it with the first request.
+    let is_first = update.expected == Some(ExpectedVersion::Absent);
+    let mut has_no_versions = is_first && !Box::pin(store.has_history(&update.entity, true)).await?;
+    if is_first && !has_no_versions {
+        form.recent_requests = RecentRequests::assumed_existing(update, window, now);
+    }
+    // No request has an earlier time: then the first one can no longer be applied, if it is still on its way.
+    let first = now;
+    let mut failures = 0;
+    let mut end = store.operation_end();
+    for _ in 0..MAX_ATTEMPTS {
+        let request = request(update, &form, store.latest_table()).return_values(returns.clone());
+        // Boxed, to keep the future of an update small.
+        let output = before(end, Box::pin(request.send_with(store.client_without_retries()))).await;
+        if let Some(failure) = output.as_ref().err().and_then(Failure::of) {
+            failures += 1;
+            let wait = store.backoff(failures);
+            let is_in_time = end.is_none_or(|end| Instant::now() + wait < end);
+            if failures < store.max_attempts() && is_in_time {
+                if failure == Failure::Unanswered {
+                    form.guard = form.guard.after_unanswered(first);
+                }
+                sleep(wait).await;
+                continue;
+            }
+        }
+        let rejecting = match response(output)? {
+            Response::Written(latest) => {
+                let version = latest_of(&latest)?;
+                return Ok((WriteOutcome::Written { version }, Some(latest)));
+            }
+            Response::Rejected(stored) => stored,
+        };
+        let is_counted = rejecting
+            .as_ref()
+            .is_some_and(|stored| stored.contains_key(names::LATEST));
+        let counted = match is_counted || has_no_versions {
+            true => None,
+            false => Box::pin(counted_latest(store, &update.entity)).await?,
+        };
+        has_no_versions |= !is_counted && counted.is_none();
+        let is_rejecting = counted.is_none();
+        let mut stored = counted.or(rejecting);
+        let decision = decide(update, stored.as_ref())?;
+        if decision == Decision::NoMap && !form.guard.is_complete_in(stored.as_ref()) {
+            // An update that was applied before can have removed the map, and so can a later one.
+            let earlier = find_earlier_delivery(store, update, stored.clone(), form.guard).await?;
+            if let Earlier::Applied(version) = earlier {
+                return Ok((WriteOutcome::Duplicate { version }, None));
+            }
+        }
+        if let Some(refusal) = decision.refusal(update, stored.as_ref())? {
+            return unless_applied_before(store, update, refusal, stored, form.guard).await;
+        }
+        if is_rejecting && form.holds_for(update, stored.as_ref()) {
+            return Err(WriteError::Unexplained);
+        }
+        if !form.guard.is_complete_in(stored.as_ref()) {
+            match find_earlier_delivery(store, update, stored, form.guard).await? {
+                Earlier::Applied(version) => return Ok((WriteOutcome::Duplicate { version }, None)),
+                Earlier::NotApplied(newest) => stored = newest,
+            }
+        }
+        now = store.now().max(first);
+        form.fit(update, window, now, first, stored.as_ref())?;
+        if let Some(stored) = stored.as_ref().filter(|_| !update.deleted)
+            && !removes_ended_state(update, &form)
+            && Box::pin(remove_ended_state(store, &update.entity, stored)).await?
+        {
+            // The condition fails for the tombstone, which DynamoDB then returns without these attributes.
+            form.lifetime = Lifetime::assumed();
+        }
+        // The response ended the operation; the next form is a new one.
+        end = store.operation_end();
+    }
+    Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
+}
+
+/// Replaces a conflict, or a stale update, if an earlier delivery applied the update: afterwards it can violate the rules.
+async fn unless_applied_before(
+    store: &Store,
+    update: &Update,
+    outcome: WriteOutcome,
+    item: Option<Item>,
+    guard: Guard,
+) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+    let is_refused = matches!(outcome, WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. });
+    if !is_refused || guard.is_complete_in(item.as_ref()) {
+        return Ok((outcome, item));
+    }
+    Ok(match find_earlier_delivery(store, update, item, guard).await? {
+        Earlier::Applied(version) => (WriteOutcome::Duplicate { version }, None),
+        Earlier::NotApplied(stored) => (outcome, stored),
+    })
+}
+
+type Output = Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>;
+
+/// Waits for the output of an attempt until the end of its operation.
+async fn before(end: Option<Instant>, attempt: impl Future<Output = Output>) -> Output {
+    match end {
+        None => attempt.await,
+        Some(end) => match timeout_at(end, attempt).await {
+            Ok(output) => output,
+            Err(elapsed) => Err(SdkError::timeout_error(elapsed)),
+        },
+    }
+}
+
+/// Response to one request.
+#[derive(Debug, PartialEq)]
+enum Response {
+    /// The update was applied, with the new attributes.
+    Written(Item),
+    /// The condition failed for this latest item, `None` if there is none.
+    Rejected(Option<Item>),
+}
+
+fn response(output: Output) -> Result<Response, ServiceError> {
+    match output {
+        Ok(output) => Ok(Response::Written(Item::from(output.attributes.unwrap_or_default()))),
+        Err(error) => match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
+                let stored = failure.item().map(|item| Item::from(item.clone()));
+                Ok(Response::Rejected(stored))
+            }
+            _ => Err(ServiceError::new(OPERATION, &error)),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_condition_returns_the_stored_item() {
+        let rejected = |item: Option<Item>| {
+            let failure = ConditionalCheckFailedException::builder().set_item(item.map(Into::into));
+            let error = UpdateItemError::ConditionalCheckFailedException(failure.build());
+            let status = HttpResponse::new(400.try_into().unwrap(), "".into());
+            response(Err(SdkError::service_error(error, status)))
+        };
+        let stored: Item = serde_json::from_value(json!({"Latest": {"N": "4"}})).unwrap();
+        assert_eq!(rejected(Some(stored.clone())), Ok(Response::Rejected(Some(stored))));
+        assert_eq!(rejected(None), Ok(Response::Rejected(None)));
+    }
+}

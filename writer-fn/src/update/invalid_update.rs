@@ -1,0 +1,135 @@
+//! Reasons why a JSON value is not a valid update.
+
+use shared::{
+    domain::{
+        entity::InvalidEntityId,
+        number::InvalidNumber,
+        plain::InvalidPlain,
+        request_id::InvalidRequestId,
+        size::{self, OverLimit},
+        time::InvalidTime,
+    },
+    printable::shortened,
+};
+use thiserror::Error;
+
+use crate::update::MAX_ATTRIBUTES;
+
+/// Reason why a JSON value is not a valid update. No variant holds a value.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidUpdate {
+    /// The JSON value is not an object.
+    #[error("the update is not a JSON object")]
+    NotAnObject,
+    /// [`ID`](crate::update::ID) is missing.
+    #[error("ID is missing")]
+    NoId,
+    /// [`ID`](crate::update::ID) has another type.
+    #[error("ID is not a string")]
+    IdIsNoString,
+    /// [`ID`](crate::update::ID) is not a valid partition key.
+    #[error("ID is not a partition key")]
+    Id(#[from] InvalidEntityId),
+    /// The update sets one of [`RESERVED`](crate::update::RESERVED).
+    #[error("{name} is reserved")]
+    Reserved {
+        /// Name of the attribute.
+        name: &'static str,
+    },
+    /// `RequestId` has another type.
+    #[error("RequestId is not a string")]
+    RequestIdIsNoString,
+    /// `RequestId` or its default has an invalid length.
+    #[error(transparent)]
+    RequestId(#[from] InvalidRequestId),
+    /// [`EXPECTED_VERSION`](crate::update::EXPECTED_VERSION) is not a whole number from 0.
+    #[error("ExpectedVersion is not a whole number from 0")]
+    ExpectedVersion,
+    /// `Deleted` has another type.
+    #[error("Deleted is not true or false")]
+    DeletedIsNoBool,
+    /// [`TYPED_VALUES`](crate::update::TYPED_VALUES) has another type.
+    #[error("TypedValues is not true or false")]
+    TypedValuesIsNoBool,
+    /// Updates are ordered by time, and this update has no time.
+    #[error("Time is missing, and updates are ordered by time")]
+    NoTime,
+    /// `Time` is not an ISO 8601 date and time.
+    #[error("Time cannot be read")]
+    Time(#[from] InvalidTime),
+    /// `Timestamp` is not a whole number of milliseconds.
+    #[error("Timestamp is not a whole number of epoch milliseconds")]
+    Timestamp,
+    /// [`REQUEST_SENT_AT`](crate::update::REQUEST_SENT_AT) is neither an ISO 8601 date and time nor a whole number of milliseconds.
+    #[error("RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds")]
+    RequestSentAt,
+    /// `Time` and `Timestamp` differ.
+    #[error("Time and Timestamp are different times")]
+    TimesDisagree,
+    /// An attribute name is empty.
+    #[error("an attribute has no name")]
+    EmptyName,
+    /// DynamoDB cannot store a number exactly.
+    #[error("the number in {name} cannot be stored", name = shortened(name))]
+    Number {
+        /// Name of the attribute.
+        name: String,
+        /// Reason.
+        source: InvalidNumber,
+    },
+    /// A value of an update with [`TYPED_VALUES`](crate::update::TYPED_VALUES) has an invalid form.
+    #[error("the value of {name} cannot be read", name = shortened(name))]
+    Typed {
+        /// Name of the attribute.
+        name: String,
+        /// Reason.
+        source: InvalidPlain,
+    },
+    /// An attribute name is longer than [`size::MAX_NAME_BYTES`].
+    #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
+    LongName {
+        /// Length of the name.
+        bytes: usize,
+    },
+    /// DynamoDB cannot store a value.
+    #[error("the value of {name} cannot be stored", name = shortened(name))]
+    Attribute {
+        /// Name of the attribute.
+        name: String,
+        /// Reason.
+        source: OverLimit,
+    },
+    /// `$update` is inside of a value, or is not an object.
+    #[error("$update in {name} is neither in place of an attribute nor of a member of another $update", name = shortened(name))]
+    MisplacedUpdate {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// `$update` is empty.
+    #[error("the update of {name} names no members", name = shortened(name))]
+    NoMembers {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// The update changes members of an attribute that belongs to one version.
+    #[error("{name} describes one version, so an update replaces it", name = shortened(name))]
+    UpdateOfRecord {
+        /// Name of the attribute.
+        name: String,
+    },
+    /// The attributes of the update exceed the size of an item.
+    #[error(transparent)]
+    TooLarge(#[from] OverLimit),
+    /// The update exceeds the size of an item, including the names it removes.
+    #[error("the update has {bytes} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
+    TooManyBytes {
+        /// Size of the update.
+        bytes: usize,
+    },
+    /// The update has more than [`MAX_ATTRIBUTES`] attributes.
+    #[error("the update has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
+    TooManyAttributes {
+        /// Number of attributes.
+        count: usize,
+    },
+}

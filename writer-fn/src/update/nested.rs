@@ -1,0 +1,166 @@
+//! Updates of members of a map: `{"Address": {"$update": {"City": "Bonn", "Zip": null}}}` sets `Address.City`, removes
+//! `Address.Zip`, and keeps all other members.
+//!
+//! A path is a nesting of names, so a name can contain any character, and no two paths overlap. A member is itself a value, `null`,
+//! or another `$update`. The map must exist: DynamoDB has no request that creates a map or else changes its members. An update
+//! expression rejects a path without its map, and a condition of the request detects this case before.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+use shared::domain::{AttributeValue, Item, change::Change, names, size};
+
+use crate::update::InvalidUpdate;
+
+/// Only member of an object that updates members of a map.
+pub const UPDATE: &str = "$update";
+
+/// Attributes that describe one version: an update replaces them.
+const OF_ONE_VERSION: [&str; 4] = [names::ACTOR, names::REASON, names::TIME, names::TIMESTAMP];
+
+/// Converts JSON to a change: `null` removes, `{"$update": {…}}` updates members, and `convert` converts any other value.
+///
+/// # Errors
+///
+/// Returns the error of `convert`.
+pub fn from_json<E>(value: Value, convert: &impl Fn(Value) -> Result<AttributeValue, E>) -> Result<Change, E> {
+    let mut value = value;
+    if let Some(members) = members_of(&mut value) {
+        let members = members.into_iter();
+        let members = members.map(|(name, value)| Ok((name, from_json(value, convert)?)));
+        return members.collect::<Result<_, E>>().map(Change::Update);
+    }
+    match value {
+        Value::Null => Ok(Change::Remove),
+        value => convert(value).map(Change::Set),
+    }
+}
+
+fn members_of(value: &mut Value) -> Option<serde_json::Map<String, Value>> {
+    let object = value.as_object_mut().filter(|object| object.len() == 1)?;
+    object.get_mut(UPDATE)?.as_object_mut().map(std::mem::take)
+}
+
+/// Returns `true` if a value contains `{"$update": …}`, which has a meaning only in place of an attribute or a member of another
+/// `$update`.
+///
+/// In typed values, `{"$map": …}` is a map whose only member has any name.
+pub fn is_in(value: &Value, is_typed: bool) -> bool {
+    let is_in = |value: &Value| is_in(value, is_typed);
+    match value {
+        Value::Object(members) if members.len() == 1 => match (members.get("$map"), members.contains_key(UPDATE)) {
+            (Some(Value::Object(map)), _) if is_typed => map.values().any(is_in),
+            (_, true) => true,
+            _ => members.values().any(is_in),
+        },
+        Value::Object(members) => members.values().any(is_in),
+        Value::Array(values) => values.iter().any(is_in),
+        _ => false,
+    }
+}
+
+/// Number of attributes as which a map counts: its condition is as long.
+const OF_MAP: usize = 4;
+
+/// Returns the number of attributes as which changes count: one for each attribute; for each member of a map, the number of names
+/// in its path; and [`OF_MAP`] for each map.
+pub(super) fn count(changes: &BTreeMap<String, Change>) -> usize {
+    fn of(changes: &BTreeMap<String, Change>, depth: usize) -> usize {
+        let of_change = |change: &Change| match change {
+            Change::Set(_) | Change::Remove => depth,
+            Change::Update(members) => OF_MAP + of(members, depth + 1),
+        };
+        changes.values().map(of_change).sum()
+    }
+    of(changes, 1)
+}
+
+/// Returns the number of maps whose members change.
+pub fn maps(changes: &BTreeMap<String, Change>) -> usize {
+    let of_change = |change: &Change| match change {
+        Change::Set(_) | Change::Remove => 0,
+        Change::Update(members) => 1 + maps(members),
+    };
+    changes.values().map(of_change).sum()
+}
+
+/// Checks the rules for one map: it has members to change, their names are not empty, and the map does not describe one version.
+pub(super) fn check(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
+    if OF_ONE_VERSION.contains(&name) {
+        return Err(InvalidUpdate::UpdateOfRecord { name: name.to_owned() });
+    }
+    check_members(name, members)
+}
+
+fn check_members(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
+    if members.is_empty() {
+        return Err(InvalidUpdate::NoMembers { name: name.to_owned() });
+    }
+    for (member, change) in members {
+        size::check_name(member).map_err(|source| InvalidUpdate::Attribute {
+            name: name.to_owned(),
+            source,
+        })?;
+        if let Change::Update(members) = change {
+            check_members(name, members)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a map with the members that are set: the least that the map contains after the update.
+pub(super) fn new_members(members: &BTreeMap<String, Change>) -> AttributeValue {
+    let set = members.iter().filter_map(|(name, change)| match change {
+        Change::Set(value) => Some((name.clone(), value.clone())),
+        Change::Remove => None,
+        Change::Update(members) => Some((name.clone(), new_members(members))),
+    });
+    AttributeValue::M(set.collect())
+}
+
+/// Returns the size of the names of the members that are removed.
+pub(super) fn removed_bytes(members: &BTreeMap<String, Change>) -> usize {
+    let bytes = |(name, change): (&String, &Change)| match change {
+        Change::Set(_) => 0,
+        Change::Remove => name.len(),
+        Change::Update(members) => removed_bytes(members),
+    };
+    members.iter().map(bytes).sum()
+}
+
+/// Applies the changes of a map's members to a value. Does nothing if the value is not a map, see [`missing_map`].
+pub fn apply(value: &mut AttributeValue, members: &BTreeMap<String, Change>) {
+    let AttributeValue::M(map) = value else { return };
+    for (name, change) in members {
+        match change {
+            Change::Set(value) => {
+                map.insert(name.clone(), value.clone());
+            }
+            Change::Remove => {
+                map.remove(name);
+            }
+            Change::Update(members) => {
+                if let Some(value) = map.get_mut(name) {
+                    apply(value, members);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the path of the first map that the changes update and that an item does not have. `None` if it has all of them.
+pub fn missing_map(changes: &BTreeMap<String, Change>, item: Option<&Item>) -> Option<String> {
+    fn missing(changes: &BTreeMap<String, Change>, map: Option<&HashMap<String, AttributeValue>>) -> Option<String> {
+        changes.iter().find_map(|(name, change)| {
+            let Change::Update(members) = change else { return None };
+            match map.and_then(|map| map.get(name)) {
+                Some(AttributeValue::M(map)) => missing(members, Some(map)).map(|path| format!("{name}.{path}")),
+                _ => Some(name.clone()),
+            }
+        })
+    }
+    missing(changes, item.map(Item::inner))
+}
+
+#[cfg(test)]
+mod tests;
