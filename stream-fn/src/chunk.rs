@@ -85,7 +85,7 @@ async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline:
 /// Puts the versions of the records, and returns the outcome of each record that is not skipped and not malformed.
 async fn outcomes(store: &Store, records: &[Record], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
     let mut not_put = purged::outcomes(store, records, origin, deadline).await;
-    if origin == Origin::Kept {
+    if origin != Origin::Stream {
         let uncounted = counted::outcomes(store, records, deadline).await;
         not_put = not_put
             .into_iter()
@@ -102,12 +102,28 @@ async fn outcomes(store: &Store, records: &[Record], origin: Origin, deadline: D
             _ => None,
         })
         .collect();
-    let mut written = write_versions(store, &versions, deadline).await.into_iter();
+    let written = match origin {
+        Origin::Preview => preview(store, &versions, deadline).await,
+        Origin::Stream | Origin::Kept => write_versions(store, &versions, deadline).await,
+    };
+    let mut written = written.into_iter();
     let outcomes = records.iter().zip(not_put).map(|(record, not_put)| match not_put {
         None if is_version(record) => written.next(),
         not_put => not_put,
     });
     outcomes.collect()
+}
+
+/// Returns the outcome that each version would have, in their order.
+async fn preview(store: &Store, versions: &[&VersionItem], deadline: Deadline) -> Vec<Outcome> {
+    // By index: the future must be `Send` for each lifetime of the slice.
+    let previews = stream::iter(0..versions.len()).map(|index| async move {
+        match deadline.allows_start() {
+            true => store.preview_put(versions[index]).await.into(),
+            false => RecordFailure::NotReached.into(),
+        }
+    });
+    previews.buffered(MAX_CONCURRENT_REQUESTS).collect().await
 }
 
 /// Returns the outcome of each version, in their order.

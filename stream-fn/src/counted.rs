@@ -10,14 +10,12 @@ use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
     domain::{entity::EntityId, version::Version, version_item::VersionItem},
-    dynamodb::{
-        Store,
-        put::put_version::{PutError, PutOutcome},
-    },
+    dynamodb::{Store, client::error::ServiceError, put::put_version::PutOutcome},
 };
 
 use crate::{
     error::RecordFailure,
+    purged::{in_time, not_read},
     record::{Content, Record},
     response::Outcome,
 };
@@ -31,11 +29,14 @@ impl LatestVersions {
     ///
     /// # Errors
     ///
-    /// Returns [`PutError`] if a request fails.
-    pub async fn read<'a>(store: &Store, entities: impl IntoIterator<Item = &'a EntityId>) -> Result<Self, PutError> {
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn read<'a>(
+        store: &Store,
+        entities: impl IntoIterator<Item = &'a EntityId>,
+    ) -> Result<Self, ServiceError> {
         let entities: BTreeSet<_> = entities.into_iter().cloned().collect();
         let entities: Vec<_> = entities.into_iter().collect();
-        store.latest_versions(&entities, true).await.map(Self).map_err(PutError)
+        store.latest_versions(&entities, true).await.map(Self)
     }
 
     /// Returns the outcome of a version that the latest item does not count: it was recorded before, or is not put. `None` for a
@@ -56,29 +57,15 @@ impl LatestVersions {
 /// Returns, for each record, the outcome of one whose version is not counted, or whose latest item could not be read.
 pub(crate) async fn outcomes(store: &Store, records: &[Record], deadline: Deadline) -> Vec<Option<Outcome>> {
     let versions: Vec<_> = records.iter().map(version_of).collect();
-    let latest = read(
-        store,
-        versions.iter().flatten().map(|version| version.entity()),
-        deadline,
-    )
-    .await;
+    let entities = versions.iter().flatten().map(|version| version.entity());
+    let latest = in_time(LatestVersions::read(store, entities), deadline).await;
     stream::iter(versions)
-        .then(async |version| outcome(store, &latest, version?).await)
+        .then(async |version| match &latest {
+            Ok(latest) => latest.outcome(store, version?).await,
+            Err(failed) => version.map(|_| not_read(failed.clone()).into()),
+        })
         .collect()
         .await
-}
-
-/// Returns `None` for a version that is counted.
-async fn outcome(
-    store: &Store,
-    latest: &Result<LatestVersions, Option<PutError>>,
-    version: &VersionItem,
-) -> Option<Outcome> {
-    match latest {
-        Ok(latest) => latest.outcome(store, version).await,
-        Err(None) => Some(RecordFailure::NotReached.into()),
-        Err(Some(error)) => Some(RecordFailure::of_read(error.clone()).into()),
-    }
 }
 
 fn version_of(record: &Record) -> Option<&VersionItem> {
@@ -86,17 +73,4 @@ fn version_of(record: &Record) -> Option<&VersionItem> {
         Ok(Content::Version(version)) => Some(version),
         _ => None,
     }
-}
-
-/// Reads the latest versions. The error is `None` if there is no time left.
-async fn read<'a>(
-    store: &Store,
-    entities: impl Iterator<Item = &'a EntityId>,
-    deadline: Deadline,
-) -> Result<LatestVersions, Option<PutError>> {
-    if !deadline.allows_start() {
-        return Err(None);
-    }
-    let read = tokio::time::timeout_at(deadline.finish_by, LatestVersions::read(store, entities)).await;
-    read.map_err(|_| None)?.map_err(Some)
 }

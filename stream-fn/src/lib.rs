@@ -104,6 +104,13 @@ impl HistoryWriter {
         }
     }
 
+    /// Writes nothing: [`Self::process`] returns the outcomes that the records would have now.
+    #[must_use]
+    pub fn previewing(mut self) -> Self {
+        self.origin = Origin::Preview;
+        self
+    }
+
     /// Replaces the clock, by which the age of a record is known.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
@@ -166,15 +173,7 @@ impl HistoryWriter {
         }
         if let Some(table) = self.store.attached_table() {
             // Boxed, to keep the future of a table without it small.
-            let processed = Box::pin(attached::write(
-                &self.store,
-                table,
-                &records,
-                self.origin,
-                deadline,
-                false,
-            ));
-            let mut processed = processed.await;
+            let mut processed = Box::pin(attached::write(&self.store, table, &records, self.origin, deadline)).await;
             if self.quarantines {
                 quarantine::put(&self.store, &records, &mut processed, deadline).await;
             }
@@ -188,14 +187,6 @@ impl HistoryWriter {
             .await;
         processed.sort_unstable_by_key(|(index, _)| *index);
         processed.into_iter().flat_map(|(_, processed)| processed).collect()
-    }
-
-    /// Returns the outcomes that stream records of an attached table would have now, in their order. Nothing is written. `None` if
-    /// the table is not attached.
-    pub async fn preview_attached(&self, records: &[&str], deadline: Deadline) -> Option<Vec<ProcessedRecord>> {
-        let table = self.store.attached_table()?;
-        let preview = attached::write(&self.store, table, records, self.origin, deadline, true);
-        Some(Box::pin(preview).await)
     }
 
     async fn process_chunk(&self, index: usize, chunk: &[&str], deadline: Deadline) -> (usize, Vec<ProcessedRecord>) {

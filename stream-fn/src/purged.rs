@@ -12,12 +12,12 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{entity::EntityId, purge_marker::MAX_UNCHECKED_AGE, time::EpochMillis, version_item::VersionItem},
+    domain::{purge_marker::MAX_UNCHECKED_AGE, time::EpochMillis, version_item::VersionItem},
     dynamodb::{
         Store,
         client::error::ServiceError,
         put::{
-            purged::{PurgeMarkers, Removed},
+            purged::Removed,
             put_version::{PutError, PutOutcome},
         },
     },
@@ -36,13 +36,15 @@ pub(crate) enum Origin {
     Stream,
     /// A failure document or quarantine: purge marker, floor and latest item are read for all records.
     Kept,
+    /// As [`Self::Kept`], but nothing is written: the outcomes are those that the records would have now.
+    Preview,
 }
 
 impl Origin {
     /// Returns `true` if purge marker and floor are read for a record of this time.
     pub(crate) fn is_checked(self, created: Option<EpochMillis>, now: Duration) -> bool {
         match self {
-            Self::Kept => true,
+            Self::Kept | Self::Preview => true,
             Self::Stream => !is_fresh(created, now),
         }
     }
@@ -77,7 +79,7 @@ pub(crate) async fn outcomes(
         .then(async |(record, entity)| {
             let (removed, entity) = match (&removed, entity?) {
                 (Ok(removed), entity) => (removed, entity),
-                (Err(failed), _) => return Some(not_read(failed.clone())),
+                (Err(failed), _) => return Some(not_read(failed.clone()).into()),
             };
             if let Ok(Content::Version(version)) = &record.content {
                 removed_version(store, removed, version, deadline).await
@@ -112,22 +114,13 @@ async fn removed_version(
         {
             Ok(PutOutcome::Recorded) => Outcome::Pruned,
             Ok(stored) => Ok(stored).into(),
-            Err(failed) => not_read(failed),
+            Err(failed) => not_read(failed).into(),
         },
     )
 }
 
-/// Reads the markers of these entities. The error is `None` if there is no time left.
-pub(crate) async fn markers(
-    store: &Store,
-    entities: &[&EntityId],
-    deadline: Deadline,
-) -> Result<PurgeMarkers, Option<PutError>> {
-    in_time(store.purge_markers(entities.iter().copied()), deadline).await
-}
-
 /// Reads before the deadline. The error is `None` if there is no time left.
-async fn in_time<T>(
+pub(crate) async fn in_time<T>(
     read: impl Future<Output = Result<T, ServiceError>>,
     deadline: Deadline,
 ) -> Result<T, Option<PutError>> {
@@ -138,11 +131,9 @@ async fn in_time<T>(
     read.map_err(|_| None)?.map_err(|error| Some(PutError(error)))
 }
 
-fn not_read(failed: Option<PutError>) -> Outcome {
-    match failed {
-        None => RecordFailure::NotReached.into(),
-        Some(error) => RecordFailure::of_read(error).into(),
-    }
+/// Returns the failure of a record because of an item that was not read, see [`in_time`].
+pub(crate) fn not_read(failed: Option<PutError>) -> RecordFailure {
+    failed.map_or(RecordFailure::NotReached, RecordFailure::of_read)
 }
 
 /// Returns `true` if a record of this time is younger than [`MAX_UNCHECKED_AGE`]. A record without a time is not.

@@ -22,6 +22,7 @@ pub mod order;
 mod outcome;
 mod race;
 pub mod recent_requests;
+pub mod rules;
 pub mod stamp;
 pub mod transaction;
 pub mod uncounted;

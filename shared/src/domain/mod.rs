@@ -8,7 +8,6 @@ pub mod attribution;
 pub mod change;
 pub mod compression;
 pub mod entity;
-pub mod event_pattern;
 pub mod incarnation;
 pub mod keys;
 pub mod layout;
@@ -25,7 +24,6 @@ pub mod time;
 pub mod tombstone;
 pub mod version;
 pub mod version_item;
-pub mod version_set;
 pub mod view;
 
 pub use serde_dynamo::{AttributeValue, Item};

@@ -44,7 +44,7 @@ const PARTS: &str = "Parts";
 /// Attribute with the hash in the keys of the other items.
 const HASH: &str = "Hash";
 /// Maximum number of items in one transaction, which can have 4 MB.
-pub(crate) const MAX_TOGETHER: usize = 11;
+pub const MAX_TOGETHER: usize = 11;
 
 /// Stream record that can never become a version.
 #[derive(Clone, PartialEq, Eq)]

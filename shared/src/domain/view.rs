@@ -15,7 +15,7 @@ use super::{
     number::Decimal,
     plain,
     recorded_at::RecordedAt,
-    time::{ClientTime, EpochMillis, InvalidTime},
+    time::{EpochMillis, InvalidTime},
     tombstone::is_deleted,
     version::Version,
 };
@@ -195,27 +195,6 @@ impl VersionView {
     /// Returns [`NoTime`] if it has neither a valid `Timestamp` nor a valid `Time`.
     pub fn time(&self) -> Result<EpochMillis, NoTime> {
         time_of(&self.attributes)
-    }
-
-    /// Returns the time of the version with all digits: `Time`, or else `Timestamp`.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`NoTime`] if it has neither a valid `Timestamp` nor a valid `Time`.
-    pub fn client_time(&self) -> Result<ClientTime, NoTime> {
-        client_time_of(&self.attributes)
-    }
-}
-
-/// Returns the time that the client gave to a version, with all digits.
-fn client_time_of(item: &Item) -> Result<ClientTime, NoTime> {
-    let time = match item.get(names::TIME) {
-        Some(AttributeValue::S(text)) => ClientTime::parse(text).ok(),
-        _ => None,
-    };
-    match time {
-        Some(time) => Ok(time),
-        None => ClientTime::from_millis(time_of(item)?).ok_or(NoTime::Time(InvalidTime)),
     }
 }
 

@@ -10,7 +10,10 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, builders::UpdateBuilder},
 };
 
-use crate::domain::change::Change;
+use crate::{
+    domain::{self, Item, change::Change},
+    dynamodb::condition::{Condition, Placeholders},
+};
 
 /// Maximum length of an expression in bytes, see
 /// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
@@ -21,11 +24,18 @@ const MAX_BYTES: usize = 4096;
 pub struct Expression {
     set: Vec<String>,
     remove: Vec<String>,
-    condition: Vec<String>,
+    condition: Vec<Part>,
     names: HashMap<String, String>,
     values: HashMap<String, AttributeValue>,
     /// Number of attributes of [`Self::remove_names`].
     removed_names: usize,
+}
+
+/// Part of a condition.
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Value(Condition),
 }
 
 /// Sets the four parts on a builder of the SDK.
@@ -54,14 +64,28 @@ impl Expression {
 
     /// Adds a part of the condition. All parts must hold.
     pub fn condition(&mut self, part: impl Into<String>) -> &mut Self {
-        self.condition.push(part.into());
+        self.condition.push(Part::Text(part.into()));
+        self
+    }
+
+    /// Adds a part of the condition that [`Self::holds`] evaluates.
+    pub fn require(&mut self, condition: Condition) -> &mut Self {
+        self.condition.push(Part::Value(condition));
         self
     }
 
     /// Adds a part before the other parts of the condition.
-    pub fn condition_first(&mut self, part: impl Into<String>) -> &mut Self {
-        self.condition.insert(0, part.into());
+    pub fn require_first(&mut self, condition: Condition) -> &mut Self {
+        self.condition.insert(0, Part::Value(condition));
         self
+    }
+
+    /// Returns `true` if all [required](Self::require) parts of the condition hold for an item, `None` for no item.
+    pub fn holds(&self, item: Option<&Item>) -> bool {
+        self.condition.iter().all(|part| match part {
+            Part::Text(_) => true,
+            Part::Value(condition) => condition.holds(item, self),
+        })
     }
 
     /// Defines the placeholder of an attribute name.
@@ -168,7 +192,22 @@ impl Expression {
     }
 
     fn joined_condition(&self) -> Option<String> {
-        (!self.condition.is_empty()).then(|| self.condition.join(" AND "))
+        let parts = self.condition.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Value(condition) => condition.to_string(),
+        });
+        let parts: Vec<_> = parts.collect();
+        (!parts.is_empty()).then(|| parts.join(" AND "))
+    }
+}
+
+impl Placeholders for Expression {
+    fn name_of(&self, placeholder: &str) -> Option<&str> {
+        self.names.get(placeholder).map(String::as_str)
+    }
+
+    fn value_of(&self, placeholder: &str) -> Option<domain::AttributeValue> {
+        self.values.get(placeholder).cloned().map(Into::into)
     }
 }
 

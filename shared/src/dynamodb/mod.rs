@@ -5,11 +5,13 @@
 //! | [`client`] | the SDK client, its timeouts and retries, errors, consumed capacity, log lines |
 //! | [`read`] | items, pages, versions and history |
 //! | [`put`] | version items, one or many in a request |
+//! | [`condition`] | conditions as values |
 //! | [`expression`] | update expressions with their conditions |
 //! | [`cancellation`] | reasons of cancelled transactions |
 
 pub mod cancellation;
 pub mod client;
+pub mod condition;
 pub mod expression;
 pub mod put;
 pub mod read;

@@ -16,17 +16,16 @@ use shared::{
     },
     dynamodb::{
         Store,
-        client::error::ServiceError,
-        put::{
-            append::{Append, Appended},
-            put_version::PutError,
-        },
+        put::append::{Append, Appended},
     },
 };
-use tokio::time::timeout_at;
 
 use super::record::{self, Header};
-use crate::{error::RecordFailure, response::Outcome};
+use crate::{
+    error::RecordFailure,
+    purged::{in_time, not_read},
+    response::Outcome,
+};
 
 /// Maximum number of times that the number of a record's version is taken by another writer.
 const MAX_TAKEN: u32 = 5;
@@ -177,8 +176,8 @@ impl Lane {
                     self.read(&mut tail, batch).await?;
                 }
                 Decision::ReadFloor => {
-                    let floor = batch.store.floor(&self.entity, true);
-                    tail.floor = Some(within(batch.deadline, floor).await?);
+                    let floor = in_time(batch.store.floor(&self.entity, true), batch.deadline).await;
+                    tail.floor = Some(floor.map_err(not_read)?);
                 }
             }
         }
@@ -208,7 +207,7 @@ impl Lane {
 
     async fn read(&self, tail: &mut Tail, batch: Batch<'_>) -> Result<(), RecordFailure> {
         let read = Box::pin(batch.store.extend_tail(&self.entity, tail, self.consistent));
-        within(batch.deadline, read).await
+        in_time(read, batch.deadline).await.map_err(not_read)
     }
 
     fn recorded(&mut self) {
@@ -251,19 +250,5 @@ impl Lane {
         while !is_permanent && !self.records.is_empty() {
             self.finish(RecordFailure::NotReached.into());
         }
-    }
-}
-
-/// Waits for a read until the deadline.
-async fn within<T>(
-    deadline: Deadline,
-    read: impl Future<Output = Result<T, ServiceError>>,
-) -> Result<T, RecordFailure> {
-    if !deadline.allows_start() {
-        return Err(RecordFailure::NotReached);
-    }
-    match timeout_at(deadline.finish_by, read).await {
-        Ok(read) => read.map_err(|error| RecordFailure::of_read(PutError(error))),
-        Err(_) => Err(RecordFailure::NotReached),
     }
 }

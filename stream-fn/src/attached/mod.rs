@@ -43,15 +43,13 @@ const MAX_ACTIVE: usize = 100;
 const MAX_CONCURRENT_READS: usize = 16;
 const MAX_CONCURRENT_WRITES: usize = 8;
 
-/// Writes the versions of these stream records, and returns the outcome of each record, in their order. A dry run returns the
-/// outcomes that the records would have now, and writes nothing.
+/// Writes the versions of these stream records, and returns the outcome of each record, in their order.
 pub(crate) async fn write(
     store: &Store,
     table: &AttachedTable,
     records: &[&str],
     origin: Origin,
     deadline: Deadline,
-    is_dry: bool,
 ) -> Vec<ProcessedRecord> {
     let headers: Vec<_> = records
         .iter()
@@ -64,7 +62,7 @@ pub(crate) async fn write(
         records,
         headers: &headers,
         deadline,
-        is_dry,
+        is_dry: origin == Origin::Preview,
     };
     let lanes = lanes(&headers, &mut outcomes);
     for (index, outcome) in process(batch, lanes).await {
@@ -105,14 +103,13 @@ async fn purged(store: &Store, headers: &[Header], origin: Origin, deadline: Dea
     if entities.is_empty() {
         return headers.iter().map(|_| None).collect();
     }
-    let markers = purged::markers(store, &entities, deadline).await;
+    let markers = purged::in_time(store.purge_markers(entities), deadline).await;
     let outcome = |(header, entity): (&Header, Option<&EntityId>)| match (&markers, entity?) {
         (Ok(markers), entity) => {
-            let is_purged = markers.of(entity)?.covers_record(created(header));
+            let is_purged = markers.marker(entity)?.covers_record(created(header));
             is_purged.then_some(Outcome::Purged)
         }
-        (Err(None), _) => Some(RecordFailure::NotReached.into()),
-        (Err(Some(error)), _) => Some(RecordFailure::of_read(error.clone()).into()),
+        (Err(failed), _) => Some(purged::not_read(failed.clone()).into()),
     };
     headers.iter().zip(doubtful).map(outcome).collect()
 }

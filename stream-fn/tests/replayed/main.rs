@@ -9,12 +9,19 @@ mod hostile;
 mod layout;
 mod quarantine;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use aws_sdk_dynamodb::config::HttpClient;
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::{clock, clock::Deadline, domain::attached::AttachedTable};
+use shared::{
+    clock,
+    clock::Deadline,
+    domain::attached::{
+        AttachedTable,
+        definition::{KeyAttribute, KeyType, Parts},
+    },
+};
 use stream_fn::HistoryWriter;
 use testkit::replay::{self, failures};
 
@@ -28,11 +35,19 @@ fn writer(http: impl HttpClient + 'static) -> HistoryWriter {
 
 /// Returns the table `Orders`, whose key is this attribute.
 fn orders(key: &str) -> AttachedTable {
-    let definition = json!({
-        "TableName": "Orders", "KeySchema": [{"AttributeName": key, "KeyType": "HASH"}],
-        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"}],
-    });
-    AttachedTable::parse(&definition.to_string()).unwrap()
+    AttachedTable::new(Parts {
+        table: "Orders".to_owned(),
+        history_table: None,
+        partition_key: KeyAttribute {
+            name: key.to_owned(),
+            kind: KeyType::S,
+        },
+        sort_key: None,
+        version_attribute: None,
+        ignored: BTreeSet::new(),
+        filter: None,
+    })
+    .unwrap()
 }
 
 /// Returns the keys of a latest item.

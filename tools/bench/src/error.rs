@@ -2,7 +2,6 @@
 
 use std::{error::Error, io, path::PathBuf};
 
-use plotters::drawing::DrawingAreaErrorKind;
 use thiserror::Error;
 
 use crate::limits::LimitError;
@@ -27,10 +26,6 @@ pub(crate) enum BenchError {
     ProcessEnded(String),
     #[error(transparent)]
     Limits(#[from] LimitError),
-    #[error("cannot create the certificate")]
-    Certificate(#[from] rcgen::Error),
-    #[error("cannot set up TLS")]
-    Tls(#[from] tokio_rustls::rustls::Error),
     #[error("cannot {action}")]
     Step {
         action: &'static str,
@@ -39,20 +34,13 @@ pub(crate) enum BenchError {
     #[error("unexpected result: {0}")]
     UnexpectedResult(String),
     #[error("cannot read the results in {}", path.display())]
-    Results {
-        path: PathBuf,
-        source: Box<dyn Error + Send + Sync>,
-    },
+    Results { path: PathBuf, source: io::Error },
     #[error("{} needs a line <!-- results --> and a line <!-- end of results --> after it, each once", .0.display())]
     Page(PathBuf),
     #[error("there are no results of {0}, which the page needs: run these comparisons too")]
     IncompletePage(String),
     #[error("{0} figures with a target are missing, or more than 25 % worse than in the earlier runs")]
     Regression(usize),
-    #[error("cannot draw the plot")]
-    Plot(#[from] DrawingAreaErrorKind<io::Error>),
-    #[error("cannot create the zip file")]
-    Zip(#[from] zip::result::ZipError),
     #[error("cannot use a file or a socket")]
     Io(#[from] io::Error),
 }

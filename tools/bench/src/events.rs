@@ -1,35 +1,26 @@
 //! Events for the functions.
 
 use serde_json::{Value, json};
+use shared::domain::attributes;
 
 use crate::subject::{Role, Subject};
 
 /// Recent requests in a latest item: between the minimum and the maximum of the default window.
 const RECENT_REQUESTS: usize = 20;
 
-/// Returns an event that results in one write.
-pub(crate) fn one(role: Role, subject: &Subject) -> String {
-    match role {
-        Role::Writer => update(&entity(0)).to_string(),
-        Role::Stream => stream_batch(1, subject),
-    }
+/// Returns an event with this number of updates or of new images, each of a different entity. A single update has no envelope.
+pub(crate) fn event(role: Role, items: usize, subject: &Subject) -> String {
+    let records: Vec<_> = match role {
+        Role::Writer if items == 1 => return update(&entity(0)).to_string(),
+        Role::Writer => (0..items).map(message).collect(),
+        Role::Stream => (0..items).map(|index| record(index, subject.is_ours())).collect(),
+    };
+    json!({ "Records": records }).to_string()
 }
 
 /// Returns an event that results in no write, for either function.
 pub(crate) fn empty() -> String {
     json!({"Records": []}).to_string()
-}
-
-/// Returns a batch of new images, each of a different entity.
-pub(crate) fn stream_batch(records: usize, subject: &Subject) -> String {
-    let records: Vec<_> = (0..records).map(|index| record(index, subject.is_ours)).collect();
-    json!({ "Records": records }).to_string()
-}
-
-/// Returns a batch of messages, each an update of a different entity.
-pub(crate) fn queue_batch(messages: usize) -> String {
-    let records: Vec<_> = (0..messages).map(message).collect();
-    json!({ "Records": records }).to_string()
 }
 
 fn entity(index: usize) -> String {
@@ -68,23 +59,15 @@ fn update(entity: &str) -> Value {
 
 /// Returns the stream record of the latest item after such an update. Only our writer adds recent requests to the item.
 fn record(index: usize, ours: bool) -> Value {
+    let key = json!({"S": entity(index)});
     let mut image = json!({
-        "PK": {"S": entity(index)},
-        "SK": {"S": "v0"},
-        "Latest": {"N": "7"},
+        "PK": key, "SK": {"S": "v0"}, "Latest": {"N": "7"},
         "RequestId": {"S": format!("00000000-0000-4000-8000-{index:012}")},
-        "Time": {"S": "2020-11-01T20:04:00"},
-        "State": {"S": "WARNING1"},
-        "Factory": {"S": "Berlin-2"},
-        "Operator": {"S": "M. Example"},
-        "Temperature": {"N": "71.25"},
-        "Pressure": {"N": "1.013"},
-        "Running": {"BOOL": true},
-        "Location": {"M": {"Hall": {"S": "H7"}, "Row": {"N": "12"}, "Place": {"S": "north"}}},
-        "Readings": {"L": [{"N": "71"}, {"N": "71.1"}, {"N": "71.3"}, {"N": "71.2"}, {"N": "71.4"}, {"N": "71.1"},
-                           {"N": "71"}, {"N": "71.25"}]},
-        "Note": {"S": "x".repeat(330)},
     });
+    let members = update("").as_object().cloned().unwrap_or_default().into_iter();
+    for (name, value) in members.filter(|(name, _)| name != "ID") {
+        image[name] = json!(attributes::from_json(value).ok());
+    }
     if ours {
         let recent = (0..RECENT_REQUESTS).map(|index| (format!("{index:011}"), json!({"N": index.to_string()})));
         let recent: serde_json::Map<_, _> = recent.collect();
@@ -99,7 +82,7 @@ fn record(index: usize, ours: bool) -> Value {
         "dynamodb": {
             // In the future: stream-fn reads the purge markers of older records, which are not the common case.
             "ApproximateCreationDateTime": 4_102_444_800_u64,
-            "Keys": {"PK": {"S": entity(index)}, "SK": {"S": "v0"}},
+            "Keys": {"PK": key, "SK": {"S": "v0"}},
             "NewImage": image,
             "SequenceNumber": format!("{:021}", 100 + index),
             "SizeBytes": 600,

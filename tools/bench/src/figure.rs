@@ -1,12 +1,25 @@
-//! Figures: ours, a peer's, and the target.
+//! Figures: ours, a peer's, and the target, in the form of `results.json`.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::origin::Origin;
+
+/// What a comparison returns.
 #[derive(Debug)]
-pub(crate) struct Comparison {
-    pub(crate) name: &'static str,
+pub(crate) struct Measured {
     pub(crate) figures: Vec<Figure>,
     pub(crate) plot: Plot,
+}
+
+impl From<Vec<Figure>> for Measured {
+    fn from(figures: Vec<Figure>) -> Self {
+        Self {
+            figures,
+            plot: Plot::Bars,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -21,14 +34,23 @@ pub(crate) enum Plot {
     },
 }
 
-#[derive(Debug, Clone)]
+/// One figure. JSON has no NaN, so a figure without a value is read as `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
+    /// Name of the comparison.
+    pub(crate) name: String,
     /// Unit, and the measured quantity.
     pub(crate) unit: String,
-    pub(crate) ours: f64,
-    /// Name of the peer, and its figure.
-    pub(crate) peer: Option<(String, f64)>,
-    pub(crate) target: Option<Target>,
+    pub(crate) ours: Option<f64>,
+    pub(crate) peer: Option<f64>,
+    pub(crate) peer_name: Option<String>,
+    /// Our figure divided by the peer's.
+    pub(crate) ratio: Option<f64>,
+    pub(crate) target: Option<String>,
+    /// `None` without a target, or without the peer that it needs.
+    pub(crate) met: Option<bool>,
+    #[serde(flatten)]
+    pub(crate) origin: Origin,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,47 +66,43 @@ impl Figure {
     pub(crate) fn new(unit: impl Into<String>, ours: f64) -> Self {
         Self {
             unit: unit.into(),
-            ours,
-            peer: None,
-            target: None,
+            ours: Some(ours),
+            ..Self::default()
         }
     }
 
-    pub(crate) fn compared_with(self, peer: impl Into<String>, figure: f64) -> Self {
+    pub(crate) fn compared_with(self, name: impl Into<String>, peer: f64) -> Self {
         Self {
-            peer: Some((peer.into(), figure)),
+            ratio: self.ours.map(|ours| ours / peer),
+            peer: Some(peer),
+            peer_name: Some(name.into()),
             ..self
         }
     }
 
+    /// Adds a target. A target that is a ratio requires the peer first.
     pub(crate) fn with_target(self, target: Target) -> Self {
+        let (value, text) = match target {
+            Target::RatioAtMost(most) => (self.ratio.map(|ratio| ratio <= most), format!("≤ {most} ×")),
+            Target::RatioAtLeast(least) => (self.ratio.map(|ratio| ratio >= least), format!("≥ {least} ×")),
+            Target::AtMost(most) => (self.ours.map(|ours| ours <= most), format!("≤ {most}")),
+        };
         Self {
-            target: Some(target),
+            met: value,
+            target: Some(text),
             ..self
         }
     }
 
-    /// Returns our figure divided by the peer's.
-    pub(crate) fn ratio(&self) -> Option<f64> {
-        self.peer.as_ref().map(|(_, peer)| self.ours / peer)
-    }
-
-    /// Returns `true` if the target is met, or `None` without a target or without the peer that it needs.
-    pub(crate) fn met(&self) -> Option<bool> {
-        match self.target? {
-            Target::RatioAtMost(most) => Some(self.ratio()? <= most),
-            Target::RatioAtLeast(least) => Some(self.ratio()? >= least),
-            Target::AtMost(most) => Some(self.ours <= most),
-        }
-    }
-}
-
-impl std::fmt::Display for Target {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::RatioAtMost(most) => write!(f, "≤ {most} ×"),
-            Self::RatioAtLeast(least) => write!(f, "≥ {least} ×"),
-            Self::AtMost(most) => write!(f, "≤ {most}"),
+    /// Returns the figure of a comparison, rounded to four significant digits.
+    pub(crate) fn measured(self, name: &str, origin: &Origin) -> Self {
+        Self {
+            name: name.to_owned(),
+            ours: self.ours.map(rounded),
+            peer: self.peer.map(rounded),
+            ratio: self.ratio.map(rounded),
+            origin: origin.clone(),
+            ..self
         }
     }
 }
@@ -94,9 +112,9 @@ pub(crate) fn rounded(figure: f64) -> f64 {
     format!("{figure:.3e}").parse().unwrap_or(figure)
 }
 
-/// Returns the smallest value that is not less than this share of the values.
-pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
+/// Returns the smallest value that is not less than this share of the values, or NaN without any.
+pub(crate) fn percentile(values: impl IntoIterator<Item = f64>, share: f64) -> f64 {
+    let mut sorted: Vec<_> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     #[allow(
         clippy::cast_precision_loss,
@@ -108,45 +126,39 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     sorted.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-pub(crate) fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     percentile(values, 0.5)
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a few thousand values")]
-pub(crate) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
 }
 
 pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
+#[allow(clippy::cast_precision_loss, reason = "a few million")]
+pub(crate) fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn percentiles_are_measured_values() {
-        let values = [4.0, 1.0, 3.0, 2.0];
-        let check = |values: &[f64], share, expected: f64| {
-            assert!(
-                (percentile(values, share) - expected).abs() < f64::EPSILON,
-                "{values:?} {share}"
-            );
-        };
-        check(&values, 0.5, 2.0);
-        check(&values, 0.99, 4.0);
-        check(&[7.0], 0.5, 7.0);
-        assert!(median(&[]).is_nan());
+        for (values, share, expected) in [
+            (&[4.0, 1.0, 3.0, 2.0][..], 0.5, "2"),
+            (&[4.0, 1.0, 3.0, 2.0], 0.99, "4"),
+            (&[7.0], 0.5, "7"),
+            (&[], 0.5, "NaN"),
+        ] {
+            assert_eq!(percentile(values.iter().copied(), share).to_string(), expected);
+        }
     }
 
     #[test]
     fn a_target_is_met_or_missed_or_has_no_peer() {
-        let figure = |ours: f64, peer: Option<f64>, target| Figure {
-            peer: peer.map(|peer| ("Python".to_owned(), peer)),
-            target: Some(target),
-            ..Figure::new("ms", ours)
-        };
         for (ours, peer, target, met) in [
             (1.0, Some(10.0), Target::RatioAtMost(0.1), Some(true)),
             (1.1, Some(10.0), Target::RatioAtMost(0.1), Some(false)),
@@ -156,7 +168,34 @@ mod tests {
             (4.0, None, Target::AtMost(4.0), Some(true)),
             (4.1, Some(9.0), Target::AtMost(4.0), Some(false)),
         ] {
-            assert_eq!(figure(ours, peer, target).met(), met, "{ours} {peer:?} {target}");
+            let mut figure = Figure::new("ms", ours);
+            if let Some(peer) = peer {
+                figure = figure.compared_with("Python", peer);
+            }
+            assert_eq!(figure.with_target(target).met, met, "{ours} {peer:?} {target:?}");
         }
+    }
+
+    #[test]
+    fn a_figure_as_json() {
+        let origin = Origin::example();
+        let figure = Figure::new("ms, p50", 6.123_45)
+            .compared_with("Python", 200.0)
+            .with_target(Target::RatioAtMost(0.03));
+        let (figure, alone) = (
+            figure.measured("start", &origin),
+            Figure::new("MB", f64::NAN).measured("x", &origin),
+        );
+        let expected = json!([{
+            "name": "start", "unit": "ms, p50", "ours": 6.123, "peer": 200.0, "peer_name": "Python",
+            "ratio": 0.03062, "target": "≤ 0.03 ×", "met": false,
+            "date": "2026-11-23", "commit": "0123456789ab", "quick": false,
+        }, {
+            "name": "x", "unit": "MB", "ours": null, "peer": null, "peer_name": null, "ratio": null, "target": null,
+            "met": null, "date": "2026-11-23", "commit": "0123456789ab", "quick": false,
+        }]);
+        assert_eq!(serde_json::to_value([&figure, &alone]).unwrap(), expected);
+        let read: Vec<Figure> = serde_json::from_value(expected).unwrap();
+        assert_eq!(read, [figure, Figure { ours: None, ..alone }]);
     }
 }

@@ -1,7 +1,7 @@
 //! The frame of every comparison.
 //!
 //! A comparison receives a [`Bench`], serves a stub or starts a DynamoDB Local, hosts functions behind a Runtime API with [`Bench::host`], and
-//! returns [`Measured`]. [`in_turn`] alternates between the subjects, so that other load on the machine affects all of them.
+//! returns figures. [`in_turn`] alternates between the subjects, so that other load on the machine affects all of them.
 
 use std::{future::Future, path::PathBuf, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     args::Args,
     certificate::Certificate,
     error::BenchError,
-    figure::{Figure, Plot, Target, percentile},
+    figure::{Figure, Target, percentile},
     hosted::Hosted,
     limits::{Controllers, Limits},
-    progress::Progress,
+    print_error,
     stub::Stub,
     subject::{Role, Subject, Subjects},
 };
@@ -27,22 +27,19 @@ pub(crate) struct Bench {
     pub(crate) quick: bool,
     pub(crate) subjects: Subjects,
     pub(crate) certificate: Certificate,
-    pub(crate) progress: Progress,
     pub(crate) logs: PathBuf,
     /// Holds the certificate's files.
     _folder: TempDir,
 }
 
 impl Bench {
-    pub(crate) async fn new(args: &Args, comparisons: usize) -> Result<Self, BenchError> {
-        let progress = Progress::new(comparisons);
+    pub(crate) async fn new(args: &Args) -> Result<Self, BenchError> {
         let folder = TempDir::with_prefix("bench-")?;
         Ok(Self {
             quick: args.quick,
-            subjects: Subjects::find(args.functions.as_deref(), &progress).await?,
+            subjects: Subjects::find(args.functions.as_deref()).await?,
             certificate: Certificate::create(folder.path())?,
             logs: args.output.join("logs"),
-            progress,
             _folder: folder,
         })
     }
@@ -52,42 +49,23 @@ impl Bench {
         if self.quick { quick } else { full }
     }
 
-    pub(crate) fn host(&self, subject: &Subject, role: Role, stub: &Stub) -> Result<Hosted, BenchError> {
-        Hosted::new(subject, role, stub, &self.logs, None)
-    }
-
-    /// Returns where control groups can be created, or notes why `measurement` is skipped.
-    pub(crate) fn controllers(&self, measurement: &str) -> Option<Controllers> {
-        Controllers::find()
-            .inspect_err(|error| self.progress.note(&format!("{measurement} is skipped: {error}")))
-            .ok()
-    }
-
-    /// Hosts a function in one process with the CPU share and memory of a Lambda function.
-    pub(crate) fn host_limited(
+    /// Hosts a function in one process, within limits if there are any.
+    pub(crate) fn host(
         &self,
         subject: &Subject,
         role: Role,
         stub: &Stub,
-        limits: Limits,
+        limits: Option<Limits>,
     ) -> Result<Hosted, BenchError> {
-        Hosted::new(subject, role, stub, &self.logs, Some(limits))
+        Hosted::new(subject, role, stub, &self.logs, limits)
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) figures: Vec<Figure>,
-    pub(crate) plot: Plot,
-}
-
-impl From<Vec<Figure>> for Measured {
-    fn from(figures: Vec<Figure>) -> Self {
-        Self {
-            figures,
-            plot: Plot::Bars,
-        }
-    }
+/// Returns where control groups can be created, or notes why `measurement` is skipped.
+pub(crate) fn controllers(measurement: &str) -> Option<Controllers> {
+    Controllers::find()
+        .inspect_err(|error| print_error(&format!("note: {measurement} is skipped: {error}")))
+        .ok()
 }
 
 /// The measurements of each subject, ours first.
@@ -113,14 +91,10 @@ where
 }
 
 impl<T> Measurements<'_, T> {
-    pub(crate) fn first(&self) -> Option<&T> {
-        self.0.first().and_then(|(_, measured)| measured.first())
-    }
-
-    /// Returns this percentile of our measurements, or NaN without any.
-    pub(crate) fn percentile_of_ours(&self, share: f64, value: impl Fn(&T) -> f64) -> f64 {
-        let ours = self.0.first().map_or(&[][..], |(_, measured)| measured);
-        percentile(&ours.iter().map(value).collect::<Vec<_>>(), share)
+    /// Returns a percentile of the subject with this index, of which ours is the first, or NaN without any.
+    pub(crate) fn percentile(&self, subject: usize, share: f64, value: impl Fn(&T) -> f64) -> f64 {
+        let measured = self.0.get(subject).map_or(&[][..], |(_, measured)| measured);
+        percentile(measured.iter().map(value), share)
     }
 
     /// Returns a figure for each peer, from the medians of `value`.
@@ -136,31 +110,19 @@ impl<T> Measurements<'_, T> {
         value: impl Fn(&T) -> f64,
         targets: &[(&str, Target)],
     ) -> Vec<Figure> {
-        let of = |measured: &[T]| percentile(&measured.iter().map(&value).collect::<Vec<_>>(), share);
-        let Some(((_, ours), peers)) = self.0.split_first() else {
-            return Vec::new();
-        };
-        let figure = Figure::new(unit, of(ours));
-        if peers.is_empty() {
-            return vec![figure];
+        let ours = Figure::new(unit, self.percentile(0, share, &value));
+        if self.0.len() == 1 {
+            return vec![ours];
         }
-        let compared = peers.iter().map(|(peer, measured)| {
-            let target = targets.iter().find(|(name, _)| *name == peer.name);
-            let figure = figure.clone().compared_with(peer.name, of(measured));
-            Figure {
-                target: target.map(|(_, target)| *target),
-                ..figure
+        let peers = self.0.iter().enumerate().skip(1).map(|(index, (peer, _))| {
+            let figure = ours
+                .clone()
+                .compared_with(peer.name, self.percentile(index, share, &value));
+            match targets.iter().find(|(name, _)| *name == peer.name) {
+                Some((_, target)) => figure.with_target(*target),
+                None => figure,
             }
         });
-        compared.collect()
-    }
-}
-
-impl Measurements<'_, f64> {
-    /// Returns this percentile of the subject with this index, or NaN without any.
-    pub(crate) fn percentile_of(&self, subject: usize, share: f64) -> f64 {
-        self.0
-            .get(subject)
-            .map_or(f64::NAN, |(_, measured)| percentile(measured, share))
+        peers.collect()
     }
 }

@@ -16,14 +16,14 @@ use serde_json::Value;
 use crate::{
     certificate,
     error::{BenchError, cannot},
-    figure::millis,
+    figure::{megabytes, millis},
     limits::Limits,
     process,
     stub::Stub,
     subject::{Role, Subject},
 };
 
-/// `TABLE_NAME` of the functions, unless a comparison needs another one.
+/// `TABLE_NAME` of the functions.
 const TABLE: &str = "VersionControl";
 /// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE` without limits, in MB.
 const MEMORY_MB: u32 = 128;
@@ -40,10 +40,10 @@ pub(crate) struct Hosted {
 
 /// A process, from its start to its first response.
 pub(crate) struct ColdStart {
-    pub(crate) started: Instant,
+    started: Instant,
     /// Time at which it requested its first invocation.
-    pub(crate) ready: Instant,
-    pub(crate) responded: Instant,
+    ready: Instant,
+    responded: Instant,
 }
 
 impl ColdStart {
@@ -55,6 +55,11 @@ impl ColdStart {
     /// Returns the time until the first response in milliseconds.
     pub(crate) fn to_first_response(&self) -> f64 {
         millis(self.responded.duration_since(self.started))
+    }
+
+    /// Returns the time from the first poll to the first response in milliseconds. Lambda bills it, unlike the initialization, at the function's share.
+    pub(crate) fn of_first_invocation(&self) -> f64 {
+        millis(self.responded.duration_since(self.ready))
     }
 }
 
@@ -168,15 +173,16 @@ impl Hosted {
         })
     }
 
-    /// Returns the times of invocations, one after the other, in milliseconds: at least `count`, and for at least `time`.
-    pub(crate) async fn times(&self, event: &str, count: usize, time: Duration) -> Result<Vec<f64>, BenchError> {
-        let began = Instant::now();
-        let mut times = Vec::new();
-        while times.len() < count || began.elapsed() < time {
+    /// Returns the mean time of invocations in milliseconds, one after the other for at least `time`.
+    #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+    pub(crate) async fn mean_time(&self, event: &str, time: Duration) -> Result<f64, BenchError> {
+        let (began, mut count, mut sum) = (Instant::now(), 0_usize, 0.0);
+        while count == 0 || began.elapsed() < time {
             let sent = Instant::now();
-            times.push(millis(self.invoke(event).await?.duration_since(sent)));
+            sum += millis(self.invoke(event).await?.duration_since(sent));
+            count += 1;
         }
-        Ok(times)
+        Ok(sum / count as f64)
     }
 
     /// Returns the process that responded last.
@@ -190,9 +196,10 @@ impl Hosted {
         process::cpu_time(self.process()?.pid).ok_or_else(|| self.ended())
     }
 
-    /// Returns the peak memory of its process, in bytes.
-    pub(crate) fn peak_memory(&self) -> Result<u64, BenchError> {
-        process::peak_memory(self.process()?.pid).ok_or_else(|| self.ended())
+    /// Returns the peak memory of its process, in MB.
+    pub(crate) fn peak_memory(&self) -> Result<f64, BenchError> {
+        let bytes = process::peak_memory(self.process()?.pid).ok_or_else(|| self.ended())?;
+        Ok(megabytes(bytes))
     }
 
     fn ended(&self) -> BenchError {
@@ -208,10 +215,8 @@ impl Drop for Hosted {
 
 fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTreeMap<String, String> {
     let mut environment = subject.environment.clone();
-    environment
-        .entry("TABLE_NAME".to_owned())
-        .or_insert_with(|| TABLE.to_owned());
     let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
+    set("TABLE_NAME", TABLE);
     set("AWS_ENDPOINT_URL_DYNAMODB", stub.endpoint());
     // Otherwise the SDKs look for credentials in the instance metadata.
     set("AWS_EC2_METADATA_DISABLED", "true");

@@ -12,8 +12,10 @@ use std::{
 
 use thiserror::Error;
 
+/// Memory sizes at which functions are measured, in MB. The largest has one vCPU.
+pub(crate) const MEMORY_SIZES: [u32; 5] = [128, 256, 512, 1024, VCPU_MEMORY_MB];
 /// Memory at which a function has one vCPU, in MB.
-pub(crate) const VCPU_MEMORY_MB: u32 = 1769;
+const VCPU_MEMORY_MB: u32 = 1769;
 /// Period of the quota: an assumption, since AWS does not document it. A longer period would let a start use the CPU freely for
 /// longer, and then wait for longer.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -23,17 +25,17 @@ const ENTER: &str = r#"for group in $1; do echo $$ > "$group/cgroup.procs" || ex
 
 #[derive(Debug, Error)]
 pub(crate) enum LimitError {
-    #[error("this system has no control groups for {0}")]
-    NoController(&'static str),
+    #[error("this system has no control groups for CPU and memory")]
+    NoController,
     #[error("cannot use the control group {}", path.display())]
     Group { path: PathBuf, source: io::Error },
 }
 
-/// The folders in which groups are created: one for both controllers in version 2, one for each in version 1.
+/// The folders in which groups are created: the same one for both controllers in version 2, one for each in version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Controllers {
-    V1 { cpu: PathBuf, memory: PathBuf },
-    V2(PathBuf),
+pub(crate) struct Controllers {
+    cpu: PathBuf,
+    memory: PathBuf,
 }
 
 impl Controllers {
@@ -44,53 +46,44 @@ impl Controllers {
     /// Returns [`LimitError`] if the system has no such controllers, or does not let this process create groups.
     pub(crate) fn find() -> Result<Self, LimitError> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let controllers = Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))?;
-        if let Self::V2(parent) = &controllers {
-            let available = fs::read_to_string(parent.join("cgroup.controllers")).unwrap_or_default();
-            for controller in ["cpu", "memory"] {
-                if !available.split_whitespace().any(|name| name == controller) {
-                    return Err(LimitError::NoController(controller));
-                }
-            }
-            write(parent, "cgroup.subtree_control", "+cpu +memory")?;
+        let controllers = Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+        let controllers = controllers.ok_or(LimitError::NoController)?;
+        if controllers.is_unified() {
+            write(&controllers.cpu.join("cgroup.subtree_control"), "+cpu +memory")?;
         }
         Limits::create(&controllers, VCPU_MEMORY_MB)?;
         Ok(controllers)
     }
 
+    fn is_unified(&self) -> bool {
+        self.cpu == self.memory
+    }
+
     /// Reads the mounted hierarchies, and in version 1 the group of this process, from the texts of the kernel.
-    fn parse(mounts: &str, groups: &str) -> Result<Self, LimitError> {
-        let v1 = |controller: &'static str| {
-            let mount = mounts.lines().find_map(|line| mounted(line, Some(controller)))?;
+    fn parse(mounts: &str, groups: &str) -> Option<Self> {
+        // The mount point is the fifth field of the first part.
+        let mount = |is: &dyn Fn(&str, &str) -> bool| {
+            mounts.lines().find_map(|line| {
+                let (mount, system) = line.split_once(" - ")?;
+                let (kind, options) = (system.split(' ').next()?, system.split(' ').nth(2)?);
+                is(kind, options).then(|| mount.split(' ').nth(4).map(PathBuf::from))?
+            })
+        };
+        let v1 = |controller: &str| {
+            let is = |names: &str| names.split(',').any(|name| name == controller);
+            let mount = mount(&|kind, options| kind == "cgroup" && is(options))?;
             let group = groups.lines().find_map(|line| {
-                let mut parts = line.splitn(3, ':').skip(1);
-                let (names, group) = (parts.next()?, parts.next()?);
-                names.split(',').any(|name| name == controller).then_some(group)
+                let (names, group) = line.split_once(':')?.1.split_once(':')?;
+                is(names).then_some(group)
             })?;
             Some(mount.join(group.trim_start_matches('/')))
         };
-        match (v1("cpu"), v1("memory")) {
-            (Some(cpu), Some(memory)) => Ok(Self::V1 { cpu, memory }),
-            (None, None) => {
-                let mount = mounts.lines().find_map(|line| mounted(line, None));
-                mount.map(Self::V2).ok_or(LimitError::NoController("CPU and memory"))
-            }
-            (None, _) => Err(LimitError::NoController("cpu")),
-            (_, None) => Err(LimitError::NoController("memory")),
-        }
+        let (cpu, memory) = match (v1("cpu"), v1("memory")) {
+            (None, None) => mount(&|kind, _| kind == "cgroup2").map(|unified| (unified.clone(), unified))?,
+            (cpu, memory) => (cpu?, memory?),
+        };
+        Some(Self { cpu, memory })
     }
-}
-
-/// Returns the folder of a mounted hierarchy: of this controller of version 1, or of version 2.
-fn mounted(line: &str, controller: Option<&str>) -> Option<PathBuf> {
-    let (mount, system) = line.split_once(" - ")?;
-    let mut system = system.split(' ');
-    let (kind, _, options) = (system.next()?, system.next()?, system.next()?);
-    let is_wanted = match controller {
-        Some(controller) => kind == "cgroup" && options.split(',').any(|option| option == controller),
-        None => kind == "cgroup2",
-    };
-    is_wanted.then(|| mount.split(' ').nth(4).map(PathBuf::from)).flatten()
 }
 
 /// A control group, which is removed with this value. Its processes must have ended by then.
@@ -103,11 +96,7 @@ pub(crate) struct Limits {
 
 /// The CPU share of a group: a file of the kernel, and what it has to contain.
 #[derive(Debug, Clone)]
-pub(crate) struct Share {
-    group: PathBuf,
-    file: &'static str,
-    quota: String,
-}
+pub(crate) struct Share(PathBuf, String);
 
 impl Share {
     /// Limits the CPU time of the group.
@@ -116,7 +105,7 @@ impl Share {
     ///
     /// Returns [`LimitError::Group`] if the kernel rejects it.
     pub(crate) fn apply(&self) -> Result<(), LimitError> {
-        write(&self.group, self.file, &self.quota)
+        write(&self.0, &self.1)
     }
 }
 
@@ -141,35 +130,33 @@ impl Limits {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-{}-{number}", std::process::id());
+        let (cpu, memory) = (controllers.cpu.join(&name), controllers.memory.join(&name));
         let (period, quota) = (PERIOD.as_micros(), quota(memory_mb).as_micros());
-        let (parents, memory_file, share) = match controllers {
-            Controllers::V1 { cpu, memory } => (
-                vec![cpu, memory],
-                "memory.limit_in_bytes",
-                ("cpu.cfs_quota_us", quota.to_string()),
-            ),
-            Controllers::V2(parent) => (vec![parent], "memory.max", ("cpu.max", format!("{quota} {period}"))),
-        };
-        let groups: Vec<_> = parents.into_iter().map(|parent| parent.join(&name)).collect();
-        let (Some(cpu), Some(memory)) = (groups.first().cloned(), groups.last().cloned()) else {
-            return Err(LimitError::NoController("CPU and memory"));
+        let unified = controllers.is_unified();
+        let share = match unified {
+            true => Share(cpu.join("cpu.max"), format!("{quota} {period}")),
+            false => Share(cpu.join("cpu.cfs_quota_us"), quota.to_string()),
         };
         let mut limits = Self {
             memory_mb,
             groups: Vec::new(),
-            share: Share {
-                group: cpu.clone(),
-                file: share.0,
-                quota: share.1,
-            },
+            share,
         };
-        for group in groups {
-            limits.add(group)?;
+        // The group of the CPU is entered last, so that its quota remains for the program.
+        for group in std::iter::once(&memory).chain((!unified).then_some(&cpu)) {
+            fs::create_dir(group).map_err(|source| LimitError::Group {
+                path: group.clone(),
+                source,
+            })?;
+            limits.groups.push(group.clone());
         }
-        if matches!(controllers, Controllers::V1 { .. }) {
-            write(&cpu, "cpu.cfs_period_us", &period.to_string())?;
+        let bytes = (u64::from(memory_mb) * 1024 * 1024).to_string();
+        if unified {
+            write(&memory.join("memory.max"), &bytes)?;
+        } else {
+            write(&cpu.join("cpu.cfs_period_us"), &period.to_string())?;
+            write(&memory.join("memory.limit_in_bytes"), &bytes)?;
         }
-        write(&memory, memory_file, &(u64::from(memory_mb) * 1024 * 1024).to_string())?;
         Ok(limits)
     }
 
@@ -177,20 +164,9 @@ impl Limits {
         self.share.clone()
     }
 
-    fn add(&mut self, group: PathBuf) -> Result<(), LimitError> {
-        fs::create_dir(&group).map_err(|source| LimitError::Group {
-            path: group.clone(),
-            source,
-        })?;
-        self.groups.push(group);
-        Ok(())
-    }
-
     /// Returns the command that starts a program in the group: a program and its arguments.
     pub(crate) fn command(&self, program: &Path, arguments: &[String]) -> (PathBuf, Vec<String>) {
-        // The group of the CPU is the last one, so that its quota remains for the program.
-        let groups = self.groups.iter().rev().map(|group| group.display().to_string());
-        let groups: Vec<_> = groups.collect();
+        let groups: Vec<_> = self.groups.iter().map(|group| group.display().to_string()).collect();
         let enter = ["-c".to_owned(), ENTER.to_owned(), "sh".to_owned(), groups.join(" ")];
         let program = std::iter::once(program.display().to_string());
         let arguments = enter.into_iter().chain(program).chain(arguments.iter().cloned());
@@ -228,9 +204,11 @@ fn quota(memory_mb: u32) -> Duration {
     PERIOD * memory_mb / VCPU_MEMORY_MB
 }
 
-fn write(group: &Path, file: &str, value: &str) -> Result<(), LimitError> {
-    let path = group.join(file);
-    fs::write(&path, value).map_err(|source| LimitError::Group { path, source })
+fn write(path: &Path, value: &str) -> Result<(), LimitError> {
+    fs::write(path, value).map_err(|source| LimitError::Group {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[cfg(test)]
@@ -248,18 +226,21 @@ mod tests {
             28 25 0:25 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let groups = "4:memory:/service/1\n2:cpu,cpuacct:/\n0::/\n";
         let v2 = "30 20 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
-        let check = |mounts: &str, groups: &str, expected: Option<Controllers>| {
-            assert_eq!(Controllers::parse(mounts, groups).ok(), expected, "{mounts}");
-        };
-        let (cpu, memory) = (
-            PathBuf::from("/sys/fs/cgroup/cpu,cpuacct"),
-            PathBuf::from("/sys/fs/cgroup/memory/service/1"),
-        );
-        check(v1, groups, Some(Controllers::V1 { cpu, memory }));
-        check(v2, "0::/user.slice\n", Some(Controllers::V2("/sys/fs/cgroup".into())));
-        // Without the memory controller, and without any.
-        check(&v1.replace("rw,memory", "rw,pids"), groups, None);
-        check("", "", None);
+        for (mounts, groups, expected) in [
+            (
+                v1,
+                groups,
+                Some(["/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory/service/1"]),
+            ),
+            (v2, "0::/user.slice\n", Some(["/sys/fs/cgroup"; 2])),
+            // Without the memory controller, and without any.
+            (&v1.replace("rw,memory", "rw,pids"), groups, None),
+            ("", "", None),
+        ] {
+            let expected = expected.map(|folders| folders.map(PathBuf::from));
+            let expected = expected.map(|[cpu, memory]| Controllers { cpu, memory });
+            assert_eq!(Controllers::parse(mounts, groups), expected, "{mounts}");
+        }
     }
 
     #[test]
@@ -271,34 +252,28 @@ mod tests {
 
     /// Where groups cannot be created, the comparison is skipped, and so is this test.
     #[test]
-    fn a_program_runs_in_its_group() {
+    fn a_program_runs_in_its_group_and_its_start_is_not_that_of_the_shell() {
         let Ok(controllers) = Controllers::find() else { return };
         let limits = Limits::create(&controllers, 128).unwrap();
-        let (program, arguments) = limits.command(Path::new("/bin/cat"), &["/proc/self/cgroup".to_owned()]);
-        let output = Command::new(program).args(arguments).output().unwrap();
+        let program = fs::canonicalize("/bin/cat").unwrap();
+        let (shell, arguments) = limits.command(&program, &["/proc/self/cgroup".to_owned(), "-".to_owned()]);
+        // It reads until the pipe is closed.
+        let child = Command::new(shell)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let mut child = child.unwrap();
+        Limits::entered(child.id());
+        assert_eq!(fs::read_link(format!("/proc/{}/exe", child.id())).unwrap(), program);
+        drop(child.stdin.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success());
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let groups = limits.groups.clone();
         let name = groups[0].file_name().unwrap().to_string_lossy().into_owned();
         assert_eq!(printed.matches(&name).count(), groups.len(), "{printed}");
         drop(limits);
         assert!(groups.iter().all(|group| !group.exists()));
-    }
-
-    #[test]
-    fn a_start_is_measured_from_the_program_not_from_the_shell() {
-        let Ok(controllers) = Controllers::find() else { return };
-        let limits = Limits::create(&controllers, 128).unwrap();
-        let program = fs::canonicalize("/bin/cat").unwrap();
-        let (shell, arguments) = limits.command(&program, &[]);
-        // It reads until the pipe is closed.
-        let mut child = Command::new(shell)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Limits::entered(child.id());
-        assert_eq!(fs::read_link(format!("/proc/{}/exe", child.id())).unwrap(), program);
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
     }
 }

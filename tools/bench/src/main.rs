@@ -1,8 +1,8 @@
 //! Benchmark of the functions: compares them with their peers in one run on one machine.
 //!
 //! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
-//! a Runtime API, `stub` and `tables` are their DynamoDB. `figure`, `report` and `plot` present the results. `run` adds them to the `results` of
-//! earlier runs and to a `page` of the documentation, and `baseline` compares them with an earlier run.
+//! a Runtime API, `stub` and `tables` are their DynamoDB. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and
+//! writes them as tables (`report`), as plots (`plot`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
 
 mod args;
 mod baseline;
@@ -14,23 +14,20 @@ mod figure;
 mod harness;
 mod hosted;
 mod limits;
-mod machine;
 mod origin;
-mod output;
 mod page;
 mod plot;
 mod process;
-mod progress;
 mod report;
-mod results;
 mod run;
-mod seed;
 mod stub;
 mod subject;
 mod tables;
-mod workload;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::Parser as _;
 
@@ -47,8 +44,17 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            output::print_error(&format!("error: {}", shared::logging::chain(&error)));
+            print_error(&format!("error: {}", shared::logging::chain(&error)));
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// Prints the progress, or a note. A closed stream is no error.
+fn print_error(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn print(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }

@@ -1,13 +1,12 @@
-//! Date and commit of a measurement.
+//! Date, commit, machine and software of a measurement.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
-use crate::subject::root;
+use serde::{Deserialize, Serialize};
 
-/// Digits of a commit.
-const DIGITS: &str = "--abbrev=12";
+use crate::subject::{installed, root};
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     /// As 2026-11-23, in UTC.
     pub(crate) date: String,
@@ -21,21 +20,62 @@ impl Origin {
     pub(crate) fn now(quick: bool) -> Self {
         #[allow(clippy::disallowed_methods, reason = "the date of a measurement")]
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+        // Without the names of tags.
+        let describe = ["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"];
         Self {
             date,
-            commit: commit().unwrap_or_else(|| "unknown".to_owned()),
+            commit: first_line("git", &describe),
             quick,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            date: "2026-11-23".to_owned(),
+            commit: "0123456789ab".to_owned(),
+            quick: false,
         }
     }
 }
 
-fn commit() -> Option<String> {
-    let output = Command::new("git")
-        // Without the names of tags.
-        .args(["describe", "--always", "--dirty", "--exclude=*", DIGITS])
-        .current_dir(root())
-        .output()
-        .ok()?;
-    let commit = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !commit.is_empty()).then_some(commit)
+/// Returns a line for the machine, for the system, and for the version of each language.
+pub(crate) fn facts() -> Vec<String> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let field = |path: &str, name: &str| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.split_once(':'));
+        value.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
+    };
+    let (model, memory) = (field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"));
+    let mut facts = vec![
+        format!("Machine: {cores} cores of {model}, {memory} of memory"),
+        format!("System: {}", first_line("uname", &["-sr"])),
+        format!("Rust: {}", first_line("rustc", &["--version"])),
+    ];
+    let python = installed().join("python/bin/python");
+    if python.exists() {
+        let script = "import platform, boto3, importlib.metadata as m; \
+                      print(platform.python_version(), 'boto3', boto3.__version__, 'awslambdaric', m.version('awslambdaric'))";
+        let versions = first_line(&python.display().to_string(), &["-c", script]);
+        facts.push(format!("Python: {versions}"));
+    }
+    let sdk = installed().join("node/node_modules/@aws-sdk/client-dynamodb/package.json");
+    if let Ok(package) = fs::read_to_string(sdk) {
+        let package: serde_json::Value = serde_json::from_str(&package).unwrap_or_default();
+        let version = package["version"].as_str().unwrap_or("unknown");
+        let node = first_line("node", &["--version"]);
+        facts.push(format!("Node: {node} @aws-sdk/client-dynamodb {version}"));
+    }
+    facts
+}
+
+/// Returns the first line that a program prints in the folder of this repository, or `unknown`.
+fn first_line(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(root()).output();
+    let output = output.ok().filter(|output| output.status.success());
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    text.and_then(|text| text.lines().next().map(str::to_owned))
+        .unwrap_or_else(|| "unknown".to_owned())
 }

@@ -14,7 +14,7 @@ const END: &str = "<!-- end of results -->\n";
 ///
 /// [`BenchError::Page`] without exactly one pair of markers; [`BenchError::Io`] if the page cannot be read.
 pub(crate) fn check(page: &Path) -> Result<(), BenchError> {
-    replaced_in(page, "").map(drop)
+    replaced(page, "").map(drop)
 }
 
 /// Replaces the results in a page, and copies all plots of `folder`.
@@ -23,7 +23,7 @@ pub(crate) fn check(page: &Path) -> Result<(), BenchError> {
 ///
 /// As [`check`]; the page is unchanged then.
 pub(crate) fn write(page: &Path, results: &str, folder: &Path) -> Result<(), BenchError> {
-    let text = replaced_in(page, results)?;
+    let text = replaced(page, results)?;
     let plots = page.with_extension("");
     fs::create_dir_all(&plots)?;
     for entry in fs::read_dir(folder)? {
@@ -35,16 +35,19 @@ pub(crate) fn write(page: &Path, results: &str, folder: &Path) -> Result<(), Ben
     Ok(fs::write(page, text)?)
 }
 
-fn replaced_in(page: &Path, results: &str) -> Result<String, BenchError> {
-    replaced(&fs::read_to_string(page)?, results).ok_or_else(|| BenchError::Page(page.to_owned()))
-}
-
-/// Returns the page with other results, or `None` without exactly one pair of markers.
-fn replaced(page: &str, results: &str) -> Option<String> {
-    let (before, rest) = page.split_once(START)?;
-    let (_, after) = rest.split_once(END)?;
+/// Returns the page with other results.
+fn replaced(path: &Path, results: &str) -> Result<String, BenchError> {
+    let page = fs::read_to_string(path)?;
+    let parts = page
+        .split_once(START)
+        .and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let is_unique = |marker: &str| page.matches(marker.trim_end()).count() == 1;
-    (is_unique(START) && is_unique(END)).then(|| format!("{before}{START}\n{results}\n{END}{after}"))
+    match parts {
+        Some((before, after)) if is_unique(START) && is_unique(END) => {
+            Ok(format!("{before}{START}\n{results}\n{END}{after}"))
+        }
+        _ => Err(BenchError::Page(path.to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -52,11 +55,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_between_the_markers_is_replaced() {
-        let page = format!("# P\n\n{START}old\n{END}\nrest\n");
-        let expected = format!("# P\n\n{START}\nnew\n\n{END}\nrest\n");
-        assert_eq!(replaced(&page, "new\n"), Some(expected.clone()));
-        assert_eq!(replaced(&expected, "new\n"), Some(expected));
+    fn the_text_between_the_markers_is_replaced_and_plots_are_copied() {
+        let (docs, output) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(output.path().join("start.svg"), "<svg/>").unwrap();
+        fs::write(output.path().join("results.json"), "[]").unwrap();
+        let page = docs.path().join("performance.md");
+        fs::write(&page, format!("# P\n\n{START}old\n{END}\nrest\n")).unwrap();
+        // A second time, too.
+        for _ in 0..2 {
+            write(&page, "new\n", output.path()).unwrap();
+            let written = fs::read_to_string(&page).unwrap();
+            assert_eq!(written, format!("# P\n\n{START}\nnew\n\n{END}\nrest\n"));
+        }
+        let copied = fs::read_dir(docs.path().join("performance")).unwrap();
+        let copied: Vec<_> = copied.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(copied, ["start.svg"]);
     }
 
     #[test]
@@ -77,19 +90,5 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), page);
             assert!(!folder.path().join("p").exists());
         }
-    }
-
-    #[test]
-    fn plots_are_copied_beside_the_page() {
-        let (docs, results) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let page = docs.path().join("performance.md");
-        fs::write(&page, format!("{START}{END}")).unwrap();
-        fs::write(results.path().join("start.svg"), "<svg/>").unwrap();
-        fs::write(results.path().join("results.json"), "[]").unwrap();
-        write(&page, "new\n", results.path()).unwrap();
-        assert_eq!(fs::read_to_string(&page).unwrap(), format!("{START}\nnew\n\n{END}"));
-        let copied: Vec<_> = fs::read_dir(docs.path().join("performance")).unwrap().collect();
-        assert_eq!(copied.len(), 1);
-        assert_eq!(copied[0].as_ref().unwrap().file_name(), "start.svg");
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use plotters::{drawing::DrawingAreaErrorKind, prelude::*};
 
 use crate::{
-    error::BenchError,
-    figure::{Comparison, Figure, Plot, rounded},
+    error::{BenchError, cannot},
+    figure::{Figure, Measured, Plot, rounded},
 };
 
 const WIDTH: u32 = 760;
@@ -27,64 +27,41 @@ pub(crate) fn file_name(comparison: &str) -> String {
     format!("{}.svg", comparison.replace(' ', "-"))
 }
 
-pub(crate) fn draw(comparison: &Comparison, folder: &Path) -> Result<(), BenchError> {
-    let path = folder.join(file_name(comparison.name));
-    match &comparison.plot {
-        Plot::Bars => bars(comparison, &path),
-        Plot::Lines { x, y, series } => lines(comparison.name, (x, y), series, &path),
-    }?;
-    Ok(())
+pub(crate) fn draw(name: &str, measured: &Measured, folder: &Path) -> Result<(), BenchError> {
+    let path = folder.join(file_name(name));
+    let drawn = match &measured.plot {
+        Plot::Bars => bars(name, &measured.figures, &path),
+        Plot::Lines { x, y, series } => lines(name, (x, y), series, &path),
+    };
+    drawn.map_err(cannot("draw the plot"))
 }
 
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Draws each figure and its peer as a pair of bars. Only the bars of a pair have the same scale, because units differ.
-fn bars(comparison: &Comparison, path: &Path) -> Drawn {
-    let rows: Vec<_> = comparison.figures.iter().flat_map(bars_of).collect();
-    let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-    let height = 50 + 20 * count;
+fn bars(name: &str, figures: &[Figure], path: &Path) -> Drawn {
+    let pairs = figures.iter().map(|figure| {
+        let (ours, peer) = (figure.ours.unwrap_or_default(), figure.peer.unwrap_or_default());
+        let longest = ours.max(peer).max(f64::MIN_POSITIVE);
+        let peer_name = figure.peer_name.as_ref();
+        let peer = peer_name.map(|name| (format!("    {name}"), peer, peer / longest, PEER));
+        [Some((figure.unit.clone(), ours, ours / longest, OURS)), peer]
+    });
+    let bars: Vec<_> = pairs.flatten().flatten().collect();
+    let height = 50 + 20 * u32::try_from(bars.len()).unwrap_or_default();
     let root = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE)?;
     let text = FONT.into_font().color(&BLACK);
-    root.draw(&Text::new(comparison.name, (10, 10), ("sans-serif", 18).into_font()))?;
+    root.draw(&Text::new(name, (10, 10), ("sans-serif", 18).into_font()))?;
     let (left, widest) = (330, 320.0);
-    for (index, row) in rows.iter().enumerate() {
-        let top = 40 + 20 * i32::try_from(index).unwrap_or_default();
+    for (top, (label, value, share, colour)) in (40..).step_by(20).zip(bars) {
         #[allow(clippy::cast_possible_truncation, reason = "a few hundred pixels")]
-        let length = (row.share * widest).ceil() as i32;
-        root.draw(&Text::new(row.label.as_str(), (10, top), text.clone()))?;
-        let colour = if row.is_ours { OURS } else { PEER };
-        root.draw(&Rectangle::new(
-            [(left, top), (left + length, top + 14)],
-            colour.filled(),
-        ))?;
-        root.draw(&Text::new(row.value.as_str(), (left + length + 6, top), text.clone()))?;
+        let right = left + (share * widest).ceil() as i32;
+        root.draw(&Text::new(label, (10, top), text.clone()))?;
+        root.draw(&Rectangle::new([(left, top), (right, top + 14)], colour.filled()))?;
+        root.draw(&Text::new(rounded(value).to_string(), (right + 6, top), text.clone()))?;
     }
     root.present()
-}
-
-struct Bar {
-    label: String,
-    value: String,
-    /// Length relative to the longer bar of its pair.
-    share: f64,
-    is_ours: bool,
-}
-
-fn bars_of(figure: &Figure) -> Vec<Bar> {
-    let peer = figure.peer.as_ref().map_or(0.0, |(_, peer)| *peer);
-    let longest = figure.ours.max(peer).max(f64::MIN_POSITIVE);
-    let bar = |label: String, value: f64, is_ours| Bar {
-        label,
-        value: rounded(value).to_string(),
-        share: value / longest,
-        is_ours,
-    };
-    let mut bars = vec![bar(figure.unit.clone(), figure.ours, true)];
-    if let Some((name, peer)) = &figure.peer {
-        bars.push(bar(format!("    {name}"), *peer, false));
-    }
-    bars
 }
 
 fn lines(name: &str, axes: (&str, &str), series: &[(String, Vec<(f64, f64)>)], path: &Path) -> Drawn {

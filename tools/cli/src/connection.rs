@@ -17,7 +17,7 @@ use aws_sdk_dynamodb::{
     config::{Credentials, ProvideCredentials as _},
 };
 use history_console::hosts::Hosts;
-use operations::connection::Connection;
+use operations::{connection::Connection, read::scan_items::is_empty};
 use shared::{
     config,
     domain::{attached::AttachedTable, keys::VersionDigits},
@@ -74,7 +74,7 @@ pub(crate) async fn open(globals: &Globals, needs: Needs, sdk: SdkConfig) -> Res
 /// Reads the definition of an attached table.
 fn definition(path: &Path) -> Result<AttachedTable, CliError> {
     let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&path.display().to_string(), error))?;
-    AttachedTable::parse(&text).map_err(|error| CliError::usage(&path.display().to_string(), error))
+    operations::attached::parse(&text).map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
 /// Loads the configuration of all AWS clients. The Region and the credentials can be missing.
@@ -169,7 +169,7 @@ async fn store(globals: &Globals, width: Width, client: &Client) -> Result<Store
     let default = VersionDigits::default();
     if width == Width::Store {
         new.claim_layout().await?;
-    } else if new.digits() != default && !new.is_empty().await? {
+    } else if new.digits() != default && !is_empty(&new).await? {
         return Err(LayoutError::Width {
             stored: default,
             requested: new.digits(),

@@ -239,6 +239,14 @@ pub(crate) fn print_lists<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Val
     }
 }
 
+/// Returns an object of the members that have a value.
+pub(crate) fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
+    let members = members.into_iter();
+    members
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
 /// Returns a table row of an object: two named members, then all others with their names.
 pub(crate) fn row(object: &Value, names: [&str; 2]) -> Vec<String> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -5,7 +5,6 @@ use shared::domain::entity::EntityId;
 use crate::query::link;
 
 pub(crate) const SIGN_IN: &str = "/sign-in";
-pub(crate) const SIGN_OUT: &str = "/sign-out";
 /// Path prefix of the static files. They need no token.
 pub(crate) const ASSETS: &str = "/assets/";
 

@@ -11,10 +11,21 @@
 //! all did, a new one waits until one of them ends.
 //!
 //! All connections are closed when [`serve`] is dropped.
+//!
+//! At most 16 pages are in progress. Without this limit, requests to DynamoDB wait for each other until they time out, and their
+//! retries add to the load. So a request of a page waits for a permit, and fails with status 503 if it gets none in time. A client
+//! that disconnects frees its permit.
 
-use std::{collections::HashMap, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use axum::{Router, extract::Request, serve::Listener};
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::Response,
+    serve::Listener,
+};
 use hyper::{
     body::Incoming,
     server::conn::http1,
@@ -27,10 +38,17 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
-    sync::watch,
-    task::{AbortHandle, Id, JoinError, JoinSet},
-    time::{Instant, sleep_until},
+    sync::{Semaphore, watch},
+    task::{AbortHandle, JoinSet},
+    time::{Instant, sleep_until, timeout},
 };
+
+use super::page;
+
+/// Maximum number of pages in progress. A page sends up to four requests to DynamoDB at the same time.
+pub(super) const MAX_PAGES: usize = 16;
+/// Maximum time for which a request waits for a permit.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of the buffer for the headers of a request, in bytes. An address has at most 64 KiB.
 const MAX_BUFFER: usize = 128 * 1024;
@@ -57,10 +75,10 @@ impl Default for Limits {
 
 /// State of a connection. Each request has it as an extension.
 #[derive(Debug, Clone)]
-pub(super) struct Activity(watch::Sender<State>);
+struct Activity(watch::Sender<Phase>);
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum Phase {
     /// A page is in progress.
     Working,
     /// The connection has waited for its client since this time, and has served a page before.
@@ -70,12 +88,12 @@ enum State {
 }
 
 /// Work on a request, until it is dropped.
-pub(super) struct Work(Activity);
+struct Work(Activity);
 
 #[derive(Default)]
 struct Connections {
     tasks: JoinSet<()>,
-    open: HashMap<Id, (AbortHandle, Activity)>,
+    open: Vec<(AbortHandle, Activity)>,
 }
 
 /// Serves connections until it is dropped.
@@ -90,36 +108,25 @@ pub(super) async fn serve(mut listener: TcpListener, router: Router, limits: Lim
 
 impl Connections {
     async fn make_room(&mut self, max: usize) {
-        while let Some(ended) = self.tasks.try_join_next_with_id() {
-            self.remove(&ended);
-        }
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|(task, _)| !task.is_finished());
         while self.tasks.len() >= max {
-            let waiting = self.open.values();
-            let waiting = waiting.filter_map(|(task, activity)| match activity.state() {
-                State::Waiting(since) => Some((since, task)),
-                State::Working | State::Served(_) => None,
+            let waiting = self.open.iter().filter_map(|(task, activity)| match activity.state() {
+                Phase::Waiting(since) => Some((since, task)),
+                Phase::Working | Phase::Served(_) => None,
             });
             if let Some((_, task)) = waiting.min_by_key(|(since, _)| *since) {
                 task.abort();
             }
-            if let Some(ended) = self.tasks.join_next_with_id().await {
-                self.remove(&ended);
-            }
+            self.tasks.join_next().await;
+            self.open.retain(|(task, _)| !task.is_finished());
         }
-    }
-
-    fn remove(&mut self, ended: &Result<(Id, ()), JoinError>) {
-        let id = match ended {
-            Ok((id, ())) => *id,
-            Err(error) => error.id(),
-        };
-        self.open.remove(&id);
     }
 
     fn start(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, limits: Limits) {
         let activity = Activity::new();
         let task = self.tasks.spawn(connection(stream, router, activity.clone(), limits));
-        self.open.insert(task.id(), (task, activity));
+        self.open.push((task, activity));
     }
 }
 
@@ -149,24 +156,24 @@ async fn connection(
 
 impl Activity {
     fn new() -> Self {
-        Self(watch::Sender::new(State::Waiting(Instant::now())))
+        Self(watch::Sender::new(Phase::Waiting(Instant::now())))
     }
 
     /// Marks the connection as working.
-    pub(super) fn work(&self) -> Work {
-        self.0.send_replace(State::Working);
+    fn work(&self) -> Work {
+        self.0.send_replace(Phase::Working);
         Work(self.clone())
     }
 
     /// Starts to wait for the client, which sends a request.
     fn wait(&self) {
         self.0.send_modify(|state| match state {
-            State::Working => {}
-            State::Served(since) | State::Waiting(since) => *since = Instant::now(),
+            Phase::Working => {}
+            Phase::Served(since) | Phase::Waiting(since) => *since = Instant::now(),
         });
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> Phase {
         *self.0.borrow()
     }
 
@@ -175,7 +182,7 @@ impl Activity {
         let mut state = self.0.subscribe();
         loop {
             state.mark_unchanged();
-            let (State::Waiting(since) | State::Served(since)) = self.state() else {
+            let (Phase::Waiting(since) | Phase::Served(since)) = self.state() else {
                 let _ = state.changed().await;
                 continue;
             };
@@ -187,9 +194,23 @@ impl Activity {
     }
 }
 
+/// Processes a request when it has a permit.
+pub(super) async fn limit_pages(State(permits): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+    let _work = request.extensions().get::<Activity>().map(Activity::work);
+    if let Ok(Ok(_permit)) = timeout(PERMIT_TIMEOUT, permits.acquire_owned()).await {
+        return next.run(request).await;
+    }
+    let why = "The console has too many requests in progress. Try again in a few seconds.";
+    let is_json = page::accepts_only_json(request.headers());
+    let mut response = page::rejection(StatusCode::SERVICE_UNAVAILABLE, why, is_json);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    response
+}
+
 impl Drop for Work {
     fn drop(&mut self) {
-        self.0.0.send_replace(State::Served(Instant::now()));
+        self.0.0.send_replace(Phase::Served(Instant::now()));
     }
 }
 

@@ -3,11 +3,11 @@
 //! 1. Its `Host` is one of the console, against DNS rebinding.
 //! 2. If it is not GET or HEAD, its `Origin` is the console, against cross-site requests. A request with the access token
 //!    in its `Authorization` header needs no `Origin`, because other sites do not know the token.
-//! 3. It carries the access token or the cookie of a session. Style, script, icon and the sign-in form need neither.
+//! 3. It carries the access token or the cookie of the console. Style, script, icon and the sign-in form need neither.
 //! 4. A form contains the CSRF token of the console.
 //!
-//! A GET request whose address contains the access token or the single-use token starts a session, unless it is a prefetch. With
-//! the access token, a request that is already authorized starts none.
+//! A GET request whose address contains the access token or the single-use token gets the cookie, unless it is a prefetch, and is
+//! redirected to the address without the token.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -21,12 +21,11 @@ use axum::{
 };
 
 use super::{
-    address::{SIGN_IN, SIGN_OUT},
+    address::SIGN_IN,
     assets,
     hosts::Hosts,
     page,
     secrets::{CSRF, Secrets},
-    sessions::{self, Sessions},
 };
 
 const MAX_FORM_BYTES: usize = 64 * 1024;
@@ -36,7 +35,7 @@ const FORM_TIMEOUT: Duration = Duration::from_secs(30);
 const PREFETCH: [&str; 4] = ["sec-purpose", "purpose", "x-purpose", "x-moz"];
 
 /// Security headers of every response.
-const HEADERS: [(HeaderName, &str); 7] = [
+const HEADERS: [(HeaderName, &str); 8] = [
     (
         header::CONTENT_SECURITY_POLICY,
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
@@ -49,38 +48,35 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (header::VARY, "Accept, Cookie"),
 ];
 
 pub(super) struct Guard {
     secrets: Arc<Secrets>,
-    sessions: Sessions,
     hosts: Hosts,
-    /// Name of the session cookie. It contains the port, because consoles at other ports receive the same cookies.
+    /// Name of the cookie. It contains the port, because consoles at other ports receive the same cookies.
     cookie: String,
 }
 
 enum Rejection {
     Status(StatusCode, &'static str),
-    /// The address contains a valid token. The response starts a session, and removes the token from the address.
-    SignedIn {
-        to: String,
-    },
+    /// The address contains a token. The response removes it, and sets the cookie if the token is valid.
     Redirect {
         to: String,
+        is_sign_in: bool,
     },
     SignIn {
         to: String,
-        note: page::Note,
+        is_invalid: bool,
     },
 }
 
-use Rejection::Status;
+use Rejection::{Redirect, SignIn, Status};
 
 impl Guard {
     pub(super) fn new(secrets: Arc<Secrets>, hosts: Hosts, port: u16) -> Self {
         Self {
             secrets,
-            sessions: Sessions::default(),
             hosts,
             cookie: format!("vzero-{port}"),
         }
@@ -95,78 +91,54 @@ impl Guard {
             ));
         };
         let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-        let has_token = bearer.is_some_and(|token| self.secrets.is_token(token));
+        let has_token = bearer.is_some_and(|token| self.secrets.token.is(token));
         let is_write = !matches!(*method, Method::GET | Method::HEAD);
         if is_write && !has_token && !is_same_origin(text(header::ORIGIN), host) {
             return Err(Status(StatusCode::FORBIDDEN, "The form was sent from another site."));
         }
+        let sign_in = |to: String, is_invalid| Err(SignIn { to, is_invalid });
         match uri.path() {
             SIGN_IN if *method == Method::POST => return Ok(()),
-            SIGN_IN => {
-                return Err(Rejection::SignIn {
-                    to: "/".to_owned(),
-                    note: page::Note::SignedOut,
-                });
-            }
+            SIGN_IN => return sign_in("/".to_owned(), false),
             path if !is_write && assets::is_asset(path) => return Ok(()),
             _ => {}
         }
-        let is_authorized = has_token || self.sessions_of(headers).any(|cookie| self.sessions.contains(cookie));
-        // A request for a preview starts no session.
-        let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
-        let is_valid = |token: &str| !is_authorized && self.secrets.is_token(token) || self.secrets.redeem(token);
-        if is_write {
-            // The address of a form can be without a page. The page of the form is its referrer.
-            let to = text(header::REFERER).and_then(|page| own_page(page, host));
-            return is_authorized.then_some(()).ok_or(Rejection::SignIn {
-                to: to.unwrap_or_else(|| "/".to_owned()),
-                note: page::Note::FormNotSent,
-            });
-        }
-        match token_of(uri) {
-            Some((token, to)) if is_visit && is_valid(&token) => Err(Rejection::SignedIn { to }),
-            // The token is removed from the address even if the request is already authorized.
-            Some((_, to)) if is_authorized => Err(Rejection::Redirect { to }),
-            _ if is_authorized => Ok(()),
-            Some((_, to)) => Err(Rejection::SignIn {
-                to,
-                note: page::Note::InvalidToken,
-            }),
-            None => Err(Rejection::SignIn {
-                to: uri.to_string(),
-                note: page::Note::SignedOut,
-            }),
+        let is_authorized = has_token || self.has_cookie(headers);
+        match token_of(uri).filter(|_| !is_write) {
+            Some((token, to)) => {
+                // A preview does not use the single-use token up.
+                let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
+                let is_sign_in = is_visit && (self.secrets.token.is(&token) || self.secrets.redeem(&token));
+                match is_sign_in || is_authorized {
+                    true => Err(Redirect { to, is_sign_in }),
+                    false => sign_in(to, true),
+                }
+            }
+            None if is_authorized => Ok(()),
+            // The address of a form can be without a page.
+            None if is_write => sign_in("/".to_owned(), false),
+            None => sign_in(uri.to_string(), false),
         }
     }
 
-    /// Returns the values of the session cookie. Browsers send one.
-    fn sessions_of<'a>(&'a self, headers: &'a HeaderMap) -> impl Iterator<Item = &'a str> {
-        let cookies = headers.get_all(header::COOKIE).iter();
-        cookies
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let values = headers.get_all(header::COOKIE).iter();
+        let mut cookies = values
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(';'))
-            .filter_map(|cookie| cookie.trim().split_once('='))
-            .filter_map(|(name, value)| (name == self.cookie).then_some(value))
+            .filter_map(|cookie| cookie.trim().split_once('='));
+        cookies.any(|(name, value)| name == self.cookie && self.secrets.cookie.is(value))
     }
 
-    fn start_session(&self, to: &str) -> Response {
-        self.redirect(to, &self.sessions.start(), sessions::MAX_DURATION)
-    }
-
-    fn sign_out(&self, headers: &HeaderMap) -> Response {
-        for cookie in self.sessions_of(headers) {
-            self.sessions.end(cookie);
-        }
-        self.redirect("/", "", Duration::ZERO)
-    }
-
-    /// Redirects to a page, and sets the session cookie.
-    fn redirect(&self, to: &str, session: &str, max_age: Duration) -> Response {
-        let (name, max_age) = (&self.cookie, max_age.as_secs());
-        let cookie = format!("{name}={session}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age}");
-        let mut response = see_other(to);
-        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-            response.headers_mut().insert(header::SET_COOKIE, cookie);
+    /// Redirects to a page, and sets the cookie after a sign-in.
+    fn redirect(&self, to: &str, is_sign_in: bool) -> Response {
+        let mut response = StatusCode::SEE_OTHER.into_response();
+        let (name, value) = (&self.cookie, self.secrets.cookie.as_str());
+        let cookie = is_sign_in.then(|| format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict"));
+        for (name, value) in [(header::LOCATION, Some(to)), (header::SET_COOKIE, cookie.as_deref())] {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                response.headers_mut().insert(name, value);
+            }
         }
         response
     }
@@ -174,22 +146,43 @@ impl Guard {
     fn reject(&self, rejection: Rejection, is_json: bool) -> Response {
         match rejection {
             Status(status, why) => page::rejection(status, why, is_json),
-            Rejection::SignedIn { to } => self.start_session(&to),
-            Rejection::Redirect { to } => see_other(&to),
-            Rejection::SignIn { .. } if is_json => {
+            Redirect { to, is_sign_in } => self.redirect(&to, is_sign_in),
+            SignIn { .. } if is_json => {
                 let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
                 page::rejection(StatusCode::UNAUTHORIZED, why, true)
             }
-            Rejection::SignIn { to, note } => page::sign_in(&to, note),
+            SignIn { to, is_invalid } => page::sign_in(&to, is_invalid),
         }
     }
 
-    fn sign_in(&self, form: &HashMap<String, String>) -> Response {
-        let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
-        match form.get("token") {
-            Some(token) if self.secrets.is_token(token) => self.start_session(to),
-            _ => page::sign_in(to, page::Note::InvalidToken),
+    /// Checks the form of a request, and responds.
+    async fn form(&self, request: Request, next: Next, is_json: bool) -> Response {
+        let invalid = || page::rejection(StatusCode::BAD_REQUEST, "The form cannot be parsed.", is_json);
+        let (parts, body) = request.into_parts();
+        let body = match tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => return invalid(),
+            Err(_) => {
+                let why = "The form was not received in time.";
+                return page::rejection(StatusCode::REQUEST_TIMEOUT, why, is_json);
+            }
+        };
+        let copy = Request::from_parts(parts.clone(), Body::from(body.clone()));
+        let Ok(Form(form)) = Form::<HashMap<String, String>>::from_request(copy, &()).await else {
+            return invalid();
+        };
+        if parts.uri.path() == SIGN_IN {
+            let to = form.get("to").filter(|to| is_own_path(to)).map_or("/", String::as_str);
+            return match form.get("token") {
+                Some(token) if self.secrets.token.is(token) => self.redirect(to, true),
+                _ => page::sign_in(to, true),
+            };
         }
+        if !form.get(CSRF).is_some_and(|token| self.secrets.csrf.is(token)) {
+            let why = "The form has expired or belongs to another console. Go back, reload the page and try again.";
+            return page::rejection(StatusCode::FORBIDDEN, why, is_json);
+        }
+        next.run(Request::from_parts(parts, Body::from(body))).await
     }
 }
 
@@ -199,53 +192,13 @@ pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
     let authorized = guard.authorize(request.method(), request.uri(), request.headers());
     let mut response = match authorized {
         Err(rejection) => guard.reject(rejection, is_json),
-        Ok(()) if request.method() == Method::POST => check_form(&guard, request, next, is_json).await,
+        Ok(()) if request.method() == Method::POST => guard.form(request, next, is_json).await,
         Ok(()) => next.run(request).await,
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("Accept, Cookie"));
-    response
-}
-
-fn see_other(to: &str) -> Response {
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    if let Ok(to) = HeaderValue::from_str(to) {
-        response.headers_mut().insert(header::LOCATION, to);
-    }
-    response
-}
-
-/// Checks the CSRF token of a form.
-async fn check_form(guard: &Guard, request: Request, next: Next, is_json: bool) -> Response {
-    let invalid = || page::rejection(StatusCode::BAD_REQUEST, "The form cannot be parsed.", is_json);
-    let (parts, body) = request.into_parts();
-    let body = match tokio::time::timeout(FORM_TIMEOUT, to_bytes(body, MAX_FORM_BYTES)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => return invalid(),
-        Err(_) => {
-            let why = "The form was not received in time.";
-            return page::rejection(StatusCode::REQUEST_TIMEOUT, why, is_json);
-        }
-    };
-    let copy = Request::from_parts(parts.clone(), Body::from(body.clone()));
-    let Ok(Form(form)) = Form::<HashMap<String, String>>::from_request(copy, &()).await else {
-        return invalid();
-    };
-    if parts.uri.path() == SIGN_IN {
-        return guard.sign_in(&form);
-    }
-    if !form.get(CSRF).is_some_and(|token| guard.secrets.is_csrf(token)) {
-        let why = "The form has expired or belongs to another console. Go back, reload the page and try again.";
-        return page::rejection(StatusCode::FORBIDDEN, why, is_json);
-    }
-    if parts.uri.path() == SIGN_OUT {
-        return guard.sign_out(&parts.headers);
-    }
-    next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
 fn is_same_origin(origin: Option<&str>, host: &str) -> bool {
@@ -258,22 +211,10 @@ fn is_own_path(to: &str) -> bool {
     to.starts_with('/') && !to.starts_with("//") && !to.contains(|c: char| c == '\\' || c.is_control())
 }
 
-/// Returns the path and the query of a page of this console.
-fn own_page(address: &str, host: &str) -> Option<String> {
-    let uri: Uri = address.parse().ok()?;
-    let origin = format!("{}://{}", uri.scheme_str()?, uri.authority()?);
-    let to = match token_of(&uri) {
-        Some((_, to)) => to,
-        None => uri.path_and_query()?.to_string(),
-    };
-    (is_same_origin(Some(&origin), host) && is_own_path(&to)).then_some(to)
-}
-
 /// Returns the token of an address, and the path and the query without it.
 fn token_of(uri: &Uri) -> Option<(String, String)> {
-    let query = uri.query()?;
     let (mut token, mut rest) = (None, Vec::new());
-    for pair in query.split('&') {
+    for pair in uri.query()?.split('&') {
         match pair.strip_prefix("token=") {
             Some(found) => token = Some(found.to_owned()),
             None => rest.push(pair),
@@ -290,4 +231,37 @@ fn token_of(uri: &Uri) -> Option<(String, String)> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use axum::{Router, middleware, routing::post};
+    use hyper::service::Service as _;
+    use hyper_util::service::TowerToHyperService;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_form_that_is_sent_slowly_is_rejected() {
+        let secrets = Arc::new(Secrets::new(None));
+        let bearer = format!("Bearer {}", secrets.token.as_str());
+        let guard = Arc::new(Guard::new(secrets, Hosts::default(), 8100));
+        let pages = Router::new().route("/restore", post(async || "restored"));
+        let router = pages.layer(middleware::from_fn_with_state(guard, check));
+        for (path, authorization) in [(SIGN_IN, ""), ("/restore", bearer.as_str())] {
+            // One byte every second, without end.
+            let drip = futures::stream::unfold((), async |()| {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Some((Ok::<_, std::io::Error>("x"), ()))
+            });
+            let request = Request::post(path)
+                .header(header::HOST, "localhost:8100")
+                .header(header::ORIGIN, "http://localhost:8100")
+                .header(header::AUTHORIZATION, authorization)
+                .body(Body::from_stream(drip))
+                .unwrap();
+            let started = Instant::now();
+            let response = TowerToHyperService::new(router.clone()).call(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::REQUEST_TIMEOUT, "{path}");
+            assert_eq!(started.elapsed().as_secs(), FORM_TIMEOUT.as_secs(), "{path}");
+        }
+    }
+}

@@ -19,7 +19,6 @@ mod as_of;
 mod assets;
 mod background;
 mod compare;
-mod concurrency;
 mod connections;
 mod entities;
 mod entity;
@@ -34,7 +33,6 @@ mod record;
 mod restore;
 mod secrets;
 mod server;
-mod sessions;
 mod summary;
 mod time;
 mod timeline;
@@ -140,7 +138,7 @@ impl Console {
             names: options.hosts,
         };
         let origin = format!("http://{}", hosts.authority(address));
-        let url = format!("{origin}/?token={}", secrets.token());
+        let url = format!("{origin}/?token={}", secrets.token.as_str());
         let guard = Guard::new(Arc::clone(&secrets), hosts, address.port());
         let app = App {
             connection,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::logging::chain;
 
 use super::{
-    address::{self, ASSETS, SIGN_IN, SIGN_OUT},
+    address::{self, ASSETS, SIGN_IN},
     app::App,
     secrets::CSRF,
     value,
@@ -121,61 +121,53 @@ pub(super) fn accepts_only_json(headers: &HeaderMap) -> bool {
 /// Renders a page with its header and footer.
 fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Markup {
     let connection = &app.connection;
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            (head(title))
-            body {
-                a.skip href="#main" { "Skip to main content" }
-                header {
-                    nav aria-label="Main" {
-                        a.brand href="/" { "vzero" }
-                        @for (each, name, path) in Section::ALL {
-                            a href=(path) aria-current=[(section == Some(each)).then_some("page")] { (name) }
-                        }
-                    }
-                    form.find role="search" action="/" method="get" {
-                        label.hidden for="find" { "Find entities by part of the key" }
-                        input #find type="search" name="find" placeholder="Find entities ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
-                        button { "Find" }
-                    }
-                }
-                main #main tabindex="-1" { (body) }
-                footer {
-                    "Table " b { bdi { (connection.table) } }
-                    @if let Some(url) = &connection.endpoint_url { " at " (url) }
-                    ", "
-                    @if app.writes.is_some() { strong { "writes are allowed" } } @else { "read-only" }
-                    ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
-                    kbd { "h" } " health. "
-                    a href=(SIGN_OUT) { "Sign out" }
+    let body = html! {
+        a.skip href="#main" { "Skip to main content" }
+        header {
+            nav aria-label="Main" {
+                a.brand href="/" { "vzero" }
+                @for (each, name, path) in Section::ALL {
+                    a href=(path) aria-current=[(section == Some(each)).then_some("page")] { (name) }
                 }
             }
+            form.find role="search" action="/" method="get" {
+                label.hidden for="find" { "Find entities by part of the key" }
+                input #find type="search" name="find" placeholder="Find entities ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
+                button { "Find" }
+            }
         }
-    }
-}
-
-fn head(title: &str) -> Markup {
-    html! {
-        head {
-            meta charset="utf-8";
-            meta name="viewport" content="width=device-width, initial-scale=1";
-            meta name="color-scheme" content="light dark";
-            title { (value::plain(title)) " · vzero" }
-            link rel="icon" href={ (ASSETS) "icon.svg" } type="image/svg+xml";
-            link rel="stylesheet" href={ (ASSETS) "console.css" };
-            script src={ (ASSETS) "console.js" } defer {}
+        main #main tabindex="-1" { (body) }
+        footer {
+            "Table " b { bdi { (connection.table) } }
+            @if let Some(url) = &connection.endpoint_url { " at " (url) }
+            ", "
+            @if app.writes.is_some() { strong { "writes are allowed" } } @else { "read-only" }
+            ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
+            kbd { "h" } " health."
         }
-    }
+    };
+    document(title, &body)
 }
 
 /// Renders a page without data of the table, for clients that are not signed in.
 fn bare(title: &str, body: &Markup) -> Markup {
+    document(title, &html! { main #main { h1 { (title) } (body) } })
+}
+
+fn document(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title))
-            body { main #main { h1 { (title) } (body) } }
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (value::plain(title)) " · vzero" }
+                link rel="icon" href={ (ASSETS) "icon.svg" } type="image/svg+xml";
+                link rel="stylesheet" href={ (ASSETS) "console.css" };
+                script src={ (ASSETS) "console.js" } defer {}
+            }
+            body { (body) }
         }
     }
 }
@@ -188,26 +180,12 @@ pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Respons
     (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
 }
 
-/// Reason for which the sign-in form is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Note {
-    SignedOut,
-    InvalidToken,
-    /// The session ended before a form was sent. The form is lost.
-    FormNotSent,
-}
-
-pub(super) fn sign_in(to: &str, note: Note) -> Response {
+/// Shows the sign-in form, which leads to a page. `is_invalid` if a token was wrong.
+pub(super) fn sign_in(to: &str, is_invalid: bool) -> Response {
     let body = html! {
-        @match note {
-            Note::SignedOut => {},
-            Note::InvalidToken => {
-                p.note role="alert" { "Invalid token." }
-                p { "The link that the console opens in your browser is valid once, for a minute." }
-            },
-            Note::FormNotSent => p.note role="alert" {
-                "Your session has ended, and the form was not sent: nothing was changed. Sign in, and fill in the form again."
-            },
+        @if is_invalid {
+            p.note role="alert" { "Invalid token." }
+            p { "The link that the console opens in your browser is valid once, for a minute." }
         }
         p { "Enter the token of this console. It is part of the URL that the console printed when it started." }
         form method="post" action=(SIGN_IN) {
@@ -216,32 +194,15 @@ pub(super) fn sign_in(to: &str, note: Note) -> Response {
             input #token type="password" name="token" autocomplete="current-password" required;
             button { "Sign in" }
         }
+        // Browsers do not send the cookie with a link on another site.
+        p.muted { "Signed in already? " a href=(to) { "Open the page." } }
     };
     (StatusCode::UNAUTHORIZED, bare("Sign in", &body)).into_response()
 }
 
-pub(super) fn sign_out(app: &App) -> Markup {
-    let body = html! {
-        h1 { "Sign out" }
-        p { "To sign in again, you need the token of the console." }
-        form method="post" action=(SIGN_OUT) { (csrf(app)) button { "Sign out" } }
-    };
-    page(app, "Sign out", None, &body)
-}
-
 /// Renders the hidden field that every form needs.
 pub(super) fn csrf(app: &App) -> Markup {
-    html! { input type="hidden" name=(CSRF) value=(app.secrets.csrf()); }
-}
-
-/// Renders the note that replaces the form of a change in a read-only console.
-pub(super) fn read_only(command: &str) -> Markup {
-    html! {
-        p.note {
-            "The console is read-only. To apply this change, start the console with " code { "--allow-write" } " or run "
-            code { "vzero " (command) } "."
-        }
-    }
+    html! { input type="hidden" name=(CSRF) value=(app.secrets.csrf.as_str()); }
 }
 
 /// Renders the button that copies a text. The script shows it.

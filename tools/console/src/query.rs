@@ -1,6 +1,6 @@
-//! Parameters of queries and forms.
+//! Parameters of queries and forms, and addresses of pages.
 
-use std::ops::Deref;
+use std::{error::Error, ops::Deref};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -37,6 +37,19 @@ impl Param {
 
     pub(super) fn entity(&self) -> Result<EntityId, PageError> {
         Ok(EntityId::new(self.required("id")?)?)
+    }
+
+    /// Parses the parameter, if it is there.
+    pub(super) fn parsed<T, E: Error + Send + Sync + 'static>(
+        &self,
+        field: &'static str,
+        parse: fn(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, PageError> {
+        let parsed = self.as_deref().map(parse).transpose();
+        parsed.map_err(|error| PageError::Invalid {
+            field,
+            source: error.into(),
+        })
     }
 
     pub(super) fn version(&self, field: &'static str) -> Result<Option<Version>, PageError> {

@@ -3,8 +3,6 @@
 //! A page previews the change. Its form names the latest version that the preview is based on, and a request id: the change
 //! is applied only if that version is still the latest, and only once.
 
-use std::collections::BTreeMap;
-
 use item_diff::{Change as Difference, Changes, Depth};
 use maud::{Markup, html};
 use operations::{
@@ -45,31 +43,39 @@ pub(super) struct Query {
     reason: Param,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Action {
-    Restore(Version),
-    Undelete,
-}
+const RESTORE: &str = "/restore";
+const UNDELETE: &str = "/undelete";
 
-impl Action {
-    fn path(self) -> &'static str {
-        match self {
-            Self::Restore(_) => "/restore",
-            Self::Undelete => "/undelete",
-        }
+impl Query {
+    fn number(&self) -> Result<Version, PageError> {
+        self.version.version("version")?.ok_or(PageError::Missing("version"))
     }
 
-    fn version(self) -> Option<String> {
-        match self {
-            Self::Restore(version) => Some(version.to_string()),
-            Self::Undelete => None,
-        }
+    /// Returns the request id, and the actor, the reason and the expected latest version of the form.
+    fn change(&self, app: &App) -> Result<(RequestId, ChangeOptions), PageError> {
+        let request = self.request.parsed("request", |text| RequestId::new(text.to_owned()))?;
+        let expected = self
+            .expected
+            .version("expected")?
+            .ok_or(PageError::Missing("expected"))?;
+        let changes = [(names::ACTOR, &self.actor), (names::REASON, &self.reason)];
+        let changes = changes.into_iter().filter_map(|(name, text)| {
+            let text = text.0.clone()?;
+            Some((name.to_owned(), Change::Set(AttributeValue::S(text))))
+        });
+        let options = ChangeOptions {
+            expected: Some(ExpectedVersion::Is(expected)),
+            timestamp: (app.ordering == Ordering::Time).then(time::now),
+            sent_at: None,
+            changes: changes.collect(),
+        };
+        Ok((request.ok_or(PageError::Missing("request"))?, options))
     }
 }
 
 pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let entity = query.id.entity()?;
-    let number = number(&query)?;
+    let number = query.number()?;
     let latest = version::with_time(app, latest(app, &entity).await?).await?;
     let old = app.store().version(&entity, number, app.consistent()).await?;
     let old = old.ok_or_else(|| PageError::NotFound(format!("there is no version {number} of {}", entity.as_str())))?;
@@ -83,24 +89,11 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
             p { "The latest version is " (latest.version) ". A restore creates a new version with the attributes of version " (number) ", in the right column. The new version names version " (number) " in RestoredFrom." }
         }
         div.scroll role="region" aria-label="Changes" tabindex="0" { (compare::differences(&changes, &latest, &old)) }
-        (not_copied(&old))
     };
-    let mut json = json!({
-        "ID": entity.as_str(), "Version": number, "Latest": latest.version,
-        "Deleted": {"From": latest.deleted, "To": old.deleted},
-        "Changed": changes.changed.iter().map(Difference::to_json).collect::<Vec<_>>(),
-        "NotCopied": plain::attributes(&of_version(&old)),
-    });
-    let title = format!("Restore version {number}");
-    Ok(page(
-        app,
-        &title,
-        &entity,
-        Action::Restore(number),
-        &latest,
-        &lead,
-        &mut json,
-    ))
+    let mut page = preview(app, RESTORE, &latest, &old, &lead);
+    let changed: Vec<_> = changes.changed.iter().map(Difference::to_json).collect();
+    page.json["Changed"] = changed.into();
+    Ok(page)
 }
 
 pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageError> {
@@ -114,21 +107,8 @@ pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageE
     let lead = html! {
         p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with the attributes of version " (old.version) ", the newest one before it that is not deleted." }
         (value::attributes(&state(&old), DisplayLimits::ITEM, usize::MAX))
-        (not_copied(&old))
     };
-    let mut json = json!({
-        "ID": entity.as_str(), "Version": old.version, "Latest": latest.version, "Deleted": {"From": true, "To": false},
-        "NotCopied": plain::attributes(&of_version(&old)),
-    });
-    Ok(page(
-        app,
-        "Undelete",
-        &entity,
-        Action::Undelete,
-        &latest,
-        &lead,
-        &mut json,
-    ))
+    Ok(preview(app, UNDELETE, &latest, &old, &lead))
 }
 
 /// Returns the attributes that a restore or an undelete copies.
@@ -142,49 +122,37 @@ fn state(view: &VersionView) -> Item {
 
 /// Returns the attributes of the client that describe this version only.
 fn of_version(view: &VersionView) -> Item {
-    let attribute = |name: &str| match name {
-        names::ACTOR => view.actor.clone(),
-        names::REASON => view.reason.clone(),
-        name => view.attributes.get(name).cloned(),
-    };
     let mut item = Item::default();
     for name in attribution::OF_CLIENT {
-        if let Some(value) = attribute(name) {
+        let value = match name {
+            names::ACTOR => view.actor.clone(),
+            names::REASON => view.reason.clone(),
+            name => view.attributes.get(name).cloned(),
+        };
+        if let Some(value) = value {
             item.insert(name.to_owned(), value);
         }
     }
     item
 }
 
-/// Renders the attributes of a version that the new version does not get.
-fn not_copied(view: &VersionView) -> Markup {
-    let item = of_version(view);
-    html! {
-        @if !item.is_empty() {
-            h2 { "Not copied" }
-            p { "These attributes describe version " (view.version) " only. They are not copied to the new version." }
-            (value::attributes(&item, DisplayLimits::ITEM, usize::MAX))
-        }
-    }
-}
-
-fn page(
-    app: &App,
-    title: &str,
-    entity: &EntityId,
-    action: Action,
-    latest: &VersionView,
-    lead: &Markup,
-    json: &mut Value,
-) -> View {
-    let id = entity.as_str();
+/// Returns the page of a change, with its form if the console allows it.
+fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionView, lead: &Markup) -> View {
+    let (id, not_copied) = (latest.entity.as_str(), of_version(old));
     // A form that is sent twice creates one version.
     let request = Uuid::new_v4().to_string();
-    json["AllowWrite"] = json!(app.writes.is_some());
-    let version = action.version();
+    let version = (action == RESTORE).then(|| old.version.to_string());
+    let title = match &version {
+        Some(version) => format!("Restore version {version}"),
+        None => "Undelete".to_owned(),
+    };
+    let mut json = json!({
+        "ID": id, "Version": old.version, "Latest": latest.version, "Deleted": {"From": latest.deleted, "To": old.deleted},
+        "NotCopied": plain::attributes(&not_copied), "AllowWrite": app.writes.is_some(),
+    });
     if app.writes.is_some() {
         json["Form"] = json!({
-            "Action": action.path(), "csrf": app.secrets.csrf(), "id": id, "version": version,
+            "Action": action, "csrf": app.secrets.csrf.as_str(), "id": id, "version": version,
             "expected": latest.version.to_string(), "request": request,
         });
     }
@@ -192,8 +160,13 @@ fn page(
         p { (entity_link(id)) }
         h1 { (title) }
         (lead)
+        @if !not_copied.is_empty() {
+            h2 { "Not copied" }
+            p { "These attributes describe version " (old.version) " only. They are not copied to the new version." }
+            (value::attributes(&not_copied, DisplayLimits::ITEM, usize::MAX))
+        }
         @if app.writes.is_some() {
-            form method="post" action=(action.path()) {
+            form method="post" action=(action) {
                 (page::csrf(app))
                 input type="hidden" name="id" value=(id);
                 @if let Some(version) = &version { input type="hidden" name="version" value=(version); }
@@ -205,108 +178,73 @@ fn page(
                 button { (title) }
             }
         } @else {
-            (page::read_only(action.path().trim_start_matches('/')))
+            p.note {
+                "The console is read-only. To apply this change, start the console with " code { "--allow-write" } " or run "
+                code { "vzero " (action.trim_start_matches('/')) } "."
+            }
         }
     };
     View {
-        title: title.to_owned(),
+        title,
         section: Section::Entities,
         body,
-        json: json.take(),
+        json,
     }
 }
 
 pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
-    let (entity, number) = (query.id.entity()?, number(&query)?);
-    let (request, change_options) = (request(&query)?, change_options(app, &query)?);
-    let restored = revision::restore(app.store(), &entity, number, request, change_options, options).await?;
-    Ok(response(&entity, Action::Restore(number), restored))
+    let (entity, number, (request, change)) = (query.id.entity()?, query.number()?, query.change(app)?);
+    let outcome = revision::restore(app.store(), &entity, number, request, change, options).await?;
+    Ok(response(&entity, RESTORE, Some(number), outcome))
 }
 
 pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
-    let entity = query.id.entity()?;
-    let (request, change_options) = (request(&query)?, change_options(app, &query)?);
-    let outcome = revision::undelete(app.store(), &entity, request, change_options, options).await?;
-    let outcome = match outcome {
+    let (entity, (request, change)) = (query.id.entity()?, query.change(app)?);
+    let outcome = match revision::undelete(app.store(), &entity, request, change, options).await? {
         Some(outcome) => outcome,
         None => WriteOutcome::Unchanged {
             version: latest(app, &entity).await?.version,
         },
     };
-    Ok(response(&entity, Action::Undelete, outcome))
+    Ok(response(&entity, UNDELETE, None, outcome))
 }
 
-fn response(entity: &EntityId, action: Action, outcome: WriteOutcome) -> FormResponse {
+fn response(entity: &EntityId, action: &str, restored: Option<Version>, outcome: WriteOutcome) -> FormResponse {
     let id = entity.as_str();
+    let to = |path: &str, version: Option<Version>, done: Option<&str>| {
+        let text = [
+            ("id", Some(id.to_owned())),
+            ("version", version.map(|version| version.to_string())),
+        ];
+        link(path, text.into_iter().chain([("done", done.map(str::to_owned))]))
+    };
     let (name, version) = match outcome {
         WriteOutcome::Written { version } => ("Written", version),
         WriteOutcome::Duplicate { version } => ("Duplicate", version),
         WriteOutcome::Unchanged { version } => ("Unchanged", version),
-        WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. } => return conflict(entity, action, outcome),
+        // Another update was applied first.
+        WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. } => {
+            let why = OperationError::of_outcome(outcome).map_or_else(String::new, |error| error.to_string());
+            return FormResponse::Conflict(View {
+                title: "Conflict".to_owned(),
+                section: Section::Entities,
+                body: html! {
+                    p { (entity_link(id)) }
+                    h1 { "Conflict" }
+                    p.note role="alert" { "Another update was applied first: " (why) ". Nothing was changed." }
+                    p { a href=(to(action, restored, None)) { "Preview the change again" } }
+                },
+                json: json!({"Error": why}),
+            });
+        }
     };
-    let to = [
-        ("id", Some(id.to_owned())),
-        ("version", Some(version.to_string())),
-        ("done", Some(name.to_owned())),
-    ];
-    FormResponse::SeeOther(
-        link("/version", to),
-        json!({"ID": id, "Version": version, "Outcome": name}),
-    )
-}
-
-/// Returns the response if another update was applied first.
-fn conflict(entity: &EntityId, action: Action, outcome: WriteOutcome) -> FormResponse {
-    let why = OperationError::of_outcome(outcome)
-        .map(|error| error.to_string())
-        .unwrap_or_default();
-    let body = html! {
-        p { (entity_link(entity.as_str())) }
-        h1 { "Conflict" }
-        p.note role="alert" { "Another update was applied first: " (why) ". Nothing was changed." }
-        p { a href=(link(action.path(), [("id", Some(entity.as_str().to_owned())), ("version", action.version())])) { "Preview the change again" } }
-    };
-    FormResponse::Conflict(View {
-        title: "Conflict".to_owned(),
-        section: Section::Entities,
-        body,
-        json: json!({"Error": why}),
-    })
-}
-
-fn number(query: &Query) -> Result<Version, PageError> {
-    query.version.version("version")?.ok_or(PageError::Missing("version"))
+    let outcome: Value = json!({"ID": id, "Version": version, "Outcome": name});
+    FormResponse::SeeOther(to("/version", Some(version), Some(name)), outcome)
 }
 
 async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
     let latest = app.store().latest(entity, true).await?;
     latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))
-}
-
-fn request(query: &Query) -> Result<RequestId, PageError> {
-    RequestId::new(query.request.required("request")?).map_err(|error| PageError::Invalid {
-        field: "request",
-        source: error.into(),
-    })
-}
-
-/// Returns the actor, the reason and the expected latest version of the form.
-fn change_options(app: &App, query: &Query) -> Result<ChangeOptions, PageError> {
-    let expected = query
-        .expected
-        .version("expected")?
-        .ok_or(PageError::Missing("expected"))?;
-    let changes = [(names::ACTOR, &query.actor), (names::REASON, &query.reason)];
-    let changes = changes.into_iter().filter_map(|(name, text)| {
-        let text = text.0.clone()?;
-        Some((name.to_owned(), Change::Set(AttributeValue::S(text))))
-    });
-    Ok(ChangeOptions {
-        expected: Some(ExpectedVersion::Is(expected)),
-        timestamp: (app.ordering == Ordering::Time).then(time::now),
-        sent_at: None,
-        changes: changes.collect::<BTreeMap<_, _>>(),
-    })
 }

@@ -7,18 +7,16 @@ use axum::{
     extract::{Query, Request, State},
     middleware::{self, Next},
     response::Response,
-    routing::{get, post},
+    routing::{MethodRouter, get},
 };
+use tokio::sync::Semaphore;
 
 use super::{
-    address::SIGN_OUT,
     app::App,
-    as_of, assets, compare,
-    concurrency::{self, Permits},
-    entities, entity,
+    as_of, assets, compare, connections, entities, entity,
     guard::{self, Guard},
     health,
-    page::{self, ResponseFormat},
+    page::ResponseFormat,
     restore, version,
 };
 use crate::error::PageError;
@@ -47,6 +45,7 @@ macro_rules! form {
 
 pub(super) fn router(app: App, guard: Guard) -> Router {
     let app = Arc::new(app);
+    let permits = Arc::new(Semaphore::new(connections::MAX_PAGES));
     let pages = Router::new()
         .route("/", page!(entities::view))
         .route("/entity", page!(entity::view))
@@ -59,12 +58,11 @@ pub(super) fn router(app: App, guard: Guard) -> Router {
             form!(page!(restore::undelete_view), restore::undelete_post),
         )
         .route("/health", page!(health::view))
-        .route("/health/audit", post(start_audit))
-        .route("/health/audit/stop", post(stop_audit))
-        .route_layer(middleware::from_fn_with_state(Permits::of_pages(), concurrency::limit));
+        .route("/health/audit", form!(MethodRouter::new(), health::start))
+        .route("/health/audit/stop", form!(MethodRouter::new(), health::stop))
+        .route_layer(middleware::from_fn_with_state(permits, connections::limit_pages));
     Router::new()
         .merge(pages)
-        .route(SIGN_OUT, get(async |State(app): State<Shared>| page::sign_out(&app)))
         .merge(assets::router())
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), clear_meters))
@@ -77,14 +75,6 @@ async fn clear_meters(State(app): State<Shared>, request: Request, next: Next) -
     let response = next.run(request).await;
     app.connection.clear_meters();
     response
-}
-
-async fn start_audit(State(app): State<Shared>, format: ResponseFormat) -> Response {
-    format.form(&app, async { Ok(health::start(&app)) }).await
-}
-
-async fn stop_audit(State(app): State<Shared>, format: ResponseFormat) -> Response {
-    format.form(&app, async { Ok(health::stop(&app)) }).await
 }
 
 async fn not_found(State(app): State<Shared>, format: ResponseFormat) -> Response {

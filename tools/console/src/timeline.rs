@@ -1,5 +1,7 @@
 //! Time line of the versions of a page, as SVG.
 
+#![allow(clippy::cast_precision_loss, reason = "positions in a drawing")]
+
 use maud::{Markup, html};
 
 /// Width of the drawing, and margin of the line, in units of the view box.
@@ -40,15 +42,20 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn name(self) -> &'static str {
+    /// Name and class.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Live => "live",
-            Self::Tombstone => "deleted",
-            Self::Restored => "restored",
-            Self::Lagging => "on its way",
-            Self::Gap => "missing",
-            Self::Pruned => "pruned",
+            Self::Live => ("live", "live"),
+            Self::Tombstone => ("deleted", "dead"),
+            Self::Restored => ("restored", "restored"),
+            Self::Lagging => ("on its way", "lag"),
+            Self::Gap => ("missing", "gap"),
+            Self::Pruned => ("pruned", "pruned"),
         }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        self.words().0
     }
 
     /// Returns the state of the version, for programs.
@@ -60,14 +67,7 @@ impl Kind {
     }
 
     pub(super) fn class(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Tombstone => "dead",
-            Self::Restored => "restored",
-            Self::Lagging => "lag",
-            Self::Gap => "gap",
-            Self::Pruned => "pruned",
-        }
+        self.words().1
     }
 }
 
@@ -91,7 +91,6 @@ pub(super) fn has_times(marks: &[Mark]) -> bool {
 /// that of the versions, also if a time is earlier than the one before, and the marks do not overlap.
 fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
     let count = marks.len();
-    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let even = |index: usize| match count {
         0 | 1 => 0.5,
         _ => index as f64 / (count - 1) as f64,
@@ -103,7 +102,6 @@ fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
     if !by_time || first == last {
         return (0..count).map(even).collect();
     }
-    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let at = |time: i64| time.saturating_sub(first) as f64 / last.saturating_sub(first) as f64;
     let mut latest = i64::MIN;
     let known: Vec<_> = marks
@@ -119,7 +117,6 @@ fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
             let after = (index..count).find_map(|i| Some((i, known[i]?)));
             match (before, after) {
                 (Some((i, a)), Some((j, b))) if j > i => {
-                    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
                     let share = (index - i) as f64 / (j - i) as f64;
                     a + (b - a) * share
                 }
@@ -134,7 +131,6 @@ fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
 
 /// Moves positions, which do not decrease, so that each has a distance from the next.
 fn spread(positions: &mut [f64]) {
-    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let gap = MIN_GAP.min(1.0 / positions.len().max(2).saturating_sub(1) as f64);
     let mut least = 0.0;
     for position in positions.iter_mut() {
@@ -154,7 +150,6 @@ pub(super) fn drawing(marks: &[Mark], scale: Scale) -> Markup {
     let at: Vec<_> = positions(marks, scale.by_time).into_iter().map(x).collect();
     let (first, last) = (marks.first(), marks.last());
     let lag = marks.iter().position(|mark| mark.kind == Kind::Lagging);
-    #[allow(clippy::cast_precision_loss, reason = "a position in a drawing")]
     let strip = |version: u64| x((version.saturating_sub(1)) as f64 / scale.latest.max(1) as f64);
     html! {
         svg.timeline viewBox={ "0 0 " (WIDTH) " 104" } role="group" aria-label="Time line" {

@@ -204,29 +204,31 @@ pub fn is_changed(name: &str, from: Option<&Item>, to: &Item) -> bool {
 mod tests {
     use super::*;
 
-    fn changes(from: Value, to: Value) -> (Vec<Value>, Vec<String>) {
-        let item = |json| serde_json::from_value::<Item>(json).unwrap();
+    fn item(json: &Value) -> Item {
+        serde_json::from_value(json.clone()).unwrap()
+    }
+
+    /// Returns the changes in JSON, and the names of equal attributes.
+    fn changes(from: &Value, to: &Value, depth: Depth) -> (Vec<Value>, Vec<String>) {
         let (from, to) = (item(from), item(to));
-        let changes = Changes::between(&from, &to, Depth::Members);
-        (
-            changes.changed.iter().map(Change::to_json).collect(),
-            changes.same.iter().map(|name| (*name).to_owned()).collect(),
-        )
+        let changes = Changes::between(&from, &to, depth);
+        let same = changes.same.iter().map(|name| (*name).to_owned());
+        (changes.changed.iter().map(Change::to_json).collect(), same.collect())
     }
 
     #[test]
-    fn nested_values_are_compared() {
+    fn nested_values_are_compared_to_a_depth() {
         let from = json!({
-            "Same": {"N": "1"}, "Gone": {"S": "x"}, "Set": {"SS": ["a", "b"]},
+            "Same": {"N": "1"}, "Gone": {"S": "x"}, "Set": {"SS": ["a", "b"]}, "None": {"L": []},
             "M": {"M": {"a": {"N": "1"}, "b": {"M": {"c": {"S": "old"}, "d": {"NULL": true}}}}},
             "L": {"L": [{"S": "x"}, {"S": "y"}, {"S": "z"}]}, "T": {"S": "1"}, "E": {"M": {}},
         });
         let to = json!({
-            "Same": {"N": "1.0"}, "New": {"BOOL": true}, "Set": {"SS": ["b", "a"]},
+            "Same": {"N": "1.0"}, "New": {"BOOL": true}, "Set": {"SS": ["b", "a"]}, "None": {"L": []},
             "M": {"M": {"a": {"N": "1"}, "b": {"M": {"c": {"S": "new"}, "d": {"NULL": true}}}}},
             "L": {"L": [{"S": "x"}, {"S": "w"}]}, "T": {"N": "1"}, "E": {"M": {"a": {"S": "x"}}},
         });
-        let (changed, same) = changes(from, to);
+        let (changed, same) = changes(&from, &to, Depth::Members);
         assert_eq!(
             changed,
             [
@@ -239,7 +241,30 @@ mod tests {
                 json!({"Path": ["T"], "From": "1", "To": 1}),
             ]
         );
-        assert_eq!(same, ["Same", "Set"]);
+        assert_eq!(same, ["None", "Same", "Set"]);
+        for (depth, paths) in [
+            (
+                Depth::Attributes,
+                json!([["E"], ["Gone"], ["L"], ["M"], ["New"], ["T"]]),
+            ),
+            (
+                Depth::Maps,
+                json!([["E"], ["Gone"], ["L"], ["M", "b", "c"], ["New"], ["T"]]),
+            ),
+        ] {
+            let (changed, _) = changes(&from, &to, depth);
+            assert_eq!(
+                changed.iter().map(|change| change["Path"].clone()).collect::<Value>(),
+                paths
+            );
+        }
+        assert_eq!(changes(&from, &from, Depth::Members).0, [] as [Value; 0]);
+        let is_changed = |name| is_changed(name, Some(&item(&from)), &item(&to));
+        assert_eq!(
+            ["Same", "M", "Gone", "New", "X"].map(is_changed),
+            [false, true, true, true, false]
+        );
+        assert!(super::is_changed("New", None, &item(&to)) && !super::is_changed("Gone", None, &item(&to)));
     }
 
     #[test]
@@ -252,13 +277,10 @@ mod tests {
             "B": {"BS": ["AQ=="]}, "N": {"NS": ["2.5", "1.0", "8"]}, "S": {"SS": ["day", "dusk"]},
             "M": {"M": {"s": {"SS": ["a", "b"]}}}, "T": {"NS": ["1"]},
         });
-        let (changed, _) = changes(from, to);
-        let sets: Vec<_> = changed
-            .iter()
-            .map(|change| json!([change["Path"], change.get("Removed"), change.get("Added")]))
-            .collect();
+        let (changed, _) = changes(&from, &to, Depth::Members);
+        let set = |change: &Value| json!([change["Path"], change.get("Removed"), change.get("Added")]);
         assert_eq!(
-            sets,
+            changed.iter().map(set).collect::<Vec<_>>(),
             [
                 json!([["B"], {"$binaries": ["AA=="]}, null]),
                 json!([["M", "s"], null, {"$strings": ["b"]}]),
@@ -267,39 +289,5 @@ mod tests {
                 json!([["T"], null, null]),
             ]
         );
-    }
-
-    #[test]
-    fn equal_items_have_no_differences() {
-        let item = json!({"A": {"L": []}, "B": {"M": {}}, "C": {"L": [{"M": {"x": {"L": []}}}]}});
-        assert_eq!(
-            changes(item.clone(), item),
-            (vec![], vec!["A".into(), "B".into(), "C".into()])
-        );
-        assert_eq!(changes(json!({}), json!({})), (vec![], vec![]));
-    }
-
-    #[test]
-    fn the_depth_limits_the_paths() {
-        let item = |json| serde_json::from_value::<Item>(json).unwrap();
-        let from = item(json!({"L": {"L": [{"N": "1"}]}, "M": {"M": {"A": {"N": "1"}, "B": {"N": "1"}}}}));
-        let to = item(json!({"L": {"L": [{"N": "2"}]}, "M": {"M": {"A": {"N": "2"}, "B": {"N": "1.0"}}}}));
-        let paths = |depth| {
-            let changes = Changes::between(&from, &to, depth).changed;
-            changes.iter().map(|change| change.path.len()).collect::<Vec<_>>()
-        };
-        assert_eq!(paths(Depth::Attributes), [1, 1]);
-        assert_eq!(paths(Depth::Maps), [1, 2]);
-        assert_eq!(paths(Depth::Members), [2, 2]);
-    }
-
-    #[test]
-    fn changed_attributes() {
-        let item = |json| serde_json::from_value::<Item>(json).unwrap();
-        let old = item(json!({"A": {"N": "1"}, "B": {"N": "1"}, "C": {"N": "1"}}));
-        let new = item(json!({"A": {"N": "1.0"}, "B": {"N": "2"}, "D": {"N": "1"}}));
-        let changed = |name| is_changed(name, Some(&old), &new);
-        assert_eq!(["A", "B", "C", "D", "E"].map(changed), [false, true, true, true, false]);
-        assert!(is_changed("A", None, &new) && !is_changed("C", None, &new));
     }
 }

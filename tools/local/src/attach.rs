@@ -11,10 +11,10 @@ use std::{
 
 use aws_sdk_dynamodb::{Client, operation::create_table::CreateTableError};
 use aws_smithy_types::body::SdkBody;
-use operations::table::settings::TableSettings;
+use operations::{attached::definition::InvalidDefinition, table::settings::TableSettings};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::attached::{self, AttachedTable, definition::InvalidDefinition, filter::Filter},
+    domain::attached::{self, AttachedTable},
     json,
 };
 use thiserror::Error;
@@ -22,7 +22,7 @@ use thiserror::Error;
 use crate::{
     dynamodb::table::{self, TableError},
     mapping::filter::{Filters, InvalidFilter},
-    template::{ChangeStream, Table, Template},
+    template::{Table, Template},
 };
 
 /// Members of a definition that are not parameters of `CreateTable`.
@@ -41,7 +41,7 @@ impl Attachment {
     pub fn read(path: &Path) -> Result<Self, AttachError> {
         let text = std::fs::read_to_string(path).map_err(|error| AttachError::Read(path.to_owned(), error))?;
         let invalid = |error| AttachError::Invalid(path.to_owned(), error);
-        let table = AttachedTable::parse(&text).map_err(invalid)?;
+        let table = operations::attached::parse(&text).map_err(invalid)?;
         let Ok(Value::Object(mut create)) = json::parse(&text) else {
             return Err(invalid(InvalidDefinition::NotAnObject));
         };
@@ -55,7 +55,7 @@ impl Attachment {
 
     /// Attaches the stream function of a template to the table.
     pub fn attach(self, template: &mut Template) -> Result<(), AttachError> {
-        if template.change_stream == ChangeStream::Kinesis {
+        if template.is_kinesis {
             return Err(AttachError::Kinesis);
         }
         let stream_function = &template.stream_function;
@@ -73,7 +73,7 @@ impl Attachment {
             name: self.table.history_table().to_owned(),
             settings: TableSettings::of_history(),
         });
-        template.mapping.filters = Filters::parse(self.table.filter().map(Filter::pattern))?;
+        template.mapping.filters = Filters::parse(self.table.filter())?;
         template.attached = Some(self);
         Ok(())
     }

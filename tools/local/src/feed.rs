@@ -122,12 +122,15 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     let request_id = Uuid::new_v4().to_string();
     let mut attempt = 1;
     let output = loop {
-        let payload = line.json.clone().into_bytes();
-        let is_last = move |output: &InvokeOutput| attempt == MAX_ATTEMPTS || !has_ended(output);
-        let invoked = lambda.invoke_as(request_id.clone(), WRITER, payload, is_last).await;
-        let Some(output) = invoked else {
-            return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned()));
+        let has_ended = |output: &InvokeOutput| {
+            let response = response(output);
+            output.is_error && [EXITED, TIMED_OUT].contains(&response["errorType"].as_str().unwrap_or_default())
         };
+        let is_last = move |output: &InvokeOutput| attempt == MAX_ATTEMPTS || !has_ended(output);
+        let payload = line.json.clone().into_bytes();
+        let output = lambda.invoke_as(request_id.clone(), WRITER, payload, is_last).await;
+        let missing = || FeedError::Bad(number, "there is no function writer-fn".to_owned());
+        let output = output.ok_or_else(missing)?;
         if is_last(&output) {
             break output;
         }
@@ -145,11 +148,6 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
         "InvalidEvent" => Err(FeedError::Bad(number, message)),
         kind => Err(FeedError::Failed(number, format!("{kind}: {message}"))),
     }
-}
-
-/// Returns `true` if the process of the function was killed, exited or timed out.
-fn has_ended(output: &InvokeOutput) -> bool {
-    output.is_error && [EXITED, TIMED_OUT].contains(&response(output)["errorType"].as_str().unwrap_or_default())
 }
 
 fn response(output: &InvokeOutput) -> Value {

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
-    io,
+    io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
@@ -43,6 +43,21 @@ pub(crate) fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(FILE).open(path)
 }
 
+/// Writes a file atomically: if the process is killed, the file is either complete or unchanged. The file is readable only for the
+/// user, because a temporary file is.
+///
+/// # Errors
+///
+/// The file cannot be created or replaced.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut file = tempfile::NamedTempFile::new_in(parent)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_data()?;
+    file.persist(path)?;
+    Ok(())
+}
+
 /// Removes the permissions of other users from a file, or from a folder with everything in it. Symbolic links stay unchanged, and
 /// a missing file is no error.
 ///
@@ -75,19 +90,6 @@ mod tests {
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
-    }
-
-    #[test]
-    fn new_files_and_folders_are_for_the_user_only() {
-        let home = tempfile::tempdir().unwrap();
-        let (outer, inner) = (home.path().join("outer"), home.path().join("outer/inner"));
-        create_folder(&inner).unwrap();
-        append(&inner.join("file")).unwrap();
-        assert_eq!(mode(temporary_folder("test-").unwrap().path()), FOLDER);
-        assert_eq!(
-            [mode(&outer), mode(&inner), mode(&inner.join("file"))],
-            [FOLDER, FOLDER, FILE]
-        );
     }
 
     #[test]

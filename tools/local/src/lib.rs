@@ -19,3 +19,8 @@ pub mod report;
 pub mod run;
 pub mod stack;
 pub mod template;
+
+/// Locks a mutex. A thread that panicked while it held the lock has left a value that is still valid.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

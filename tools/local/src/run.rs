@@ -12,7 +12,8 @@ use std::{
 
 use futures::{Stream, stream};
 use history_console::{Console, Table};
-use shared::dynamodb::read::scan_items::ScanError;
+use operations::read::scan_items::scan_items;
+use shared::dynamodb::client::error::ServiceError;
 use shared::{
     domain::{Item, entity::is_reserved, keys::partition_key_of},
     logging::chain,
@@ -61,7 +62,7 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
     if let Some(path) = &args.attach {
         Attachment::read(path)?.attach(&mut template)?;
     }
-    let feed = Feed::open(args)?;
+    let feed = open(args)?;
     let stack = Stack::start(Options {
         template,
         dynamodb_port: args.dynamodb_port,
@@ -89,7 +90,7 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
 }
 
 /// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.
-async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Feed) -> Result<bool, RunError> {
+async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Option<Feed>) -> Result<bool, RunError> {
     match send(stack, feed).await {
         // The stack is usable without the rest of the feed.
         Err(RunError::Line(failed @ FeedError::Failed(..))) if !args.once => {
@@ -119,19 +120,15 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
         Some(port) => stack::listen(port)?,
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
-    let client = aws_sdk_dynamodb::Client::new(&stack.config);
-    let console = Console::of_table(
-        listener,
-        Table {
-            client: &client,
-            sdk: stack.config.clone(),
-            endpoint_url: stack.dynamodb_endpoint(),
-            name: &stack.table,
-            digits: stack.digits,
-            history: stack.store.own_history().map(str::to_owned),
-        },
-    );
-    console.map_err(RunError::Console)
+    let table = Table {
+        client: &aws_sdk_dynamodb::Client::new(&stack.config),
+        sdk: stack.config.clone(),
+        endpoint_url: stack.dynamodb_endpoint(),
+        name: &stack.table,
+        digits: stack.digits,
+        history: stack.store.own_history().map(str::to_owned),
+    };
+    Console::of_table(listener, table).map_err(RunError::Console)
 }
 
 /// Prints to standard output. Write errors are ignored.
@@ -156,35 +153,26 @@ fn find_template() -> Result<PathBuf, RunError> {
 }
 
 /// The updates to feed.
-struct Feed {
-    lines: Pin<Box<dyn Stream<Item = Result<Line, FeedError>>>>,
-    /// `true` for the sample, which is sent only if the table is empty.
-    is_sample: bool,
-}
+type Feed = Pin<Box<dyn Stream<Item = Result<Line, FeedError>>>>;
 
-impl Feed {
-    fn open(args: &Args) -> Result<Self, RunError> {
-        let is_sample = args.feed.is_none() && args.attach.is_none();
-        let lines = match &args.feed {
-            // Parsed as it arrives.
-            Some(path) if path.as_os_str() == "-" => {
-                let mut lines = feed::standard_input();
-                let lines: Pin<Box<dyn Stream<Item = _>>> =
-                    Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)));
-                return Ok(Self { lines, is_sample });
-            }
-            // Parsed completely before the stack starts.
-            Some(path) => {
-                let file = File::open(path).map_err(|error| RunError::Feed(path.clone(), error))?;
-                feed::read(BufReader::new(file)).collect::<Result<Vec<_>, _>>()?
-            }
-            None if is_sample => feed::read(SAMPLE.as_bytes()).collect::<Result<_, _>>()?,
-            // Other programs write the items of an attached table.
-            None => Vec::new(),
-        };
-        let lines = Box::pin(stream::iter(lines.into_iter().map(Ok)));
-        Ok(Self { lines, is_sample })
-    }
+/// Opens the feed. `None` is the sample, which is sent only if the table is empty.
+fn open(args: &Args) -> Result<Option<Feed>, RunError> {
+    let lines = match &args.feed {
+        // Parsed as it arrives.
+        Some(path) if path.as_os_str() == "-" => {
+            let mut lines = feed::standard_input();
+            return Ok(Some(Box::pin(stream::poll_fn(move |context| lines.poll_recv(context)))));
+        }
+        // Parsed completely before the stack starts.
+        Some(path) => {
+            let file = File::open(path).map_err(|error| RunError::Feed(path.clone(), error))?;
+            feed::read(BufReader::new(file)).collect::<Result<Vec<_>, _>>()?
+        }
+        None if args.attach.is_none() => return Ok(None),
+        // Other programs write the items of an attached table.
+        None => Vec::new(),
+    };
+    Ok(Some(Box::pin(stream::iter(lines.into_iter().map(Ok)))))
 }
 
 /// Returns `true` for an item that belongs to no entity, such as the width of version keys.
@@ -193,12 +181,14 @@ fn is_own(item: &Item) -> bool {
 }
 
 /// Sends the feed.
-async fn send(stack: &Stack, feed: Feed) -> Result<(), RunError> {
-    // The library's own items are no content.
-    if feed.is_sample && stack.store.scan_items().await?.iter().any(|item| !is_own(item)) {
-        return Ok(());
-    }
-    let summary = feed::send(&stack.lambda, feed.lines).await?;
+async fn send(stack: &Stack, feed: Option<Feed>) -> Result<(), RunError> {
+    let feed = match feed {
+        Some(feed) => feed,
+        // The library's own items are no content.
+        None if scan_items(&stack.store).await?.iter().any(|item| !is_own(item)) => return Ok(()),
+        None => Box::pin(stream::iter(feed::read(SAMPLE.as_bytes()))),
+    };
+    let summary = feed::send(&stack.lambda, feed).await?;
     let outcomes = summary.outcomes.iter().map(|(name, count)| format!("{count} {name}"));
     let outcomes: Vec<_> = outcomes.collect();
     if !outcomes.is_empty() {
@@ -216,24 +206,27 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, R
     let started = Instant::now();
     loop {
         let read = Instant::now();
-        let collections = history::collect(stack.store.scan_items().await?, stack.digits);
+        let collections = history::collect(scan_items(&stack.store).await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
-        let counters = &stack.mapping.counters;
-        let failed = [&counters.documents, &counters.dropped].map(|counter| counter.load(Ordering::Relaxed)) != [0, 0];
         // A version may be stored before its invocation has ended.
-        let is_idle = stack.activity.figures().waiting == 0;
+        let is_idle = stack.activity.figures().waiting() == 0;
         let is_quarantined = |pk: &String| collections.get(pk).is_some_and(|items| items.quarantined() > 0);
         let timed_out = match timeout {
             Some(timeout) => started.elapsed() >= timeout,
-            None => failed || (is_idle && missing.keys().all(is_quarantined)),
+            None => failed(stack) != [0, 0] || (is_idle && missing.keys().all(is_quarantined)),
         };
-        let settled = missing.is_empty() && is_idle;
-        if settled || timed_out {
+        if (missing.is_empty() && is_idle) || timed_out {
             return Ok(collections);
         }
         // A check reads the whole table, and delays the versions for which it waits.
         tokio::time::sleep(CHECK_INTERVAL.max(read.elapsed() * CHECK_PAUSE)).await;
     }
+}
+
+/// Returns the number of failure documents, and of the records that were dropped.
+fn failed(stack: &Stack) -> [u64; 2] {
+    let counters = &stack.mapping.counters;
+    [&counters.documents, &counters.dropped].map(|counter| counter.load(Ordering::Relaxed))
 }
 
 /// Prints the missing versions and the failed records. Returns `true` if no version is missing and no record was dropped.
@@ -243,24 +236,27 @@ fn report(stack: &Stack, collections: &Collections) -> bool {
         error(&format!("the history of {pk} is not complete: {}", missing.join(", ")));
     }
     let quarantined: usize = collections.values().map(Collection::quarantined).sum();
-    if quarantined > 0 {
-        error(&format!(
-            "{quarantined} record(s) in quarantine: vzero --endpoint-url {} admin quarantine shows them",
-            stack.dynamodb_endpoint()
-        ));
-    }
-    let documents = stack.mapping.counters.documents.load(Ordering::Relaxed);
-    if documents > 0 {
-        error(&format!(
-            "{documents} failure document(s) in {}",
-            stack.failed.display()
-        ));
-    }
-    let dropped = stack.mapping.counters.dropped.load(Ordering::Relaxed);
-    if dropped > 0 {
-        error(&format!(
-            "{dropped} record(s) were dropped, and are in no failure document"
-        ));
+    let [documents, dropped] = failed(stack);
+    for (is_found, text) in [
+        (
+            quarantined > 0,
+            format!(
+                "{quarantined} record(s) in quarantine: vzero --endpoint-url {} admin quarantine shows them",
+                stack.dynamodb_endpoint()
+            ),
+        ),
+        (
+            documents > 0,
+            format!("{documents} failure document(s) in {}", stack.failed.display()),
+        ),
+        (
+            dropped > 0,
+            format!("{dropped} record(s) were dropped, and are in no failure document"),
+        ),
+    ] {
+        if is_found {
+            error(&text);
+        }
     }
     missing.is_empty() && dropped == 0
 }
@@ -268,11 +264,10 @@ fn report(stack: &Stack, collections: &Collections) -> bool {
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
+        if let Ok(mut signal) = signal(SignalKind::terminate()) {
+            signal.recv().await;
+        } else {
+            std::future::pending::<()>().await;
         }
     };
     tokio::select! {
@@ -296,7 +291,7 @@ pub enum RunError {
     #[error(transparent)]
     Stack(#[from] StackError),
     #[error(transparent)]
-    Scan(#[from] ScanError),
+    Scan(#[from] ServiceError),
     #[error("cannot start the history browser")]
     Console(#[source] io::Error),
     #[error("{0} cannot be written")]

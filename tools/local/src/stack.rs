@@ -27,10 +27,10 @@ use crate::{
     },
     files, function,
     lambda::{self, FunctionInvoker, Host, Lambda},
-    mapping::{Counters, Environment, Identity, Mapping, destination::Folder, position::InFile},
+    mapping::{Counters, Environment, Identity, Mapping, position::InFile},
     report::{activity::Activity, documents::Documents},
     template::{
-        ChangeStream, Template,
+        Template,
         resolve::{ACCOUNT, REGION},
     },
 };
@@ -110,21 +110,13 @@ impl Stack {
 
     /// Starts the stack with this DynamoDB, or with an embedded one.
     pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, StackError> {
-        let Options {
-            template,
-            dynamodb_port,
-            lambda_port,
-            data_dir,
-            failed,
-            program,
-            bootstraps,
-        } = options;
-        check(&bootstraps, &template)?;
+        let template = options.template;
+        check(&options.bootstraps, &template)?;
         // Ports first: if one is in use, nothing is created.
-        let dynamodb_listener = dynamodb.is_none().then(|| listen(dynamodb_port)).transpose()?;
-        let lambda_listener = listen(lambda_port)?;
-        let home = DataFolder::open(data_dir)?;
-        let failed = failed.unwrap_or_else(|| home.path.join(FAILED));
+        let dynamodb_listener = dynamodb.is_none().then(|| listen(options.dynamodb_port)).transpose()?;
+        let lambda_listener = listen(options.lambda_port)?;
+        let home = DataFolder::open(options.data_dir)?;
+        let failed = options.failed.unwrap_or_else(|| home.path.join(FAILED));
         let logs = home.path.join(LOGS);
 
         let embedded = dynamodb_listener
@@ -132,21 +124,16 @@ impl Stack {
             .transpose()?;
         let direct = embedded.as_ref().map(Embedded::direct_endpoint).unwrap_or_default();
         let dynamodb = dynamodb.unwrap_or_else(|| Dynamodb::At(direct.to_owned()));
-        let Endpoint {
-            url: endpoint,
-            config,
-            mapping_config,
-            environment,
-        } = Box::pin(Endpoint::of(dynamodb)).await?;
+        let endpoint = Box::pin(Endpoint::of(dynamodb)).await?;
         let digits = digits(&template)?;
-        let client = aws_sdk_dynamodb::Client::new(&config);
+        let client = aws_sdk_dynamodb::Client::new(&endpoint.config);
         let (store, stream_arn) = Box::pin(tables(client, &template, digits)).await?;
 
         let host = Host {
-            program,
+            program: options.program,
             arguments: vec![function::ARGUMENT.to_owned()],
-            bootstraps,
-            environment,
+            bootstraps: options.bootstraps,
+            environment: endpoint.environment,
             concurrency: CONCURRENCY,
             logs: logs.clone(),
         };
@@ -155,25 +142,22 @@ impl Stack {
         lambda.observe(activity.clone());
         let positions = InFile::open(home.path.join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
         let kinesis = kinesis(&template, &stream_arn);
+        let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.mapping_config);
         let mapping = Arc::new(Mapping {
             identity: Identity {
                 uuid: positions.uuid(),
                 function_arn: lambda::arn(&template.stream_function),
                 stream_arn: kinesis.clone().unwrap_or_else(|| stream_arn.clone()),
             },
-            source: TableStream::new(
-                aws_sdk_dynamodbstreams::Client::new(&mapping_config),
-                stream_arn.clone(),
-            )
-            .as_kinesis(kinesis),
+            source: TableStream::new(streams, stream_arn.clone()).as_kinesis(kinesis),
             invoker: FunctionInvoker {
                 lambda: lambda.clone(),
-                binary: template.stream_function.clone(),
+                binary: template.stream_function,
             },
-            destination: Documents(Folder(failed.clone())),
+            destination: Documents(failed.clone()),
             positions,
             clock: clock::since_epoch as fn() -> _,
-            settings: template.mapping.clone(),
+            settings: template.mapping,
             counters: Counters {
                 observer: Some(activity.clone()),
                 ..Counters::default()
@@ -194,10 +178,10 @@ impl Stack {
             activity,
             failed,
             logs,
-            config,
+            config: endpoint.config,
             endpoint: embedded
                 .as_ref()
-                .map_or(endpoint, |embedded| embedded.endpoint().to_owned()),
+                .map_or(endpoint.url, |embedded| embedded.endpoint().to_owned()),
             _embedded: embedded,
             mapping_task: tokio::spawn(async move { mapping.run().await }),
             _home: home,
@@ -252,12 +236,10 @@ fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<
 
 /// Returns the ARN of the simulated Kinesis stream, if the template uses one. It has the Region and account of the table's stream.
 fn kinesis(template: &Template, stream_arn: &str) -> Option<String> {
-    let (mut parts, unknown) = (stream_arn.split(':').skip(3), (REGION, ACCOUNT));
-    let (region, account) = parts.next().zip(parts.next()).unwrap_or(unknown);
-    match template.change_stream {
-        ChangeStream::DynamoDbStreams => None,
-        ChangeStream::Kinesis => Some(format!("arn:aws:kinesis:{region}:{account}:stream/{KINESIS_STREAM}")),
-    }
+    let mut parts = stream_arn.split(':').skip(3);
+    let (region, account) = parts.next().zip(parts.next()).unwrap_or((REGION, ACCOUNT));
+    let arn = format!("arn:aws:kinesis:{region}:{account}:stream/{KINESIS_STREAM}");
+    template.is_kinesis.then_some(arn)
 }
 
 /// Returns the width of version keys in the environment of the functions.

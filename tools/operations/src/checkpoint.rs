@@ -6,31 +6,15 @@ use std::{
 };
 
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::Instant;
 
 use crate::error::OperationError;
 
-/// A state can be large: writing it takes at most 1/20 of the time.
-const TIME_SHARE: u32 = 20;
-
 /// A checkpoint file. Without a path, nothing is stored.
-pub(crate) struct Checkpoint {
-    path: Option<PathBuf>,
-    not_before: Option<Instant>,
-    is_behind: bool,
-}
+pub(crate) struct Checkpoint(pub(crate) Option<PathBuf>);
 
 impl Checkpoint {
-    pub(crate) fn new(path: Option<&Path>) -> Self {
-        Self {
-            path: path.map(Path::to_owned),
-            not_before: None,
-            is_behind: false,
-        }
-    }
-
     pub(crate) fn load<T: DeserializeOwned>(&self) -> Result<Option<T>, OperationError> {
-        let Some(path) = &self.path else { return Ok(None) };
+        let Some(path) = &self.0 else { return Ok(None) };
         let read = std::fs::read_to_string(path).and_then(|text| Ok(serde_json::from_str(&text)?));
         match read {
             Ok(state) => Ok(Some(state)),
@@ -42,37 +26,14 @@ impl Checkpoint {
         }
     }
 
-    /// Writes the state atomically, or defers it if the last write was recent and slow.
-    pub(crate) fn save<T: Serialize>(&mut self, state: &T) -> Result<(), OperationError> {
-        let began = Instant::now();
-        if self.not_before.is_some_and(|not_before| began < not_before) {
-            self.is_behind = true;
-            return Ok(());
-        }
-        self.save_now(state)
-    }
-
-    /// Writes the state if that was deferred.
-    pub(crate) fn save_deferred<T: Serialize>(&mut self, state: &T) -> Result<(), OperationError> {
-        if self.is_behind { self.save_now(state) } else { Ok(()) }
-    }
-
-    fn save_now<T: Serialize>(&mut self, state: &T) -> Result<(), OperationError> {
-        let Some(path) = &self.path else { return Ok(()) };
-        let began = Instant::now();
-        write(path, state).map_err(OperationError::SaveCheckpoint)?;
-        self.is_behind = false;
-        self.not_before = Some(Instant::now() + began.elapsed() * TIME_SHARE);
-        Ok(())
-    }
-
-    /// Returns when a deferred state can be written.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.not_before.filter(|_| self.is_behind)
+    /// Writes the state atomically.
+    pub(crate) fn save<T: Serialize>(&self, state: &T) -> Result<(), OperationError> {
+        let Some(path) = &self.0 else { return Ok(()) };
+        write(path, state).map_err(OperationError::SaveCheckpoint)
     }
 
     pub(crate) fn remove(&self) -> Result<(), OperationError> {
-        match self.path.as_ref().map(std::fs::remove_file) {
+        match self.0.as_ref().map(std::fs::remove_file) {
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(OperationError::SaveCheckpoint(error)),
             _ => Ok(()),
         }

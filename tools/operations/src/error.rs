@@ -14,8 +14,7 @@ use thiserror::Error;
 use writer_fn::counter::{WriteError, WriteOutcome};
 
 use crate::{
-    backfill::import::BackfillError, item_restore::ItemRestoreError, purge::entity::PurgeError,
-    request_error::RequestError, revision::RestoreError,
+    item_restore::ItemRestoreError, purge::entity::PurgeError, request_error::RequestError, revision::RestoreError,
 };
 
 #[derive(Debug, Error)]
@@ -171,16 +170,6 @@ impl OperationError {
             WriteOutcome::Conflict { expected, latest } => Some(Self::Expected { expected, latest }),
             WriteOutcome::Stale { version } => Some(Self::Stale(version)),
             WriteOutcome::Written { .. } | WriteOutcome::Duplicate { .. } | WriteOutcome::Unchanged { .. } => None,
-        }
-    }
-}
-
-impl From<BackfillError> for OperationError {
-    fn from(error: BackfillError) -> Self {
-        match error {
-            BackfillError::Service(error) | BackfillError::Record(PutError(error)) => Self::Service(error),
-            BackfillError::Write(error) => Self::Write(error),
-            BackfillError::Image(error) => Self::Write(WriteError::Latest(error)),
         }
     }
 }

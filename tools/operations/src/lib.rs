@@ -11,9 +11,11 @@
 
 pub mod as_of;
 pub mod attach;
+pub mod attached;
 pub mod audit;
 pub mod backfill;
 mod checkpoint;
+mod condition;
 pub mod connection;
 pub mod error;
 #[cfg(feature = "recovery")]
@@ -36,6 +38,7 @@ pub mod revision;
 pub mod segments;
 mod shell;
 pub mod table;
+pub mod version_set;
 
 #[cfg(test)]
 mod test_requests;

@@ -1,11 +1,20 @@
 //! Records in quarantine, entity by entity: of the entities that are named, or of the whole table, page by page.
 
-use std::{collections::VecDeque, mem};
+use std::collections::VecDeque;
 
+use aws_sdk_dynamodb::{
+    error::BuildError,
+    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
+    types::{Delete, TransactWriteItem},
+};
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, quarantine::QuarantinedRecord},
-    dynamodb::{Store, read::query_items::Cursor},
+    domain::{
+        entity::EntityId,
+        names,
+        quarantine::{MAX_TOGETHER, QuarantinedRecord},
+    },
+    dynamodb::{Store, cancellation, client::error::ServiceError, read::query_items::Cursor, s},
 };
 
 use crate::{
@@ -23,19 +32,51 @@ pub fn to_json(record: &QuarantinedRecord) -> Value {
     })
 }
 
+/// Removes a record from quarantine. The item by which readers find it is deleted first.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if the request fails.
+pub async fn delete_quarantined(store: &Store, record: &QuarantinedRecord) -> Result<(), ServiceError> {
+    for keys in record.sort_keys().chunks(MAX_TOGETHER) {
+        let request = delete_request(&record.entity, keys, store.history_table());
+        let request = request.map_err(|_| ServiceError::not_built("TransactWriteItems"))?;
+        let output = request.send_with(store.client()).await;
+        output.map_err(|error| cancellation::service_error(&error))?;
+    }
+    Ok(())
+}
+
+/// Builds the request that removes items of a record from quarantine.
+pub(crate) fn delete_request(
+    entity: &EntityId,
+    keys: &[String],
+    table: &str,
+) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+    let mut request = TransactWriteItemsInputBuilder::default();
+    for key in keys {
+        let delete = Delete::builder()
+            .table_name(table)
+            .key(names::PK, s(entity.as_str()))
+            .key(names::SK, s(key))
+            .build()?;
+        request = request.transact_items(TransactWriteItem::builder().delete(delete).build());
+    }
+    Ok(request)
+}
+
 pub struct Quarantine {
     store: Store,
     limiter: RateLimiter,
     found: VecDeque<EntityId>,
     last: Option<EntityId>,
-    scan: Scan,
+    /// Start of the next page, `None` at the end.
+    next: Option<Start>,
     read: u64,
 }
 
-enum Scan {
-    Next(Option<Cursor>),
-    Done,
-}
+/// `None` at the beginning of the table.
+type Start = Option<Cursor>;
 
 impl Quarantine {
     /// Returns the records of these entities, in their order.
@@ -45,7 +86,7 @@ impl Quarantine {
             limiter: RateLimiter::unlimited(),
             found: entities.into_iter().collect(),
             last: None,
-            scan: Scan::Done,
+            next: None,
             read: 0,
         }
     }
@@ -54,7 +95,7 @@ impl Quarantine {
     pub fn of_table(store: Store, limiter: RateLimiter) -> Self {
         Self {
             limiter,
-            scan: Scan::Next(None),
+            next: Some(None),
             ..Self::named(store, [])
         }
     }
@@ -71,15 +112,15 @@ impl Quarantine {
                 self.last = Some(entity);
                 return Ok(Some(records));
             }
-            let Scan::Next(cursor) = mem::replace(&mut self.scan, Scan::Done) else {
+            let Some(start) = self.next.take() else {
                 return Ok(None);
             };
             let limit = self.limiter.page_limit();
-            let scan = async || scan_quarantined(&self.store, cursor.clone(), limit).await;
+            let scan = async || scan_quarantined(&self.store, start.clone(), limit).await;
             let page = self.limiter.run(scan).await?;
             self.read += page.read;
-            self.found.extend(page.entities);
-            self.scan = page.next.map_or(Scan::Done, |next| Scan::Next(Some(next)));
+            self.found.extend(page.items);
+            self.next = page.next.map(Some);
         }
     }
 

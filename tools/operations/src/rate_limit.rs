@@ -6,9 +6,12 @@ use std::{
     time::Duration,
 };
 
-use shared::dynamodb::client::{
-    capacity::Meter,
-    error::{ErrorKind, ServiceError},
+use shared::dynamodb::{
+    client::{
+        capacity::Meter,
+        error::{ErrorKind, ServiceError},
+    },
+    put::put_version::PutError,
 };
 use tokio::time::Instant;
 use writer_fn::counter::WriteError;
@@ -18,6 +21,8 @@ const MAX_RETRIES: u32 = 8;
 /// Wait before the first retry; it doubles up to [`MAX_WAIT`].
 const INITIAL_WAIT: Duration = Duration::from_millis(500);
 const MAX_WAIT: Duration = Duration::from_secs(20);
+/// Units that are not consumed can be consumed later, at most those of this time.
+const CAPACITY: Duration = Duration::from_secs(1);
 
 /// Maximum capacity units per second, `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,28 +47,19 @@ pub struct Consumed {
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     meter: Meter,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug)]
-struct State {
-    read: Bucket,
-    write: Bucket,
-    consumed: Consumed,
+    limits: Limits,
+    /// Buckets of read and of write units.
+    buckets: Arc<Mutex<[Bucket; 2]>>,
 }
 
 impl RateLimiter {
     /// Creates the limiter of a client with this meter. If the meter is not an interceptor of the client, nothing is limited.
     pub fn new(meter: Meter, limits: Limits) -> Self {
-        let now = Instant::now();
-        let state = State {
-            read: Bucket::new(limits.read, now),
-            write: Bucket::new(limits.write, now),
-            consumed: Consumed::default(),
-        };
+        let buckets = [limits.read, limits.write].map(Bucket::new);
         Self {
             meter,
-            state: Arc::new(Mutex::new(state)),
+            limits,
+            buckets: Arc::new(Mutex::new(buckets)),
         }
     }
 
@@ -80,9 +76,12 @@ impl RateLimiter {
     pub async fn run<T, E: Throttling>(&self, request: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
         let mut attempt = 0;
         loop {
-            self.wait().await;
+            // Concurrent requests can consume units during the wait.
+            while let Some(wait) = self.with_buckets(|buckets| buckets.iter().filter_map(Bucket::wait).max()) {
+                tokio::time::sleep(wait).await;
+            }
             let result = request().await;
-            self.count();
+            self.consumed();
             match result {
                 Err(error) if error.is_throttled() && attempt < MAX_RETRIES => {
                     tokio::time::sleep(INITIAL_WAIT.saturating_mul(1 << attempt).min(MAX_WAIT)).await;
@@ -95,47 +94,23 @@ impl RateLimiter {
 
     /// Returns the units consumed so far.
     pub fn consumed(&self) -> Consumed {
-        self.count();
-        self.lock().consumed
+        self.with_buckets(|buckets| {
+            for charge in self.meter.take() {
+                let is_read = matches!(charge.operation, "GetItem" | "BatchGetItem" | "Query" | "Scan");
+                buckets[usize::from(!is_read)].pay(charge.units);
+            }
+            let [read, write] = [&buckets[0], &buckets[1]].map(|bucket| bucket.consumed);
+            Consumed { read, write }
+        })
     }
 
     /// Returns the maximum number of items of one page, so that a page of small items consumes at most one second's units.
     pub fn page_limit(&self) -> Option<i32> {
-        let rate = self.lock().read.rate?;
-        Some(i32::try_from(rate.get()).unwrap_or(i32::MAX).max(10))
+        Some(i32::try_from(self.limits.read?.get()).unwrap_or(i32::MAX).max(10))
     }
 
-    async fn wait(&self) {
-        loop {
-            let now = Instant::now();
-            let wait = {
-                let mut state = self.lock();
-                state.read.wait(now).max(state.write.wait(now))
-            };
-            if wait.is_zero() {
-                return;
-            }
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    fn count(&self) {
-        let charges = self.meter.take();
-        let now = Instant::now();
-        let mut state = self.lock();
-        for charge in charges {
-            if matches!(charge.operation, "GetItem" | "BatchGetItem" | "Query" | "Scan") {
-                state.consumed.read += charge.units;
-                state.read.pay(charge.units, now);
-            } else {
-                state.consumed.write += charge.units;
-                state.write.pay(charge.units, now);
-            }
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with_buckets<T>(&self, take: impl FnOnce(&mut [Bucket; 2]) -> T) -> T {
+        take(&mut self.buckets.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -151,6 +126,12 @@ impl Throttling for ServiceError {
     }
 }
 
+impl Throttling for PutError {
+    fn is_throttled(&self) -> bool {
+        self.0.is_throttled()
+    }
+}
+
 impl Throttling for WriteError {
     fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
@@ -161,43 +142,34 @@ impl Throttling for WriteError {
 #[derive(Debug)]
 struct Bucket {
     rate: Option<NonZeroU32>,
-    units: f64,
-    since: Instant,
+    consumed: f64,
+    /// Time at which the bucket is full again.
+    full_at: Instant,
 }
 
 impl Bucket {
-    fn new(rate: Option<NonZeroU32>, now: Instant) -> Self {
+    fn new(rate: Option<NonZeroU32>) -> Self {
         Self {
             rate,
-            units: rate.map_or(0.0, |rate| f64::from(rate.get())),
-            since: now,
+            consumed: 0.0,
+            full_at: Instant::now(),
         }
     }
 
-    fn fill(&mut self, rate: f64, now: Instant) {
-        let earned = now.duration_since(self.since).as_secs_f64() * rate;
-        self.units = (self.units + earned).min(rate);
-        self.since = now;
-    }
-
-    fn pay(&mut self, units: f64, now: Instant) {
+    fn pay(&mut self, units: f64) {
+        self.consumed += units;
         if let Some(rate) = self.rate {
-            self.fill(f64::from(rate.get()), now);
-            self.units -= units;
+            let earned_in = Duration::from_secs_f64(units / f64::from(rate.get()));
+            self.full_at = self.full_at.max(Instant::now()) + earned_in;
         }
     }
 
     /// Returns the time until the bucket is not overdrawn.
-    fn wait(&mut self, now: Instant) -> Duration {
-        let Some(rate) = self.rate.map(|rate| f64::from(rate.get())) else {
-            return Duration::ZERO;
-        };
-        self.fill(rate, now);
-        if self.units >= 0.0 {
-            return Duration::ZERO;
-        }
+    fn wait(&self) -> Option<Duration> {
+        let full_in = self.full_at.saturating_duration_since(Instant::now());
+        let wait = full_in.checked_sub(CAPACITY).filter(|wait| !wait.is_zero());
         // Timers tick in milliseconds.
-        Duration::from_secs_f64(-self.units / rate).max(Duration::from_millis(1))
+        wait.map(|wait| wait.max(Duration::from_millis(1)))
     }
 }
 
@@ -208,125 +180,77 @@ mod tests {
     use super::*;
     use shared::dynamodb::client::capacity::Charge;
 
-    fn charge(operation: &'static str, units: f64) -> Charge {
-        Charge { operation, units }
+    fn limiter(read: u32, write: u32) -> RateLimiter {
+        let (read, write) = (NonZeroU32::new(read), NonZeroU32::new(write));
+        RateLimiter::new(Meter::default(), Limits { read, write })
     }
 
-    fn limits(read: u32, write: u32) -> Limits {
-        Limits {
-            read: NonZeroU32::new(read),
-            write: NonZeroU32::new(write),
+    /// Sends requests that consume these units each.
+    async fn send(limiter: &RateLimiter, requests: u32, operation: &'static str, units: f64) {
+        for _ in 0..requests {
+            let sent = limiter.run(async || {
+                limiter.meter.push(Charge { operation, units });
+                tokio::task::yield_now().await;
+                Ok::<_, ServiceError>(())
+            });
+            sent.await.unwrap();
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_more_units_a_second_than_allowed() {
-        let meter = Meter::default();
-        let limiter = RateLimiter::new(meter.clone(), limits(100, 10));
+        let limiter = limiter(100, 10);
         let began = Instant::now();
-        for _ in 0..100 {
-            let sent: Result<(), ServiceError> = limiter
-                .run(async || {
-                    meter.push(charge("Scan", 50.0));
-                    Ok(())
-                })
-                .await;
-            sent.unwrap();
-        }
+        send(&limiter, 100, "Scan", 50.0).await;
         // 5,000 units at 100 per second, except for the first second's units and the last page.
         let took = began.elapsed().as_secs_f64();
         assert!((47.5..=49.6).contains(&took), "{took}");
-        assert_eq!(
-            limiter.consumed(),
-            Consumed {
-                read: 5000.0,
-                write: 0.0
-            }
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn concurrent_requests_share_the_limit_and_writes_have_their_own() {
-        let meter = Meter::default();
-        let limiter = RateLimiter::new(meter.clone(), limits(100, 10));
+        let (read, write) = (5000.0, 0.0);
+        assert_eq!(limiter.consumed(), Consumed { read, write });
+        // Concurrent requests share the limit, and writes have their own.
         let began = Instant::now();
-        let one = |operation, units| {
-            let (limiter, meter) = (limiter.clone(), meter.clone());
-            async move {
-                for _ in 0..20 {
-                    let sent: Result<(), ServiceError> = limiter
-                        .run(async || {
-                            meter.push(charge(operation, units));
-                            tokio::task::yield_now().await;
-                            Ok(())
-                        })
-                        .await;
-                    sent.unwrap();
-                }
-            }
-        };
         tokio::join!(
-            one("Query", 50.0),
-            one("GetItem", 50.0),
-            one("BatchGetItem", 50.0),
-            one("UpdateItem", 1.0)
+            send(&limiter, 20, "Query", 50.0),
+            send(&limiter, 20, "GetItem", 50.0),
+            send(&limiter, 20, "BatchGetItem", 50.0),
+            send(&limiter, 20, "UpdateItem", 1.0)
         );
         let took = began.elapsed().as_secs_f64();
-        assert!((27.0..=29.6).contains(&took), "{took}");
-        assert_eq!(
-            limiter.consumed(),
-            Consumed {
-                read: 3000.0,
-                write: 20.0
-            }
-        );
+        assert!((27.0..=30.6).contains(&took), "{took}");
+        let (read, write) = (8000.0, 20.0);
+        assert_eq!(limiter.consumed(), Consumed { read, write });
     }
 
     #[tokio::test(start_paused = true)]
     async fn unused_units_expire() {
-        let meter = Meter::default();
-        let limiter = RateLimiter::new(meter.clone(), limits(10, 10));
+        let limiter = limiter(10, 10);
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let began = Instant::now();
-        for _ in 0..10 {
-            let sent: Result<(), ServiceError> = limiter
-                .run(async || {
-                    meter.push(charge("PutItem", 10.0));
-                    Ok(())
-                })
-                .await;
-            sent.unwrap();
-        }
+        send(&limiter, 10, "PutItem", 10.0).await;
         assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_throttled_request_is_retried() {
-        let limiter = RateLimiter::unlimited();
-        let throttled =
-            || ServiceError::not_built("Scan").with_reason(ErrorKind::Throttled, "ThrottlingException", None);
-        let sent = Cell::new(0);
-        let result = limiter.run(async || {
-            sent.set(sent.get() + 1);
-            if sent.get() < 4 { Err(throttled()) } else { Ok(()) }
-        });
-        assert_eq!(result.await, Ok(()));
-        assert_eq!(sent.get(), 4);
-        sent.set(0);
-        let result: Result<(), _> = limiter
-            .run(async || {
+        let throttled = ServiceError::unprocessed("Scan");
+        let other = ServiceError::not_built("Scan");
+        // Errors, of which the last one is followed by a success, and the expected result and number of requests.
+        for (errors, error, expected, requests) in [
+            (3, &throttled, Ok(()), 4),
+            (u32::MAX, &throttled, Err(throttled.clone()), MAX_RETRIES + 1),
+            (u32::MAX, &other, Err(other.clone()), 1),
+        ] {
+            let sent = Cell::new(0);
+            let limiter = RateLimiter::unlimited();
+            let result = limiter.run(async || {
                 sent.set(sent.get() + 1);
-                Err(throttled())
-            })
-            .await;
-        assert_eq!((result, sent.get()), (Err(throttled()), MAX_RETRIES + 1));
-        sent.set(0);
-        let other: Result<(), _> = limiter
-            .run(async || {
-                sent.set(sent.get() + 1);
-                Err(ServiceError::not_built("Scan"))
-            })
-            .await;
-        assert_eq!((other.is_err(), sent.get()), (true, 1));
+                if sent.get() <= errors {
+                    Err(error.clone())
+                } else {
+                    Ok(())
+                }
+            });
+            assert_eq!((result.await, sent.get()), (expected, requests));
+        }
     }
 }

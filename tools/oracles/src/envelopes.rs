@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use shared::{config::Ordering, json};
 use writer_fn::{
     error::Error,
-    event::request::{Carrier, Request, parse},
+    event::request::{Carrier, Envelope, Request, parse},
     update::Update,
 };
 
@@ -23,19 +23,19 @@ pub fn envelopes(input: &[u8]) {
                 assert_eq!(messages.len(), records.len(), "a message is lost or duplicated");
             }
             for message in messages {
-                let carrier = message.carrier;
-                match message
-                    .body
-                    .and_then(|envelope| envelope.open(&carrier, Ordering::Arrival))
-                {
+                let opened = message.body.map_err(Error::from).and_then(|envelope| {
+                    let opened = envelope.open(&message.carrier, Ordering::Arrival);
+                    opened.map_err(Error::from)
+                });
+                match opened {
                     Ok(update) => update::check(&update, Ordering::Arrival),
                     // Names inside a body are part of a string of the event, so any name is allowed.
-                    Err(error) => check_error(Error::from(error), "secret"),
+                    Err(error) => check_error(error, "secret"),
                 }
             }
         }
-        Ok(Request::Update(envelope)) => match envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival) {
-            Err(error) => check_error(Error::from(error), &names),
+        Ok(Request::Update(envelope)) => match open(envelope) {
+            Err(error) => check_error(error, &names),
             Ok(update) => {
                 update::check(&update, Ordering::Arrival);
                 if let Some(json) = json {
@@ -46,38 +46,30 @@ pub fn envelopes(input: &[u8]) {
     }
 }
 
+fn open(envelope: Envelope) -> Result<Update, Error> {
+    Ok(envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival)?)
+}
+
 /// An envelope adds one or two levels, which can exceed the nesting limit. Otherwise the update must be the same.
 fn check_envelopes(json: &Value, text: &str, update: &Update) {
     let bridge = json!({"detail-type": "t", "source": "s", "detail": json});
-    let sns = json!({"Type": "Notification", "Message": text});
-    for event in [
-        &bridge,
-        &sns,
-        &json!({"Type": "Notification", "Message": bridge.to_string()}),
-    ] {
+    let sns = |message: &str| json!({"Type": "Notification", "Message": message});
+    for event in [&bridge, &sns(text), &sns(&bridge.to_string())] {
         let Ok(Request::Update(envelope)) = parse(&event.to_string()) else {
             continue;
         };
-        let opened = envelope
-            .open(&Carrier::invocation("carrier"), Ordering::Arrival)
-            .map(|mut opened| {
-                // The envelope names its source.
-                opened.sender.clone_from(&update.sender);
-                opened
-            });
-        assert!(
-            opened.is_err() || opened.is_ok_and(|opened| opened == *update),
-            "a different update inside an envelope"
-        );
+        if let Ok(mut opened) = open(envelope) {
+            // The envelope names its source.
+            opened.sender.clone_from(&update.sender);
+            assert!(opened == *update, "a different update inside an envelope");
+        }
     }
     let batch = json!({"Records": [{"messageId": "carrier", "body": text}]});
     let Ok(Request::Batch(messages)) = parse(&batch.to_string()) else {
         panic!("a batch is not parsed as a batch")
     };
     for message in messages {
-        let opened = message
-            .body
-            .and_then(|envelope| envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival));
+        let opened = message.body.map_err(Error::from).and_then(open);
         assert!(
             opened.is_ok_and(|opened| opened == *update),
             "a different update inside a message"

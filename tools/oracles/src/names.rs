@@ -4,17 +4,14 @@ use std::collections::HashMap;
 
 use local::mapping::filter::Filters;
 use operations::failures::document;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::{
     config::Ordering,
     domain::{AttributeValue, Item, attributes, change::Change, keys::VersionDigits, plain, size},
     json,
 };
 use stream_fn::record::{self, Content};
-use writer_fn::{
-    event::request::{self, Carrier, Request},
-    update::Update,
-};
+use writer_fn::{event::request, update::Update};
 
 /// Names that the deserializers of the libraries in use reserve, and names like them.
 const RESERVED: [&str; 4] = [
@@ -32,8 +29,7 @@ const MAX_BYTES: usize = 100_000;
 /// in updates, messages, stream records, filters and failure documents.
 pub fn names(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let parsed = json::parse(text);
-    let Ok(document) = parsed else {
+    let Ok(document) = json::parse(text) else {
         // What is only split has no limit of nesting.
         let _ = (json::check(text), json::members(text), json::elements(text));
         let _ = (request::parse(text), record::split(text), document::parse(text));
@@ -48,8 +44,10 @@ pub fn names(input: &[u8]) {
                 break;
             }
             check_reader(&placed);
-            check_update(&placed);
-            check_record(name, &placed);
+            if let Ok(value) = attributes::from_json(placed.clone()) {
+                check_update(&placed, &value);
+                check_record(name, &placed, &value);
+            }
         }
     }
 }
@@ -65,11 +63,15 @@ fn placed(value: &Value, name: &str, left: &mut Option<usize>) -> Value {
         }
         Some(left) => *left -= 1,
     }
+    map(value, str::to_owned, |value| placed(value, name, left))
+}
+
+/// Returns the value with other names of its members and with other members or elements.
+fn map(value: &Value, name: impl Fn(&str) -> String, mut inner: impl FnMut(&Value) -> Value) -> Value {
     match value {
-        Value::Array(values) => values.iter().map(|value| placed(value, name, left)).collect(),
+        Value::Array(values) => values.iter().map(inner).collect(),
         Value::Object(members) => {
-            let members = members.iter();
-            let members = members.map(|(member, value)| (member.clone(), placed(value, name, left)));
+            let members = members.iter().map(|(member, value)| (name(member), inner(value)));
             Value::Object(members.collect())
         }
         value => value.clone(),
@@ -78,14 +80,13 @@ fn placed(value: &Value, name: &str, left: &mut Option<usize>) -> Value {
 
 /// Without the reserved names, the reader and `serde_json` must agree.
 fn check_reader(document: &Value) {
+    fn renamed(value: &Value) -> Value {
+        map(value, |name| format!("n{name}"), renamed)
+    }
     let text = document.to_string();
     let Ok(again) = json::parse(&text) else {
         // An object adds a level.
-        assert!(
-            levels(document) > json::MAX_LEVELS,
-            "the serialized document is rejected"
-        );
-        return;
+        return assert!(levels(document) > json::MAX_LEVELS, "the document is rejected");
     };
     assert!(again == *document, "the serialized document is another one");
     let renamed = renamed(document);
@@ -105,63 +106,28 @@ fn levels(value: &Value) -> usize {
     }
 }
 
-fn renamed(value: &Value) -> Value {
-    match value {
-        Value::Array(values) => values.iter().map(renamed).collect(),
-        Value::Object(members) => {
-            let members = members.iter().map(|(name, value)| (format!("n{name}"), renamed(value)));
-            Value::Object(members.collect())
-        }
-        value => value.clone(),
-    }
-}
-
-/// An update must set the value, alone and inside of a message, whatever the other members of the message are.
-fn check_update(placed: &Value) {
-    let Ok(expected) = attributes::from_json(placed.clone()) else {
-        return;
-    };
+/// An update must set the value, and be the same inside each envelope. Other members of a message can have any name.
+fn check_update(placed: &Value, expected: &AttributeValue) {
     let update = json!({"ID": "E", "A": placed});
-    let is_set = |update: Update| matches!(update.changes.get("A"), Some(Change::Set(value)) if *value == expected);
-    let Ok(alone) = Update::parse(update.clone(), "r", Ordering::Arrival) else {
-        return;
-    };
     // `null` removes, and `$update` changes members.
-    if !is_set(alone) {
-        return;
-    }
-    let message =
-        json!({"messageId": "m", "body": update.to_string(), "attributes": placed, "messageAttributes": placed});
-    let event = json!({"Records": [message, {"messageId": placed, "body": placed}, placed], "other": placed});
-    let Ok(Request::Batch(messages)) = request::parse(&event.to_string()) else {
-        panic!("a batch is not parsed")
-    };
-    assert_eq!(messages.len(), 3, "a message is lost or duplicated");
-    let Some(first) = messages.into_iter().next() else {
-        return;
-    };
-    assert_eq!(first.id.as_deref(), Some("m"));
-    let carrier = Carrier::invocation("m");
-    match first
-        .body
-        .and_then(|envelope| envelope.open(&carrier, Ordering::Arrival))
+    if let Ok(parsed) = Update::parse(update.clone(), "r", Ordering::Arrival)
+        && let Some(Change::Set(value)) = parsed.changes.get("A")
     {
-        Ok(update) => assert!(is_set(update), "another value in a message"),
-        // The update adds a level.
-        Err(_) => assert!(levels(placed) >= json::MAX_LEVELS, "rejected in a message"),
+        assert!(value == expected, "another value");
     }
+    crate::envelopes(update.to_string().as_bytes());
+    let message = json!({"messageId": "m", "body": update.to_string(), "attributes": placed});
+    let event = json!({"Records": [message, {"messageId": placed, "body": placed}, placed], "other": placed});
+    crate::envelopes(event.to_string().as_bytes());
 }
 
 /// A stream record must contain the value, with the name in its keys and its image, and in its other members.
-fn check_record(name: &str, placed: &Value) {
-    let Ok(value) = attributes::from_json(placed.clone()) else {
-        return;
-    };
-    if size::check_attribute("A", &value).is_err() || size::of_value(&value) > MAX_BYTES {
+fn check_record(name: &str, placed: &Value, value: &AttributeValue) {
+    if size::check_attribute("A", value).is_err() || size::of_value(value) > MAX_BYTES {
         return;
     }
     let text = |text: &str| AttributeValue::S(text.to_owned());
-    let latest = [
+    let image = [
         ("PK", text("E")),
         ("SK", text("v0")),
         ("Latest", AttributeValue::N("1".to_owned())),
@@ -169,17 +135,9 @@ fn check_record(name: &str, placed: &Value) {
         (name, value.clone()),
         ("Set", AttributeValue::Ss(vec![name.to_owned()])),
     ];
-    let latest: HashMap<_, _> = latest
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect();
-    let image = serde_json::to_value(Item::from(latest)).unwrap_or_default();
+    let image = Item::from(HashMap::from(image.map(|(name, value)| (name.to_owned(), value))));
     let keys = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, name: {"S": "[1"}});
-    let mut change = Map::new();
-    change.insert(name.to_owned(), placed.clone());
-    for (member, value) in [("Keys", keys), ("NewImage", image), ("SequenceNumber", json!("1"))] {
-        change.insert(member.to_owned(), value);
-    }
+    let change = json!({name: placed, "Keys": keys, "NewImage": image, "SequenceNumber": "1"});
     let record = json!({"eventName": "MODIFY", name: placed, "dynamodb": change});
     let event = json!({"Records": [record, placed]}).to_string();
     let Ok(records) = record::split(&event) else {
@@ -189,7 +147,7 @@ fn check_record(name: &str, placed: &Value) {
     let Ok(Content::Version(version)) = record::parse(records[0], VersionDigits::default()).content else {
         panic!("the record contains no version")
     };
-    assert!(version.item().get("A") == Some(&value) && version.item().get(name) == Some(&value));
+    assert!(["A", name].iter().all(|name| version.item().get(*name) == Some(value)));
     assert!(plain::attributes(version.item()).contains_key(name));
     let document = json!({"payload": event, "requestContext": placed, name: placed}).to_string();
     let kept = document::parse(&document).ok().and_then(|document| document.records);
@@ -198,11 +156,12 @@ fn check_record(name: &str, placed: &Value) {
         "other records in a failure document"
     );
     if let Ok(record) = json::parse(records[0]) {
-        let filter = json!({"dynamodb": {"NewImage": {name: [{"exists": false}], "PK": {"S": ["E"]}}}});
-        let Ok(filters) = Filters::parse([filter.to_string().as_str()]) else {
-            panic!("a filter is rejected")
-        };
         // An object has no value, so that it does not exist.
-        assert!(filters.matches(&record), "a filter does not match");
+        let filter = json!({"dynamodb": {"NewImage": {name: [{"exists": false}], "PK": {"S": ["E"]}}}});
+        let filters = Filters::parse([filter.to_string().as_str()]);
+        assert!(
+            filters.is_ok_and(|filters| filters.matches(&record)),
+            "a filter does not match"
+        );
     }
 }

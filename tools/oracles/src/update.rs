@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use shared::{
     config::Ordering,
     domain::{
-        AttributeValue, change::Change, entity::MAX_ENTITY_ID_BYTES, keys::VersionDigits, names, plain,
-        recorded_at::RecordedAt, request_id::MAX_REQUEST_ID_BYTES, size, version_item::VersionItem,
+        change::Change, entity::MAX_ENTITY_ID_BYTES, keys::VersionDigits, names, plain, recorded_at::RecordedAt,
+        request_id::MAX_REQUEST_ID_BYTES, size, version_item::VersionItem,
     },
     json,
     logging::chain,
@@ -92,59 +92,20 @@ fn serialize(update: &Update) -> Value {
         let sent = sent_at::after(sent_at.earliest, 2 * MAX_CLOCK_DIFFERENCE);
         members.insert(REQUEST_SENT_AT.to_owned(), sent.get().into());
     }
-    let is_typed = update.changes.values().any(needs_types);
-    members.insert(TYPED_VALUES.to_owned(), is_typed.into());
-    members.extend(serialize_changes(&update.changes, is_typed));
+    // As of an operator, for the types that JSON does not have.
+    members.insert(TYPED_VALUES.to_owned(), true.into());
+    members.extend(serialize_changes(&update.changes));
     Value::Object(members)
 }
 
-/// Returns `true` if a change has a value that only `TypedValues` can express.
-fn needs_types(change: &Change) -> bool {
-    match change {
-        Change::Set(value) => is_typed(value),
-        Change::Remove => false,
-        Change::Update(members) => members.values().any(needs_types),
-    }
-}
-
-fn is_typed(value: &AttributeValue) -> bool {
-    match value {
-        AttributeValue::S(_) | AttributeValue::N(_) | AttributeValue::Bool(_) | AttributeValue::Null(_) => false,
-        AttributeValue::L(values) => values.iter().any(is_typed),
-        AttributeValue::M(members) => members.values().any(is_typed),
-        _ => true,
-    }
-}
-
-fn serialize_changes(changes: &BTreeMap<String, Change>, is_typed: bool) -> Map<String, Value> {
-    let serialize = |(name, change): (&String, &Change)| {
-        let value = match change {
-            Change::Set(value) if is_typed => plain::attribute(value),
-            Change::Set(value) => serialize_value(value),
-            Change::Remove => Value::Null,
-            Change::Update(members) => json!({UPDATE: serialize_changes(members, is_typed)}),
-        };
-        (name.clone(), value)
+fn serialize_changes(changes: &BTreeMap<String, Change>) -> Map<String, Value> {
+    let serialize = |change: &Change| match change {
+        Change::Set(value) => plain::attribute(value),
+        Change::Remove => Value::Null,
+        Change::Update(members) => json!({UPDATE: serialize_changes(members)}),
     };
-    changes.iter().map(serialize).collect()
-}
-
-pub(crate) fn serialize_value(value: &AttributeValue) -> Value {
-    match value {
-        AttributeValue::S(text) => text.as_str().into(),
-        AttributeValue::N(number) => match json::parse(number) {
-            Ok(number) => number,
-            Err(error) => panic!("a number that is not JSON: {error}"),
-        },
-        AttributeValue::Bool(value) => (*value).into(),
-        AttributeValue::Null(_) => Value::Null,
-        AttributeValue::L(values) => values.iter().map(serialize_value).collect(),
-        AttributeValue::M(members) => {
-            let members = members
-                .iter()
-                .map(|(name, value)| (name.clone(), serialize_value(value)));
-            Value::Object(members.collect())
-        }
-        _ => panic!("a value that plain JSON cannot represent"),
-    }
+    changes
+        .iter()
+        .map(|(name, change)| (name.clone(), serialize(change)))
+        .collect()
 }

@@ -1,83 +1,47 @@
-//! Runs every file of the corpus through the oracle of its target.
+//! Runs every file of the corpus and every sample event through the oracle of its target.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use std::{
     fs,
+    panic::catch_unwind,
     path::{Path, PathBuf},
 };
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let entries = fs::read_dir(folder).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
+/// Runs each file as it is, and mutated with pieces of the corpus, as the fuzzer does, with fixed seeds.
 #[test]
-fn every_corpus_file_passes() {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let corpus = tools.join("fuzz/corpus");
+fn every_corpus_file_passes_as_it_is_and_mutated() {
+    const MUTATIONS: u64 = 300;
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("fuzz");
     for (name, oracle) in oracles::TARGETS {
-        let files = files(&corpus.join(name));
+        let target = fuzz.join(format!("fuzz_targets/{name}.rs"));
+        assert!(target.is_file(), "{name} has no fuzz target");
+        let files = files(&fuzz.join("corpus").join(name));
         assert!(files.len() >= 10, "{name} has a corpus of {} files", files.len());
-        for file in files {
-            let input = fs::read(&file).unwrap();
-            let result = std::panic::catch_unwind(|| oracle(&input));
-            assert!(result.is_ok(), "{} fails", file.display());
+        let inputs: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+        for (file, input) in files.iter().zip(&inputs) {
+            assert!(catch_unwind(|| oracle(input)).is_ok(), "{} fails", file.display());
+            for seed in 0..MUTATIONS {
+                let mutated = mutate(input, &inputs, &mut fastrand::Rng::with_seed(seed));
+                let (file, text) = (file.display(), String::from_utf8_lossy(&mutated));
+                let result = catch_unwind(|| oracle(&mutated));
+                assert!(result.is_ok(), "{name}: {file} mutated with seed {seed} fails: {text}");
+            }
         }
-        assert!(
-            tools.join(format!("fuzz/fuzz_targets/{name}.rs")).is_file(),
-            "{name} has no fuzz target"
-        );
     }
-    let folders = files(&corpus);
+    let folders = files(&fuzz.join("corpus"));
     assert_eq!(
         folders.len(),
         oracles::TARGETS.len(),
         "a corpus without a target: {folders:?}"
     );
-}
-
-#[test]
-fn every_sample_event_passes() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    for event in files(&root.join("events")) {
-        let name = event.file_stem().unwrap().to_string_lossy().into_owned();
-        let input = fs::read(&event).unwrap();
-        let oracle = if name.starts_with("stream") {
-            oracles::records
-        } else {
-            oracles::envelopes
-        };
-        oracle(&input);
-    }
-}
-
-/// Mutates each file with pieces of the corpus, as the fuzzer does, with fixed seeds.
-#[test]
-fn every_mutated_corpus_file_passes() {
-    const MUTATIONS: u64 = 300;
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    for (name, oracle) in oracles::TARGETS {
-        let files = files(&tools.join("fuzz/corpus").join(name));
-        let inputs: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
-        for (index, input) in inputs.iter().enumerate() {
-            for seed in 0..MUTATIONS {
-                let mut random = fastrand::Rng::with_seed(seed);
-                let mutated = mutate(input, &inputs, &mut random);
-                let result = std::panic::catch_unwind(|| oracle(&mutated));
-                let text = String::from_utf8_lossy(&mutated);
-                assert!(
-                    result.is_ok(),
-                    "{name}: {} mutated with seed {seed} fails: {text}",
-                    files[index].display()
-                );
-            }
-        }
-    }
 }
 
 fn mutate(input: &[u8], others: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
@@ -99,4 +63,18 @@ fn mutate(input: &[u8], others: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u
         }
     }
     mutated
+}
+
+#[test]
+fn every_sample_event_passes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    for event in files(&root.join("events")) {
+        let is_stream = event.file_stem().unwrap().to_string_lossy().starts_with("stream");
+        let oracle = if is_stream {
+            oracles::records
+        } else {
+            oracles::envelopes
+        };
+        oracle(&fs::read(&event).unwrap());
+    }
 }

@@ -14,7 +14,7 @@
 //! | write | condition | result of the second request |
 //! |---|---|---|
 //! | [`Ratchet::put`](crate::ratchet::Ratchet::put), `delete` | the timestamp of the first attempt, which both have | `Applied` again, or `Stale` after a newer write |
-//! | `writer_fn::counter::write` | the request id of the update, which both have | `Duplicate`, with the version of the first |
+//! | an update of an entity | the request id of the update, which both have | `Duplicate`, with the version of the first |
 //!
 //! Create the timestamp or the update before the call, not inside of the closure. Name `RequestSentAt` in the update: then
 //! DynamoDB applies it once, even if many other updates are applied between both requests. Other writes, such as
@@ -25,25 +25,16 @@
 //! crash. The second request or stream-fn stores this version.
 //!
 //! ```no_run
-//! # async fn example(client: aws_sdk_dynamodb::Client, store: shared::dynamodb::Store) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(client: aws_sdk_dynamodb::Client) -> Result<(), Box<dyn std::error::Error>> {
 //! use std::{collections::HashMap, time::Duration};
 //! use patterns::{hedge::hedged, ratchet::{Key, Ratchet}};
-//! use serde_json::json;
-//! use shared::{clock, config::{Ordering, WriteOptions}, domain::{AttributeValue, Item}};
-//! use writer_fn::{counter, update::Update};
-//!
-//! const DELAY: Duration = Duration::from_millis(20);
-//! let now = clock::since_epoch().as_millis();
+//! use shared::{clock, domain::{AttributeValue, Item}};
 //!
 //! let ratings = Ratchet::new(client, "Ratings");
 //! let key = Key::new("User#1", "Movie#A");
 //! let rating = Item::from(HashMap::from([("Rating".to_owned(), AttributeValue::N("5".to_owned()))]));
-//! let timestamp = i64::try_from(now)?;
-//! hedged(DELAY, || ratings.put(&key, timestamp, rating.clone())).await?;
-//!
-//! let update = json!({"ID": "Equipment#1", "State": "OK", "RequestSentAt": timestamp});
-//! let update = Update::parse(update, "order-4711", Ordering::Arrival)?;
-//! hedged(DELAY, || counter::write(&store, &update, WriteOptions::default())).await?;
+//! let timestamp = i64::try_from(clock::since_epoch().as_millis())?;
+//! hedged(Duration::from_millis(20), || ratings.put(&key, timestamp, rating.clone())).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -121,40 +112,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_second_request_answers_for_a_slow_first() {
-        let slow = (5_000, Ok("first"));
-        assert_eq!(answered(&[slow, (20, Ok("second"))]).await, (Ok("second"), 120, 2, 1));
-        // The first can still win.
-        assert_eq!(
-            answered(&[(110, Ok("first")), (20, Ok("second"))]).await,
-            (Ok("first"), 110, 2, 1)
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_before_the_delay_needs_one_request() {
-        assert_eq!(answered(&[(99, Ok("first"))]).await, (Ok("first"), 99, 1, 1));
-        assert_eq!(answered(&[(99, Err("first"))]).await, (Err("first"), 99, 1, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_error_after_the_delay_waits_for_the_other_request() {
-        let failed = (110, Err("first"));
-        assert_eq!(
-            answered(&[failed, (300, Ok("second"))]).await,
-            (Ok("second"), 400, 2, 2)
-        );
-        assert_eq!(
-            answered(&[(300, Ok("first")), (50, Err("second"))]).await,
-            (Ok("first"), 300, 2, 2)
-        );
-        assert_eq!(
-            answered(&[failed, (300, Err("second"))]).await,
-            (Err("second"), 400, 2, 2)
-        );
-        assert_eq!(
-            answered(&[(300, Err("first")), (50, Err("second"))]).await,
-            (Err("first"), 300, 2, 2)
-        );
+        let (first, second) = (|at| (at, Ok("first")), |at| (at, Ok("second")));
+        let (first_fails, second_fails) = (|at| (at, Err("first")), |at| (at, Err("second")));
+        for (requests, expected) in [
+            (&[first(5_000), second(20)][..], (Ok("second"), 120, 2, 1)),
+            // The first can still win.
+            (&[first(110), second(20)], (Ok("first"), 110, 2, 1)),
+            // An answer before the delay needs one request.
+            (&[first(99)], (Ok("first"), 99, 1, 1)),
+            (&[first_fails(99)], (Err("first"), 99, 1, 1)),
+            // An error after the delay waits for the other request.
+            (&[first_fails(110), second(300)], (Ok("second"), 400, 2, 2)),
+            (&[first(300), second_fails(50)], (Ok("first"), 300, 2, 2)),
+            (&[first_fails(110), second_fails(300)], (Err("second"), 400, 2, 2)),
+            (&[first_fails(300), second_fails(50)], (Err("first"), 300, 2, 2)),
+        ] {
+            assert_eq!(answered(requests).await, expected, "{requests:?}");
+        }
     }
 
     #[tokio::test]

@@ -14,7 +14,8 @@
 //! Two cases remain ambiguous. If the unanswered attempt was not applied, and another client saved identical content in
 //! between, both calls succeed, and the item is the one that both wanted. If it was applied, and another client has changed
 //! the item since, the call is a conflict. A call that fails with [`SaveError::Service`] can have been applied, too: a
-//! repeated call is then a conflict with its own value.
+//! repeated call is then a conflict with its own value. DynamoDB detects a retry of a transaction by its
+//! [client request token](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html).
 //!
 //! Numbers must have Rust's numeric types: this crate makes `serde_json::Number` a text (feature `arbitrary_precision`).
 //!
@@ -39,41 +40,28 @@
 //! # }
 //! ```
 
-mod transaction;
-
-use std::{
-    collections::{BTreeMap, HashMap},
-    marker::PhantomData,
-};
+use std::{collections::HashMap, marker::PhantomData};
 
 use aws_sdk_dynamodb::{
     Client,
+    error::BuildError,
     operation::{
-        delete_item::DeleteItemError, get_item::builders::GetItemInputBuilder, put_item::PutItemError,
-        update_item::UpdateItemError,
+        delete_item::DeleteItemError, transact_write_items::TransactWriteItemsError, update_item::UpdateItemError,
     },
-    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
+    types::{Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem, Update},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use shared::{
     domain::{
         AttributeValue, Item,
         attributes::{same_item, same_value},
-        change::Change,
         number::Decimal,
     },
-    dynamodb::{
-        client::{error::ServiceError, failure::UnansweredAttempts},
-        expression::Expression,
-    },
+    dynamodb::client::error::ServiceError,
 };
 use thiserror::Error;
 
-use crate::n;
-
-pub use self::transaction::Prepared;
-
-type SdkItem = HashMap<String, aws_sdk_dynamodb::types::AttributeValue>;
+use crate::{Failed, n, put};
 
 /// Table of values with optimistic locking.
 #[derive(Debug)]
@@ -92,6 +80,31 @@ pub enum Check {
     Version,
     /// The stored value is replaced or deleted without a check. A save or an update stores the version of the value plus one.
     Clobber,
+}
+
+/// Save, update or deletion, prepared for a transaction.
+pub struct Prepared<T> {
+    /// Part of the transaction.
+    pub item: TransactWriteItem,
+    /// Stored value if the transaction succeeds, `None` for a deletion.
+    pub value: Option<T>,
+}
+
+/// Sets the check of the stored version on a builder of the SDK: the version field, its expected value, and the check.
+macro_rules! checked {
+    ($builder:expr, $locked:expr, $current:expr, $check:expr) => {{
+        let builder = $builder.return_values_on_condition_check_failure(AllOld);
+        match ($check, $current) {
+            (Check::Clobber, _) => builder,
+            (Check::Version, None) => builder
+                .condition_expression("attribute_not_exists(#version)")
+                .expression_attribute_names("#version", &$locked.version),
+            (Check::Version, Some(version)) => builder
+                .condition_expression("#version = :version")
+                .expression_attribute_names("#version", &$locked.version)
+                .expression_attribute_values(":version", n(version)),
+        }
+    }};
 }
 
 impl<T: Serialize + DeserializeOwned> Locked<T> {
@@ -113,16 +126,10 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     /// Returns [`SaveError`], see its variants.
     pub async fn load(&self, key: &impl Serialize) -> Result<Option<T>, SaveError<T>> {
         let key = self.key_of(&serde_dynamo::to_item(key)?)?;
-        let request = GetItemInputBuilder::default()
-            .table_name(&self.table)
-            .set_key(Some(key.into()))
-            .consistent_read(true);
-        let output = request.send_with(&self.client).await;
+        let request = self.client.get_item().table_name(&self.table).consistent_read(true);
+        let output = request.set_key(Some(key.into())).send().await;
         let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
-        Ok(output
-            .item
-            .map(|item| serde_dynamo::from_item(Item::from(item)))
-            .transpose()?)
+        Ok(output.item.map(|item| value(Item::from(item))).transpose()?)
     }
 
     /// Replaces the stored item with a value, and returns the value with its new version.
@@ -131,31 +138,14 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn save(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
-        let (next, current) = self.next(value)?;
-        let condition = self.condition(current, check);
-        let unanswered = UnansweredAttempts::default();
-        let operation = self
-            .client
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(next.clone().into()))
-            .set_condition_expression(condition.expression)
-            .set_expression_attribute_names(condition.names)
-            .set_expression_attribute_values(condition.values)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match operation.customize().interceptor(unanswered.clone()).send().await {
-            Ok(_) => Ok(serde_dynamo::from_item(next)?),
-            Err(error) => match error.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(failure)) => {
-                    let stored = failure.item().map(|item| Item::from(item.clone()));
-                    let is_written = stored.as_ref().is_some_and(|stored| same_item(stored, &next));
-                    if unanswered.any() && is_written {
-                        return Ok(serde_dynamo::from_item(next)?);
-                    }
-                    conflict(stored)
-                }
-                _ => Err(ServiceError::new("PutItem", &error).into()),
-            },
+        let (put, next) = self.put(value, check)?;
+        match put_item!(self.client, put)? {
+            Ok(_) => Ok(self::value(next)?),
+            Err(Failed {
+                stored: Some(stored),
+                was_unanswered: true,
+            }) if same_item(&stored, &next) => Ok(self::value(next)?),
+            Err(failed) => conflict(failed.stored),
         }
     }
 
@@ -168,31 +158,29 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn update(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
-        let changes = self.changes(value)?;
-        let unanswered = UnansweredAttempts::default();
+        let (update, next) = self.set(value, check)?;
         let operation = self
             .client
             .update_item()
-            .table_name(&self.table)
-            .set_key(Some(changes.key.clone().into()))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let operation = self.update_expression(&changes, check).apply_to_operation(operation);
-        match operation.customize().interceptor(unanswered.clone()).send().await {
-            Ok(output) => Ok(serde_dynamo::from_item(Item::from(
-                output.attributes.unwrap_or_default(),
-            ))?),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
-                    match failure.item().map(|item| Item::from(item.clone())) {
-                        Some(stored) if unanswered.any() && changes.are_in(&stored) => {
-                            Ok(serde_dynamo::from_item(stored)?)
-                        }
-                        stored => conflict(stored),
-                    }
-                }
-                _ => Err(ServiceError::new("UpdateItem", &error).into()),
-            },
+            .table_name(update.table_name)
+            .set_key(Some(update.key))
+            .update_expression(update.update_expression)
+            .set_condition_expression(update.condition_expression)
+            .set_expression_attribute_names(update.expression_attribute_names)
+            .set_expression_attribute_values(update.expression_attribute_values)
+            .set_return_values_on_condition_check_failure(update.return_values_on_condition_check_failure)
+            .return_values(ReturnValue::AllNew);
+        match conditional!(
+            operation,
+            "UpdateItem",
+            UpdateItemError::ConditionalCheckFailedException
+        )? {
+            Ok(output) => Ok(self::value(Item::from(output.attributes.unwrap_or_default()))?),
+            Err(Failed {
+                stored: Some(stored),
+                was_unanswered: true,
+            }) if is_set(&next, &stored) => Ok(self::value(stored)?),
+            Err(failed) => conflict(failed.stored),
         }
     }
 
@@ -202,28 +190,133 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn delete(&self, value: &T, check: Check) -> Result<(), SaveError<T>> {
-        let item: Item = serde_dynamo::to_item(value)?;
-        let condition = self.condition(self.version_of(&item)?, check);
-        let unanswered = UnansweredAttempts::default();
+        let delete = self.removal(value, check)?;
         let operation = self
             .client
             .delete_item()
-            .table_name(&self.table)
-            .set_key(Some(self.key_of(&item)?.into()))
-            .set_condition_expression(condition.expression)
-            .set_expression_attribute_names(condition.names)
-            .set_expression_attribute_values(condition.values)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match operation.customize().interceptor(unanswered.clone()).send().await {
-            Ok(_) => Ok(()),
-            Err(error) => match error.as_service_error() {
-                Some(DeleteItemError::ConditionalCheckFailedException(failure)) => match failure.item() {
-                    None if unanswered.any() => Ok(()),
-                    stored => conflict(stored.map(|item| Item::from(item.clone()))),
-                },
-                _ => Err(ServiceError::new("DeleteItem", &error).into()),
-            },
+            .table_name(delete.table_name)
+            .set_key(Some(delete.key))
+            .set_condition_expression(delete.condition_expression)
+            .set_expression_attribute_names(delete.expression_attribute_names)
+            .set_expression_attribute_values(delete.expression_attribute_values)
+            .set_return_values_on_condition_check_failure(delete.return_values_on_condition_check_failure);
+        match conditional!(
+            operation,
+            "DeleteItem",
+            DeleteItemError::ConditionalCheckFailedException
+        )? {
+            Ok(_)
+            | Err(Failed {
+                stored: None,
+                was_unanswered: true,
+            }) => Ok(()),
+            Err(failed) => conflict(failed.stored),
         }
+    }
+
+    /// Prepares a save for a transaction.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
+    pub fn prepare_save(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
+        let (put, next) = self.put(value, check)?;
+        let item = TransactWriteItem::builder().put(put).build();
+        let value = Some(self::value(next)?);
+        Ok(Prepared { item, value })
+    }
+
+    /// Prepares an update for a transaction. Its value has the fields as the argument has them, because a transaction does not
+    /// return the stored item.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
+    pub fn prepare_update(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
+        let (update, next) = self.set(value, check)?;
+        let item = TransactWriteItem::builder().update(update).build();
+        let value = Some(self::value(next)?);
+        Ok(Prepared { item, value })
+    }
+
+    /// Prepares a deletion for a transaction.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
+    pub fn prepare_delete(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
+        let item = TransactWriteItem::builder().delete(self.removal(value, check)?).build();
+        Ok(Prepared { item, value: None })
+    }
+
+    /// Saves several values in one transaction, and returns the stored values.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`SaveError`], see its variants.
+    pub async fn save_all(&self, values: &[&T], check: Check) -> Result<Vec<T>, SaveError<T>> {
+        let (mut request, mut saved) = (self.client.transact_write_items(), Vec::new());
+        for value in values {
+            let prepared = self.prepare_save(value, check)?;
+            request = request.transact_items(prepared.item);
+            saved.extend(prepared.value);
+        }
+        let Err(error) = request.send().await else {
+            return Ok(saved);
+        };
+        let failed = match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                let mut reasons = cancelled.cancellation_reasons().iter();
+                reasons.find(|reason| reason.code() == Some("ConditionalCheckFailed"))
+            }
+            _ => None,
+        };
+        match failed {
+            Some(reason) => conflict(reason.item.clone().map(Item::from)),
+            None => Err(ServiceError::new("TransactWriteItems", &error).into()),
+        }
+    }
+
+    /// Builds the put of a value, and returns its item.
+    fn put(&self, value: &T, check: Check) -> Result<(Put, Item), SaveError<T>> {
+        let (next, current) = self.next(value)?;
+        let put = checked!(put(&self.table, next.clone()), self, current, check);
+        Ok((put.build().map_err(not_built)?, next))
+    }
+
+    /// Builds the update of a value, and returns its item.
+    fn set(&self, value: &T, check: Check) -> Result<(Update, Item), SaveError<T>> {
+        let (next, current) = self.next(value)?;
+        let key = self.key_of(&next)?;
+        let mut update = Update::builder().table_name(&self.table);
+        let (mut set, mut remove) = (Vec::new(), Vec::new());
+        let mut fields: Vec<_> = next.iter().filter(|(name, _)| !key.contains_key(*name)).collect();
+        fields.sort_by_key(|(name, _)| *name);
+        for (index, (name, value)) in fields.into_iter().enumerate() {
+            update = update.expression_attribute_names(format!("#{index}"), name);
+            if matches!(value, AttributeValue::Null(_)) {
+                remove.push(format!("#{index}"));
+            } else {
+                set.push(format!("#{index}=:{index}"));
+                update = update.expression_attribute_values(format!(":{index}"), value.clone().into());
+            }
+        }
+        // The version is always set.
+        let remove = (!remove.is_empty()).then(|| format!(" REMOVE {}", remove.join(",")));
+        let expression = format!("SET {}{}", set.join(","), remove.unwrap_or_default());
+        let update = update.set_key(Some(key.into())).update_expression(expression);
+        let update = checked!(update, self, current, check);
+        Ok((update.build().map_err(not_built)?, next))
+    }
+
+    /// Builds the deletion of a value.
+    fn removal(&self, value: &T, check: Check) -> Result<Delete, SaveError<T>> {
+        let item: Item = serde_dynamo::to_item(value)?;
+        let delete = Delete::builder()
+            .table_name(&self.table)
+            .set_key(Some(self.key_of(&item)?.into()));
+        let delete = checked!(delete, self, self.version_of(&item)?, check);
+        Ok(delete.build().map_err(not_built)?)
     }
 
     /// Returns the item to store, and the expected version.
@@ -233,44 +326,6 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         let next = current.unwrap_or(0).checked_add(1).ok_or(SaveError::Version)?;
         item.insert(self.version.clone(), AttributeValue::N(next.to_string()));
         Ok((item, current))
-    }
-
-    /// Returns the changes that an update makes.
-    fn changes(&self, value: &T) -> Result<Changes, SaveError<T>> {
-        let (next, current) = self.next(value)?;
-        let key = self.key_of(&next)?;
-        let fields = next.iter().filter(|(name, _)| !key.contains_key(name.as_str()));
-        let attributes = fields.map(|(name, value)| {
-            let change = match value {
-                AttributeValue::Null(_) => Change::Remove,
-                value => Change::Set(value.clone()),
-            };
-            (name.clone(), change)
-        });
-        let attributes = attributes.collect();
-        Ok(Changes {
-            key,
-            next,
-            current,
-            attributes,
-        })
-    }
-
-    /// Builds the expression of an update, with its condition.
-    fn update_expression(&self, changes: &Changes, check: Check) -> Expression {
-        let mut expression = Expression::default();
-        expression.changes(&changes.attributes);
-        let condition = self.condition(changes.current, check);
-        if let Some(part) = condition.expression {
-            expression.condition(part);
-        }
-        for (placeholder, name) in condition.names.into_iter().flatten() {
-            expression.name(placeholder, name);
-        }
-        for (placeholder, value) in condition.values.into_iter().flatten() {
-            expression.value(placeholder, value);
-        }
-        expression
     }
 
     /// Returns `None` for a new value.
@@ -285,19 +340,6 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
         }
     }
 
-    fn condition(&self, current: Option<u64>, check: Check) -> Condition {
-        let expression = match (check, current) {
-            (Check::Clobber, _) => return Condition::default(),
-            (Check::Version, None) => "attribute_not_exists(#version)",
-            (Check::Version, Some(_)) => "#version = :version",
-        };
-        Condition {
-            expression: Some(expression.to_owned()),
-            names: Some(HashMap::from([("#version".to_owned(), self.version.clone())])),
-            values: current.map(|version| HashMap::from([(":version".to_owned(), n(version))])),
-        }
-    }
-
     fn key_of(&self, item: &Item) -> Result<Item, SaveError<T>> {
         let part = |name: &String| Some((name.clone(), item.get(name)?.clone()));
         let key: Option<HashMap<_, _>> = self.keys.iter().map(part).collect();
@@ -305,39 +347,24 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     }
 }
 
-/// Changes of an update.
-struct Changes {
-    key: Item,
-    /// Item of the value, with its new version.
-    next: Item,
-    /// Expected version, `None` for a new value.
-    current: Option<u64>,
-    /// All attributes of `next` except the key.
-    attributes: BTreeMap<String, Change>,
+fn value<T: DeserializeOwned>(item: Item) -> Result<T, serde_dynamo::Error> {
+    serde_dynamo::from_item(item)
 }
 
-impl Changes {
-    /// Returns `true` if the stored item has the result of all changes.
-    fn are_in(&self, stored: &Item) -> bool {
-        let is_in = |(name, change): (&String, &Change)| match (change, stored.get(name)) {
-            (Change::Set(value), Some(stored)) => same_value(value, stored),
-            (Change::Remove, None) => true,
-            _ => false,
-        };
-        self.attributes.iter().all(is_in)
-    }
+fn not_built(_: BuildError) -> ServiceError {
+    ServiceError::not_built("TransactWriteItems")
 }
 
-/// Condition of a save or a deletion, empty for [`Check::Clobber`].
-#[derive(Default)]
-struct Condition {
-    expression: Option<String>,
-    names: Option<HashMap<String, String>>,
-    values: Option<SdkItem>,
+/// Returns `true` if the stored item has the result of an update. An update removes fields that are null.
+fn is_set(next: &Item, stored: &Item) -> bool {
+    next.iter().all(|(name, value)| match (value, stored.get(name)) {
+        (AttributeValue::Null(_), stored) => stored.is_none(),
+        (value, stored) => stored.is_some_and(|stored| same_value(value, stored)),
+    })
 }
 
 fn conflict<T: DeserializeOwned, R>(stored: Option<Item>) -> Result<R, SaveError<T>> {
-    let stored = stored.map(serde_dynamo::from_item).transpose()?;
+    let stored = stored.map(value).transpose()?;
     Err(SaveError::Conflict { stored })
 }
 

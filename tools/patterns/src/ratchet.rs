@@ -23,14 +23,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_dynamodb::{
-    Client,
-    operation::{
-        put_item::{PutItemError, builders::PutItemInputBuilder},
-        query::builders::QueryInputBuilder,
-    },
-    types::ReturnValuesOnConditionCheckFailure,
-};
+use aws_sdk_dynamodb::{Client, types::ReturnValuesOnConditionCheckFailure};
 
 use shared::{
     domain::{
@@ -44,7 +37,7 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
-use crate::{n, s};
+use crate::{n, put, query_all, s};
 
 /// Default retention of a tombstone. No older write may arrive after it.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -142,26 +135,22 @@ impl Ratchet {
         self.write(key, timestamp, Item::from(tombstone)).await
     }
 
-    async fn write(&self, key: &Key, timestamp: i64, item: Item) -> Result<Outcome, ServiceError> {
-        let output = request(key, timestamp, item, self.store.latest_table())
-            .send_with(&self.client)
-            .await;
-        let Err(error) = output else {
-            return Ok(Outcome::Applied);
-        };
-        match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(failure)) => {
-                let stored = failure
-                    .item()
-                    .and_then(|item| item.get(names::TIMESTAMP))
-                    .and_then(|stored| stored.as_n().ok());
-                let stored = stored
-                    .and_then(|stored| Decimal::parse(stored).ok())
-                    .and_then(|stored| stored.to_i64());
-                Ok(Outcome::Stale { stored })
-            }
-            _ => Err(ServiceError::new("PutItem", &error)),
-        }
+    async fn write(&self, key: &Key, timestamp: i64, mut item: Item) -> Result<Outcome, ServiceError> {
+        item.insert(names::PK.to_owned(), AttributeValue::S(key.pk.clone()));
+        item.insert(names::SK.to_owned(), AttributeValue::S(key.sk.clone()));
+        item.insert(names::TIMESTAMP.to_owned(), AttributeValue::N(timestamp.to_string()));
+        let put = put(self.store.latest_table(), item)
+            .condition_expression("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
+            .expression_attribute_names("#timestamp", names::TIMESTAMP)
+            .expression_attribute_values(":timestamp", n(timestamp))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let put = put.build().map_err(|_| ServiceError::not_built("PutItem"))?;
+        Ok(match put_item!(self.client, put)? {
+            Ok(_) => Outcome::Applied,
+            Err(failed) => Outcome::Stale {
+                stored: failed.stored.as_ref().and_then(timestamp_of),
+            },
+        })
     }
 
     /// Reads an item. A tombstone is not returned.
@@ -196,44 +185,25 @@ impl Ratchet {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn query(&self, pk: &str, consistent: bool) -> Result<Vec<Item>, ServiceError> {
-        let (mut items, mut start) = (Vec::new(), None);
-        loop {
-            let request = query_request(pk, consistent, self.store.latest_table()).set_exclusive_start_key(start);
-            let output = request.send_with(&self.client).await;
-            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
-            items.extend(page.items.unwrap_or_default().into_iter().map(Item::from));
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                return Ok(items);
-            }
-        }
+        let query = self
+            .client
+            .query()
+            .table_name(self.store.latest_table())
+            .key_condition_expression("#pk = :pk")
+            .filter_expression("attribute_not_exists(#deleted)")
+            .expression_attribute_names("#pk", names::PK)
+            .expression_attribute_names("#deleted", names::DELETED)
+            .expression_attribute_values(":pk", s(pk))
+            .consistent_read(consistent);
+        query_all(query).await
     }
 }
 
-/// Builds the request of a put or a delete.
-pub fn request(key: &Key, timestamp: i64, mut item: Item, table: &str) -> PutItemInputBuilder {
-    item.insert(names::PK.to_owned(), AttributeValue::S(key.pk.clone()));
-    item.insert(names::SK.to_owned(), AttributeValue::S(key.sk.clone()));
-    item.insert(names::TIMESTAMP.to_owned(), AttributeValue::N(timestamp.to_string()));
-    PutItemInputBuilder::default()
-        .table_name(table)
-        .set_item(Some(item.into()))
-        .condition_expression("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
-        .expression_attribute_names("#timestamp", names::TIMESTAMP)
-        .expression_attribute_values(":timestamp", n(timestamp))
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-}
-
-/// Builds the request for one page of a partition key.
-pub fn query_request(pk: &str, consistent: bool, table: &str) -> QueryInputBuilder {
-    QueryInputBuilder::default()
-        .table_name(table)
-        .key_condition_expression("#pk = :pk")
-        .filter_expression("attribute_not_exists(#deleted)")
-        .expression_attribute_names("#pk", names::PK)
-        .expression_attribute_names("#deleted", names::DELETED)
-        .expression_attribute_values(":pk", s(pk))
-        .consistent_read(consistent)
+fn timestamp_of(item: &Item) -> Option<i64> {
+    match item.get(names::TIMESTAMP) {
+        Some(AttributeValue::N(number)) => Decimal::parse(number).ok()?.to_i64(),
+        _ => None,
+    }
 }
 
 /// Reason why an item could not be read.

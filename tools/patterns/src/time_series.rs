@@ -27,10 +27,7 @@ mod query;
 
 use std::fmt;
 
-use aws_sdk_dynamodb::{
-    Client,
-    operation::put_item::{PutItemError, builders::PutItemInputBuilder},
-};
+use aws_sdk_dynamodb::Client;
 use jiff::tz::TimeZone;
 
 use shared::{
@@ -44,8 +41,10 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError},
 };
 
+use crate::put;
+
 pub use self::{
-    load::{InvalidState, LoadError, MAX_PUTS, batch_request, put_request},
+    load::{InvalidState, LoadError},
     query::{InvalidPrefix, StateQuery, TimePrefix},
 };
 
@@ -135,29 +134,19 @@ impl TimeSeries {
         state: Item,
         replace: bool,
     ) -> Result<PutOutcome, ServiceError> {
-        let request = request(entity, time, state, replace, self.store.latest_table());
-        match request.send_with(&self.client).await {
-            Ok(_) => Ok(PutOutcome::Put),
-            Err(error) => match error.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(PutOutcome::Taken),
-                _ => Err(ServiceError::new("PutItem", &error)),
-            },
-        }
+        let put = put(self.store.latest_table(), item(entity, time, state));
+        let put = match replace {
+            true => put,
+            false => put
+                .condition_expression("attribute_not_exists(#pk)")
+                .expression_attribute_names("#pk", names::PK),
+        };
+        let put = put.build().map_err(|_| ServiceError::not_built("PutItem"))?;
+        Ok(match put_item!(self.client, put)? {
+            Ok(_) => PutOutcome::Put,
+            Err(_) => PutOutcome::Taken,
+        })
     }
-}
-
-/// Builds the request.
-pub fn request(entity: &EntityId, time: &StateTime, state: Item, replace: bool, table: &str) -> PutItemInputBuilder {
-    let state = item(entity, time, state);
-    let request = PutItemInputBuilder::default()
-        .table_name(table)
-        .set_item(Some(state.into()));
-    if replace {
-        return request;
-    }
-    request
-        .condition_expression("attribute_not_exists(#pk)")
-        .expression_attribute_names("#pk", names::PK)
 }
 
 /// Returns the item of a state.

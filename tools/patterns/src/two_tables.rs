@@ -33,17 +33,12 @@
 //! # }
 //! ```
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::{
     Client,
-    error::{BuildError, SdkError},
-    operation::{
-        delete_item::builders::DeleteItemInputBuilder,
-        get_item::builders::GetItemInputBuilder,
-        put_item::{PutItemError, builders::PutItemInputBuilder},
-        query::builders::QueryInputBuilder,
-        transact_write_items::{TransactWriteItemsError, builders::TransactWriteItemsInputBuilder},
-    },
-    types::{Put, TransactWriteItem, Update},
+    operation::{query::builders::QueryFluentBuilder, transact_write_items::TransactWriteItemsError},
+    types::{self, TransactWriteItem, Update},
 };
 
 use shared::{
@@ -51,7 +46,7 @@ use shared::{
     dynamodb::client::error::ServiceError,
 };
 
-use crate::{n, s};
+use crate::{n, put, query_all, s};
 
 /// Partition key of both tables.
 pub const HASH: &str = "hash";
@@ -148,7 +143,7 @@ impl TwoTables {
             .await
     }
 
-    /// Executes the first write, which leaves a pending row.
+    /// Executes the first write, which leaves a pending row, if there is no row or a pending one.
     ///
     /// # Errors
     ///
@@ -160,14 +155,17 @@ impl TwoTables {
         row: Item,
         write_id: &str,
     ) -> Result<Outcome, ServiceError> {
-        let request = history_request(hash, version, row, write_id, &self.history);
-        match request.send_with(&self.client).await {
-            Ok(_) => Ok(Outcome::Written(version)),
-            Err(error) => match error.as_service_error() {
-                Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(Outcome::Conflict),
-                _ => Err(ServiceError::new("PutItem", &error)),
-            },
-        }
+        let mut item = full(hash, version, row);
+        item.insert(WRITE_ID.to_owned(), AttributeValue::S(write_id.to_owned()));
+        let put = put(&self.history, item)
+            .condition_expression("attribute_not_exists(#hash) OR attribute_exists(#write)")
+            .expression_attribute_names("#hash", HASH)
+            .expression_attribute_names("#write", WRITE_ID);
+        let put = put.build().map_err(|_| ServiceError::not_built("PutItem"))?;
+        Ok(match put_item!(self.client, put)? {
+            Ok(_) => Outcome::Written(version),
+            Err(_) => Outcome::Conflict,
+        })
     }
 
     async fn write(
@@ -184,15 +182,53 @@ impl TwoTables {
         if self.write_history(hash, version, row.clone(), write_id).await? == Outcome::Conflict {
             return Ok(Outcome::Conflict);
         }
-        let request = resource_request(hash, read, version, row, write_id, &self.resource, &self.history);
-        let sent = match request {
-            Ok(request) => request.send_with(&self.client).await,
-            Err(error) => Err(SdkError::construction_failure(error)),
+        self.write_resource(hash, read, version, row, write_id).await
+    }
+
+    /// Executes the second write: the resource, if it has not changed, and the removal of the mark, if it is this write's.
+    async fn write_resource(
+        &self,
+        hash: &str,
+        read: Option<Version>,
+        version: Version,
+        row: Item,
+        write_id: &str,
+    ) -> Result<Outcome, ServiceError> {
+        const OPERATION: &str = "TransactWriteItems";
+        let put = put(&self.resource, full(hash, version, row));
+        let put = match read {
+            Some(read) => put
+                .condition_expression("#version = :read")
+                .expression_attribute_names("#version", VERSION)
+                .expression_attribute_values(":read", n(read)),
+            None => put
+                .condition_expression("attribute_not_exists(#hash)")
+                .expression_attribute_names("#hash", HASH),
         };
-        match sent {
+        let put = put.build().map_err(|_| ServiceError::not_built(OPERATION))?;
+        let settle = Update::builder()
+            .table_name(&self.history)
+            .set_key(Some(key(hash, Some(version))))
+            .update_expression("REMOVE #write")
+            .condition_expression("#write = :write")
+            .expression_attribute_names("#write", WRITE_ID)
+            .expression_attribute_values(":write", s(write_id));
+        let settle = settle.build().map_err(|_| ServiceError::not_built(OPERATION))?;
+        let request = self
+            .client
+            .transact_write_items()
+            .transact_items(TransactWriteItem::builder().put(put).build())
+            .transact_items(TransactWriteItem::builder().update(settle).build());
+        match request.send().await {
             Ok(_) => Ok(Outcome::Written(version)),
-            Err(error) if is_lost(&error) => Ok(Outcome::Conflict),
-            Err(error) => Err(ServiceError::new("TransactWriteItems", &error)),
+            Err(error) => match error.as_service_error() {
+                Some(TransactWriteItemsError::TransactionCanceledException(cancelled))
+                    if cancelled.cancellation_reasons().iter().any(is_conflict) =>
+                {
+                    Ok(Outcome::Conflict)
+                }
+                _ => Err(ServiceError::new(OPERATION, &error)),
+            },
         }
     }
 
@@ -202,10 +238,7 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn read(&self, hash: &str) -> Result<Option<Row>, ServiceError> {
-        let request = GetItemInputBuilder::default()
-            .table_name(&self.resource)
-            .key(HASH, s(hash));
-        Ok(self.get(request).await?.and_then(row))
+        Ok(self.get(&self.resource, key(hash, None)).await?.and_then(row))
     }
 
     /// Reads one version of a resource, also after the deletion of the resource. A pending row is not returned.
@@ -214,25 +247,39 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn version(&self, hash: &str, version: Version) -> Result<Option<Row>, ServiceError> {
-        let request = GetItemInputBuilder::default()
-            .table_name(&self.history)
-            .key(HASH, s(hash))
-            .key(VERSION, n(version));
-        let item = self.get(request).await?;
+        let item = self.get(&self.history, key(hash, Some(version))).await?;
         Ok(item.filter(|item| !item.contains_key(WRITE_ID)).and_then(row))
     }
 
-    async fn get(&self, request: GetItemInputBuilder) -> Result<Option<Item>, ServiceError> {
-        let output = request.consistent_read(true).send_with(&self.client).await;
+    async fn get(&self, table: &str, key: Key) -> Result<Option<Item>, ServiceError> {
+        let request = self.client.get_item().table_name(table).set_key(Some(key));
+        let output = request.consistent_read(true).send().await;
         let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
         Ok(output.item.map(Item::from))
+    }
+
+    /// Returns the query of a history, newest first, in which a placeholder is the mark of a pending row.
+    fn query(&self, hash: &str) -> QueryFluentBuilder {
+        self.client
+            .query()
+            .table_name(&self.history)
+            .key_condition_expression("#hash = :hash")
+            .expression_attribute_names("#hash", HASH)
+            .expression_attribute_names("#write", WRITE_ID)
+            .expression_attribute_values(":hash", s(hash))
+            .scan_index_forward(false)
+            .consistent_read(true)
     }
 
     /// Returns the number after the last version of a resource. It reads one row: only the last one can be pending, and the
     /// next write replaces it.
     async fn next_in_history(&self, hash: &str) -> Result<u64, ServiceError> {
-        let output = last_request(hash, &self.history).send_with(&self.client).await;
-        let output = output.map_err(|error| ServiceError::new("Query", &error))?;
+        let last = self
+            .query(hash)
+            .projection_expression("#version, #write")
+            .expression_attribute_names("#version", VERSION)
+            .limit(1);
+        let output = last.send().await.map_err(|error| ServiceError::new("Query", &error))?;
         let last = output.items.unwrap_or_default().pop().map(Item::from);
         let is_pending = last.as_ref().is_some_and(|last| last.contains_key(WRITE_ID));
         let last = last.and_then(row).map_or(0, |last| last.version.get());
@@ -245,32 +292,8 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn history(&self, hash: &str) -> Result<Vec<Row>, ServiceError> {
-        let (mut rows, mut start) = (Vec::new(), None);
-        loop {
-            let request = QueryInputBuilder::default()
-                .table_name(&self.history)
-                .key_condition_expression("#hash = :hash")
-                .filter_expression("attribute_not_exists(#write)")
-                .expression_attribute_names("#hash", HASH)
-                .expression_attribute_names("#write", WRITE_ID)
-                .expression_attribute_values(":hash", s(hash))
-                .scan_index_forward(false)
-                .consistent_read(true)
-                .set_exclusive_start_key(start);
-            let output = request.send_with(&self.client).await;
-            let page = output.map_err(|error| ServiceError::new("Query", &error))?;
-            rows.extend(
-                page.items
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(Item::from)
-                    .filter_map(row),
-            );
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                return Ok(rows);
-            }
-        }
+        let query = self.query(hash).filter_expression("attribute_not_exists(#write)");
+        Ok(query_all(query).await?.into_iter().filter_map(row).collect())
     }
 
     /// Deletes a resource, but not its history.
@@ -279,80 +302,20 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn delete(&self, hash: &str) -> Result<(), ServiceError> {
-        let request = DeleteItemInputBuilder::default()
-            .table_name(&self.resource)
-            .key(HASH, s(hash));
-        let output = request.send_with(&self.client).await;
-        output
+        let request = self.client.delete_item().table_name(&self.resource);
+        let deleted = request.set_key(Some(key(hash, None))).send().await;
+        deleted
             .map(drop)
             .map_err(|error| ServiceError::new("DeleteItem", &error))
     }
 }
 
-/// Builds the first request: a pending row, if there is no row or a pending one.
-pub fn history_request(hash: &str, version: Version, row: Item, write_id: &str, history: &str) -> PutItemInputBuilder {
-    let mut item = full(hash, version, row);
-    item.insert(WRITE_ID.to_owned(), AttributeValue::S(write_id.to_owned()));
-    PutItemInputBuilder::default()
-        .table_name(history)
-        .set_item(Some(item.into()))
-        .condition_expression("attribute_not_exists(#hash) OR attribute_exists(#write)")
-        .expression_attribute_names("#hash", HASH)
-        .expression_attribute_names("#write", WRITE_ID)
-}
+type Key = HashMap<String, types::AttributeValue>;
 
-/// Builds the request for the last row of a history: its version and whether it is pending.
-pub fn last_request(hash: &str, history: &str) -> QueryInputBuilder {
-    QueryInputBuilder::default()
-        .table_name(history)
-        .key_condition_expression("#hash = :hash")
-        .projection_expression("#version, #write")
-        .expression_attribute_names("#hash", HASH)
-        .expression_attribute_names("#version", VERSION)
-        .expression_attribute_names("#write", WRITE_ID)
-        .expression_attribute_values(":hash", s(hash))
-        .scan_index_forward(false)
-        .limit(1)
-        .consistent_read(true)
-}
-
-/// Builds the second request: writes the resource if it has not changed, and removes the mark if it is this write's.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn resource_request(
-    hash: &str,
-    read: Option<Version>,
-    version: Version,
-    row: Item,
-    write_id: &str,
-    resource: &str,
-    history: &str,
-) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let put = Put::builder()
-        .table_name(resource)
-        .set_item(Some(full(hash, version, row).into()));
-    let put = match read {
-        Some(read) => put
-            .condition_expression("#version = :read")
-            .expression_attribute_names("#version", VERSION)
-            .expression_attribute_values(":read", n(read)),
-        None => put
-            .condition_expression("attribute_not_exists(#hash)")
-            .expression_attribute_names("#hash", HASH),
-    };
-    let settle = Update::builder()
-        .table_name(history)
-        .key(HASH, s(hash))
-        .key(VERSION, n(version))
-        .update_expression("REMOVE #write")
-        .condition_expression("#write = :write")
-        .expression_attribute_names("#write", WRITE_ID)
-        .expression_attribute_values(":write", s(write_id));
-    Ok(TransactWriteItemsInputBuilder::default()
-        .transact_items(TransactWriteItem::builder().put(put.build()?).build())
-        .transact_items(TransactWriteItem::builder().update(settle.build()?).build()))
+/// Returns the key of a resource, or of a version.
+fn key(hash: &str, version: Option<Version>) -> Key {
+    let version = version.map(|version| (VERSION.to_owned(), n(version)));
+    [(HASH.to_owned(), s(hash))].into_iter().chain(version).collect()
 }
 
 fn full(hash: &str, version: Version, mut row: Item) -> Item {
@@ -373,12 +336,6 @@ fn row(mut item: Item) -> Option<Row> {
     })
 }
 
-fn is_lost<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
-    match error.as_service_error() {
-        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled
-            .cancellation_reasons()
-            .iter()
-            .any(|reason| matches!(reason.code(), Some("ConditionalCheckFailed" | "TransactionConflict"))),
-        _ => false,
-    }
+fn is_conflict(reason: &types::CancellationReason) -> bool {
+    matches!(reason.code(), Some("ConditionalCheckFailed" | "TransactionConflict"))
 }

@@ -35,15 +35,19 @@ pub(crate) enum Author {
 
 #[derive(Debug)]
 pub(crate) struct Caller {
-    author: Author,
+    pub(crate) author: Author,
     /// Number of the writer process.
-    process: Option<usize>,
+    pub(crate) process: Option<usize>,
     pub(crate) kill: Notify,
-    pub(crate) had_fault: Mutex<bool>,
-    /// Partition keys and sort keys of the items in requests that failed.
-    pub(crate) hindered: Mutex<HashSet<(String, String)>>,
-    /// `true` if a fault hinders everything that it does.
-    all_hindered: Mutex<bool>,
+    hindered: Mutex<Hindered>,
+}
+
+/// What faults hinder a caller in.
+#[derive(Debug)]
+enum Hindered {
+    /// Requests for items with these partition keys and sort keys.
+    Items(HashSet<(String, String)>),
+    Everything,
 }
 
 impl Caller {
@@ -57,23 +61,13 @@ impl Caller {
             author,
             process,
             kill: Notify::new(),
-            had_fault: Mutex::default(),
-            hindered: Mutex::default(),
-            all_hindered: Mutex::default(),
+            hindered: Mutex::new(Hindered::Items(HashSet::new())),
         })
     }
 
     /// Returns the sender of the current task's requests, `None` for a reader or the mapping.
     pub(crate) fn current() -> Option<Arc<Self>> {
         CALLER.try_with(Arc::clone).ok()
-    }
-
-    pub(crate) fn author(&self) -> &Author {
-        &self.author
-    }
-
-    pub(crate) fn process(&self) -> Option<usize> {
-        self.process
     }
 
     /// Returns `true` if the caller is a writer that delivers an update.
@@ -89,29 +83,33 @@ impl Caller {
         self.author == Author::StreamFunction
     }
 
+    pub(crate) fn is_operator(&self) -> bool {
+        matches!(self.author, Author::Operator | Author::Redrive)
+    }
+
+    /// Notes that a fault hinders requests for items with these partition keys and sort keys.
+    pub(crate) fn hinder(&self, keys: Vec<(String, String)>) {
+        if let Hindered::Items(hindered) = &mut *lock(&self.hindered) {
+            hindered.extend(keys);
+        }
+    }
+
+    /// Notes that a fault hinders everything that the caller does.
     pub(crate) fn hinder_all(&self) {
-        *lock(&self.all_hindered) = true;
-        self.set_fault();
+        *lock(&self.hindered) = Hindered::Everything;
     }
 
     /// Returns `true` if a fault hinders the put of a version item. A fault of a request for another item of the entity, such as
     /// its purge marker, hinders all of its versions.
     pub(crate) fn hinders(&self, entity: &str, sort_key: &str) -> bool {
         let is_version = |key: &str| key.strip_prefix('v').is_some_and(|rest| rest.parse::<u64>().is_ok());
-        let hindered = lock(&self.hindered);
-        *lock(&self.all_hindered)
-            || hindered.iter().any(|(partition_key, key)| {
-                (partition_key == entity && (key == sort_key || !is_version(key)))
-                    || partition_key.starts_with(RESERVED)
-            })
-    }
-
-    pub(crate) fn is_operator(&self) -> bool {
-        matches!(self.author, Author::Operator | Author::Redrive)
-    }
-
-    pub(crate) fn set_fault(&self) {
-        *lock(&self.had_fault) = true;
+        match &*lock(&self.hindered) {
+            Hindered::Everything => true,
+            Hindered::Items(keys) => keys.iter().any(|(partition_key, key)| {
+                let is_needed = key == sort_key || !is_version(key);
+                partition_key == entity && is_needed || partition_key.starts_with(RESERVED)
+            }),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::{Value, json};
-use shared::domain::{recorded_at::RecordedAt, time::EpochMillis};
+use shared::domain::recorded_at::RecordedAt;
 use tokio::time::{sleep, timeout};
 use writer_fn::event::request::{self, Carrier};
 
@@ -13,17 +13,16 @@ use crate::{
     caller::{Author, Caller, MISDEPLOYED, lock},
     clock::Jump,
     evidence::{Answer, UpstreamResponse},
-    functions::{Ended, WRITER_TIMEOUT, WriterResult, deadline, process},
-    operators::services::Letter,
-    queue::{DeadLetter, Message, Received},
-    schedule::{FaultKind, Origin, Point},
-    upstream::Upstream,
+    functions::{Ended, WRITER_TIMEOUT, WriterResult, deadline, limit, process},
+    queue::{Message, Queue, VISIBILITY_TIMEOUT_MILLIS},
+    schedule::{FaultKind, Origin, Point, Update},
+    world::World,
 };
 
 /// Maximum number of attempts of a client.
 pub(crate) const MAX_ATTEMPTS: u32 = 6;
-/// Delays before the second and the third attempt of an asynchronous invocation.
-const ASYNCHRONOUS_DELAYS: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
+/// Delays in seconds before the attempts of an asynchronous invocation.
+const ASYNCHRONOUS_DELAYS: [u64; 3] = [0, 60, 120];
 /// Number of attempts of a throttled batch in one receive.
 const THROTTLED_ATTEMPTS: u32 = 3;
 const MAX_CONCURRENCY: usize = 3;
@@ -33,24 +32,32 @@ fn is_final(error: &str) -> bool {
     ["VersionConflict", "InvalidEvent"].contains(&error)
 }
 
-impl Upstream<'_> {
+/// Returns the messages of a batch that failed.
+fn failures(response: &Value) -> &[Value] {
+    response["batchItemFailures"].as_array().map_or(&[], Vec::as_slice)
+}
+
+impl World<'_> {
+    fn update(&self, index: usize) -> &Update {
+        &self.schedule.updates[index]
+    }
+
     /// Returns the event or message body that delivers an update. Every delivery has the same one.
     pub(crate) fn event(&self, index: usize) -> Value {
-        let update = &self.schedule.updates[index];
-        let sent = *lock(&self.first_sent)
-            .entry(index)
-            .or_insert_with(|| self.clock.millis());
+        let update = self.update(index);
+        let now = self.clock.millis();
+        let sent = *lock(&self.first_sent).entry(index).or_insert(now);
+        let sent = sent.saturating_add_signed(update.sent_offset);
         let mut event = update.members.clone();
         event["ID"] = json!(update.entity);
         match update.origin {
             Origin::Message | Origin::Invocation => {}
-            Origin::Client => event["RequestId"] = json!(update.id),
+            Origin::Client | Origin::LedgerClient => event["RequestId"] = json!(update.id),
             Origin::TimedClient => {
                 event["RequestId"] = json!(update.id);
-                event["RequestSentAt"] = json!(sent.saturating_add_signed(update.sent_offset));
+                event["RequestSentAt"] = json!(sent);
             }
             Origin::Event => {
-                let sent = sent.saturating_add_signed(update.sent_offset);
                 let time = RecordedAt::since_epoch(Duration::from_secs(sent / 1000)).to_string();
                 let source = format!("source-of-{}", update.id);
                 event = json!({"id": update.id, "detail-type": "t", "source": source, "time": time, "detail": event});
@@ -59,87 +66,78 @@ impl Upstream<'_> {
         event
     }
 
-    /// Invokes one of the writer processes.
-    async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> WriterResult {
+    /// Counts what is special about a delivery by a writer process.
+    fn note(&self, updates: &[usize], process: usize) {
+        let (connector, settings) = (&self.connector, &self.schedule.settings);
         for update in updates {
             let mut seen = lock(&self.seen);
             let count = seen.deliveries.entry(*update).or_default();
             *count += 1;
             if *count > 1 {
-                self.connector.count("duplicate-delivery");
+                connector.count("duplicate-delivery");
             }
         }
-        if updates
-            .iter()
-            .any(|update| self.schedule.updates[*update].sent_offset != 0)
-        {
-            self.connector.count("sender-clock-wrong");
+        let is_wrong = |update: &usize| self.update(*update).sent_offset != 0;
+        let elapsed = self.clock.0.elapsed();
+        let has_jumped = |jump: &Jump| jump.process == process && Duration::from_millis(jump.at) <= elapsed;
+        for (occurs, name) in [
+            (updates.iter().any(is_wrong), "sender-clock-wrong"),
+            (settings.clock_offsets[process] != 0, "clock-offset"),
+            (settings.clock_jumps.iter().any(has_jumped), "clock-jump"),
+        ] {
+            if occurs {
+                connector.count(name);
+            }
         }
-        if let Some(mutation) = self.connector.mutation() {
+    }
+
+    /// Invokes one of the writer processes.
+    async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> WriterResult {
+        let (connector, mutation) = (&self.connector, self.connector.mutation);
+        if let Some(mutation) = mutation {
             mutation.event(&mut event);
         }
-        let writers = &self.writers;
-        let writer = self.connector.draw(|rng| rng.usize(..writers.len()));
-        if self.schedule.settings.clock_offsets[writer] != 0 {
-            self.connector.count("clock-offset");
-        }
-        let elapsed = self.clock.0.elapsed();
-        let has_jumped = |jump: &Jump| jump.process == writer && Duration::from_millis(jump.at) <= elapsed;
-        if self.schedule.settings.clock_jumps.iter().any(has_jumped) {
-            self.connector.count("clock-jump");
-        }
-        let result = self.run_writer(writer, updates, &event.to_string(), invocation).await;
-        let is_failed = |response: &Value| {
-            response["batchItemFailures"]
-                .as_array()
-                .is_some_and(|all| !all.is_empty())
+        let is_of_ledger = |update: &usize| self.update(*update).origin == Origin::LedgerClient;
+        let number = match self.schedule.settings.windows.iter().position(Option::is_none) {
+            Some(ledger) if updates.iter().any(is_of_ledger) => ledger,
+            ledger => connector.draw(|rng| rng.usize(..ledger.unwrap_or(self.writers.len()))),
         };
-        let is_done = matches!(&result, WriterResult::Response(response) if !is_failed(response));
+        self.note(updates, number);
+        let fault = connector.fault(Point::InvokeWriter);
+        let result = if fault == Some(FaultKind::NotInvoked) {
+            WriterResult::Throttled
+        } else {
+            let limit = limit(fault, WRITER_TIMEOUT, connector);
+            let (writer, number) = match self.misdeployed.of(fault) {
+                Some(misdeployed) => (misdeployed, MISDEPLOYED),
+                None => (&self.writers[number], number),
+            };
+            let event = event.to_string();
+            let handle = writer.handle_from(invocation, Some(&event), deadline(WRITER_TIMEOUT, mutation));
+            let caller = Caller::of_process(Author::Writer(updates.to_vec()), Some(number));
+            let ended = process(&caller, limit, handle).await;
+            lock(&self.seen).overruns += u32::from(fault.is_none() && matches!(ended, Ended::TimedOut));
+            match ended.returned() {
+                None => WriterResult::Lost,
+                _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
+                Some(Ok(response)) => {
+                    let mut response = serde_json::to_value(response).unwrap_or_default();
+                    if let Some(mutation) = mutation {
+                        mutation.writer_response(&mut response);
+                    }
+                    WriterResult::Response(response)
+                }
+                Some(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
+            }
+        };
+        let is_done = matches!(&result, WriterResult::Response(response) if failures(response).is_empty());
         lock(&self.seen).failed_invocations += u64::from(!is_done);
         result
     }
 
-    /// Delivers an event with these updates in an invocation of a writer process.
-    async fn run_writer(&self, number: usize, updates: &[usize], event: &str, invocation: &Carrier) -> WriterResult {
-        let connector = &self.connector;
-        let fault = connector.fault(Point::InvokeWriter);
-        if let Some(kind) = fault {
-            connector.count(&kind.name());
-        }
-        let limit = match fault {
-            Some(FaultKind::NotInvoked) => return WriterResult::Throttled,
-            Some(FaultKind::FunctionTimeOut) => connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
-            _ => WRITER_TIMEOUT,
-        };
-        let mutation = connector.mutation();
-        let deadline = deadline(WRITER_TIMEOUT, mutation);
-        let (writer, number) = match self.misdeployed.of(fault) {
-            Some(misdeployed) => (misdeployed, MISDEPLOYED),
-            None => (&self.writers[number], number),
-        };
-        let handle = writer.handle_from(invocation, Some(event), deadline);
-        let caller = Caller::of_process(Author::Writer(updates.to_vec()), Some(number));
-        match process(&caller, limit, handle).await {
-            Ended::TimedOut if fault.is_none() => {
-                lock(&self.seen).overruns += 1;
-                WriterResult::Lost
-            }
-            Ended::Died | Ended::TimedOut => WriterResult::Lost,
-            _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
-            Ended::Returned(Ok(response)) => {
-                let mut response = serde_json::to_value(response).unwrap_or_default();
-                if let Some(mutation) = mutation {
-                    mutation.writer_response(&mut response);
-                }
-                WriterResult::Response(response)
-            }
-            Ended::Returned(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
-        }
-    }
-
     /// Invokes a writer with one update. Returns `true` if it responded, or a repetition cannot change its error.
     async fn invoke(&self, update: usize, event: Value, invocation: &Carrier) -> bool {
-        let from = self.connector.stream().len();
+        let from = self.connector.stream.len();
         let response = match self.write(&[update], event, invocation).await {
             WriterResult::Response(response) => {
                 let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
@@ -147,9 +145,9 @@ impl Upstream<'_> {
             }
             WriterResult::Error(error) if is_final(&error) => {
                 if error == "InvalidEvent" {
-                    let is_large = self.schedule.updates[update].members.get("Large").is_some();
-                    self.connector
-                        .count(if is_large { "item-too-large" } else { "missing-map" });
+                    let is_large = self.update(update).members.get("Large").is_some();
+                    let name = if is_large { "item-too-large" } else { "missing-map" };
+                    self.connector.count(name);
                 }
                 UpstreamResponse::Rejected(error)
             }
@@ -165,7 +163,7 @@ impl Upstream<'_> {
 
     /// Delivers a batch with one message. Returns `true` if it succeeded.
     pub(crate) async fn invoke_batch(&self, update: usize, event: Value, invocation: &Carrier) -> bool {
-        let from = self.connector.stream().len();
+        let from = self.connector.stream.len();
         let response = self.write(&[update], event, invocation).await;
         let is_accepted = |response: &Value| response["batchItemFailures"].as_array().is_some_and(Vec::is_empty);
         let accepted = matches!(&response, WriterResult::Response(response) if is_accepted(response));
@@ -178,12 +176,9 @@ impl Upstream<'_> {
     /// A client sends an update until there is a response. Returns `true` if there was one.
     pub(crate) async fn direct(&self, update: usize) -> bool {
         let mut event = self.event(update);
-        if matches!(
-            self.schedule.updates[update].origin,
-            Origin::Message | Origin::Invocation
-        ) {
+        if matches!(self.update(update).origin, Origin::Message | Origin::Invocation) {
             // The client knows what identified it.
-            event["RequestId"] = json!(self.schedule.updates[update].id);
+            event["RequestId"] = json!(self.update(update).id);
             event["RequestSentAt"] = json!(lock(&self.first_sent).get(&update).copied());
         }
         for attempt in 0..MAX_ATTEMPTS {
@@ -207,17 +202,18 @@ impl Upstream<'_> {
     /// Lambda invokes a writer up to three times, and then sends the event to the dead-letter queue.
     pub(crate) async fn asynchronous(&self, update: usize) {
         let event = self.event(update);
-        let id = match self.schedule.updates[update].origin {
-            Origin::Invocation => self.schedule.updates[update].id.clone(),
+        let id = match self.update(update).origin {
+            Origin::Invocation => self.update(update).id.clone(),
             _ => format!("asynchronous-{update}"),
         };
-        let started = self.clock.millis() / 1000;
-        for attempt in 0..=ASYNCHRONOUS_DELAYS.len() {
-            if attempt > 0 {
-                sleep(ASYNCHRONOUS_DELAYS[attempt - 1]).await;
+        let mutation = self.connector.mutation;
+        let trace = format!("Root=1-{:08x}-0", self.clock.millis() / 1000);
+        for delay in ASYNCHRONOUS_DELAYS {
+            if delay > 0 {
+                sleep(Duration::from_secs(delay)).await;
             }
-            let first = self.first_attempt(started);
-            let mutation = self.connector.mutation();
+            // The time of the first attempt, as a later one reads it from its trace.
+            let first = request::first_attempt(Some(&trace), Duration::from_millis(self.clock.millis()));
             let invocation = Carrier {
                 first_delivered: mutation.map_or(first, |mutation| mutation.first_attempt(first)),
                 ..Carrier::invocation(&id)
@@ -227,32 +223,22 @@ impl Upstream<'_> {
             }
         }
         self.connector.count("asynchronous-discarded");
-        let recorded_at = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis())).to_string();
+        let now = self.clock.millis();
         let body = json!({
-            "version": "1.0", "timestamp": recorded_at, "requestPayload": event,
-            "requestContext": {"requestId": id, "condition": "RetriesExhausted"},
+            "version": "1.0", "timestamp": RecordedAt::since_epoch(Duration::from_millis(now)).to_string(),
+            "requestPayload": event, "requestContext": {"requestId": id, "condition": "RetriesExhausted"},
         });
-        let letter = Letter {
-            id: format!("letter-{id}"),
-            body: body.to_string(),
-            sent_millis: self.clock.millis(),
-        };
-        lock(&self.letters).push(DeadLetter { update, letter });
-    }
-
-    /// Returns the time of the first attempt, as a later one reads it from its trace.
-    fn first_attempt(&self, started: u64) -> Option<EpochMillis> {
-        let trace = format!("Root=1-{started:08x}-0");
-        request::first_attempt(Some(&trace), Duration::from_millis(self.clock.millis()))
+        let (id, body) = (format!("letter-{id}"), body.to_string());
+        self.queues
+            .send(Queue::DeadLetters, Some(update), Some(&id), Some(body));
     }
 
     /// Sends an update to the queue.
     pub(crate) fn send(&self, update: usize) {
-        let own_id = match self.schedule.updates[update].origin {
-            Origin::Message => Some(self.schedule.updates[update].id.as_str()),
-            _ => None,
-        };
-        if self.queue.send(update, own_id, self.clock.millis()) {
+        let is_message = self.update(update).origin == Origin::Message;
+        let own_id = is_message.then_some(self.update(update).id.as_str());
+        let sent = self.queues.send(Queue::Updates, Some(update), own_id, None);
+        if sent.is_some() {
             *lock(&self.queue_is_empty) = false;
         }
     }
@@ -264,24 +250,23 @@ impl Upstream<'_> {
             if running.len() >= MAX_CONCURRENCY {
                 running.next().await;
             }
-            let now = self.clock.millis();
-            let (received, dead) = self.queue.receive(self.schedule.settings.queue_batch_size, now);
-            for _ in 0..dead {
+            for _ in 0..self.queues.bury(|update| self.event(update).to_string()) {
                 self.connector.count("moved-to-dead-letter-queue");
             }
-            let wait = match received {
-                Received::Messages(messages) => {
-                    running.push(self.deliver_batch(messages));
-                    continue;
-                }
-                Received::Later(time) => Duration::from_millis(time.saturating_sub(now).max(1)),
-                Received::Empty => Duration::MAX,
-            };
+            let size = self.schedule.settings.queue_batch_size;
+            let messages = self.queues.receive(Queue::Updates, size, VISIBILITY_TIMEOUT_MILLIS);
+            if !messages.is_empty() {
+                running.push(self.deliver_batch(messages));
+                continue;
+            }
+            let wait = self.queues.next_visible().map_or(Duration::MAX, |time| {
+                Duration::from_millis(time.saturating_sub(self.clock.millis()).max(1))
+            });
             *lock(&self.queue_is_empty) = running.is_empty() && wait == Duration::MAX;
             tokio::select! {
                 biased;
                 Some(()) = running.next() => {}
-                _ = timeout(wait, self.queue.sent.notified()) => {}
+                _ = timeout(wait, self.queues.sent()) => {}
             }
             *lock(&self.queue_is_empty) = false;
         }
@@ -292,26 +277,25 @@ impl Upstream<'_> {
             self.connector.count("visibility-timeout");
         }
         let (hurried, again) = self.connector.draw(|rng| (rng.u8(..40) == 0, rng.u8(..40) == 0));
+        let updates: Vec<_> = messages.iter().filter_map(|message| message.update).collect();
         if hurried {
             // The message becomes visible while the function processes it.
             self.connector.count("visibility-too-short");
-            lock(&self.seen).overlapping.insert(messages[0].update);
+            lock(&self.seen).overlapping.extend(updates.first());
             let from = self.clock.millis() + self.connector.draw(|rng| rng.u64(1..200));
             self.deliver_again(&messages[0].id, from, self.forgets());
         }
-        let updates: Vec<_> = messages.iter().map(|message| message.update).collect();
-        let records: Vec<_> = (messages.iter())
-            .map(|message| {
-                let sender = format!("sender-of-{}", self.schedule.updates[message.update].id);
-                message.record(&self.event(message.update), &sender)
-            })
-            .collect();
-        let from = self.connector.stream().len();
+        let record = |(message, update): (&Message, &usize)| {
+            let sender = format!("sender-of-{}", self.update(*update).id);
+            message.record(&self.event(*update).to_string(), &sender)
+        };
+        let records: Vec<_> = messages.iter().zip(&updates).map(record).collect();
+        let event = json!({"Records": records});
+        let from = self.connector.stream.len();
         let mut response = WriterResult::Throttled;
         for attempt in 0..THROTTLED_ATTEMPTS {
             self.connector.back_off(attempt).await;
-            let event = json!({"Records": records});
-            response = self.write(&updates, event, &Carrier::invocation("batch")).await;
+            response = self.write(&updates, event.clone(), &Carrier::invocation("batch")).await;
             if !matches!(response, WriterResult::Throttled) {
                 break;
             }
@@ -319,11 +303,18 @@ impl Upstream<'_> {
         let WriterResult::Response(response) = response else {
             return;
         };
-        let failures = response["batchItemFailures"].as_array().cloned().unwrap_or_default();
-        let is_failed = |id: &str| failures.iter().any(|failure| failure["itemIdentifier"] == id);
-        for message in messages.iter().filter(|message| !is_failed(&message.id)) {
-            self.answer(message.update, UpstreamResponse::Accepted, from);
-            self.queue.delete(&message.id);
+        let is_failed = |id: &str| {
+            failures(&response)
+                .iter()
+                .any(|failure| failure["itemIdentifier"] == id)
+        };
+        let processed = messages
+            .iter()
+            .zip(updates)
+            .filter(|(message, _)| !is_failed(&message.id));
+        for (message, update) in processed {
+            self.answer(update, UpstreamResponse::Accepted, from);
+            self.queues.delete(&message.id);
             if again {
                 // The request that deletes it is lost.
                 self.connector.count("message-not-deleted");
@@ -341,33 +332,19 @@ impl Upstream<'_> {
         if as_first {
             self.connector.count("received-as-first");
         }
-        self.queue.deliver_again(message, from, as_first);
+        self.queues.deliver_again(message, from, as_first);
     }
 
     /// Delivers the message of an update again.
     pub(crate) fn receive_again(&self, update: usize, as_first: bool) {
-        if let Some(message) = self.queue.message_of(update) {
+        if let Some(message) = self.queues.message_of(update) {
             *lock(&self.queue_is_empty) = false;
             self.deliver_again(&message, self.clock.millis(), as_first);
         }
     }
 
-    /// Removes the updates from the dead-letter queues.
-    pub(crate) fn take_letters(&self) -> Vec<DeadLetter> {
-        let dead = self.queue.take_dead().into_iter().map(|message| DeadLetter {
-            update: message.update,
-            letter: Letter {
-                body: self.event(message.update).to_string(),
-                sent_millis: message.sent,
-                id: message.id,
-            },
-        });
-        let letters = std::mem::take(&mut *lock(&self.letters));
-        dead.chain(letters).collect()
-    }
-
     fn answer(&self, update: usize, response: UpstreamResponse, from: usize) {
-        let to = self.connector.stream().len();
+        let to = self.connector.stream.len();
         lock(&self.seen).answers.push(Answer {
             update,
             response,

@@ -1,5 +1,7 @@
 //! Generates schedules.
 
+mod faults;
+mod interleavings;
 mod situations;
 mod steps;
 
@@ -7,9 +9,11 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use self::steps::steps;
-use crate::attached;
-use crate::clock::Jump;
-use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update};
+use crate::{
+    attached,
+    clock::Jump,
+    schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update},
+};
 
 /// Periods in milliseconds.
 const SECOND: u64 = 1000;
@@ -33,40 +37,15 @@ const PROCESSES: u8 = 4;
 const MAX_OFFSET: i64 = 5000;
 /// One schedule in this number has updates of a map.
 const MAPS: u8 = 8;
+const ORIGINS: [Origin; 5] = [
+    Origin::Client,
+    Origin::TimedClient,
+    Origin::Event,
+    Origin::Message,
+    Origin::Invocation,
+];
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
-
-pub(crate) const REQUESTS: [FaultKind; 9] = [
-    FaultKind::Throttled,
-    FaultKind::ErrorBefore,
-    FaultKind::ErrorAfter,
-    FaultKind::ResponseDropped,
-    FaultKind::TimeOut,
-    FaultKind::Hang,
-    FaultKind::Panic,
-    FaultKind::KilledBefore,
-    FaultKind::KilledAfter,
-];
-pub(crate) const INVOCATIONS: [FaultKind; 6] = [
-    FaultKind::NotInvoked,
-    FaultKind::FunctionTimeOut,
-    FaultKind::Redelivered,
-    FaultKind::RedeliveredInPart,
-    FaultKind::RedeliveredOutOfOrder,
-    FaultKind::BadResponse,
-];
-/// Faults of a request of several statements.
-const STATEMENTS: [FaultKind; 3] = [
-    FaultKind::StatementsThrottled,
-    FaultKind::StatementsApplied,
-    FaultKind::Rejected,
-];
-const WRITER_INVOCATIONS: [FaultKind; 3] = [
-    FaultKind::NotInvoked,
-    FaultKind::FunctionTimeOut,
-    FaultKind::Redelivered,
-];
-const POLLS: [FaultKind; 3] = [FaultKind::Throttled, FaultKind::ErrorBefore, FaultKind::IteratorExpired];
 
 /// Size of a schedule.
 struct Scale {
@@ -80,10 +59,9 @@ impl Scale {
     /// One schedule in thirty has a hot entity. Few of these are large, because they take most of the time.
     fn draw(rng: &mut Rng) -> Self {
         let is_hot = rng.u8(..30) == 0;
-        let updates = if is_hot {
-            pick(rng, &[30..60, 30..60, 30..60, 60..100, 60..100, 100..160])
-        } else {
-            3..25
+        let updates = match is_hot {
+            true => pick(rng, &[30..60, 30..60, 30..60, 60..100, 60..100, 100..160]),
+            false => 3..25,
         };
         Self {
             entities: rng.usize(1..=3),
@@ -109,25 +87,26 @@ impl Schedule {
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
         if layout.u8(..ATTACHED) == 0 {
-            let (attached, mut faults) = attached::draw(&mut rng);
+            let (steps, mut faults) = attached::draw(&mut rng);
+            settings.attached = true;
             settings.stale_reads = layout.bool();
             settings.new_images = layout.u8(..NEW_IMAGES) == 0;
             if layout.u8(..LATE_RECORDS) == 0 {
-                attached::late_records(&mut layout, &mut settings, &mut faults);
+                settings.maximum_retry_attempts = Some(layout.u32(..2));
+                faults.extend(Fault::draw_late_records(&mut layout));
             }
             return Self {
                 seed,
                 settings,
+                steps,
                 faults,
-                attached,
                 ..Self::default()
             };
         }
         // Close seeds have similar first numbers.
         let mut kind = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         if kind.u8(..SITUATION) == 0 {
-            let situation = situations::pick(&mut kind);
-            return situations::draw(&mut rng, situation, seed, settings);
+            return situations::draw(&mut rng, &mut kind, seed, settings);
         }
         settings.vary_processes(&mut layout);
         let scale = Scale::draw(&mut rng);
@@ -158,7 +137,6 @@ impl Schedule {
             updates,
             steps,
             faults,
-            ..Self::default()
         }
     }
 }
@@ -204,8 +182,8 @@ impl Settings {
     /// Gives each process a window of its own, unless there is a ledger.
     fn mix_windows(&mut self, rng: &mut Rng) {
         if self.window.is_some() {
-            self.windows = self.clock_offsets.iter().map(|_| rng.u8(1..=20)).collect();
-            self.window = self.windows.iter().copied().min();
+            self.windows = self.clock_offsets.iter().map(|_| Some(rng.u8(1..=20))).collect();
+            self.window = self.windows.iter().copied().flatten().min();
         }
     }
 }
@@ -258,60 +236,7 @@ impl Update {
             }
         }
         let entity = scale.entity(rng);
-        let origins = [
-            Origin::Client,
-            Origin::TimedClient,
-            Origin::Event,
-            Origin::Message,
-            Origin::Invocation,
-        ];
-        Self::new(number, &entity, members, pick(rng, &origins))
-    }
-}
-
-impl Fault {
-    fn draw(rng: &mut Rng, scale: &Scale) -> Self {
-        let on = pick(
-            rng,
-            &[
-                Point::Bump,
-                Point::Bump,
-                Point::Put,
-                Point::Put,
-                Point::Invoke,
-                Point::Invoke,
-                Point::InvokeWriter,
-                Point::Operator,
-                Point::Read,
-                Point::InlinePut,
-                Point::Poll,
-                Point::BatchGet,
-            ],
-        );
-        let kind = match on {
-            Point::Invoke => pick(rng, &INVOCATIONS),
-            Point::InvokeWriter => pick(rng, &WRITER_INVOCATIONS),
-            Point::Poll => pick(rng, &POLLS),
-            Point::BatchGet => pick(rng, &[FaultKind::Unprocessed, FaultKind::Throttled]),
-            Point::Bump if rng.u8(..3) == 0 => pick(rng, &[FaultKind::TransactionConflict, FaultKind::Delayed]),
-            Point::Put if rng.u8(..3) == 0 => pick(rng, &STATEMENTS),
-            _ => pick(rng, &REQUESTS),
-        };
-        Self {
-            on,
-            nth: match on {
-                Point::BatchGet => rng.u32(..2),
-                Point::Put if STATEMENTS.contains(&kind) => rng.u32(..4),
-                _ if scale.is_hot => rng.u32(..200),
-                _ => rng.u32(..30),
-            },
-            times: match kind {
-                // Only a part of the requests have statements.
-                _ if STATEMENTS.contains(&kind) => 20,
-                _ => pick(rng, &[1, 1, 1, 2, 3, 8]),
-            },
-            kind,
-        }
+        Self::new(number, &entity, members, pick(rng, &ORIGINS))
     }
 }
 
@@ -323,24 +248,22 @@ fn map(rng: &mut Rng, number: usize, settings: &Settings) -> Update {
         3 => json!({"$update": {"X": null, "Y": rng.u8(..4)}}),
         _ => json!({"$update": {"X": rng.u8(..4), "Y": {"$update": {"Z": rng.u8(..4)}}}}),
     };
-    let mut members = json!({"Map": value});
-    if settings.by_time {
-        members["Timestamp"] = json!(1000 * number);
-    }
-    Update::new(number, "map", members, Origin::TimedClient)
+    apart(number, "map", json!({"Map": value}), settings)
 }
 
 /// Returns an update of an entity of its own that is about as large as an item can be, and one that makes it small again.
 fn large(rng: &mut Rng, number: usize, settings: &Settings) -> [Update; 2] {
-    let size = pick(rng, &LARGE);
-    let update = |number: usize, value: Value| {
-        let mut members = json!({"Large": value});
-        if settings.by_time {
-            members["Timestamp"] = json!(1000 * number);
-        }
-        Update::new(number, "large", members, Origin::TimedClient)
-    };
-    [update(number, json!("x".repeat(size))), update(number + 1, Value::Null)]
+    let text = "x".repeat(pick(rng, &LARGE));
+    let large = apart(number, "large", json!({"Large": text}), settings);
+    [large, apart(number + 1, "large", json!({"Large": null}), settings)]
+}
+
+/// Returns an update of an entity of its own.
+fn apart(number: usize, entity: &str, mut members: Value, settings: &Settings) -> Update {
+    if settings.by_time {
+        members["Timestamp"] = json!(1000 * number);
+    }
+    Update::new(number, entity, members, Origin::TimedClient)
 }
 
 pub(crate) fn pick<T: Clone>(rng: &mut Rng, choices: &[T]) -> T {

@@ -28,6 +28,10 @@ pub(crate) enum SimulationError {
     MappingEnded,
     #[error("template.yaml cannot be read, or lacks a setting")]
     Template,
+    #[error(
+        "the mutation {name} changed nothing in {schedules} schedules: none of them uses the guard, or its expressions have changed"
+    )]
+    Unchanged { name: String, schedules: u64 },
     #[error("a thread panicked")]
     Panicked,
 }

@@ -6,16 +6,19 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::{domain::Item, dynamodb::read::versions::ReadError};
+use shared::{
+    domain::{Item, keys::LATEST_KEY},
+    dynamodb::read::versions::ReadError,
+};
 
-use crate::stream::Written;
+use crate::{items::Items, stream::Written};
 
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     /// All records of the stream, with the author of each.
     pub(crate) stream: Vec<Written>,
     /// The table after the faults.
-    pub(crate) items: Vec<Value>,
+    pub(crate) items: Items,
     /// Updates that had no answer then.
     pub(crate) given_up: Vec<usize>,
     /// Number of records in the stream then.
@@ -62,11 +65,20 @@ pub(crate) struct Evidence {
     pub(crate) recovery: Recovery,
 }
 
+impl Evidence {
+    /// Returns the number of versions in history, with those that are deleted.
+    pub(crate) fn versions(&self) -> usize {
+        let is_version = |key: &str| key.len() > 1 && key.starts_with('v') && key != LATEST_KEY;
+        let puts = self.stream.iter().filter(|written| written.event() == "INSERT");
+        puts.filter(|written| is_version(written.key())).count()
+    }
+}
+
 /// Observations after the recovery: operators redrove and repaired, and senders sent unanswered updates again.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// The table at the end.
-    pub(crate) items: Vec<Value>,
+    pub(crate) items: Items,
     /// Findings of an audit of that table.
     pub(crate) findings: Vec<Value>,
     /// Updates that were not answered, although no fault remained, with the last error of each.

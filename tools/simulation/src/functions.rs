@@ -24,7 +24,7 @@ use crate::{
     caller::{Author, CALLER, Caller, MISDEPLOYED, lock},
     connector::Connector,
     mutation::Mutation,
-    requests::text,
+    requests::{sequence_number, text},
     schedule::{FaultKind, Point},
 };
 
@@ -89,6 +89,14 @@ pub(crate) fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
     Deadline::after(mutation.map_or(left, |mutation| mutation.deadline(left)))
 }
 
+/// Returns the time after which an invocation with a fault ends.
+pub(crate) fn limit(fault: Option<FaultKind>, timeout: Duration, connector: &Connector) -> Duration {
+    match fault {
+        Some(FaultKind::FunctionTimeOut) => connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
+        _ => timeout,
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum WriterResult {
     Response(Value),
@@ -111,12 +119,18 @@ pub(crate) struct StreamFunction {
     digits: VersionDigits,
     /// `true` if history depends on the order of an item's records, as that of an attached table does.
     is_ordered: bool,
+    pub(crate) seen: Mutex<Invocations>,
+}
+
+/// Observations of the invocations of stream-fn.
+#[derive(Debug, Default)]
+pub(crate) struct Invocations {
     /// Sequence numbers of the records that a fault hindered.
-    pub(crate) hindered: Mutex<HashSet<String>>,
+    pub(crate) hindered: HashSet<String>,
     /// Number of invocations that reached their timeout without a fault of the invocation.
-    pub(crate) overruns: Mutex<u32>,
+    pub(crate) overruns: u32,
     /// Number of invocations without a response, or with batch item failures.
-    pub(crate) failed: AtomicU64,
+    pub(crate) failed: u64,
 }
 
 impl StreamFunction {
@@ -128,15 +142,13 @@ impl StreamFunction {
         is_ordered: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
-            is_ordered,
             writer,
             misdeployed,
             connector,
             invocations: AtomicU64::new(0),
             digits,
-            hindered: Mutex::default(),
-            overruns: Mutex::default(),
-            failed: AtomicU64::new(0),
+            is_ordered,
+            seen: Mutex::default(),
         })
     }
 
@@ -145,31 +157,33 @@ impl StreamFunction {
         let Some(misdeployed) = &self.misdeployed else { return };
         let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
         let event = json!({"Records": []});
-        let _ = self.run_as(&misdeployed.history, &event, &caller, STREAM_TIMEOUT).await;
+        let _ = self.run(&misdeployed.history, &event, &caller, STREAM_TIMEOUT).await;
     }
 
     /// Runs one invocation and returns its response. `None` if the function failed.
-    async fn run(&self, payload: &Value, caller: &Arc<Caller>, limit: Duration) -> Option<Vec<u8>> {
-        self.run_as(&self.writer, payload, caller, limit).await
-    }
-
-    async fn run_as(
+    async fn run(
         &self,
         writer: &HistoryWriter,
         payload: &Value,
         caller: &Arc<Caller>,
         limit: Duration,
     ) -> Option<Vec<u8>> {
-        let mutation = self.connector.mutation();
+        let mutation = self.connector.mutation;
         if mutation.is_some_and(|mutation| !mutation.accepts_batch(payload)) {
             return None;
         }
         let event = payload.to_string();
         let handle = writer.handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
         let ended = process(caller, limit, handle).await;
-        if *lock(&caller.had_fault) {
-            lock(&self.hindered).extend(self.hindered_by(caller, payload));
-        }
+        let is_hindered = |record: &&Value| {
+            let version = text(record, "/dynamodb/NewImage/Latest/N").parse().ok();
+            let key = version
+                .and_then(Version::new)
+                .map(|version| self.digits.version_key(version));
+            caller.hinders(text(record, "/dynamodb/Keys/PK/S"), &key.unwrap_or_default())
+        };
+        let hindered = records(payload).iter().filter(is_hindered).map(sequence_number);
+        lock(&self.seen).hindered.extend(hindered.map(str::to_owned));
         match ended {
             Ended::Returned(response) => {
                 let mut response = serde_json::to_value(response.ok()?).ok()?;
@@ -179,25 +193,11 @@ impl StreamFunction {
                 Some(response.to_string().into_bytes())
             }
             Ended::TimedOut if limit == STREAM_TIMEOUT => {
-                *lock(&self.overruns) += 1;
+                lock(&self.seen).overruns += 1;
                 None
             }
             Ended::Died | Ended::TimedOut => None,
         }
-    }
-
-    /// Returns the sequence numbers of the records that a fault of the caller hindered.
-    fn hindered_by(&self, caller: &Caller, payload: &Value) -> Vec<String> {
-        let records = payload["Records"].as_array().into_iter().flatten();
-        let hindered = records.filter(|record| {
-            let version = text(record, "/dynamodb/NewImage/Latest/N")
-                .parse()
-                .ok()
-                .and_then(Version::new);
-            let key = version.map_or_else(String::new, |version| self.digits.version_key(version));
-            caller.hinders(text(record, "/dynamodb/Keys/PK/S"), &key)
-        });
-        hindered.map(|record| record_number(record).to_owned()).collect()
     }
 
     /// Delivers some records of a batch again, later and in another order.
@@ -205,30 +205,36 @@ impl StreamFunction {
     /// A mapping never delivers a record while an earlier one of its item is neither processed nor discarded. So if the order of the
     /// records counts, only those before the first failed one are delivered again.
     fn deliver_late(self: &Arc<Self>, payload: &Value, response: Option<&[u8]>) {
-        let mut records = payload["Records"].as_array().cloned().unwrap_or_default();
+        let mut records = records(payload).to_vec();
         if self.is_ordered {
-            records.truncate(processed(&records, response));
+            let failed = response.map(failed);
+            let is_failed = |record: &Value| match &failed {
+                Some(failed) => failed.contains(sequence_number(record)),
+                None => true,
+            };
+            let processed = records.iter().position(is_failed);
+            records.truncate(processed.unwrap_or(records.len()));
         }
         if records.is_empty() {
             return;
         }
         let wait = self.connector.draw(|rng| {
             rng.shuffle(&mut records);
-            records.truncate(rng.usize(1..=records.len().max(1)));
+            records.truncate(rng.usize(1..=records.len()));
             Duration::from_millis(rng.u64(1..3000))
         });
-        let function = Arc::clone(self);
+        let (function, event) = (Arc::clone(self), json!({"Records": records}));
         self.connector.run_late(async move {
             sleep(wait).await;
             let caller = Caller::new(Author::StreamFunction);
-            let _ = function
-                .run(&json!({"Records": records}), &caller, STREAM_TIMEOUT)
-                .await;
+            let _ = function.run(&function.writer, &event, &caller, STREAM_TIMEOUT).await;
         });
     }
 
+    /// Adds a record of the batch to the failures in a response.
     fn with_a_wrong_failure(&self, payload: &Value, response: &[u8]) -> Vec<u8> {
-        let mut numbers: Vec<_> = sequence_numbers(payload).into_iter().collect();
+        let numbers: HashSet<_> = records(payload).iter().map(sequence_number).collect();
+        let mut numbers: Vec<_> = numbers.into_iter().collect();
         numbers.sort_unstable();
         let index = self.connector.draw(|rng| rng.usize(..numbers.len().max(1)));
         let mut response: Value = serde_json::from_slice(response).unwrap_or_default();
@@ -247,36 +253,43 @@ impl StreamFunction {
             r#"{"batchItemFailures":[{"itemIdentifier":"99"}]}"#,
             "{",
         ];
-        responses[self.connector.draw(|rng| rng.usize(..responses.len()))]
-            .as_bytes()
-            .to_vec()
+        let chosen = self.connector.draw(|rng| rng.usize(..responses.len()));
+        responses[chosen].into()
     }
-}
 
-/// Returns the sequence numbers of the batch item failures in a response.
-pub(crate) fn failed(response: &[u8]) -> HashSet<String> {
-    let response: Value = serde_json::from_slice(response).unwrap_or_default();
-    let failures = response["batchItemFailures"].as_array().into_iter().flatten();
-    failures
-        .filter_map(|failure| failure["itemIdentifier"].as_str().map(str::to_owned))
-        .collect()
-}
-
-/// Returns the number of records before the first failed one.
-fn processed(records: &[Value], response: Option<&[u8]>) -> usize {
-    let Some(response) = response else { return 0 };
-    let failed = failed(response);
-    let is_failed = |record: &Value| failed.contains(record_number(record));
-    records.iter().position(is_failed).unwrap_or(records.len())
-}
-
-fn record_number(record: &Value) -> &str {
-    text(record, "/dynamodb/SequenceNumber")
-}
-
-fn sequence_numbers(payload: &Value) -> HashSet<String> {
-    let records = payload["Records"].as_array().into_iter().flatten();
-    records.map(|record| record_number(record).to_owned()).collect()
+    async fn invoke(self: &Arc<Self>, payload: &str) -> InvocationOutcome {
+        let payload: Value = serde_json::from_str(payload).unwrap_or_default();
+        let fault = self.connector.fault(Point::Invoke);
+        let misdeployed = self.misdeployed.as_ref().and_then(|all| all.of(fault));
+        // A misdeployed function leaves the records in the stream until it has the layout of the table.
+        let process = misdeployed.map(|_| MISDEPLOYED);
+        let caller = Caller::of_process(Author::StreamFunction, process);
+        if fault.is_some() && misdeployed.is_none() {
+            caller.hinder_all();
+        }
+        if fault == Some(FaultKind::NotInvoked) {
+            let numbers = records(&payload).iter().map(sequence_number);
+            lock(&self.seen).hindered.extend(numbers.map(str::to_owned));
+            return InvocationOutcome::NotInvoked;
+        }
+        let limit = limit(fault, STREAM_TIMEOUT, &self.connector);
+        let writer = misdeployed.unwrap_or(&self.writer);
+        let response = self.run(writer, &payload, &caller, limit).await;
+        let response = match fault {
+            // The mapping does not receive the response.
+            Some(FaultKind::FunctionTimeOut | FaultKind::Redelivered) => None,
+            Some(FaultKind::RedeliveredInPart) => {
+                response.map(|response| self.with_a_wrong_failure(&payload, &response))
+            }
+            Some(FaultKind::BadResponse) => response.map(|_| self.bad_response()),
+            Some(FaultKind::RedeliveredOutOfOrder) => {
+                self.deliver_late(&payload, response.as_deref());
+                response
+            }
+            _ => response,
+        };
+        response.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response)
+    }
 }
 
 impl Invoker for StreamInvoker {
@@ -287,53 +300,20 @@ impl Invoker for StreamInvoker {
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
         let outcome = self.0.invoke(&payload).await;
         let is_done = matches!(&outcome, InvocationOutcome::Response(response) if failed(response).is_empty());
-        self.0.failed.fetch_add(u64::from(!is_done), Ordering::Relaxed);
+        lock(&self.0.seen).failed += u64::from(!is_done);
         outcome
     }
 }
 
-impl StreamFunction {
-    async fn invoke(self: &Arc<Self>, payload: &str) -> InvocationOutcome {
-        let function = self;
-        let payload: Value = serde_json::from_str(payload).unwrap_or_default();
-        let caller = Caller::new(Author::StreamFunction);
-        let fault = function.connector.fault(Point::Invoke);
-        if let Some(kind) = fault {
-            function.connector.count(&kind.name());
-        }
-        if let Some(misdeployed) = function.misdeployed.as_ref().and_then(|all| all.of(fault)) {
-            // The records stay in the stream until stream-fn has the layout of the table.
-            let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
-            let run = function.run_as(misdeployed, &payload, &caller, STREAM_TIMEOUT);
-            return run
-                .await
-                .map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response);
-        }
-        if fault.is_some() {
-            caller.hinder_all();
-            lock(&function.hindered).extend(sequence_numbers(&payload));
-        }
-        if fault == Some(FaultKind::NotInvoked) {
-            return InvocationOutcome::NotInvoked;
-        }
-        let limit = match fault {
-            Some(FaultKind::FunctionTimeOut) => function.connector.draw(|rng| Duration::from_millis(rng.u64(1..60))),
-            _ => STREAM_TIMEOUT,
-        };
-        let response = function.run(&payload, &caller, limit).await;
-        let response = match fault {
-            // The mapping does not receive the response.
-            Some(FaultKind::FunctionTimeOut | FaultKind::Redelivered) => None,
-            Some(FaultKind::RedeliveredInPart) => {
-                response.map(|response| function.with_a_wrong_failure(&payload, &response))
-            }
-            Some(FaultKind::BadResponse) => response.map(|_| function.bad_response()),
-            Some(FaultKind::RedeliveredOutOfOrder) => {
-                function.deliver_late(&payload, response.as_deref());
-                response
-            }
-            _ => response,
-        };
-        response.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response)
-    }
+/// Returns the sequence numbers of the batch item failures in a response.
+pub(crate) fn failed(response: &[u8]) -> HashSet<String> {
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let failures = response["batchItemFailures"].as_array().into_iter().flatten();
+    let numbers = failures.filter_map(|failure| failure["itemIdentifier"].as_str());
+    numbers.map(str::to_owned).collect()
+}
+
+/// Returns the records of an event.
+fn records(event: &Value) -> &[Value] {
+    event["Records"].as_array().map_or(&[], Vec::as_slice)
 }

@@ -9,13 +9,12 @@ use std::{
 
 use local::{
     mapping::{
-        Counters, Environment, Identity, Mapping,
-        destination::Destination,
+        Counters, Destination, Environment, Identity, Mapping,
         failure::Document,
         filter::Filters,
         position::Position,
         record::Record,
-        settings::{self, StartingPosition},
+        settings,
         source::{Page, Shard, Source, SourceError},
     },
     template::Template,
@@ -54,20 +53,24 @@ pub(crate) fn mapping(
 ) -> Mapping<Simulated> {
     Mapping {
         settings,
-        identity: Identity {
-            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
-            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-            stream_arn: connector.stream().arn(),
-        },
+        identity: identity(connector.stream.arn()),
         source: FaultySource {
             connector: connector.clone(),
             clock,
         },
         invoker: StreamInvoker(Arc::clone(function)),
         destination: bucket.clone(),
-        positions: connector.stream().clone(),
+        positions: connector.stream.clone(),
         clock,
         counters: Counters::default(),
+    }
+}
+
+pub(crate) fn identity(stream_arn: String) -> Identity {
+    Identity {
+        uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+        function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+        stream_arn,
     }
 }
 
@@ -84,7 +87,7 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
             Some(Mutation::Filter) => Filters::default(),
             _ => filters(),
         },
-        starting_position: StartingPosition::TrimHorizon,
+        starting_position: Position::TrimHorizon,
         startup: Duration::from_secs(chosen.startup),
         // Days can pass between two steps.
         list_interval: Duration::from_secs(600),
@@ -112,14 +115,13 @@ pub(crate) struct FaultySource {
 impl FaultySource {
     /// Counts a request to the stream, and returns its fault, if any.
     fn request(&self) -> Result<(), SourceError> {
-        if self.connector.is_stream_denied() {
+        if lock(&self.connector.plan).is_stream_denied() {
             self.connector.count("stream-denied");
             return Err(SourceError::Unavailable("AccessDeniedException".to_owned()));
         }
         let Some(fault) = self.connector.fault(Point::Poll) else {
             return Ok(());
         };
-        self.connector.count(&fault.name());
         Err(match fault {
             FaultKind::IteratorExpired => SourceError::ExpiredIterator,
             _ => SourceError::Unavailable("InternalServerError".to_owned()),
@@ -133,7 +135,7 @@ impl FaultySource {
     /// Returns the record that the function receives.
     fn delivered(&self, record: &Record) -> Record {
         let mut json = record.json().clone();
-        if let Some(mutation) = self.connector.mutation() {
+        if let Some(mutation) = self.connector.mutation {
             mutation.record(&mut json);
         }
         let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
@@ -147,18 +149,18 @@ impl FaultySource {
 impl Source for FaultySource {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
         self.request()?;
-        Ok(self.connector.stream().shards(self.now()))
+        Ok(self.connector.stream.shards(self.now()))
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
         self.request()?;
-        self.connector.stream().iterator(shard, position, self.now())
+        self.connector.stream.iterator(shard, position, self.now())
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
         loop {
-            let next_write = self.connector.next_write();
-            if let Some(mut page) = self.connector.stream().read(iterator, self.now())? {
+            let next_write = self.connector.writes.notified();
+            if let Some(mut page) = self.connector.stream.read(iterator, self.now())? {
                 self.request()?;
                 page.records = page.records.iter().map(|record| self.delivered(record)).collect();
                 return Ok(page);

@@ -1,36 +1,82 @@
-//! The faults of a schedule: which request at a point fails, and what occurred.
+//! The faults of a schedule: which request at a point or in a window fails, and what occurred.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use fastrand::Rng;
+use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     caller::{Author, Caller},
-    database::{BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION},
+    database::{self, BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION},
     schedule::{Fault, FaultKind, Point},
+    windows::Scope,
 };
 
 pub(crate) struct FaultPlan {
     faults: Vec<Fault>,
+    /// Faults that last, each with its end.
+    windows: Vec<(Instant, Scope)>,
     seen: HashMap<Point, u32>,
-    occurred: BTreeMap<String, u64>,
+    pub(crate) occurred: BTreeMap<String, u64>,
     stopped: bool,
-    rng: Rng,
+    /// `true` if eventually consistent queries of stream-fn return an earlier state.
+    pub(crate) reads_stale: bool,
+    /// The random numbers of the run.
+    pub(crate) rng: Rng,
 }
 
 impl FaultPlan {
     pub(crate) fn new(seed: u64, faults: Vec<Fault>) -> Self {
         Self {
             faults,
+            windows: Vec::new(),
             seen: HashMap::new(),
             occurred: BTreeMap::new(),
             stopped: false,
+            reads_stale: false,
             rng: Rng::with_seed(seed ^ 0x5eed),
         }
     }
 
-    /// Counts a request at this point, and returns its fault, if any.
+    /// Counts something that occurred.
+    pub(crate) fn count(&mut self, fault: &str) {
+        *self.occurred.entry(fault.to_owned()).or_default() += 1;
+    }
+
+    /// Lets requests fail for a while.
+    pub(crate) fn open_window(&mut self, scope: Scope, duration: Duration) {
+        self.windows.push((Instant::now() + duration, scope));
+    }
+
+    /// Stops all faults except those of readers.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.windows.clear();
+    }
+
+    /// Returns `true` if the stream cannot be read.
+    pub(crate) fn is_stream_denied(&self) -> bool {
+        self.open_scopes().any(|scope| *scope == Scope::StreamDenied)
+    }
+
+    fn open_scopes(&self) -> impl Iterator<Item = &Scope> {
+        let now = Instant::now();
+        let open = self.windows.iter().filter(move |(until, _)| now < *until);
+        open.map(|(_, scope)| scope)
+    }
+
+    /// Notes a request or invocation at this point, and returns its fault, if any, which occurs.
     pub(crate) fn fault(&mut self, point: Point) -> Option<FaultKind> {
+        let fault = self.planned(point)?;
+        self.count(&fault.name());
+        Some(fault)
+    }
+
+    fn planned(&mut self, point: Point) -> Option<FaultKind> {
         let seen = self.seen.entry(point).or_default();
         let index = *seen;
         *seen += 1;
@@ -42,44 +88,52 @@ impl FaultPlan {
         self.faults.iter().find(due).map(|fault| fault.kind)
     }
 
-    /// Counts something that occurred.
-    pub(crate) fn count(&mut self, fault: &str) {
-        *self.occurred.entry(fault.to_owned()).or_default() += 1;
-    }
-
-    pub(crate) fn occurred(&self) -> &BTreeMap<String, u64> {
-        &self.occurred
-    }
-
-    /// Stops all faults except those of readers.
-    pub(crate) fn stop(&mut self) {
-        self.stopped = true;
-    }
-
-    /// Returns the random numbers of the run.
-    pub(crate) fn rng(&mut self) -> &mut Rng {
-        &mut self.rng
+    /// Returns the fault of a request, which occurs: of a window that is open, or of its point.
+    pub(crate) fn of_request(
+        &mut self,
+        operation: &str,
+        caller: Option<&Caller>,
+        body: &impl Fn() -> Value,
+    ) -> Option<FaultKind> {
+        let scope = self.open_scopes().find(|scope| scope.matches(operation, caller, body));
+        if let Some(scope) = scope.cloned()
+            && let Some(fault) = scope.fault(&mut self.rng)
+        {
+            self.count(scope.name());
+            return Some(fault);
+        }
+        let point = point(operation, caller)?;
+        let is_write = point == Point::Operator && !database::is_read(operation);
+        let of_write = is_write.then(|| self.planned(Point::OperatorWrite)).flatten();
+        let fault = self.planned(point).or(of_write)?;
+        let is_batch = operation == BATCH_EXECUTE_STATEMENT;
+        let is_possible = match fault {
+            FaultKind::TransactionConflict => operation == "TransactWriteItems",
+            FaultKind::StatementsThrottled | FaultKind::StatementsApplied => is_batch,
+            // A request is rejected as a whole because of another statement.
+            FaultKind::Rejected => is_batch && body()["Statements"].as_array().is_some_and(|all| all.len() > 1),
+            _ => true,
+        };
+        if is_possible {
+            self.count(&fault.name());
+        }
+        is_possible.then_some(fault)
     }
 }
 
 /// Returns the point of a request, `None` if schedules have no faults for it.
-pub(crate) fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
+fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
     let Some(caller) = caller else {
         return (operation == "BatchGetItem").then_some(Point::BatchGet);
     };
-    match caller.author() {
-        Author::Writer(_) => match operation {
-            "UpdateItem" | "TransactWriteItems" => Some(Point::Bump),
-            "GetItem" | "BatchGetItem" | "Query" => Some(Point::Read),
-            "PutItem" | BATCH_EXECUTE_STATEMENT => Some(Point::InlinePut),
-            _ => None,
-        },
-        Author::StreamFunction => match operation {
-            "GetItem" | "BatchGetItem" | "Query" => Some(Point::Read),
-            "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT | EXECUTE_TRANSACTION => Some(Point::Put),
-            _ => None,
-        },
-        Author::Operator | Author::Redrive => Some(Point::Operator),
-        Author::Other => None,
+    match (&caller.author, operation) {
+        (Author::Writer(_), "UpdateItem" | "TransactWriteItems") => Some(Point::Bump),
+        (Author::Writer(_), "PutItem" | BATCH_EXECUTE_STATEMENT) => Some(Point::InlinePut),
+        (Author::StreamFunction, "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT | EXECUTE_TRANSACTION) => {
+            Some(Point::Put)
+        }
+        (Author::Writer(_) | Author::StreamFunction, "GetItem" | "BatchGetItem" | "Query") => Some(Point::Read),
+        (Author::Operator | Author::Redrive, _) => Some(Point::Operator),
+        _ => None,
     }
 }

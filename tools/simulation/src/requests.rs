@@ -14,6 +14,11 @@ pub(crate) fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the sequence number of a stream record.
+pub(crate) fn sequence_number(record: &Value) -> &str {
+    text(record, "/dynamodb/SequenceNumber")
+}
+
 /// Returns the partition key and the sort key of each item that a request reads or writes.
 pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
     let of = |item: &Value| {

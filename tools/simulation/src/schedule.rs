@@ -3,10 +3,10 @@
 //! A schedule is serialized to JSON, so that a run that violates a guarantee can be reproduced with `--replay`. [`crate::draw`]
 //! generates it.
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use crate::faults::{Fault, FaultKind, Point};
 use crate::{clock::Jump, windows::Scope};
 
 pub(crate) const TABLE: &str = "Table";
@@ -26,9 +26,18 @@ pub(crate) struct Schedule {
     pub(crate) updates: Vec<Update>,
     pub(crate) steps: Vec<Step>,
     pub(crate) faults: Vec<Fault>,
-    /// Changes of a table that other programs write. If there are any, there are no updates and no steps.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) attached: Vec<ClientChange>,
+}
+
+impl Schedule {
+    /// Returns `true` if other programs write the table, which has no updates then.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.settings.attached
+    }
+
+    /// Returns `true` if there is such a step.
+    pub(crate) fn has(&self, is_it: impl Fn(&StepKind) -> bool) -> bool {
+        self.steps.iter().any(|step| is_it(&step.kind))
+    }
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting")]
@@ -69,6 +78,9 @@ pub(crate) struct Settings {
     pub(crate) compresses: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
+    /// `true` if other programs write the table.
+    #[serde(default)]
+    pub(crate) attached: bool,
     /// `true` if eventually consistent reads of stream-fn show an earlier state.
     #[serde(default)]
     pub(crate) stale_reads: bool,
@@ -81,9 +93,12 @@ pub(crate) struct Settings {
     /// `true` if messages that are delivered again can have the receive count of a first delivery, as in a standard queue.
     #[serde(default)]
     pub(crate) forgets_receives: bool,
-    /// Windows of the processes, in turn, if their deployments differ. The smallest one is guaranteed.
+    /// Windows of the processes, in turn, if their deployments differ: `None` for `ledger`. The smallest one is guaranteed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) windows: Vec<u8>,
+    pub(crate) windows: Vec<Option<u8>>,
+    /// Write modes of the processes, in turn, if these differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) write_modes: Vec<String>,
 }
 
 impl Settings {
@@ -94,14 +109,16 @@ impl Settings {
 
     /// Returns the smallest window of all processes, `None` for `ledger`.
     pub(crate) fn smallest_window(&self) -> Option<u8> {
-        self.windows.iter().copied().chain(self.window).min()
+        self.windows.iter().copied().flatten().chain(self.window).min()
     }
 
     /// Returns the settings of a process.
     pub(crate) fn of_process(&self, process: usize) -> Self {
-        let window = self.windows.get(process % self.windows.len().max(1)).copied();
+        let window = self.windows.get(process % self.windows.len().max(1));
+        let write_mode = self.write_modes.get(process % self.write_modes.len().max(1));
         Self {
-            window: window.or(self.window),
+            window: window.copied().unwrap_or(self.window),
+            write_mode: write_mode.unwrap_or(&self.write_mode).clone(),
             ..self.clone()
         }
     }
@@ -113,14 +130,6 @@ impl Settings {
 }
 
 /// Change of an item by a client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ClientChange {
-    /// Milliseconds from the start.
-    pub(crate) at: u64,
-    pub(crate) item: u8,
-    pub(crate) kind: ChangeKind,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ChangeKind {
     /// Replaces the item by one with this state.
@@ -132,8 +141,6 @@ pub(crate) enum ChangeKind {
     /// Changes an ignored attribute.
     Touch(u8),
     Delete,
-    /// Closes a shard of the stream, and continues it in others.
-    Split,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,6 +179,8 @@ pub(crate) enum Origin {
     Client,
     /// A client that sends a `RequestId` and a `RequestSentAt`.
     TimedClient,
+    /// As [`Self::Client`], and the process with `ledger` applies it.
+    LedgerClient,
     /// An EventBridge event. Several queues can deliver it.
     Event,
     /// A queue message.
@@ -208,6 +217,8 @@ pub(crate) enum StepKind {
     FarAhead { entity: String, millis: u64 },
     /// As [`Self::OtherProgram`], which also writes this `RecordedAt`, in DynamoDB JSON.
     OtherTime { entity: String, time: Value },
+    /// Another program removes the recent requests from v0.
+    RemoveRequests { entity: String },
     /// Another program replaces v0, with the next number and no other attribute of this project.
     PutLatest { entity: String, content: Content },
     /// An operator deletes v0, and creates it again or leaves that to the next update.
@@ -230,6 +241,8 @@ pub(crate) enum StepKind {
     Expire,
     /// An operator runs a command.
     Command(Command),
+    /// A client changes an item of an attached table.
+    Change { item: u8, kind: ChangeKind },
 }
 
 /// Attributes of a latest item that another program puts.
@@ -263,6 +276,10 @@ pub(crate) enum Command {
     Repair,
     /// Repairs the table, and restores deleted latest items.
     Revive,
+    /// Raises the number in a latest item by one.
+    Raise {
+        entity: String,
+    },
     /// Redrives the failure documents and the quarantine.
     Redrive,
     /// Puts an item of another table under versioning.
@@ -293,93 +310,4 @@ pub(crate) enum Command {
         entity: String,
         version: u64,
     },
-}
-
-/// A fault of the `nth` request or invocation at a point, and of the following ones if `times` > 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Fault {
-    pub(crate) on: Point,
-    pub(crate) nth: u32,
-    pub(crate) times: u32,
-    pub(crate) kind: FaultKind,
-}
-
-/// A kind of request or invocation that can have a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Point {
-    /// The writer's `UpdateItem` or `TransactWriteItems`.
-    Bump,
-    /// The writer's `GetItem`, or stream-fn's `BatchGetItem`.
-    Read,
-    /// The writer's `PutItem`.
-    InlinePut,
-    /// stream-fn's `PutItem`, `BatchExecuteStatement`, or `TransactWriteItems` of a record in quarantine.
-    Put,
-    /// A request of the mapping to the stream.
-    Poll,
-    /// An invocation of stream-fn.
-    Invoke,
-    /// An invocation of a writer.
-    InvokeWriter,
-    /// A request of an operator's command.
-    Operator,
-    /// One of these that changes the table.
-    OperatorWrite,
-    /// A request of an operator's command to S3 or SQS.
-    External,
-    /// `BatchGetItem` of a reader of the history.
-    BatchGet,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
-pub(crate) enum FaultKind {
-    Throttled,
-    ErrorBefore,
-    ErrorAfter,
-    ResponseDropped,
-    TimeOut,
-    Hang,
-    TransactionConflict,
-    /// The connection is reset before the request is executed.
-    RequestDropped,
-    /// The response of a request arrives too late, if the request succeeds.
-    SuccessUnanswered,
-    /// The request is executed long after its sender has stopped waiting for it.
-    Delayed,
-    /// Every second statement of a request is throttled.
-    StatementsThrottled,
-    /// Every statement of a request is executed, and every second one is reported as failed.
-    #[value(name = "statements-applied-but-failed")]
-    StatementsApplied,
-    /// IAM denies the action.
-    Denied,
-    /// The iterator of a shard has expired.
-    IteratorExpired,
-    /// A whole request of statements is rejected.
-    #[value(name = "request-rejected")]
-    Rejected,
-    Unprocessed,
-    Panic,
-    KilledBefore,
-    KilledAfter,
-    // Faults of a whole invocation.
-    NotInvoked,
-    FunctionTimeOut,
-    Redelivered,
-    RedeliveredInPart,
-    RedeliveredOutOfOrder,
-    BadResponse,
-    /// The function is deployed with another width of version keys.
-    WrongLayout,
-    /// The function is deployed with another table of history.
-    #[value(name = "wrong-layout")]
-    WrongHistory,
-}
-
-impl FaultKind {
-    /// Returns the name under which the result counts it.
-    pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
 }

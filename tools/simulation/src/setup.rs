@@ -15,14 +15,14 @@ use crate::{
     schedule::{Settings, TABLE},
 };
 
-/// Returns the configuration of the functions, with this table of history.
-pub(crate) fn config(settings: &Settings, history: Option<String>) -> Result<Config, SimulationError> {
+/// Returns the configuration of the functions.
+pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
     let digits = VersionDigits::new(settings.digits).ok_or(SimulationError::InvalidSetting("digits"))?;
     let mode = settings.write_mode.parse();
     let mode: WriteMode = mode.map_err(|_| SimulationError::InvalidSetting("write_mode"))?;
     Ok(Config {
         table: TABLE.to_owned(),
-        history,
+        history: settings.history(),
         attached: None,
         digits,
         compression: match settings.compresses {

@@ -1,6 +1,6 @@
 //! Reduces a schedule that violates a guarantee to the faults and steps that are necessary for it.
 
-use crate::{check::Violation, mutation::Mutation, schedule::Schedule, violations};
+use crate::{check::Violation, mutation::Mutation, runs::run_one, schedule::Schedule};
 
 const MAX_RUNS: usize = 400;
 
@@ -13,14 +13,12 @@ pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[V
     });
     let guarantee = violation.guarantee;
     let violates = |schedule: &Schedule| -> Option<Violation> {
-        let (_, violations) = violations(schedule, mutation).ok()?;
-        let mut violations = violations.into_iter();
+        let mut violations = run_one(schedule, mutation).ok()?.violations.into_iter();
         violations.find(|violation| violation.guarantee == guarantee)
     };
     let mut runs = 0;
     // Removes halves first, then quarters, down to single elements.
-    let steps = smallest.steps.len().max(smallest.attached.len());
-    let mut size = steps.max(smallest.faults.len()).max(1);
+    let mut size = smallest.steps.len().max(smallest.faults.len()).max(1);
     while size > 0 && runs < MAX_RUNS {
         let mut smaller = false;
         for candidate in without(&smallest, size) {
@@ -44,22 +42,12 @@ fn without(schedule: &Schedule, size: usize) -> Vec<Schedule> {
             .step_by(size)
             .map(move |start| start..(start + size).min(length))
     };
-    let mut candidates = Vec::new();
-    let mut add = |remove: &dyn Fn(&mut Schedule)| {
-        let mut candidate = schedule.clone();
-        remove(&mut candidate);
-        if candidate.attached.is_empty() == schedule.attached.is_empty() {
-            candidates.push(candidate);
-        }
+    let copy = |change: &dyn Fn(&mut Schedule)| {
+        let mut copy = schedule.clone();
+        change(&mut copy);
+        copy
     };
-    for range in ranges(schedule.faults.len()) {
-        add(&|schedule| drop(schedule.faults.drain(range.clone())));
-    }
-    for range in ranges(schedule.steps.len()) {
-        add(&|schedule| drop(schedule.steps.drain(range.clone())));
-    }
-    for range in ranges(schedule.attached.len()) {
-        add(&|schedule| drop(schedule.attached.drain(range.clone())));
-    }
-    candidates
+    let faults = ranges(schedule.faults.len()).map(|range| copy(&|copy| drop(copy.faults.drain(range.clone()))));
+    let steps = ranges(schedule.steps.len()).map(|range| copy(&|copy| drop(copy.steps.drain(range.clone()))));
+    faults.chain(steps).collect()
 }

@@ -25,7 +25,7 @@ use crate::{
     caller::{Author, lock},
     database::send,
     error::SimulationError,
-    requests::flat,
+    requests::{flat, sequence_number, text},
 };
 
 /// Time after which a record can be trimmed.
@@ -49,10 +49,9 @@ struct State {
     positions: HashMap<String, SequenceNumber>,
 }
 
-/// A record, and who wrote the item.
+/// The request that wrote some items.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Written {
-    pub(crate) record: Value,
+pub(crate) struct Write {
     pub(crate) author: Author,
     /// Number of the writer process.
     pub(crate) process: Option<usize>,
@@ -60,12 +59,46 @@ pub(crate) struct Written {
     pub(crate) at: Duration,
 }
 
-/// The request that wrote some items.
-#[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) author: Author,
-    pub(crate) process: Option<usize>,
-    pub(crate) at: Duration,
+/// A record, and who wrote the item.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Written {
+    pub(crate) record: Value,
+    pub(crate) by: Write,
+}
+
+impl Written {
+    /// Returns the partition key of the item.
+    pub(crate) fn entity(&self) -> &str {
+        text(&self.record, "/dynamodb/Keys/PK/S")
+    }
+
+    /// Returns the sort key of the item.
+    pub(crate) fn key(&self) -> &str {
+        text(&self.record, "/dynamodb/Keys/SK/S")
+    }
+
+    /// Returns the item, null if it was deleted.
+    pub(crate) fn image(&self) -> &Value {
+        &self.record["dynamodb"]["NewImage"]
+    }
+
+    pub(crate) fn number(&self) -> &str {
+        sequence_number(&self.record)
+    }
+
+    /// Returns the second in which it was written, since 1970.
+    pub(crate) fn created(&self) -> u64 {
+        let created = self.record["dynamodb"]["ApproximateCreationDateTime"].as_u64();
+        created.unwrap_or_default()
+    }
+
+    pub(crate) fn event(&self) -> &str {
+        text(&self.record, "/eventName")
+    }
+
+    pub(crate) fn is_removal(&self) -> bool {
+        self.event() == "REMOVE"
+    }
 }
 
 struct StreamShard {
@@ -78,16 +111,26 @@ struct StreamShard {
 }
 
 impl StreamShard {
+    fn new(number: usize, parent: Option<String>, hashes: Range<u32>) -> Self {
+        Self {
+            id: format!("shardId-{number:08}"),
+            parent,
+            hashes,
+            records: Vec::new(),
+            is_open: true,
+        }
+    }
+
     /// Returns the index of the first record that is not trimmed.
     fn horizon(&self, now: Duration) -> usize {
         let is_trimmed = |record: &Record| now.saturating_sub(record.created()) > RETENTION;
         self.records.partition_point(is_trimmed)
     }
 
-    /// Returns the index of the first record after a position.
-    fn after(&self, position: &SequenceNumber) -> usize {
-        self.records
-            .partition_point(|record| record.sequence_number() <= position)
+    /// Returns the index of the first record after a position, the first record if there is none.
+    fn after(&self, position: Option<&SequenceNumber>) -> usize {
+        let is_before = |record: &Record| position.is_some_and(|position| record.sequence_number() <= position);
+        self.records.partition_point(is_before)
     }
 }
 
@@ -95,31 +138,26 @@ impl Stream {
     /// Opens the stream of a new table with this number of shards.
     pub(crate) fn open(&self, database: &Database, arn: &str, shards: u32) -> Result<(), SimulationError> {
         let width = u32::MAX / shards.max(1);
-        let iterators = vec![first_iterator(database, arn)?];
+        let starts = (0..shards).map(|number| number * width);
+        let ends = (1..shards).map(|number| number * width).chain([u32::MAX]);
+        let shards = starts.zip(ends).enumerate();
         *lock(&self.0) = State {
             arn: arn.to_owned(),
-            iterators,
-            shards: (0..shards)
-                .map(|number| StreamShard {
-                    id: format!("shardId-{number:08}"),
-                    parent: None,
-                    hashes: number * width..if number + 1 == shards {
-                        u32::MAX
-                    } else {
-                        (number + 1) * width
-                    },
-                    records: Vec::new(),
-                    is_open: true,
-                })
+            shards: shards
+                .map(|(number, (start, end))| StreamShard::new(number, None, start..end))
                 .collect(),
             ..State::default()
         };
-        Ok(())
+        self.open_history(database, arn)
     }
 
     /// Adds the stream of the table of history.
     pub(crate) fn open_history(&self, database: &Database, arn: &str) -> Result<(), SimulationError> {
-        let iterator = first_iterator(database, arn)?;
+        let described = send(database, "DescribeStream", &json!({"StreamArn": arn}))?;
+        let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
+        let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
+        let iterator = send(database, "GetShardIterator", &request)?;
+        let iterator = text(&iterator, "/ShardIterator").to_owned();
         lock(&self.0).iterators.push(iterator);
         Ok(())
     }
@@ -127,10 +165,7 @@ impl Stream {
     /// Copies the new records of the database.
     pub(crate) fn copy(&self, database: &Database, by: &Write) -> Result<(), SimulationError> {
         let mut state = lock(&self.0);
-        for index in 0..state.iterators.len() {
-            state.copy(index, database, by)?;
-        }
-        Ok(())
+        (0..state.iterators.len()).try_for_each(|index| state.copy(index, database, by))
     }
 
     pub(crate) fn arn(&self) -> String {
@@ -149,7 +184,7 @@ impl Stream {
     /// Returns the keys of the items that were written since a time from the start.
     pub(crate) fn written_since(&self, time: Duration) -> Vec<Value> {
         let state = lock(&self.0);
-        let written = state.records.iter().rev().take_while(|written| written.at >= time);
+        let written = state.records.iter().rev().take_while(|written| written.by.at >= time);
         written
             .map(|written| written.record["dynamodb"]["Keys"].clone())
             .collect()
@@ -161,28 +196,19 @@ impl Stream {
 
     /// Closes one of the open shards and continues it in one or two others. Returns `true` if it has been split.
     pub(crate) fn split(&self, choice: usize, in_two: bool) -> bool {
-        let mut state = lock(&self.0);
-        let open: Vec<_> = (0..state.shards.len())
-            .filter(|index| state.shards[*index].is_open)
-            .collect();
-        let Some(index) = open.get(choice % open.len().max(1)).copied() else {
+        let shards = &mut lock(&self.0).shards;
+        let open = shards.iter().filter(|shard| shard.is_open).count();
+        let chosen = choice % open.max(1);
+        let Some(parent) = shards.iter_mut().filter(|shard| shard.is_open).nth(chosen) else {
             return false;
         };
-        let parent = &mut state.shards[index];
         parent.is_open = false;
         let (id, Range { start, end }) = (parent.id.clone(), parent.hashes.clone());
         let middle = start + (end - start) / 2;
         let upper = (in_two && middle > start).then_some(middle..end);
         let lower = start..upper.as_ref().map_or(end, |upper| upper.start);
         for hashes in [Some(lower), upper].into_iter().flatten() {
-            let child = StreamShard {
-                id: format!("shardId-{:08}", state.shards.len()),
-                parent: Some(id.clone()),
-                hashes,
-                records: Vec::new(),
-                is_open: true,
-            };
-            state.shards.push(child);
+            shards.push(StreamShard::new(shards.len(), Some(id.clone()), hashes));
         }
         true
     }
@@ -190,15 +216,13 @@ impl Stream {
     /// Returns the shards that have records left, or can get some.
     pub(crate) fn shards(&self, now: Duration) -> Vec<Shard> {
         let mut state = lock(&self.0);
-        let is_listed =
-            |shard: &StreamShard| shard.is_open || shard.records.is_empty() || shard.horizon(now) < shard.records.len();
         let mut listed = Vec::new();
         for index in 0..state.shards.len() {
-            if is_listed(&state.shards[index]) {
-                let StreamShard { id, parent, .. } = &state.shards[index];
+            let shard = &state.shards[index];
+            if shard.is_open || shard.records.is_empty() || shard.horizon(now) < shard.records.len() {
                 listed.push(Shard {
-                    id: id.clone(),
-                    parent: parent.clone(),
+                    id: shard.id.clone(),
+                    parent: shard.parent.clone(),
                 });
             } else {
                 state.trim(index, now);
@@ -209,21 +233,20 @@ impl Stream {
 
     pub(crate) fn iterator(&self, shard: &str, position: &Position, now: Duration) -> Result<String, SourceError> {
         let mut state = lock(&self.0);
-        let index = state.index(shard)?;
-        let horizon = state.shards[index].horizon(now);
+        let index = state.shards.iter().position(|candidate| candidate.id == shard);
+        let index = index.ok_or_else(|| SourceError::Unavailable("ResourceNotFoundException".to_owned()))?;
+        let shard = &state.shards[index];
+        let horizon = shard.horizon(now);
         let from = match position {
             Position::TrimHorizon => {
                 state.trim(index, now);
                 horizon
             }
-            Position::Latest => state.shards[index].records.len(),
-            Position::After(number) => {
-                let after = state.shards[index].after(number);
-                if after < horizon {
-                    return Err(SourceError::Trimmed);
-                }
-                after
-            }
+            Position::Latest => shard.records.len(),
+            Position::After(number) => match shard.after(Some(number)) {
+                after if after < horizon => return Err(SourceError::Trimmed),
+                after => after,
+            },
         };
         Ok(format!("{index}:{from}"))
     }
@@ -240,26 +263,24 @@ impl Stream {
             return Err(SourceError::Trimmed);
         }
         let records: Vec<_> = shard.records.iter().skip(from).take(PAGE).cloned().collect();
-        let end = from + records.len();
-        let is_end = end == shard.records.len();
         if records.is_empty() && shard.is_open {
             return Ok(None);
         }
-        let next = (shard.is_open || !is_end).then(|| format!("{index}:{end}"));
+        let end = from + records.len();
+        let goes_on = shard.is_open || end < shard.records.len();
+        let next = goes_on.then(|| format!("{index}:{end}"));
         Ok(Some(Page { records, next }))
     }
 
     /// Returns `true` if the mapping is done with every record that is not trimmed.
     pub(crate) fn is_done(&self) -> bool {
         let state = lock(&self.0);
-        state.shards.iter().all(|shard| {
-            let done = state
-                .positions
-                .get(&shard.id)
-                .map_or(0, |position| shard.after(position));
-            let mut open = shard.records.iter().skip(done);
-            open.all(|record| state.trimmed.contains(record.sequence_number().as_str()))
-        })
+        let is_trimmed = |record: &Record| state.trimmed.contains(record.sequence_number().as_str());
+        let mut left = state
+            .shards
+            .iter()
+            .flat_map(|shard| &shard.records[state.done(shard)..]);
+        left.all(is_trimmed)
     }
 }
 
@@ -275,24 +296,15 @@ impl Positions for Stream {
     }
 }
 
-fn first_iterator(database: &Database, arn: &str) -> Result<String, SimulationError> {
-    let described = send(database, "DescribeStream", &json!({"StreamArn": arn}))?;
-    let shard = &described["StreamDescription"]["Shards"][0]["ShardId"];
-    let request = json!({"StreamArn": arn, "ShardId": shard, "ShardIteratorType": "TRIM_HORIZON"});
-    let iterator = send(database, "GetShardIterator", &request)?;
-    Ok(iterator["ShardIterator"].as_str().unwrap_or_default().to_owned())
-}
-
 impl State {
     /// Copies the new records of one of the database's streams.
     fn copy(&mut self, index: usize, database: &Database, by: &Write) -> Result<(), SimulationError> {
         loop {
-            let request = GetRecordsRequest {
+            let operation = "GetRecords";
+            let page = database.get_records(GetRecordsRequest {
                 shard_iterator: self.iterators[index].clone(),
                 limit: None,
-            };
-            let operation = "GetRecords";
-            let page = database.get_records(request);
+            });
             let page = page.map_err(|source| SimulationError::Request { operation, source })?;
             if page.records.is_empty() {
                 return Ok(());
@@ -302,8 +314,8 @@ impl State {
                 let mut record = serde_json::to_value(record)?;
                 if self.iterators.len() > 1 {
                     // The numbers of two streams are not comparable.
-                    let number = format!("{:021}", self.records.len() + 1);
-                    record["dynamodb"]["SequenceNumber"] = json!(format!("1{number}"));
+                    let number = format!("1{:021}", self.records.len() + 1);
+                    record["dynamodb"]["SequenceNumber"] = json!(number);
                 }
                 if index > 0
                     && let Some(image) = record.pointer_mut("/dynamodb/NewImage")
@@ -316,54 +328,39 @@ impl State {
     }
 
     fn add(&mut self, mut record: Value, by: &Write) {
-        let created = record["dynamodb"]["ApproximateCreationDateTime"]
-            .as_f64()
-            .unwrap_or_default();
-        let created = Duration::try_from_secs_f64(created).unwrap_or_default();
+        let created = record["dynamodb"]["ApproximateCreationDateTime"].as_f64();
+        let created = Duration::try_from_secs_f64(created.unwrap_or_default()).unwrap_or_default();
         record["dynamodb"]["ApproximateCreationDateTime"] = json!(created.as_secs());
         record["awsRegion"] = json!("us-east-1");
         record["eventSourceARN"] = json!(self.arn);
-        let number = record["dynamodb"]["SequenceNumber"]
-            .as_str()
-            .and_then(SequenceNumber::new);
-        let hash = hash(record["dynamodb"]["Keys"]["PK"]["S"].as_str().unwrap_or_default());
-        let shards = self.shards.iter_mut().filter(|shard| shard.is_open);
-        let shard = { shards }.find(|shard| shard.hashes.contains(&hash));
-        if let (Some(shard), Some(number)) = (shard, number) {
+        let hash = hash(text(&record, "/dynamodb/Keys/PK/S"));
+        let mut shards = self.shards.iter_mut();
+        let shard = shards.find(|shard| shard.is_open && shard.hashes.contains(&hash));
+        if let (Some(shard), Some(number)) = (shard, SequenceNumber::new(sequence_number(&record))) {
             shard.records.push(Record::new(number, created, record.clone()));
         }
-        self.records.push(Written {
-            record,
-            author: by.author.clone(),
-            process: by.process,
-            at: by.at,
-        });
+        let by = by.clone();
+        self.records.push(Written { record, by });
     }
 
-    fn index(&self, shard: &str) -> Result<usize, SourceError> {
-        let index = self.shards.iter().position(|candidate| candidate.id == shard);
-        index.ok_or_else(|| SourceError::Unavailable("ResourceNotFoundException".to_owned()))
+    /// Returns the number of records of a shard that the mapping is done with.
+    fn done(&self, shard: &StreamShard) -> usize {
+        shard.after(self.positions.get(&shard.id))
     }
 
     /// The records up to the trim horizon that the mapping is not done with are lost.
     fn trim(&mut self, index: usize, now: Duration) {
         let shard = &self.shards[index];
-        let done = self
-            .positions
-            .get(&shard.id)
-            .map_or(0, |position| shard.after(position));
-        let lost = shard.records.iter().take(shard.horizon(now)).skip(done);
-        self.trimmed
-            .extend(lost.map(|record| record.sequence_number().as_str().to_owned()));
+        let lost = shard.records.iter().take(shard.horizon(now)).skip(self.done(shard));
+        let lost = lost.map(|record| record.sequence_number().as_str().to_owned());
+        self.trimmed.extend(lost.collect::<Vec<_>>());
     }
 }
 
 /// Returns a hash below `u32::MAX`.
 fn hash(key: &str) -> u32 {
     let digest = Sha256::digest(key.as_bytes());
-    digest
-        .iter()
-        .take(4)
-        .fold(0, |hash, byte| hash << 8 | u32::from(*byte))
-        .min(u32::MAX - 1)
+    let bytes = digest.iter().take(4);
+    let hash = bytes.fold(0, |hash, byte| hash << 8 | u32::from(*byte));
+    hash.min(u32::MAX - 1)
 }

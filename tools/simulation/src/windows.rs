@@ -1,10 +1,10 @@
 //! Faults that last: a denied action, a throttled partition, a table that does not respond.
 
+use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::time::Instant;
 
-use crate::{caller::Caller, database, requests::keys};
+use crate::{caller::Caller, database, requests::keys, schedule::FaultKind};
 
 /// Sort key of the layout.
 const LAYOUT: &str = "config";
@@ -50,61 +50,45 @@ impl Scope {
         }
     }
 
-    fn matches(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> bool {
+    /// Returns the fault of a request in the window, `None` if it is spared.
+    pub(crate) fn fault(&self, rng: &mut Rng) -> Option<FaultKind> {
+        const LOST: [&[FaultKind]; 2] = [
+            &[FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed],
+            &[FaultKind::ResponseDropped, FaultKind::TimeOut],
+        ];
+        match self {
+            Self::StreamFunctionFails | Self::WriterFails => Some(FaultKind::ErrorBefore),
+            Self::Lossy { percent, .. } => LOST
+                .into_iter()
+                .find_map(|faults| (rng.u8(..100) < *percent).then(|| faults[rng.usize(..faults.len())])),
+            Self::SuccessUnanswered { .. } => Some(FaultKind::SuccessUnanswered),
+            Self::Partition(_) | Self::LayoutThrottled => Some(FaultKind::Throttled),
+            Self::Unresponsive => Some(FaultKind::Hang),
+            Self::WriterDenied | Self::StreamFunctionDenied | Self::StreamDenied | Self::LayoutDenied => {
+                Some(FaultKind::Denied)
+            }
+        }
+    }
+
+    pub(crate) fn matches(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> bool {
+        let Some(caller) = caller else { return false };
         let is_read = ["GetItem", "BatchGetItem", "Query"].contains(&operation);
-        let is_writer = || caller.is_some_and(Caller::is_writer);
-        let is_stream_function = || caller.is_some_and(Caller::is_stream_function);
         let names = |entity: &String| keys(operation, &body()).iter().any(|(key, _)| key == entity);
         match self {
-            Self::WriterDenied => is_writer(),
-            Self::StreamFunctionDenied => is_stream_function() && !is_read,
-            Self::WriterFails => is_writer() && !database::is_read(operation),
-            Self::StreamFunctionFails => is_stream_function() && !database::is_read(operation),
+            Self::WriterDenied => caller.is_writer(),
+            Self::StreamFunctionDenied => caller.is_stream_function() && !is_read,
+            Self::WriterFails => caller.is_writer() && !database::is_read(operation),
+            Self::StreamFunctionFails => caller.is_stream_function() && !database::is_read(operation),
             Self::StreamDenied => false,
             Self::LayoutThrottled | Self::LayoutDenied => {
                 let is_layout = || keys(operation, &body()).iter().any(|(_, key)| key == LAYOUT);
-                (is_writer() || is_stream_function()) && (operation == "DescribeTable" || is_layout())
+                let is_function = caller.is_writer() || caller.is_stream_function();
+                is_function && (operation == "DescribeTable" || is_layout())
             }
-            Self::Partition(entity) => caller.is_some() && !is_read && names(entity),
-            Self::Unresponsive => caller.is_some(),
-            Self::Lossy { entity, .. } => is_writer() && !is_read && names(entity),
-            Self::SuccessUnanswered { update } => caller.is_some_and(|caller| caller.delivers(*update)) && !is_read,
+            Self::Partition(entity) => !is_read && names(entity),
+            Self::Unresponsive => true,
+            Self::Lossy { entity, .. } => caller.is_writer() && !is_read && names(entity),
+            Self::SuccessUnanswered { update } => caller.delivers(*update) && !is_read,
         }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Windows(Vec<(Instant, Scope)>);
-
-impl Windows {
-    pub(crate) fn open(&mut self, until: Instant, scope: Scope) {
-        self.0.push((until, scope));
-    }
-
-    pub(crate) fn close(&mut self) {
-        self.0.clear();
-    }
-
-    /// Returns the open window that a request fails in.
-    pub(crate) fn of_request(
-        &self,
-        operation: &str,
-        caller: Option<&Caller>,
-        body: &impl Fn() -> Value,
-    ) -> Option<&Scope> {
-        self.opened().find(|scope| scope.matches(operation, caller, body))
-    }
-
-    /// Returns `true` if the stream cannot be read.
-    pub(crate) fn is_stream_denied(&self) -> bool {
-        self.opened().any(|scope| *scope == Scope::StreamDenied)
-    }
-
-    fn opened(&self) -> impl Iterator<Item = &Scope> {
-        let now = Instant::now();
-        self.0
-            .iter()
-            .filter(move |(until, _)| now < *until)
-            .map(|(_, scope)| scope)
     }
 }

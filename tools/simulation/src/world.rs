@@ -3,49 +3,40 @@
 //! After the steps of all sources, the faults stop, and the run continues until the mapping reaches the end of the stream.
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, atomic::Ordering},
+    collections::HashMap,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use aws_sdk_dynamodb::Client;
-use fastrand::Rng;
-use operations::as_of::as_of;
+use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
     config::Config,
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits},
-        quarantine::records_of,
-        recorded_at::RecordedAt,
-    },
-    dynamodb::{
-        Store,
-        read::{history::HistoryQuery, versions::ReadError},
-    },
+    domain::keys::{LATEST_KEY, VersionDigits},
+    dynamodb::Store,
 };
 use stream_fn::HistoryWriter;
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, sleep_until},
+};
 use writer_fn::Writer;
 
 use crate::{
     caller::lock,
     clock::{Clock, ProcessClock, in_virtual_time},
     connector::Connector,
-    deliveries::MAX_ATTEMPTS,
+    database,
     error::SimulationError,
-    evidence::{AsOf, Evidence, Recovery},
+    evidence::{Evidence, Recovery},
     functions::{Misdeployed, StreamFunction},
-    mapping::{self, Bucket, settings},
+    mapping::{Bucket, mapping, settings},
     mutation::Mutation,
-    operators::Desk,
-    queue::Queue,
-    requests::flat_all,
-    schedule::{HISTORY, MALFORMED, Schedule, Settings, TABLE},
+    operators::{LAG, Operators},
+    queue::Queues,
+    schedule::{HISTORY, Schedule, Settings, Step, StepKind, TABLE},
     setup::{config, dynamodb_client},
-    upstream::{MappingStop, Upstream},
 };
 
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
@@ -54,163 +45,148 @@ pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evi
     })?
 }
 
-struct World<'a> {
-    upstream: Upstream<'a>,
-    reader: Store,
-    function: Arc<StreamFunction>,
+pub(crate) struct World<'a> {
+    pub(crate) schedule: &'a Schedule,
+    pub(crate) digits: VersionDigits,
+    pub(crate) connector: Connector,
+    pub(crate) clock: Clock,
+    /// The table, as the functions and readers see it.
+    pub(crate) store: Store,
+    pub(crate) writers: Vec<Writer>,
+    pub(crate) misdeployed: Misdeployed<Writer>,
+    pub(crate) function: Arc<StreamFunction>,
+    pub(crate) operators: Operators,
+    pub(crate) bucket: Bucket,
+    pub(crate) mapping_stop: MappingStop,
+    pub(crate) queues: Queues,
+    /// `true` if the queue has no message, and none is being processed.
+    pub(crate) queue_is_empty: Mutex<bool>,
+    /// What was observed until now.
+    pub(crate) seen: Mutex<Evidence>,
+    /// The last error of each update that has no answer.
+    pub(crate) errors: Mutex<HashMap<usize, String>>,
+    /// Time at which each update was sent first.
+    pub(crate) first_sent: Mutex<HashMap<usize, u64>>,
+}
+
+#[derive(Default)]
+pub(crate) struct MappingStop {
+    pub(crate) requested: Notify,
+    /// Time until the mapping starts again.
+    pub(crate) duration: Mutex<Duration>,
 }
 
 impl<'a> World<'a> {
     fn new(schedule: &'a Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
-        let clock = Clock(Instant::now());
+        let (clock, settings) = (Clock(Instant::now()), &schedule.settings);
         let connector = Connector::new(clock.database()?, schedule.seed, schedule.faults.clone(), mutation);
-        connector.open_stream(&create_table(&connector, TABLE)?, schedule.settings.shards)?;
-        if schedule.settings.own_history {
+        let (stream, database) = (&connector.stream, &connector.database);
+        stream.open(database, &create_table(&connector, TABLE)?, settings.shards)?;
+        if settings.own_history {
             // On AWS it has no stream. Here, the checks learn of its writes from it.
-            connector.open_history(&create_table(&connector, HISTORY)?)?;
+            stream.open_history(database, &create_table(&connector, HISTORY)?)?;
         }
-        let settings = &schedule.settings;
-        let digits = config(settings, None)?.digits;
-        let client = dynamodb_client(&connector);
+        let (deployed, client) = (config(settings)?, dynamodb_client(&connector));
         let processes = (0..settings.clock_offsets.len()).map(|process| {
-            let config = config(&settings.of_process(process), settings.history())?;
+            let config = config(&settings.of_process(process))?;
             let clock = clock.of_process(ProcessClock::of(settings, process));
             Ok(writer(&client, &config, mutation).with_clock(clock))
         });
-        let writers = processes.collect::<Result<Vec<_>, SimulationError>>()?;
+        let of_writer = |config: &Config| writer(&client, config, mutation).with_clock(clock.shifted(0));
+        let of_stream = |config: &Config| history_writer(&client, config, mutation).with_clock(clock.shifted(0));
+        let (digits, history, write) = (deployed.digits, settings.history(), (deployed.ordering, deployed.write));
         let store = Store::new(client.clone(), TABLE, digits).with_history(settings.history());
-        let function_config = config(settings, settings.history())?;
+        let operators = Operators::new(&connector, clock, digits, history, write);
+        let misdeployed_stream = Some(misdeployed(settings, of_stream)?);
         Ok(Self {
-            upstream: Upstream {
-                schedule,
-                digits,
-                connector: connector.clone(),
-                layout: store.clone(),
-                writers,
-                misdeployed: misdeployed(settings, |config| {
-                    writer(&client, config, mutation).with_clock(clock.shifted(0))
-                })?,
-                clock,
-                bucket: Bucket::default(),
-                mapping_stop: MappingStop::default(),
-                queue: Queue::default(),
-                queue_is_empty: Mutex::default(),
-                seen: Mutex::default(),
-                errors: Mutex::default(),
-                letters: Mutex::default(),
-                first_sent: Mutex::default(),
-                desk: Desk::new(&connector, clock, digits, settings.history()),
-            },
+            schedule,
+            digits,
+            clock,
+            store: store.with_clock(clock.shifted(0)),
+            writers: processes.collect::<Result<_, SimulationError>>()?,
+            misdeployed: misdeployed(settings, of_writer)?,
             function: StreamFunction::new(
-                history_writer(&client, &function_config, mutation).with_clock(clock.shifted(0)),
-                Some(misdeployed(settings, |config| {
-                    history_writer(&client, config, mutation).with_clock(clock.shifted(0))
-                })?),
-                connector,
+                of_stream(&deployed),
+                misdeployed_stream,
+                connector.clone(),
                 digits,
                 false,
             ),
-            reader: store.with_clock(clock.shifted(0)),
+            queues: operators.queues().clone(),
+            operators,
+            connector,
+            bucket: Bucket::default(),
+            mapping_stop: MappingStop::default(),
+            queue_is_empty: Mutex::default(),
+            seen: Mutex::default(),
+            errors: Mutex::default(),
+            first_sent: Mutex::default(),
         })
     }
 
     async fn run(self) -> Result<Evidence, SimulationError> {
-        let run = async {
-            if self.upstream.schedule.settings.starts_early {
-                self.function.start_early().await;
-            }
-            self.upstream.claim_layout().await?;
-            self.upstream.run().await;
-            self.upstream.drain().await;
-            self.upstream.bucket.allow();
-            self.connector().stop_faults().await;
-            self.observe().await?;
-            let recovery = self.recover().await?;
-            let mut evidence = std::mem::take(&mut *lock(&self.upstream.seen));
-            evidence.recovery = recovery;
-            evidence.hindered.clone_from(&lock(&self.function.hindered));
-            evidence.overruns += *lock(&self.function.overruns);
-            // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
-            evidence.stream = self.connector().stream().records();
-            evidence.trimmed = self.connector().stream().trimmed();
-            evidence.faults = self.connector().faults();
-            Ok(evidence)
-        };
         tokio::select! {
             biased;
-            evidence = run => evidence,
+            evidence = self.observe_all() => evidence,
             () = self.run_mapping() => Err(SimulationError::MappingEnded),
-            () = self.upstream.run_queue() => Err(SimulationError::MappingEnded),
+            () = self.run_queue() => Err(SimulationError::MappingEnded),
         }
     }
 
-    fn connector(&self) -> &Connector {
-        &self.upstream.connector
+    async fn observe_all(&self) -> Result<Evidence, SimulationError> {
+        if self.schedule.settings.starts_early {
+            self.function.start_early().await;
+        }
+        self.claim_layout().await?;
+        self.run_steps().await;
+        // Until each message was processed, or moved to the dead-letter queue.
+        while !*lock(&self.queue_is_empty) {
+            sleep(Duration::from_secs(1)).await;
+        }
+        self.bucket.allow();
+        self.connector.stop_faults().await;
+        self.observe().await?;
+        let recovery = self.recover().await?;
+        let function = std::mem::take(&mut *lock(&self.function.seen));
+        let mut evidence = std::mem::take(&mut *lock(&self.seen));
+        evidence.recovery = recovery;
+        evidence.hindered = function.hindered;
+        evidence.overruns += function.overruns;
+        // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
+        evidence.stream = self.connector.stream.records();
+        evidence.trimmed = self.connector.stream.trimmed();
+        evidence.faults = self.connector.faults();
+        Ok(evidence)
     }
 
-    /// Waits until the mapping has read everything, and notes what can be observed then.
-    async fn observe(&self) -> Result<(), SimulationError> {
-        let settled = self.connector().settle().await;
-        let settled_after = self.upstream.clock.0.elapsed();
-        let (read, as_of) = (self.read().await?, self.read_as_of().await?);
-        let connector = self.connector();
-        let documents = lock(&self.upstream.bucket.0);
-        for document in &documents.kept {
-            if document["requestContext"]["condition"] == "RecordAgeExceeded" {
-                connector.count("record-age-exceeded");
+    /// Carries out all steps. The steps of a source follow each other; what lasts does not delay them.
+    async fn run_steps(&self) {
+        let steps = &self.schedule.steps;
+        let waits = |step: &&Step| !matches!(step.kind, StepKind::Asynchronous { .. } | StepKind::Command(_));
+        let last = steps.iter().map(|step| step.source).max().unwrap_or(0);
+        let sources = (0..=last).map(async |source| {
+            for step in steps.iter().filter(|step| step.source == source).filter(waits) {
+                self.at(step).await;
             }
-        }
-        let dropped: Vec<_> = documents.dropped.iter().flat_map(mapping::records_of).collect();
-        for _ in &dropped {
-            connector.count("record-dropped");
-        }
-        for _ in &connector.stream().trimmed() {
-            connector.count("trimmed");
-        }
-        let items = self.items()?;
-        let quarantined = records_of(
-            items
-                .iter()
-                .filter_map(|item| serde_json::from_value(item.clone()).ok()),
-        );
-        let given_up = self.unanswered();
-        let mut seen = lock(&self.upstream.seen);
-        seen.quarantined = (quarantined.iter())
-            .map(|quarantined| serde_json::from_str(&quarantined.record))
-            .collect::<Result<_, _>>()?;
-        (seen.items, seen.given_up, seen.recovered_from) = (items, given_up, connector.stream().len());
-        (seen.documents, seen.dropped) = (documents.kept.clone(), dropped);
-        (seen.read, seen.as_of) = (read, as_of);
-        (seen.settled, seen.settled_after) = (settled, settled_after);
-        seen.failed_invocations += self.function.failed.load(Ordering::Relaxed);
-        Ok(())
+        });
+        let others = steps.iter().filter(|step| !waits(step)).map(|step| self.at(step));
+        tokio::join!(join_all(sources), join_all(others));
     }
 
-    /// Returns the updates that were sent and have no answer.
-    fn unanswered(&self) -> Vec<usize> {
-        let seen = lock(&self.upstream.seen);
-        let answered: HashSet<_> = seen.answers.iter().map(|answer| answer.update).collect();
-        let mut sent: Vec<_> = seen.deliveries.keys().copied().collect();
-        sent.sort_unstable();
-        sent.retain(|update| !answered.contains(update));
-        sent
+    async fn at(&self, step: &Step) {
+        sleep_until(self.clock.0 + Duration::from_millis(step.at)).await;
+        self.step(step).await;
     }
 
     /// Runs the mapping. After a stop it starts again from its last position.
     async fn run_mapping(&self) {
         loop {
-            let Upstream {
-                schedule,
-                bucket,
-                clock,
-                ..
-            } = &self.upstream;
-            let settings = settings(&schedule.settings, self.connector().mutation());
-            let mapping = mapping::mapping(settings, self.connector(), &self.function, bucket, *clock);
+            let settings = settings(&self.schedule.settings, self.connector.mutation);
+            let mapping = mapping(settings, &self.connector, &self.function, &self.bucket, self.clock);
             // A mapping that is disabled or deleted goes on for some seconds (recorded: 15 s and 5 s).
-            let lag = (self.connector()).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
+            let lag = (self.connector).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
             let stopped = async {
-                self.upstream.mapping_stop.requested.notified().await;
+                self.mapping_stop.requested.notified().await;
                 sleep(lag).await;
             };
             tokio::select! {
@@ -219,109 +195,28 @@ impl<'a> World<'a> {
                 () = mapping.run() => {}
             }
             drop(mapping);
-            let duration = *lock(&self.upstream.mapping_stop.duration);
+            let duration = *lock(&self.mapping_stop.duration);
             sleep(duration).await;
         }
     }
 
     /// Recovers from what the faults left: what was discarded is redriven, and what was not answered is sent again.
     async fn recover(&self) -> Result<Recovery, SimulationError> {
-        self.upstream.recover().await;
+        self.redrive_and_repair().await;
         let mut unanswered = Vec::new();
         for update in self.unanswered() {
-            if !self.upstream.direct(update).await {
-                unanswered.push((update, lock(&self.upstream.errors).get(&update).cloned()));
+            if !self.direct(update).await {
+                unanswered.push((update, lock(&self.errors).get(&update).cloned()));
             }
         }
-        self.connector().settle().await;
+        self.connector.settle().await;
         // Older versions than this count as missing.
         sleep(Duration::from_secs(120)).await;
         Ok(Recovery {
-            findings: self.upstream.audit().await,
-            items: self.items()?,
+            findings: self.operators.audit(LAG).await,
+            items: self.items()?.into_iter().collect(),
             unanswered,
         })
-    }
-
-    /// Reads the versions of each entity. Faults of these reads leave keys unprocessed.
-    async fn read(&self) -> Result<BTreeMap<String, Result<Vec<(u64, Item)>, ReadError>>, SimulationError> {
-        let mut read = BTreeMap::new();
-        // A latest item that an operator wrote has no version.
-        let is_latest = |item: &&Value| item["SK"]["S"] == LATEST_KEY && item.get("Latest").is_some();
-        for item in self.items()?.iter().filter(is_latest) {
-            let name = item["PK"]["S"].as_str().unwrap_or_default();
-            let Ok(entity) = EntityId::new(name) else { continue };
-            if name.starts_with(MALFORMED) {
-                continue;
-            }
-            let mut seen = self.history(&entity).await;
-            for attempt in 1..MAX_ATTEMPTS {
-                if seen.is_ok() {
-                    break;
-                }
-                self.connector().back_off(attempt).await;
-                seen = self.history(&entity).await;
-            }
-            read.insert(name.to_owned(), seen);
-        }
-        Ok(read)
-    }
-
-    /// Reads the entities as of the times of some of their versions, and as of times near them.
-    async fn read_as_of(&self) -> Result<Vec<AsOf>, SimulationError> {
-        const SAMPLES: usize = 4;
-        let mut items = self.items()?;
-        items.retain(|item| {
-            let key = item["SK"]["S"].as_str().unwrap_or_default();
-            self.upstream.digits.version_of(key).is_some() && item.get("RecordedAt").is_some()
-        });
-        self.connector().draw(|rng| rng.shuffle(&mut items));
-        let mut read = Vec::new();
-        for item in items.iter().take(SAMPLES) {
-            let text = |name: &str| item[name]["S"].as_str().unwrap_or_default();
-            let (Ok(entity), Ok(time)) = (EntityId::new(text("PK")), RecordedAt::parse(text("RecordedAt"))) else {
-                continue;
-            };
-            let other = self.connector().draw(|rng| near(rng, time));
-            for time in [time, other] {
-                let view = as_of(&self.reader, &entity, time, true).await;
-                read.push(AsOf {
-                    entity: text("PK").to_owned(),
-                    time: time.to_string(),
-                    version: view.map(|view| view.map(|view| view.version.get())),
-                });
-            }
-        }
-        Ok(read)
-    }
-
-    async fn history(&self, entity: &EntityId) -> Result<Vec<(u64, Item)>, ReadError> {
-        let history = self.reader.history(entity, HistoryQuery::default()).await?;
-        let views = match history {
-            Some(history) => history.collect().await?,
-            None => Vec::new(),
-        };
-        let read = views.into_iter().map(|view| (view.version.get(), view.attributes));
-        Ok(read.collect())
-    }
-
-    fn items(&self) -> Result<Vec<Value>, SimulationError> {
-        let connector = self.connector();
-        let mut items = flat_all(connector.scan(TABLE)?, false)?;
-        if self.upstream.schedule.settings.own_history {
-            items.extend(flat_all(connector.scan(HISTORY)?, true)?);
-        }
-        Ok(items)
-    }
-}
-
-/// Returns a time near another one: between the versions of an entity, before the first, or after the last.
-fn near(rng: &mut Rng, time: RecordedAt) -> RecordedAt {
-    let span = [1_000, 1_000_000, 1_000_000_000, 3_600_000_000_000][rng.usize(..4)];
-    let nanos = Duration::from_nanos(rng.u64(1..=span));
-    match rng.bool() {
-        true => time.after(nanos),
-        false => RecordedAt::since_epoch(time.to_duration().saturating_sub(nanos)),
     }
 }
 
@@ -350,23 +245,24 @@ fn history_writer(client: &Client, config: &Config, mutation: Option<Mutation>) 
 
 /// Creates a function as it is deployed with other layouts than that of the table.
 fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<Misdeployed<T>, SimulationError> {
-    let history = match settings.own_history {
-        true => None,
-        false => Some(HISTORY.to_owned()),
-    };
-    let mut config_of_width = config(settings, settings.history())?;
-    let digits = VersionDigits::new(settings.digits + 1);
-    config_of_width.digits = digits.ok_or(SimulationError::InvalidSetting("digits"))?;
+    let (mut width, mut history) = (settings.clone(), settings.clone());
+    width.digits += 1;
+    history.own_history = !history.own_history;
     Ok(Misdeployed {
-        width: create(&config_of_width),
-        history: create(&config(settings, history)?),
+        width: create(&config(&width)?),
+        history: create(&config(&history)?),
     })
 }
 
 /// Creates a table with a stream and expiring items, and returns the ARN of the stream.
 pub(crate) fn create_table(connector: &Connector, name: &str) -> Result<String, SimulationError> {
-    let arn = connector.create_table(name, &["PK", "SK"], Some("NEW_IMAGE"))?;
+    let arn = database::create_table(&connector.database, name, &["PK", "SK"], Some("NEW_IMAGE"))?;
     let ttl = json!({"TableName": name, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
     connector.send("UpdateTimeToLive", ttl)?;
     Ok(arn)
+}
+
+/// Returns the key of a latest item.
+pub(crate) fn latest(entity: &str) -> Value {
+    json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}})
 }

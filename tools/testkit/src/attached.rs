@@ -2,54 +2,49 @@
 //!
 //! A test changes items with the client, and decides which stream records are delivered, when, and in which order.
 
-use std::{
-    io::Write as _,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{io::Write as _, ops::Deref, time::Duration};
 
-use aws_sdk_dynamodb::{
-    Client,
-    types::{ScalarAttributeType, StreamViewType},
-};
-use local::{
-    dynamodb::stream::TableStream,
-    mapping::{position::Position, source::Source as _},
-};
+use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
 use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
     domain::{
         Item,
-        attached::{AttachedTable, key, selection::Selection},
+        attached::{AttachedTable, key},
         entity::EntityId,
     },
-    dynamodb::{Store, read::history::HistoryQuery},
+    dynamodb::Store,
 };
 use stream_fn::HistoryWriter;
 
 use crate::{
-    command::{self, Arguments, Run},
     database,
-    endpoint::Endpoint,
-    table::{self, Document, Record},
+    table::{self, Record},
+    vzero::Vzero,
+};
+use operations::{
+    attached::selection::Selection,
+    read::history::{History, HistoryQuery},
 };
 
 /// Orders with the keys `customer` (S) and `no` (N), the version attribute `rev`, and the ignored attribute `seen`.
 pub struct Orders {
-    pub endpoint: Endpoint,
-    pub client: Client,
-    /// Runtime for requests of the test itself.
-    pub runtime: tokio::runtime::Runtime,
+    vzero: Vzero,
     /// Name of the table.
     pub table: String,
     /// Name of the history table.
     pub history: String,
-    stream_arn: String,
     definition: AttachedTable,
-    file: tempfile::NamedTempFile,
-    stream: TableStream,
-    vzero: &'static str,
+    /// The definition; the command reads it.
+    _file: tempfile::NamedTempFile,
+}
+
+impl Deref for Orders {
+    type Target = Vzero;
+
+    fn deref(&self) -> &Vzero {
+        &self.vzero
+    }
 }
 
 impl Orders {
@@ -60,14 +55,13 @@ impl Orders {
 
     /// Creates both tables, with more members in the definition, such as a filter.
     pub fn with(vzero: &'static str, more: &Value) -> Self {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let endpoint = runtime.block_on(Endpoint::open());
-        let (table, history) = (endpoint.table("Orders"), endpoint.table("Orders-log"));
-        let client = Client::new(&endpoint.config);
-        let keys = [("customer", ScalarAttributeType::S), ("no", ScalarAttributeType::N)];
-        let created = database::create_streamed(&client, &table, &keys, StreamViewType::NewAndOldImages);
-        let stream_arn = runtime.block_on(created).unwrap();
-        runtime.block_on(table::create_history(&client, &history)).unwrap();
+        let (mut table, mut history) = (String::new(), String::new());
+        let vzero = Vzero::new(vzero, async |client, endpoint| {
+            (table, history) = (endpoint.table("Orders"), endpoint.table("Orders-log"));
+            table::create_history(client, &history).await.unwrap();
+            let keys = [("customer", ScalarAttributeType::S), ("no", ScalarAttributeType::N)];
+            database::create_streamed(client, &table, &keys, StreamViewType::NewAndOldImages).await
+        });
         let mut json = json!({
             "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
             "KeySchema": [
@@ -80,18 +74,12 @@ impl Orders {
         json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let mut file = tempfile::NamedTempFile::new().unwrap();
         write!(file, "{json}").unwrap();
-        let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
         Self {
-            definition: AttachedTable::parse(&json.to_string()).unwrap(),
-            stream: TableStream::new(streams, stream_arn.clone()),
-            endpoint,
-            client,
-            runtime,
+            definition: operations::attached::parse(&json.to_string()).unwrap(),
+            vzero: vzero.with_options(["--attached".into(), file.path().into()]),
             table,
             history,
-            stream_arn,
-            file,
-            vzero,
+            _file: file,
         }
     }
 
@@ -111,22 +99,21 @@ impl Orders {
         item.as_object_mut()
             .unwrap()
             .extend(attributes.as_object().unwrap().clone());
-        self.runtime
-            .block_on(database::put_into(&self.client, &self.table, item));
+        self.block_on(database::put_into(&self.client, &self.table, item));
     }
 
     /// Deletes an order.
     pub fn delete(&self, no: u64) {
         let key: Item = serde_json::from_value(key_attributes(no)).unwrap();
         let request = self.client.delete_item().table_name(&self.table);
-        self.runtime.block_on(request.set_key(Some(key.into())).send()).unwrap();
+        self.block_on(request.set_key(Some(key.into())).send()).unwrap();
     }
 
     /// Returns an order in DynamoDB JSON without its keys, null if it does not exist.
     pub fn item(&self, no: u64) -> Value {
         let key: Item = serde_json::from_value(key_attributes(no)).unwrap();
         let request = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let found = self.runtime.block_on(request.set_key(Some(key.into())).send()).unwrap();
+        let found = self.block_on(request.set_key(Some(key.into())).send()).unwrap();
         let Some(item) = found.item else { return Value::Null };
         let mut item = serde_json::to_value(Item::from(item)).unwrap();
         item.as_object_mut()
@@ -148,7 +135,7 @@ impl Orders {
     /// Returns the stored items of an order's history.
     pub fn stored(&self, no: u64) -> Vec<Value> {
         let id = self.entity(no);
-        let items = self.runtime.block_on(database::items(&self.client, &self.history));
+        let items = self.block_on(database::items(&self.client, &self.history));
         let mut items: Vec<_> = items
             .into_iter()
             .filter(|item| item["PK"]["S"] == id.as_str())
@@ -175,25 +162,7 @@ impl Orders {
     /// Returns all stream records that the mapping delivers, oldest first.
     pub fn records(&self) -> Vec<Record> {
         let selection = Selection::new(&self.definition);
-        let read = async {
-            let mut records = Vec::new();
-            for shard in self.stream.shards().await.unwrap() {
-                let mut iterator = self.stream.iterator(&shard.id, &Position::TrimHorizon).await.unwrap();
-                loop {
-                    let page = self.stream.read(&iterator).await.unwrap();
-                    if page.records.is_empty() {
-                        break;
-                    }
-                    records.extend(page.records);
-                    let Some(next) = page.next else { break };
-                    iterator = next;
-                }
-            }
-            records
-        };
-        let mut records = self.runtime.block_on(read);
-        records.retain(|record| selection.has_record(record.json()));
-        records
+        self.selected(|record| selection.has_record(record))
     }
 
     /// Invokes stream-fn with these records. None may fail.
@@ -202,61 +171,13 @@ impl Orders {
         let event = json!({"Records": records}).to_string();
         let writer = self.writer();
         let handled = writer.handle(&event, "lambda", Deadline::after(Duration::from_secs(600)));
-        let response = self.runtime.block_on(handled).unwrap();
+        let response = self.block_on(handled).unwrap();
         assert!(response.batch_item_failures.is_empty(), "{response:?}");
     }
 
     /// Invokes stream-fn with all records so far.
     pub fn deliver_all(&self) {
         self.deliver(&self.records());
-    }
-
-    /// Returns the failure document that the mapping writes for these records.
-    pub fn document(&self, records: &[Record]) -> Document {
-        let shards = self.runtime.block_on(self.stream.shards()).unwrap();
-        table::document(&self.stream_arn, &shards[0].id, records)
-    }
-
-    /// Returns the command with `--attached` and these arguments, without standard input and with piped output.
-    pub fn command(&self, arguments: &(impl Arguments + ?Sized)) -> Command {
-        let (environment, options) = self.runtime.block_on(self.endpoint.command_options());
-        let mut command = Command::new(self.vzero);
-        command
-            .env_clear()
-            .envs(environment)
-            .args(options)
-            .arg("--attached")
-            .arg(self.file.path())
-            .args(arguments.words())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
-    }
-
-    pub fn run(&self, arguments: &(impl Arguments + ?Sized)) -> Run {
-        Run::wait(self.command(arguments).spawn().unwrap())
-    }
-
-    /// Runs the commands of a text, and checks their expectations.
-    pub fn check(&self, text: &str) {
-        command::check(|arguments| self.run(arguments), text);
-    }
-
-    /// Runs the command, expects this exit code, and returns the lines.
-    pub fn lines(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Vec<Value> {
-        let arguments = arguments.words();
-        let run = self.run(&arguments);
-        assert_eq!(run.code, code, "{arguments:?}: {} {}", run.stdout, run.stderr);
-        run.lines
-    }
-
-    /// Runs the command, expects this exit code, and returns the only line.
-    pub fn json(&self, arguments: &(impl Arguments + ?Sized), code: i32) -> Value {
-        let arguments = arguments.words();
-        let mut lines = self.lines(&arguments, code);
-        assert_eq!(lines.len(), 1, "{arguments:?}: {lines:?}");
-        lines.remove(0)
     }
 }
 
@@ -268,7 +189,7 @@ pub async fn states(store: &Store, keys: &Item) -> Vec<Option<Item>> {
         consistent: true,
         ..HistoryQuery::default()
     };
-    let views = match store.history(&entity, query).await.unwrap() {
+    let views = match History::read(store, &entity, query).await.unwrap() {
         Some(history) => history.collect().await.unwrap(),
         None => Vec::new(),
     };

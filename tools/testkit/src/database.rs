@@ -1,12 +1,6 @@
 //! Test tables as the library uses them, with the capacity that its requests consume.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Mutex,
-        atomic::{self, AtomicU64},
-    },
-};
+use std::{collections::BTreeSet, sync::Mutex};
 
 use aws_sdk_dynamodb::{
     Client, Error,
@@ -19,28 +13,25 @@ use aws_sdk_dynamodb::{
 use serde_json::Value;
 use shared::{
     clock::Clock,
-    config::{Idempotency, Ordering, Retention, WriteMode, WriteOptions},
     domain::{
         Item,
         compression::Compression,
         entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits, sort_key_of},
+        keys::{VersionDigits, sort_key_of},
         layout,
         number::Decimal,
-        version::Version,
-        version_item::VersionItem,
     },
-    dynamodb::{Store, client::capacity::Meter, put::put_version::PutOutcome, read::history::HistoryQuery},
-};
-use writer_fn::{
-    counter::{self, WriteError, WriteOutcome},
-    update::Update,
+    dynamodb::{Store, client::capacity::Meter},
 };
 
+pub use crate::updates::{mode, put_version, update, version, write};
 use crate::{
     endpoint::{Endpoint, Engine, has_own_history},
     requests::RequestCounter,
 };
+
+/// Keys of a versioned table.
+pub const KEYS: [(&str, ScalarAttributeType); 2] = [("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)];
 
 /// A DynamoDB, and a client of it whose requests are metered.
 pub struct Database {
@@ -83,15 +74,14 @@ impl Database {
 
     /// Creates a table with the keys `PK` and `SK`, and opens it.
     pub async fn store(&self, name: &str, digits: u8) -> Store {
-        let keys = [("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)];
-        self.table(name, &keys).await;
+        self.table(name, &KEYS).await;
         let digits = VersionDigits::new(digits).unwrap();
         let store = Store::new(self.client.clone(), self.table_name(name), digits);
         if !has_own_history() {
             return store;
         }
         let history = history_of(name);
-        self.table(&history, &keys).await;
+        self.table(&history, &KEYS).await;
         self.with_history.lock().unwrap().insert(name.to_owned());
         store.with_history(Some(self.table_name(&history)))
     }
@@ -117,11 +107,14 @@ impl Database {
                 1.0
             }
         };
-        self.meter
-            .take()
-            .into_iter()
-            .map(|charge| (charge.operation, charge.units * times(charge.operation)))
-            .collect()
+        let charges = self.meter.take().into_iter();
+        let charged = charges.map(|charge| (charge.operation, charge.units * times(charge.operation)));
+        charged.collect()
+    }
+
+    /// Returns the sum of the consumed units since the last call.
+    pub fn units(&self) -> f64 {
+        self.consumed().iter().map(|(_, units)| units).sum()
     }
 
     /// Returns the length of the longest attribute name that the engine accepts.
@@ -240,88 +233,6 @@ pub fn at_second(store: &Store, second: u64) -> Store {
     store.clone().with_clock(clock)
 }
 
-pub fn mode(mode: WriteMode) -> WriteOptions {
-    WriteOptions {
-        mode,
-        ..WriteOptions::default()
-    }
-}
-
-pub const MODES: [WriteMode; 3] = [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction];
-
-/// Returns each write mode with each idempotency.
-pub fn settings() -> Vec<WriteOptions> {
-    let ledger = Idempotency::Ledger(Retention::default());
-    let with = |idempotency| {
-        MODES.map(|mode| WriteOptions {
-            mode,
-            idempotency,
-            ..WriteOptions::default()
-        })
-    };
-    [with(Idempotency::default()), with(ledger)].concat()
-}
-
-pub fn version(number: u64) -> Version {
-    Version::new(number).unwrap()
-}
-
-pub fn written(number: u64) -> WriteOutcome {
-    let version = version(number);
-    WriteOutcome::Written { version }
-}
-
-pub fn duplicate(number: u64) -> WriteOutcome {
-    let version = version(number);
-    WriteOutcome::Duplicate { version }
-}
-
-/// Writes an update. In the mode `stream`, it also puts the version item, as stream-fn does.
-pub async fn record(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    let outcome = counter::write(store, update, options).await?;
-    if options.mode == WriteMode::Stream
-        && let WriteOutcome::Written { .. } = outcome
-    {
-        put_version(store, &update.entity).await;
-    }
-    Ok(outcome)
-}
-
-/// Writes an update as [`record`] does, with the text of an error.
-pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, String> {
-    let written = record(store, update, options).await;
-    written.map_err(|error| shared::logging::chain(&error))
-}
-
-/// Returns an item in DynamoDB JSON, null if it does not exist.
-pub async fn item(store: &Store, id: &str, sort_key: &str) -> Value {
-    serde_json::to_value(store.get(&entity(id), sort_key, true).await.unwrap()).unwrap()
-}
-
-/// Returns the versions of a strongly consistent read, or `None` if the entity does not exist.
-pub async fn history(store: &Store, id: &str, query: HistoryQuery) -> Option<Vec<u64>> {
-    let query = HistoryQuery {
-        consistent: true,
-        ..query
-    };
-    let history = store.history(&entity(id), query).await.unwrap()?;
-    let views = history.collect().await.unwrap();
-    Some(views.iter().map(|view| view.version.get()).collect())
-}
-
-/// Puts the version item of the latest item, as stream-fn does.
-pub async fn put_version(store: &Store, entity: &EntityId) -> PutOutcome {
-    let latest = store.get(entity, LATEST_KEY, true).await;
-    let version = VersionItem::from_image(latest.unwrap().unwrap(), store.digits()).unwrap();
-    store.put_version(&version).await.unwrap()
-}
-
-pub fn update(json: Value) -> Update {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let id = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
-    Update::parse(json, &format!("request-{id}"), Ordering::Arrival).unwrap()
-}
-
 /// Gives each number its canonical form: engines return numbers in different forms.
 fn canonical(value: &mut Value) {
     let of = |value: &mut Value| {
@@ -354,12 +265,9 @@ pub async fn rows(database: &Database, table: &str) -> Vec<Value> {
     for table in tables.chain([table.to_owned()]) {
         items.extend(self::items(&database.client, &database.table_name(&table)).await);
     }
-    let items = items.into_iter().map(|item| serde_json::from_value(item).unwrap());
-    sorted(
-        items
-            .map(|item| serde_json::to_value(layout::version_item(item)).unwrap())
-            .collect(),
-    )
+    let whole = |item| layout::version_item(serde_json::from_value(item).unwrap());
+    let items = items.into_iter().map(|item| serde_json::to_value(whole(item)).unwrap());
+    sorted(items.collect())
 }
 
 /// Sorts items as [`rows`] does.

@@ -108,10 +108,7 @@ impl Endpoint {
         }
         let (here, aws) = (documented(self.engine), documented(Engine::Aws));
         let row = rows.iter().find(|row| here[**row] != aws[**row]);
-        if let Some(row) = row {
-            print(&format!("skipped: {test}: docs/conformance.md, {row}"));
-        }
-        row.is_some()
+        skipped(test, row.map(|row| format!("docs/conformance.md, {row}")))
     }
 
     pub fn dynamodb(&self) -> Dynamodb {
@@ -169,26 +166,27 @@ pub fn documented(engine: Engine) -> BTreeMap<String, String> {
 
 /// Returns `true`, and prints the reason, if a test that needs the embedded engine has to be skipped because another one is named.
 pub fn is_skipped(test: &str, reason: &str) -> bool {
-    let is_skipped = named().is_some();
-    if is_skipped {
-        print(&format!("skipped: {test}: {reason}"));
-    }
-    is_skipped
-}
-
-/// Prints a line to standard error. The test harness captures only what `eprintln!` prints.
-pub fn print(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    skipped(test, named().map(|_| reason.to_owned()))
 }
 
 /// Returns `true`, and prints it, if tables have their own history, so that `test` is skipped: it is about items beside versions in
 /// one table, or puts such items itself.
 pub fn is_about_one_table(test: &str) -> bool {
-    let is_skipped = has_own_history();
-    if is_skipped {
-        print(&format!("skipped: {test}: history has its own table"));
+    let reason = "history has its own table";
+    skipped(test, has_own_history().then(|| reason.to_owned()))
+}
+
+/// Returns `true`, and prints it, if there is a reason to skip a test.
+fn skipped(test: &str, reason: Option<String>) -> bool {
+    if let Some(reason) = &reason {
+        print(&format!("skipped: {test}: {reason}"));
     }
-    is_skipped
+    reason.is_some()
+}
+
+/// Prints a line to standard error. The test harness captures only what `eprintln!` prints.
+fn print(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Returns `true` if the tests use tables whose history is in a table of its own.

@@ -38,18 +38,14 @@ pub enum Decision {
 
 impl Simulation {
     fn json(&self) -> Value {
-        let identity = self.identity.iter().enumerate();
-        let identity = identity.map(|(index, policy)| json!({"name": format!("policy {index}"), "policy": policy}));
+        let named = |(index, policy): (usize, &Value)| json!({"name": format!("policy {index}"), "policy": policy});
+        let identity: Vec<_> = self.identity.iter().enumerate().map(named).collect();
         let mut simulation = json!({
             "request": {
-                "principal": self.principal,
-                "action": self.action,
+                "principal": self.principal, "action": self.action, "contextVariables": self.context,
                 "resource": {"resource": self.resource, "accountId": self.account},
-                "contextVariables": self.context,
             },
-            "identityPolicies": identity.collect::<Vec<_>>(),
-            "serviceControlPolicies": [],
-            "resourceControlPolicies": [],
+            "identityPolicies": identity, "serviceControlPolicies": [], "resourceControlPolicies": [],
         });
         if let Some(policy) = &self.resource_policy {
             simulation["resourcePolicy"] = policy.clone();
@@ -71,11 +67,9 @@ pub fn decide(simulations: &[Simulation]) -> Vec<Decision> {
         .unwrap();
     let input: Value = simulations.iter().map(Simulation::json).collect();
     // The program reads everything before it prints.
-    node.stdin
-        .take()
-        .unwrap()
-        .write_all(input.to_string().as_bytes())
-        .unwrap();
+    let mut stdin = node.stdin.take().unwrap();
+    stdin.write_all(input.to_string().as_bytes()).unwrap();
+    drop(stdin);
     let output = node.wait_with_output().unwrap();
     assert!(output.status.success(), "the evaluator failed");
     let decisions: Vec<String> = serde_json::from_slice(&output.stdout).unwrap();

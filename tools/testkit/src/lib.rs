@@ -5,14 +5,14 @@
 //! | `replay` | DynamoDB clients that replay prepared responses | `replay` |
 //! | `scripted` | DynamoDB clients whose response follows from the request, or never comes | `replay` |
 //! | `requests` | an interceptor that counts requests | |
-//! | `lost_responses` | an interceptor that loses responses | |
 //! | `hostile` | documents that overflow the stack of a parser, and names that parsers reserve | |
 //! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
 //! | `tap` | a TCP proxy that lists the IAM actions of the requests | `stack` |
 //! | `iam` | decisions of an independent evaluator of IAM policies | |
 //! | `endpoint` | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
-//! | `database`, `table` | test tables, from the library and from the command | `stack` |
-//! | `attached` | a table that other programs write, its history, and the command on it | `stack` |
+//! | `updates` | updates, their options and outcomes, from one place | `stack` |
+//! | `database`, `world` | test tables of the library | `stack` |
+//! | `vzero`, `table`, `attached` | the command on a versioned table, and on one that other programs write | `stack` |
 //! | `stack` | a local stack | `stack` |
 //! | `pages`, `command`, `wait` | facts from `docs/`, output of a command, polling | |
 
@@ -35,7 +35,6 @@ pub mod database;
 pub mod endpoint;
 pub mod hostile;
 pub mod iam;
-pub mod lost_responses;
 pub mod pages;
 #[cfg(feature = "replay")]
 pub mod replay;
@@ -50,4 +49,10 @@ pub mod table;
 #[cfg(feature = "stack")]
 pub mod tap;
 #[cfg(feature = "stack")]
+pub mod updates;
+#[cfg(feature = "stack")]
+pub mod vzero;
+#[cfg(feature = "stack")]
 pub mod wait;
+#[cfg(feature = "stack")]
+pub mod world;

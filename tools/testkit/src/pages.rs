@@ -34,10 +34,10 @@ pub fn conformance(column: usize) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Returns the actions with one of these prefixes in the statements of `docs/security.md` whose `Sid` starts with `sid`.
-pub fn policy_actions(sid: &str, prefixes: &[&str]) -> BTreeSet<String> {
-    let page = include_str!("../../../docs/security.md");
-    let blocks = page
+/// Returns the statements in the JSON blocks of a page whose `Sid` starts with `sid`.
+fn statements(page: &str, sid: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let blocks = text
         .split("```json\n")
         .skip(1)
         .filter_map(|rest| rest.split_once("\n```"));
@@ -45,26 +45,20 @@ pub fn policy_actions(sid: &str, prefixes: &[&str]) -> BTreeSet<String> {
         let policy: Value = serde_json::from_str(block).unwrap();
         policy["Statement"].as_array().unwrap().clone()
     });
-    let of_sid = statements.filter(|statement| statement["Sid"].as_str().unwrap().starts_with(sid));
-    let actions = of_sid.flat_map(|statement| statement["Action"].as_array().unwrap().clone());
-    let actions = actions.map(|action| action.as_str().unwrap().to_owned());
-    actions
-        .filter(|action| prefixes.iter().any(|prefix| action.starts_with(prefix)))
-        .collect()
+    let is_of_sid = |statement: &Value| statement["Sid"].as_str().unwrap().starts_with(sid);
+    statements.filter(is_of_sid).collect()
 }
 
-/// Returns the JSON blocks of `docs/access.md`.
-pub fn access_blocks() -> Vec<Value> {
-    let page = include_str!("../../../docs/access.md");
-    let blocks = page.split("```json\n").skip(1);
-    let blocks = blocks.filter_map(|rest| rest.split_once("\n```"));
-    blocks.map(|(block, _)| serde_json::from_str(block).unwrap()).collect()
+/// Returns the actions with one of these prefixes in the statements of `docs/security.md` whose `Sid` starts with `sid`.
+pub fn policy_actions(sid: &str, prefixes: &[&str]) -> BTreeSet<String> {
+    let statements = statements("docs/security.md", sid).into_iter();
+    let actions = statements.flat_map(|statement| statement["Action"].as_array().unwrap().clone());
+    let actions = actions.map(|action| action.as_str().unwrap().to_owned());
+    let has_prefix = |action: &String| prefixes.iter().any(|prefix| action.starts_with(prefix));
+    actions.filter(has_prefix).collect()
 }
 
 /// Returns the statements of `docs/access.md` whose `Sid` starts with `sid`.
 pub fn access_statements(sid: &str) -> Vec<Value> {
-    let blocks = access_blocks();
-    let statements = blocks.iter().flat_map(|policy| policy["Statement"].as_array().unwrap());
-    let of_sid = statements.filter(|statement| statement["Sid"].as_str().unwrap().starts_with(sid));
-    of_sid.cloned().collect()
+    statements("docs/access.md", sid)
 }

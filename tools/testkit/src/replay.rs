@@ -56,6 +56,19 @@ impl Replay {
     }
 }
 
+/// Sends one request through the real client, and returns its operation and body.
+pub async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
+    let replay = Replay::new([json!({})]);
+    let _ = send(replay.client()).await;
+    let (operation, mut body) = replay.requests().remove(0);
+    // The SDK sends the members of a map in any order, and makes up a token for each transaction.
+    body.sort_all_objects();
+    if body.get("ClientRequestToken").is_some() {
+        body["ClientRequestToken"] = json!("token");
+    }
+    json!({ format!("DynamoDB_20120810.{operation}"): body })
+}
+
 /// Returns the status of a response with this body.
 pub(crate) fn status(body: &Value) -> StatusCode {
     let status: u16 = match body["__type"].as_str() {

@@ -129,7 +129,10 @@ pub async fn write(stack: &Stack, update: Value) -> (String, Value) {
 }
 
 pub async fn table(stack: &Stack) -> Collections {
-    history::collect(stack.store.scan_items().await.unwrap(), stack.digits)
+    history::collect(
+        operations::read::scan_items::scan_items(&stack.store).await.unwrap(),
+        stack.digits,
+    )
 }
 
 /// Returns an item in DynamoDB JSON, or null.

@@ -1,86 +1,58 @@
 //! Decides an update against the stored latest item.
 //!
-//! The condition expressions of the requests express the same rules. This module explains a failed condition from the item
-//! that DynamoDB returns with it, and plans a transaction from an item that was read.
+//! The [rules](super::rules) of a request reject the update. This module explains a failed condition from the item that DynamoDB
+//! returns with it, and plans a transaction from an item that was read.
 
-use shared::domain::{
-    AttributeValue, Item,
-    attributes::{same_item, text},
-    attribution::{self, Writer},
-    change::Change,
-    incarnation::Incarnation,
-    keys::LATEST_KEY,
-    names,
-    number::Decimal,
-    recorded_at::RecordedAt,
-    request_id::RequestHash,
-    time::EpochMillis,
-    tombstone::is_deleted,
-    version::Version,
-    version_item::{InvalidImage, latest_of},
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        attributes::{same_item, text},
+        attribution::{self, Writer},
+        change::Change,
+        incarnation::Incarnation,
+        keys::LATEST_KEY,
+        names,
+        number::Decimal,
+        recorded_at::RecordedAt,
+        request_id::RequestHash,
+        time::EpochMillis,
+        tombstone::is_deleted,
+        version::Version,
+        version_item::{InvalidImage, latest_of},
+    },
+    printable::shortened,
 };
 
 use crate::{
-    counter::{recent_requests, stamp::Stamp},
+    counter::{
+        outcome::{WriteError, WriteOutcome},
+        recent_requests,
+        stamp::Stamp,
+    },
     update::{
         ExpectedVersion, Update,
         nested::{self, missing_map},
     },
 };
 
-/// Decision on an update.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// It creates the next version.
-    Apply,
-    /// It was applied before.
-    Duplicate {
-        /// Version that it created.
-        version: Version,
-    },
-    /// Its request id belongs to a different update.
-    Reused {
-        /// Version that the other update created.
-        version: Version,
-    },
-    /// It expects another latest version.
-    Conflict {
-        /// Expected version, 0 for none.
-        expected: u64,
-        /// Stored version, 0 for none.
-        latest: u64,
-    },
-    /// It is older than the latest item.
-    Stale {
-        /// Latest version.
-        version: Version,
-    },
-    /// It updates members of a map that the latest item does not have.
-    NoMap,
-    /// The time of the latest item cannot be read, so it is not known whether the update is older.
-    Unordered {
-        /// Latest version.
-        version: Version,
-    },
-}
-
-/// Decides an update against the stored latest item. A duplicate is detected first: after a previous delivery of the same
-/// request, the other rules can fail too.
+/// Decides an update against the stored latest item: `None` if it creates the next version. A duplicate is detected first: after a
+/// previous delivery of the same request, the other rules can fail too.
 ///
 /// # Errors
 ///
-/// Returns [`InvalidImage`] if the decision needs the latest version and the latest item has no valid one, or the greatest one.
-pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, InvalidImage> {
-    let without_latest = match update.expected {
-        Some(ExpectedVersion::Is(version)) => Decision::Conflict {
-            expected: version.get(),
-            latest: 0,
-        },
-        _ if missing_map(&update.changes, None).is_some() => Decision::NoMap,
-        _ => Decision::Apply,
-    };
+/// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update, [`WriteError::NoMap`] if the update changes
+/// members of a missing map, [`WriteError::Unordered`] if the time of the latest item cannot be read, and [`WriteError::Latest`] if
+/// the decision needs the latest version and the latest item has no valid one, or the greatest one.
+pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
     let Some(stored) = stored else {
-        return Ok(without_latest);
+        return match update.expected {
+            Some(ExpectedVersion::Is(version)) => Ok(Some(WriteOutcome::Conflict {
+                expected: version.get(),
+                latest: 0,
+            })),
+            _ if missing_map(&update.changes, None).is_some() => Err(no_map(update, None)),
+            _ => Ok(None),
+        };
     };
     let is_same = match recent_requests::entry_of(stored, &RequestHash::of(&update.request_id)) {
         Some(entry) => Some((entry.version, entry.is_of(&update.payload()))),
@@ -96,26 +68,37 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Decision, Invali
         None => None,
     };
     match is_same {
-        Some((version, true)) => return Ok(Decision::Duplicate { version }),
-        Some((version, false)) => return Ok(Decision::Reused { version }),
+        Some((version, true)) => return Ok(Some(WriteOutcome::Duplicate { version })),
+        Some((version, false)) => return Err(WriteError::RequestIdReused { version }),
         None => {}
     }
     if let Some(expected) = update.expected {
         let latest = latest_of(stored).ok();
         if latest.map(ExpectedVersion::Is) != Some(expected) {
-            return Ok(Decision::Conflict {
+            return Ok(Some(WriteOutcome::Conflict {
                 expected: expected.number(),
                 latest: latest.map_or(0, Version::get),
-            });
+            }));
         }
     }
     // A deletion starts from an item without state, and so does an update that follows one.
     let before = Some(stored).filter(|stored| !update.deleted && !is_deleted(stored));
     match is_older(update, stored) {
-        Some(false) if missing_map(&update.changes, before).is_some() => Ok(Decision::NoMap),
-        Some(false) => has_next_version(stored).map(|()| Decision::Apply),
-        Some(true) => latest_of(stored).map(|version| Decision::Stale { version }),
-        None => latest_of(stored).map(|version| Decision::Unordered { version }),
+        Some(false) if missing_map(&update.changes, before).is_some() => Err(no_map(update, before)),
+        Some(false) => Ok(has_next_version(stored).map(|()| None)?),
+        Some(true) => Ok(Some(WriteOutcome::Stale {
+            version: latest_of(stored)?,
+        })),
+        None => Err(WriteError::Unordered {
+            version: latest_of(stored)?,
+        }),
+    }
+}
+
+/// Returns the error of an update that changes members of a map that an item does not have.
+pub(crate) fn no_map(update: &Update, item: Option<&Item>) -> WriteError {
+    WriteError::NoMap {
+        path: shortened(&missing_map(&update.changes, item).unwrap_or_default()).into_owned(),
     }
 }
 
@@ -256,7 +239,10 @@ pub(crate) fn unchanged_version(
     stored: &Item,
     now: RecordedAt,
 ) -> Result<Option<Version>, InvalidImage> {
-    let applies = stored.contains_key(names::LATEST) && decide(update, Some(stored))? == Decision::Apply;
+    let applies = match decide(update, Some(stored)) {
+        Err(WriteError::Latest(error)) => return Err(error),
+        decided => stored.contains_key(names::LATEST) && decided == Ok(None),
+    };
     let changes_nothing = applies && is_unchanged(stored, &apply(update, Some(stored), &Stamp::At(now))?);
     changes_nothing.then(|| latest_of(stored)).transpose()
 }

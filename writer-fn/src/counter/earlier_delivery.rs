@@ -36,9 +36,10 @@ use shared::{
 
 use crate::{
     counter::{
-        decision::{Decision, decide, is_payload_of},
-        outcome::WriteError,
+        decision::{decide, is_payload_of},
+        outcome::{MAX_SEARCHED, WriteError, WriteOutcome},
         recent_requests::{self, SentCode},
+        rules,
         stamp::MAX_RACE,
     },
     update::{
@@ -64,8 +65,6 @@ const SEARCHED_ATTRIBUTES: [&str; 6] = [
     names::RECORDED_AT,
     names::RECORDED_BY,
 ];
-/// Maximum number of versions that a search reads. They cost up to as many read units, or more if they are larger than 4 KB.
-pub const MAX_SEARCHED: u64 = 10_000;
 
 /// Part of an update's condition that prevents a second application of the update, and what is known of its earlier attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,33 +130,20 @@ impl Guard {
         dropped <= self.base.map_or(0, Version::get) || (recent_requests::requests_of(stored).is_some() && is_later())
     }
 
-    /// Returns `true` if the condition holds for the stored latest item.
-    pub fn holds_for(&self, stored: Option<&Item>) -> bool {
-        match (self.base, self.sent) {
-            (Some(base), _) => stored.is_some_and(|stored| {
-                let dropped = stored.get(names::REQUESTS_DROPPED).is_some();
-                latest_of(stored).is_ok_and(|latest| {
-                    latest >= base && (!dropped || recent_requests::dropped(stored, latest) <= base.get())
-                })
-            }),
-            (None, Some(sent)) => stored.and_then(recent_requests::since).is_none_or(|since| since < sent),
-            (None, None) => true,
-        }
-    }
-
-    /// Adds the condition to an update's expression, which defines `#latest`.
+    /// Adds the condition to an update's expression.
     pub(crate) fn add_to(&self, expression: &mut Expression) {
         match (self.base, self.sent) {
-            (Some(base), _) => expression
-                .condition("#latest >= :base AND (attribute_not_exists(#dropped) OR #dropped <= :base)")
-                .name("#dropped", names::REQUESTS_DROPPED)
-                .value(":base", n(base)),
-            (None, Some(sent)) => expression
-                .condition("(attribute_not_exists(#since) OR #since < :sent)")
-                .name("#since", names::REQUESTS_SINCE)
-                .value(":sent", n(sent.get())),
-            (None, None) => expression,
-        };
+            (Some(base), _) => {
+                expression.value(":base", n(base));
+                rules::BASE.add_to(expression);
+                rules::RETRY_GUARD.add_to(expression);
+            }
+            (None, Some(sent)) => {
+                expression.value(":sent", n(sent.get()));
+                rules::SENT.add_to(expression);
+            }
+            (None, None) => {}
+        }
     }
 
     /// Returns the earliest time of a version that the update can have created before this latest item was read.
@@ -269,16 +255,10 @@ pub(crate) async fn find_earlier_delivery(
         let Some(newest) = store.get(&update.entity, LATEST_KEY, true).await? else {
             return Ok(Earlier::NotApplied(None));
         };
-        match decide(update, Some(&newest))? {
-            Decision::Duplicate { version } => return Ok(Earlier::Applied(version)),
-            Decision::Reused { version } => return Err(WriteError::RequestIdReused { version }),
-            Decision::Apply
-            | Decision::Conflict { .. }
-            | Decision::Stale { .. }
-            | Decision::NoMap
-            | Decision::Unordered { .. } => {
-                stored = newest;
-            }
+        match decide(update, Some(&newest)) {
+            Ok(Some(WriteOutcome::Duplicate { version })) => return Ok(Earlier::Applied(version)),
+            Err(error @ (WriteError::RequestIdReused { .. } | WriteError::Latest(_))) => return Err(error),
+            _ => stored = newest,
         }
     }
 }
@@ -388,10 +368,14 @@ mod tests {
             // The latest item was replaced by an older one.
             (base(25), stored(24, Some(20), Some(9)), false, true),
         ] {
-            assert_eq!(guard.holds_for(Some(&item)), holds, "{guard:?} {item:?}");
+            assert_eq!(
+                rules::hold(|expression| guard.add_to(expression), Some(&item)),
+                holds,
+                "{guard:?} {item:?}"
+            );
             assert_eq!(guard.is_complete_in(Some(&item)), is_complete, "{guard:?} {item:?}");
         }
-        assert!(late.holds_for(None) && late.is_complete_in(None));
+        assert!(rules::hold(|expression| late.add_to(expression), None) && late.is_complete_in(None));
         // Another program removed the map.
         let mut without_map = stored(30, Some(20), Some(4));
         without_map.remove(names::RECENT_REQUESTS);

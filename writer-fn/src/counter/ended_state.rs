@@ -27,7 +27,7 @@ use shared::{
 };
 
 use crate::{
-    counter::outcome::WriteError,
+    counter::{outcome::WriteError, rules},
     update::{MAX_ATTRIBUTES, Update},
 };
 
@@ -126,18 +126,17 @@ pub fn stage_request(
 ) -> UpdateItemInputBuilder {
     let mut expression = Expression::default();
     expression
-        .condition("#latest = :latest AND #deleted = :deleted AND #version = :latest")
-        .name("#latest", names::LATEST)
-        .name("#deleted", names::DELETED)
-        .name("#version", names::RECORDED_VERSION)
         .name("#staged", names::TOMBSTONE_STAGED)
         .value(":latest", n(version))
         .value(":deleted", AttributeValue::Bool(true))
         .value(":staged", s(token))
         .set("#staged = :staged")
         .changes(state);
+    rules::REMOVAL.add_to(&mut expression);
+    rules::STAGING.add_to(&mut expression);
     if let Some(before) = before {
-        expression.condition("#staged = :before").value(":before", s(before));
+        expression.value(":before", s(before));
+        rules::NEXT_STAGING.add_to(&mut expression);
     }
     let request = UpdateItemInputBuilder::default()
         .table_name(table)
@@ -150,14 +149,12 @@ pub fn stage_request(
 pub fn request(entity: &EntityId, version: Version, ended: &[String], table: &str) -> UpdateItemInputBuilder {
     let mut expression = Expression::default();
     expression
-        .condition("#latest = :latest AND #deleted = :deleted")
-        .name("#latest", names::LATEST)
-        .name("#deleted", names::DELETED)
         .value(":latest", n(version))
         .value(":deleted", AttributeValue::Bool(true))
         .name("#staged", names::TOMBSTONE_STAGED)
         .remove("#staged")
         .remove_fitting(ended);
+    rules::REMOVAL.add_to(&mut expression);
     let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))

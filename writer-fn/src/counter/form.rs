@@ -20,23 +20,11 @@ use crate::{
         lifetime::Lifetime,
         order::Order,
         recent_requests::form::{Contention, RecentRequests},
+        rules,
         stamp::Stamp,
     },
     update::{ExpectedVersion, Update, payload::Payload},
 };
-
-// Parts of the condition. All but the last hold for an entity that does not exist. See also `Form`.
-
-/// Rejects a repetition of the last update: the counter is not idempotent, see
-/// [Atomic counters](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithItems.html).
-const NOT_THE_LAST_REQUEST: &str = "(attribute_not_exists(#request) OR #request <> :request)";
-/// Rejects an update of the greatest version: `v0` would have a number that is not that of a version. A `Latest` of another type
-/// passes, and fails in the calculation.
-const HAS_NEXT_VERSION: &str = "(attribute_not_exists(#latest) OR NOT #latest >= :max)";
-/// Requires that the entity does not exist.
-const ABSENT: &str = "attribute_not_exists(#pk)";
-/// Requires the expected version.
-const EXPECTED: &str = "#latest = :expected";
 
 /// Form of an update, which depends on the latest item.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,15 +80,6 @@ impl Form {
         self.order = Order::fitting(stored);
         Ok(())
     }
-
-    /// Returns `true` if the conditions hold for the stored latest item.
-    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
-        self.recent_requests.holds_for(stored)
-            && self.stamp.holds_for(stored)
-            && self.guard.holds_for(stored)
-            && self.lifetime.holds_for(update, stored)
-            && self.order.holds_for(update, stored)
-    }
 }
 
 /// Returns `true` if one request removes all attributes of the stored item whose state has ended, or if there are none.
@@ -135,9 +114,9 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
         .value(":request", s(update.request_id.as_str()))
         .set("#latest = if_not_exists(#latest, :zero) + :one")
         .set("#request = :request")
-        .value(":max", n(Version::MAX))
-        .condition(NOT_THE_LAST_REQUEST)
-        .condition(HAS_NEXT_VERSION);
+        .value(":max", n(Version::MAX));
+    rules::NOT_LAST_REQUEST.add_to(&mut expression);
+    rules::HAS_NEXT_VERSION.add_to(&mut expression);
     form.recent_requests.add_to(&mut expression);
     form.guard.add_to(&mut expression);
     form.lifetime.add_to(&mut expression, update);
@@ -150,21 +129,16 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
         &form.stamp,
     );
     if let Some(timestamp) = update.timestamp {
-        expression
-            .set("#timestamp = :timestamp")
-            .name("#timestamp", names::TIMESTAMP)
-            .value(":timestamp", n(timestamp.get()));
-    }
-    if update.timestamp.is_some() {
-        form.order.add_to(&mut expression);
+        form.order.add_to(&mut expression, timestamp);
     }
     match update.expected {
         None => {}
         Some(ExpectedVersion::Absent) => {
-            expression.condition(ABSENT).name("#pk", names::PK);
+            rules::EXPECTED_ABSENT.add_to(&mut expression);
         }
         Some(ExpectedVersion::Is(version)) => {
-            expression.condition(EXPECTED).value(":expected", n(version));
+            expression.value(":expected", n(version));
+            rules::EXPECTED_VERSION.add_to(&mut expression);
         }
     }
     if update.deleted {
@@ -178,9 +152,7 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
 /// Adds the attributes that describe the new version, and removes those of the version before.
 fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, stamp: &Stamp) {
     expression
-        .name("#recorded", names::RECORDED_AT)
         .name("#version", names::RECORDED_VERSION)
-        .name("#tick", names::RECORDED_TICK)
         .name("#payload", names::REQUEST_PAYLOAD)
         .name("#incarnation", names::INCARNATION)
         .value(":payload", s(payload.short()))
@@ -191,24 +163,7 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
         .set("#incarnation = if_not_exists(#incarnation, :incarnation)")
         .set("#version = if_not_exists(#latest, :zero) + :one")
         .set("#payload = :payload");
-    match stamp {
-        Stamp::At(time) => expression
-            .set("#recorded = :recorded")
-            .remove("#tick")
-            .condition("(attribute_not_exists(#recorded) OR #recorded < :recorded)")
-            .value(":recorded", s(time.to_string())),
-        Stamp::Tick { from } => expression
-            .set("#tick = if_not_exists(#tick, :zero) + :one")
-            .condition("#recorded >= :recorded AND (attribute_not_exists(#tick) OR #tick < :ticks)")
-            .value(":recorded", s(from.to_string()))
-            .value(":ticks", n(RecordedAt::MAX_TICKS)),
-        Stamp::Over { time, stored } => expression
-            .set("#recorded = :recorded")
-            .remove("#tick")
-            .condition("#recorded = :stored")
-            .value(":recorded", s(time.to_string()))
-            .value(":stored", stored.clone().into()),
-    };
+    stamp.add_to(expression);
     for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
         let is_set = update.changes.contains_key(name) || (name == names::TIMESTAMP && update.timestamp.is_some());
         if !is_set {

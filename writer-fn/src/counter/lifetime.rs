@@ -6,7 +6,7 @@
 //! An update expression can remove only attributes that it names, so such an update needs the stored item. The condition of an
 //! update that knows no stored item fails for one whose state has ended, and DynamoDB returns the item. A deletion reads the item
 //! before: it removes the names that it found. What it leaves, because names did not fit the expression or are newer, is not part
-//! of its version, and is removed by [`Store::remove_ended_state`](shared::dynamodb::Store).
+//! of its version, and is removed by [`ended_state`](super::ended_state).
 //!
 //! An update that sets more attributes than one expression can is a restore: it has put them on the tombstone before, where they are
 //! no part of a version, and the update keeps those that have its values. Each of these requests changes the token on the tombstone,
@@ -21,7 +21,7 @@ use shared::{
     dynamodb::expression::Expression,
 };
 
-use crate::update::Update;
+use crate::{counter::rules, update::Update};
 
 /// Lifetime of the stored state, with the attributes that the update removes because the state ends or has ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,20 +94,6 @@ impl Lifetime {
         }
     }
 
-    /// Returns `true` if the condition holds for the stored latest item.
-    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
-        let token = stored.and_then(|stored| stored.get(names::TOMBSTONE_STAGED));
-        if self.is_of_token(update) && token != self.token.as_ref() {
-            return false;
-        }
-        match &self.stored {
-            Stored::Live => update.deleted || !stored.is_some_and(is_deleted),
-            Stored::Tombstone { latest } => {
-                stored.is_some_and(|stored| is_deleted(stored) && stored.get(names::LATEST) == latest.as_ref())
-            }
-        }
-    }
-
     /// Returns `true` if the condition names the token of the tombstone: the update removes the attributes that were read.
     fn is_of_token(&self, update: &Update) -> bool {
         !update.deleted && self.stored != Stored::Live
@@ -127,18 +113,18 @@ impl Lifetime {
         match &self.stored {
             Stored::Live if update.deleted => {}
             Stored::Live => {
-                expression
-                    .condition("(attribute_not_exists(#deleted) OR #deleted <> :deleted)")
-                    .value(":deleted", is_deleted());
+                expression.value(":deleted", is_deleted());
+                rules::LIVE.add_to(expression);
             }
             Stored::Tombstone { latest } => {
                 expression.value(":deleted", is_deleted());
                 match latest {
-                    Some(latest) => expression
-                        .condition("(#deleted = :deleted AND #latest = :tombstone)")
-                        .value(":tombstone", latest.clone().into()),
-                    None => expression.condition("(#deleted = :deleted AND attribute_not_exists(#latest))"),
-                };
+                    Some(latest) => {
+                        expression.value(":tombstone", latest.clone().into());
+                        rules::TOMBSTONE.add_to(expression);
+                    }
+                    None => rules::UNCOUNTED_TOMBSTONE.add_to(expression),
+                }
             }
         }
     }
@@ -146,13 +132,13 @@ impl Lifetime {
     /// Adds the changes of an update that is no deletion, and the removal of what has ended.
     pub(crate) fn add_changes(&self, expression: &mut Expression, update: &Update) {
         if self.is_of_token(update) {
-            expression.name("#staged", names::TOMBSTONE_STAGED);
             match &self.token {
-                Some(token) => expression
-                    .condition("#staged = :staged")
-                    .value(":staged", token.clone().into()),
-                None => expression.condition("attribute_not_exists(#staged)"),
-            };
+                Some(token) => {
+                    expression.value(":staged", token.clone().into());
+                    rules::SAME_STAGED.add_to(expression);
+                }
+                None => rules::NONE_STAGED.add_to(expression),
+            }
         }
         if self.staged.is_empty() {
             expression.changes(&update.changes);
@@ -193,7 +179,13 @@ mod tests {
             for stored in [None, Some("t-0"), Some("t-1")] {
                 let holds = |update: &Update| {
                     let lifetime = Lifetime::fitting(update, Some(&tombstone(read)));
-                    lifetime.holds_for(update, Some(&tombstone(stored)))
+                    let part = |expression: &mut Expression| {
+                        lifetime.add_to(expression, update);
+                        if !update.deleted {
+                            lifetime.add_changes(expression, update);
+                        }
+                    };
+                    rules::hold(part, Some(&tombstone(stored)))
                 };
                 assert_eq!(holds(&change), read == stored, "{read:?} {stored:?}");
                 // The rest is not part of a deletion.

@@ -3,12 +3,11 @@
 //! The condition compares `Timestamp`. A latest item that was written when updates were not ordered by time has only `Time`,
 //! a text; then the writer compares, and the condition requires that the latest item still has this `Time`.
 
+use crate::counter::rules;
 use shared::{
-    domain::{AttributeValue, Item, names},
-    dynamodb::expression::Expression,
+    domain::{AttributeValue, Item, names, time::EpochMillis},
+    dynamodb::{expression::Expression, n},
 };
-
-use crate::update::Update;
 
 /// Time of the latest item that an update must not be older than.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,22 +31,17 @@ impl Order {
         }
     }
 
-    /// Returns `true` if the condition holds for the stored latest item, provided that the update is not older.
-    pub(crate) fn holds_for(&self, update: &Update, stored: Option<&Item>) -> bool {
-        update.timestamp.is_none() || *self == Self::fitting(stored)
-    }
-
-    /// Adds this part to the expression of an update that sets `#timestamp` to `:timestamp`.
-    pub(crate) fn add_to(&self, expression: &mut Expression) {
-        // Equal times are accepted.
+    /// Adds this part to the expression of an update at this time.
+    pub(crate) fn add_to(&self, expression: &mut Expression, timestamp: EpochMillis) {
+        expression
+            .set("#timestamp = :timestamp")
+            .value(":timestamp", n(timestamp.get()));
         match self {
-            Self::ByTimestamp => expression.condition(
-                "(#timestamp <= :timestamp OR (attribute_not_exists(#timestamp) AND attribute_not_exists(#time)))",
-            ),
-            Self::After { time } => expression
-                .condition("attribute_not_exists(#timestamp) AND #time = :before")
-                .value(":before", time.clone().into()),
-        };
-        expression.name("#time", names::TIME);
+            Self::ByTimestamp => rules::RATCHET.add_to(expression),
+            Self::After { time } => {
+                expression.value(":before", time.clone().into());
+                rules::AFTER_TIME.add_to(expression);
+            }
+        }
     }
 }

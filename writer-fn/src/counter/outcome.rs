@@ -1,19 +1,17 @@
 //! Outcomes and errors of an update, common to all write modes.
 
 use shared::{
-    domain::{Item, version::Version, version_item::InvalidImage},
+    domain::{version::Version, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
     },
-    printable::shortened,
 };
 use thiserror::Error;
 
-use crate::{
-    counter::{decision::Decision, earlier_delivery::MAX_SEARCHED},
-    update::{Update, nested::missing_map},
-};
+/// Maximum number of versions that a [search](super::earlier_delivery) reads. They cost up to as many read units, or more if they are
+/// larger than 4 KB.
+pub(crate) const MAX_SEARCHED: u64 = 10_000;
 
 /// Outcome of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,32 +43,6 @@ pub enum WriteOutcome {
         /// Latest version, 0 for none.
         latest: u64,
     },
-}
-
-impl Decision {
-    /// Returns the outcome of an update that is not applied, `None` if it is applied.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update, [`WriteError::NoMap`] if the update
-    /// changes members of a missing map, [`WriteError::Unordered`] if the time of the latest item cannot be read.
-    pub(crate) fn refusal(self, update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
-        Ok(match self {
-            Self::Apply => None,
-            Self::Duplicate { version } => Some(WriteOutcome::Duplicate { version }),
-            Self::Reused { version } => return Err(WriteError::RequestIdReused { version }),
-            Self::Conflict { expected, latest } => Some(WriteOutcome::Conflict { expected, latest }),
-            Self::Stale { version } => Some(WriteOutcome::Stale { version }),
-            Self::NoMap => {
-                // An expired item has no attributes.
-                let path = missing_map(&update.changes, stored).or_else(|| missing_map(&update.changes, None));
-                return Err(WriteError::NoMap {
-                    path: shortened(&path.unwrap_or_default()).into_owned(),
-                });
-            }
-            Self::Unordered { version } => return Err(WriteError::Unordered { version }),
-        })
-    }
 }
 
 /// Reason why an update was not applied, or not completely.

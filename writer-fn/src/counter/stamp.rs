@@ -13,9 +13,13 @@
 //! Conditions compare texts, whose order is the order of times only in the form of [`RecordedAt`]. If another program wrote a value
 //! of another form, such as `2026-11-22T07:24:48+01:00` or a number, `Over` replaces it.
 
-use std::{cmp::Ordering, time::Duration};
+use std::time::Duration;
 
-use shared::domain::{AttributeValue, Item, names, recorded_at::RecordedAt};
+use crate::counter::rules;
+use shared::{
+    domain::{AttributeValue, Item, names, recorded_at::RecordedAt},
+    dynamodb::{expression::Expression, n, s},
+};
 
 /// Maximum time by which a writer's clock is ahead of the latest item when a tick is used, because the writer lost a race.
 pub const MAX_RACE: Duration = Duration::from_secs(1);
@@ -71,19 +75,35 @@ impl Stamp {
     }
 
     /// Returns `true` if its condition holds for the stored latest item.
-    pub fn holds_for(&self, stored: Option<&Item>) -> bool {
-        let value = stored.and_then(|stored| stored.get(names::RECORDED_AT));
-        let compared = |time: &RecordedAt| match value {
-            Some(AttributeValue::S(text)) => Some(text.as_str().cmp(&time.to_string())),
-            _ => None,
-        };
+    fn holds_for(&self, stored: Option<&Item>) -> bool {
+        rules::hold(|expression| self.add_to(expression), stored)
+    }
+
+    /// Adds this part to an update's expression.
+    pub(crate) fn add_to(&self, expression: &mut Expression) {
+        expression
+            .name("#recorded", names::RECORDED_AT)
+            .name("#tick", names::RECORDED_TICK)
+            .value(":recorded", s(self.clock().to_string()));
         match self {
-            Self::At(time) => value.is_none() || compared(time) == Some(Ordering::Less),
-            Self::Tick { from } => {
-                let ticks = stored.and_then(RecordedAt::of_latest).map_or(0, RecordedAt::ticks);
-                compared(from).is_some_and(Ordering::is_ge) && ticks < RecordedAt::MAX_TICKS
+            Self::At(_) => {
+                expression.set("#recorded = :recorded").remove("#tick");
+                rules::CLOCK.add_to(expression);
             }
-            Self::Over { stored, .. } => value == Some(stored),
+            Self::Tick { .. } => {
+                expression
+                    .set("#tick = if_not_exists(#tick, :zero) + :one")
+                    .value(":ticks", n(RecordedAt::MAX_TICKS));
+                rules::SAME_CLOCK.add_to(expression);
+                rules::TICKS.add_to(expression);
+            }
+            Self::Over { stored, .. } => {
+                expression
+                    .set("#recorded = :recorded")
+                    .remove("#tick")
+                    .value(":stored", stored.clone().into());
+                rules::OTHER_FORM.add_to(expression);
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use shared::{
 
 use crate::{
     counter::{
-        decision::{Decision, apply, decide, unchanged_version},
+        decision::{apply, decide, unchanged_version},
         earlier_delivery::{Earlier, Guard, find_earlier_delivery},
         ended_state::{end_state, remove_ended_state},
         form::{self, Form},
@@ -36,6 +36,7 @@ use crate::{
         outcome::{WriteError, WriteOutcome},
         race::{Race, race},
         recent_requests::form::{Contention, RecentRequests},
+        rules,
         stamp::Stamp,
         uncounted::counted_latest,
     },
@@ -78,7 +79,10 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
             stored = counted.or(stored);
         }
         // Also before a conflict: after an earlier delivery, the update can violate the rules.
-        let is_duplicate = matches!(decide(update, stored.as_ref())?, Decision::Duplicate { .. });
+        let is_duplicate = matches!(
+            decide(update, stored.as_ref()),
+            Ok(Some(WriteOutcome::Duplicate { .. }))
+        );
         if !guard.is_complete_in(stored.as_ref()) && !is_duplicate {
             match find_earlier_delivery(store, update, stored, guard).await? {
                 Earlier::Applied(version) => return duplicate(store, update, version, None, options).await,
@@ -181,7 +185,7 @@ pub fn refusal(
     stored: Option<&Item>,
     options: WriteOptions,
 ) -> Result<Option<WriteOutcome>, WriteError> {
-    if let Some(refusal) = decide(update, stored)?.refusal(update, stored)? {
+    if let Some(refusal) = decide(update, stored)? {
         return Ok(Some(refusal));
     }
     let skipped = match stored {
@@ -252,16 +256,13 @@ pub fn request(
     let mut expression = form::expression(update, &parts.form);
     // The decision holds only for the version that was read.
     match version.get() {
-        1 if parts.is_absent => expression
-            .condition_first("attribute_not_exists(#pk)")
-            .name("#pk", names::PK),
-        1 => expression
-            .condition_first("attribute_exists(#pk) AND attribute_not_exists(#latest)")
-            .name("#pk", names::PK),
-        next => expression
-            .condition_first("#latest = :read")
-            .value(":read", n(next - 1)),
-    };
+        1 if parts.is_absent => rules::STILL_ABSENT.add_first(&mut expression),
+        1 => rules::STILL_UNCOUNTED.add_first(&mut expression),
+        next => {
+            expression.value(":read", n(next - 1));
+            rules::SAME_VERSION.add_first(&mut expression);
+        }
+    }
     let latest = UpdateItem::builder()
         .table_name(table)
         .key(names::PK, s(update.entity.as_str()))

@@ -26,10 +26,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     counter::{
-        decision::{Decision, decide},
+        decision::{decide, no_map},
         earlier_delivery::{Earlier, Guard, find_earlier_delivery},
         ended_state::{end_state, remove_ended_state},
-        form::{Form, removes_ended_state, request},
+        form::{self, Form, removes_ended_state},
         lifetime::Lifetime,
         outcome::{WriteError, WriteOutcome},
         recent_requests::form::RecentRequests,
@@ -84,7 +84,7 @@ async fn send_update(
     if update.deleted || update.is_wide() {
         if update.deleted && missing_map(&update.changes, None).is_some() {
             // It starts from an item without state, and the condition does not say so.
-            Decision::NoMap.refusal(update, None)?;
+            return Err(no_map(update, None));
         }
         let stored = Box::pin(store.get(&update.entity, LATEST_KEY, true)).await?;
         form.lifetime = Lifetime::fitting(update, stored.as_ref());
@@ -100,7 +100,7 @@ async fn send_update(
     let mut failures = 0;
     let mut end = store.operation_end();
     for _ in 0..MAX_ATTEMPTS {
-        let request = request(update, &form, store.latest_table()).return_values(returns.clone());
+        let request = form::request(update, &form, store.latest_table()).return_values(returns.clone());
         // Boxed, to keep the future of an update small.
         let output = before(end, Box::pin(request.send_with(store.client_without_retries()))).await;
         if let Some(failure) = output.as_ref().err().and_then(Failure::of) {
@@ -132,18 +132,18 @@ async fn send_update(
         has_no_versions |= !is_counted && counted.is_none();
         let is_rejecting = counted.is_none();
         let mut stored = counted.or(rejecting);
-        let decision = decide(update, stored.as_ref())?;
-        if decision == Decision::NoMap && !form.guard.is_complete_in(stored.as_ref()) {
+        let decision = decide(update, stored.as_ref());
+        if matches!(decision, Err(WriteError::NoMap { .. })) && !form.guard.is_complete_in(stored.as_ref()) {
             // An update that was applied before can have removed the map, and so can a later one.
             let earlier = find_earlier_delivery(store, update, stored.clone(), form.guard).await?;
             if let Earlier::Applied(version) = earlier {
                 return Ok((WriteOutcome::Duplicate { version }, None));
             }
         }
-        if let Some(refusal) = decision.refusal(update, stored.as_ref())? {
+        if let Some(refusal) = decision? {
             return unless_applied_before(store, update, refusal, stored, form.guard).await;
         }
-        if is_rejecting && form.holds_for(update, stored.as_ref()) {
+        if is_rejecting && form::expression(update, &form).holds(stored.as_ref()) {
             return Err(WriteError::Unexplained);
         }
         if !form.guard.is_complete_in(stored.as_ref()) {

@@ -21,16 +21,16 @@ pub enum InvalidUpdate {
     /// The JSON value is not an object.
     #[error("the update is not a JSON object")]
     NotAnObject,
-    /// [`ID`](crate::update::ID) is missing.
+    /// [`ID`](super::ID) is missing.
     #[error("ID is missing")]
     NoId,
-    /// [`ID`](crate::update::ID) has another type.
+    /// [`ID`](super::ID) has another type.
     #[error("ID is not a string")]
     IdIsNoString,
-    /// [`ID`](crate::update::ID) is not a valid partition key.
+    /// [`ID`](super::ID) is not a valid partition key.
     #[error("ID is not a partition key")]
     Id(#[from] InvalidEntityId),
-    /// The update sets one of [`RESERVED`](crate::update::RESERVED).
+    /// The update sets one of [`RESERVED`](super::RESERVED).
     #[error("{name} is reserved")]
     Reserved {
         /// Name of the attribute.
@@ -42,13 +42,13 @@ pub enum InvalidUpdate {
     /// `RequestId` or its default has an invalid length.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
-    /// [`EXPECTED_VERSION`](crate::update::EXPECTED_VERSION) is not a whole number from 0.
+    /// [`EXPECTED_VERSION`](super::EXPECTED_VERSION) is not a whole number from 0.
     #[error("ExpectedVersion is not a whole number from 0")]
     ExpectedVersion,
     /// `Deleted` has another type.
     #[error("Deleted is not true or false")]
     DeletedIsNoBool,
-    /// [`TYPED_VALUES`](crate::update::TYPED_VALUES) has another type.
+    /// [`TYPED_VALUES`](super::TYPED_VALUES) has another type.
     #[error("TypedValues is not true or false")]
     TypedValuesIsNoBool,
     /// Updates are ordered by time, and this update has no time.
@@ -60,7 +60,7 @@ pub enum InvalidUpdate {
     /// `Timestamp` is not a whole number of milliseconds.
     #[error("Timestamp is not a whole number of epoch milliseconds")]
     Timestamp,
-    /// [`REQUEST_SENT_AT`](crate::update::REQUEST_SENT_AT) is neither an ISO 8601 date and time nor a whole number of milliseconds.
+    /// [`REQUEST_SENT_AT`](super::REQUEST_SENT_AT) is neither an ISO 8601 date and time nor a whole number of milliseconds.
     #[error("RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds")]
     RequestSentAt,
     /// `Time` and `Timestamp` differ.
@@ -77,7 +77,7 @@ pub enum InvalidUpdate {
         /// Reason.
         source: InvalidNumber,
     },
-    /// A value of an update with [`TYPED_VALUES`](crate::update::TYPED_VALUES) has an invalid form.
+    /// A value of an update with [`TYPED_VALUES`](super::TYPED_VALUES) has an invalid form.
     #[error("the value of {name} cannot be read", name = shortened(name))]
     Typed {
         /// Name of the attribute.

@@ -280,36 +280,5 @@ pub fn is_same(a: &Item, b: &Item, ignored: &BTreeSet<String>) -> bool {
     counted(a) == counted(b) && a.iter().all(is_in_b)
 }
 
-/// Returns `true` if an item, `None` if it was deleted, can be in a state of history, except for ignored attributes.
-pub fn agrees(state: &KnownState, item: Option<&Item>, ignored: &BTreeSet<String>) -> bool {
-    match (state, item) {
-        (KnownState::Item(state), Some(item)) => is_same(state, item, ignored),
-        (KnownState::Unknown, Some(_)) | (KnownState::Deleted, None) => true,
-        _ => false,
-    }
-}
-
-/// Comparison of an item with its history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Agreement {
-    /// There is no version of the item.
-    Missing,
-    /// The last version has the state of the item.
-    Same,
-    /// The last version has another state.
-    Differs,
-}
-
-/// Compares the state of an item, `None` if it was deleted, with its newest versions, except for ignored attributes.
-pub fn compare(table: &AttachedTable, item: Option<&Item>, tail: &Tail) -> Agreement {
-    let Some(last) = tail.last() else {
-        return Agreement::Missing;
-    };
-    match agrees(&last.state, item, table.ignored()) {
-        true => Agreement::Same,
-        false => Agreement::Differs,
-    }
-}
-
 #[cfg(test)]
 mod tests;

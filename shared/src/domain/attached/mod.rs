@@ -11,24 +11,20 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`definition`] | the attached table, from the JSON that creates it |
-//! | [`filter`] | which items have a history, as a pattern of the event source mapping |
+//! | [`definition`] | the attached table |
 //! | [`key`] | the key of an item as the partition key of its history |
 //! | [`key_attribute`] | name and type of a key attribute |
 //! | [`change`] | one stream record, and its place in the order of changes |
 //! | [`decision`] | the states that a change adds to history |
 //! | [`item`] | a state as a version item, and back |
-//! | [`selection`] | the filter, applied to items and records |
 //! | [`settings`] | the attached table without its keys |
 
 pub mod change;
 pub mod decision;
 pub mod definition;
-pub mod filter;
 pub mod item;
 pub mod key;
 pub mod key_attribute;
-pub mod selection;
 pub mod settings;
 
 pub use definition::AttachedTable;

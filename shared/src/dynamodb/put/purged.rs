@@ -17,7 +17,7 @@ use crate::{
 /// What was removed of entities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Removed {
-    markers: PurgeMarkers,
+    markers: HashMap<EntityId, PurgeMarker>,
     /// First versions of the histories that were pruned.
     floors: HashMap<EntityId, Version>,
 }
@@ -25,12 +25,13 @@ pub struct Removed {
 impl Removed {
     /// Returns the purge marker of an entity, `None` if it was never purged.
     pub fn marker(&self, entity: &EntityId) -> Option<&PurgeMarker> {
-        self.markers.of(entity)
+        self.markers.get(entity)
     }
 
     /// Returns `true` if the version was purged.
     pub fn is_purged(&self, version: &VersionItem) -> bool {
-        self.markers.covers(version)
+        let marker = self.marker(version.entity());
+        marker.is_some_and(|marker| marker.covers(version))
     }
 
     /// Returns `true` if the version is before the first one of a pruned history. If it is not stored, it was pruned.
@@ -40,25 +41,8 @@ impl Removed {
     }
 }
 
-/// Purge markers by entity.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PurgeMarkers(HashMap<EntityId, PurgeMarker>);
-
-impl PurgeMarkers {
-    /// Returns `true` if the version was purged.
-    pub fn covers(&self, version: &VersionItem) -> bool {
-        let marker = self.0.get(version.entity());
-        marker.is_some_and(|marker| marker.covers(version))
-    }
-
-    /// Returns the marker of an entity, `None` if it was never purged.
-    pub fn of(&self, entity: &EntityId) -> Option<&PurgeMarker> {
-        self.0.get(entity)
-    }
-}
-
 impl Store {
-    /// Reads the purge markers of these entities, each once.
+    /// Reads the purge markers of these entities, each once, without their floors.
     ///
     /// # Errors
     ///
@@ -66,8 +50,8 @@ impl Store {
     pub async fn purge_markers<'a>(
         &self,
         entities: impl IntoIterator<Item = &'a EntityId>,
-    ) -> Result<PurgeMarkers, ServiceError> {
-        Ok(self.read_removed(entities, false).await?.markers)
+    ) -> Result<Removed, ServiceError> {
+        self.read_removed(entities, false).await
     }
 
     /// Reads the purge markers and the floors of these entities, each once, with one request for each 50 entities.
@@ -103,7 +87,7 @@ impl Store {
         for (entity, key) in entities.into_iter().zip(&markers) {
             if let Some(item) = items.get(key.as_str()) {
                 let marker = PurgeMarker::of(item).ok_or_else(invalid)?;
-                removed.markers.0.insert(entity.clone(), marker);
+                removed.markers.insert(entity.clone(), marker);
             }
             if let Some(floor) = items.get(entity.as_str()).and_then(floor_of) {
                 removed.floors.insert(entity.clone(), floor);

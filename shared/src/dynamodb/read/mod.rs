@@ -3,14 +3,12 @@
 pub mod batch_get_items;
 pub mod describe_table;
 pub mod get_item;
-pub mod history;
 pub mod history_owner;
 pub mod latest_versions;
 pub mod newest_version;
 pub mod parts;
 pub mod query_items;
 pub mod scan_items;
-pub mod sort_keys;
 pub mod table_config;
 pub mod table_identity;
 pub mod tail;

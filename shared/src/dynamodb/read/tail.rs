@@ -48,22 +48,6 @@ impl Store {
         Ok(())
     }
 
-    /// Reads the newest versions up to the last one that is not late.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn tail_in_order(&self, entity: &EntityId, consistent: bool) -> Result<Tail, ServiceError> {
-        let mut tail = Tail::default();
-        loop {
-            let known = tail.versions.len();
-            self.extend_tail(entity, &mut tail, consistent).await?;
-            if tail.is_complete || tail.last().is_some() || tail.versions.len() == known {
-                return Ok(tail);
-            }
-        }
-    }
-
     /// Reads the newest version of an attached table's history, which can be late.
     ///
     /// # Errors

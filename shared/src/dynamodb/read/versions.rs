@@ -1,6 +1,4 @@
-//! Reads of single versions: the latest, by number, and the lag of history.
-
-use std::collections::HashSet;
+//! Reads of single versions: the latest, and by number.
 
 use thiserror::Error;
 
@@ -15,17 +13,8 @@ use crate::{
         version_item::{InvalidImage, latest_of},
         view::{NoTime, VersionView},
     },
-    dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
+    dynamodb::{Store, client::error::ServiceError},
 };
-
-/// Lag of an entity's history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lag {
-    /// Latest version.
-    pub latest: Version,
-    /// Newest version that is stored in history, `None` if there is none yet.
-    pub through: Option<Version>,
-}
 
 impl Store {
     /// Reads the latest version, which can be a tombstone. `None` if the entity does not exist.
@@ -73,61 +62,6 @@ impl Store {
     pub async fn floor(&self, entity: &EntityId, consistent: bool) -> Result<Version, ServiceError> {
         let item = self.get(entity, FLOOR_KEY, consistent).await?;
         Ok(item.as_ref().and_then(floor_of).unwrap_or(Version::FIRST))
-    }
-
-    /// Determines how far history lags behind the latest item. `None` if the entity does not exist.
-    ///
-    /// It reads the newest [`MAX_KEYS`] versions. If the oldest of them is missing, it searches 1, 2, 4, … versions further
-    /// back, and continues with binary search. It does not detect a single gap further back; an audit does.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
-    pub async fn lag(&self, entity: &EntityId) -> Result<Option<Lag>, ReadError> {
-        let Some((latest, _)) = self.newest(entity, true).await? else {
-            return Ok(None);
-        };
-        let floor = self.floor(entity, true).await?.get();
-        let newest = latest.get().saturating_sub(MAX_KEYS as u64 - 1).max(floor)..=latest.get();
-        let oldest = *newest.start();
-        let keys = self.digits.version_keys(newest.clone());
-        let found = self.batch_get(entity, &keys, true).await?;
-        let found: HashSet<_> = found
-            .iter()
-            .filter_map(|item| self.digits.version_of_item(item))
-            .collect();
-        let missing = newest.filter_map(Version::new).find(|version| !found.contains(version));
-        let through = match missing.map(Version::get) {
-            None => latest.get(),
-            Some(missing) if missing > oldest => missing - 1,
-            Some(missing) => self.last_before(entity, floor, missing).await?,
-        };
-        Ok(Some(Lag {
-            latest,
-            through: Version::new(through),
-        }))
-    }
-
-    /// Returns the last stored version before a missing one, the one before the floor if there is none.
-    async fn last_before(&self, entity: &EntityId, floor: u64, missing: u64) -> Result<u64, ReadError> {
-        // Every version up to `low` is assumed to exist, `high` is missing.
-        let (mut low, mut high, mut step) = (floor - 1, missing, 1);
-        while low + 1 < high {
-            let probe = if step > 0 {
-                high.saturating_sub(step).max(low + 1)
-            } else {
-                low + (high - low) / 2
-            };
-            let Some(version) = Version::new(probe) else { break };
-            if self.version_item(entity, version, true).await?.is_some() {
-                low = probe;
-                step = 0;
-            } else {
-                high = probe;
-                step = step.saturating_mul(2);
-            }
-        }
-        Ok(low)
     }
 
     /// Reads a version item, `None` if it is not in history.

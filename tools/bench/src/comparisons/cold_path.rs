@@ -5,34 +5,23 @@ use std::time::Duration;
 use crate::{
     error::BenchError,
     events,
-    figure::{Target, millis},
-    harness::{Bench, Measured, in_turn},
+    figure::{Measured, Target, millis},
+    harness::{Bench, in_turn},
     stub::Stub,
     subject::{PLAIN, PYTHON, Role},
 };
 
-/// One cold start, in milliseconds.
-struct ColdStart {
-    cpu: f64,
-    wall: f64,
-    /// From the first poll on. Lambda gives a function a full CPU before it.
-    first_invocation: f64,
-}
-
-/// A unit, its value, and the maximum ratios to Python and to the build with default features.
-type Row = (&'static str, fn(&ColdStart) -> f64, &'static [(&'static str, Target)]);
-const ROWS: [Row; 3] = [
+/// Units, and their maximum ratios to Python and to the build with default features. Lambda gives a function a full CPU before its first invocation.
+const UNITS: [(&str, &[(&str, Target)]); 3] = [
     (
         "ms CPU",
-        |cold| cold.cpu,
         &[(PYTHON, Target::RatioAtMost(0.08)), (PLAIN, Target::RatioAtMost(0.4))],
     ),
     (
         "ms wall",
-        |cold| cold.wall,
         &[(PYTHON, Target::RatioAtMost(0.15)), (PLAIN, Target::RatioAtMost(0.4))],
     ),
-    ("ms of the first invocation", |cold| cold.first_invocation, &[]),
+    ("ms of the first invocation", &[]),
 ];
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
@@ -40,23 +29,21 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let mut figures = Vec::new();
     for role in Role::BOTH {
         let start = async |subject| {
-            let event = events::one(role, subject);
-            let hosted = bench.host(subject, role, &stub)?;
+            let hosted = bench.host(subject, role, &stub, None)?;
             let before = stub.requests();
-            let responded = hosted.invoke(&event).await?;
+            let start = hosted.cold_start(&events::event(role, 1, subject)).await?;
             if stub.requests() == before {
                 return Err(BenchError::NoWrite(role.name()));
             }
-            let process = hosted.process()?;
-            Ok(ColdStart {
-                cpu: millis(hosted.cpu()?),
-                wall: millis(responded.duration_since(process.started)),
-                first_invocation: millis(responded.duration_since(process.ready.unwrap_or(process.started))),
-            })
+            Ok([
+                millis(hosted.cpu()?),
+                start.to_first_response(),
+                start.of_first_invocation(),
+            ])
         };
         let starts = in_turn(bench.subjects.all(), bench.size(30, 3), start).await?;
-        for (unit, value, targets) in ROWS {
-            figures.extend(starts.medians(&format!("{unit}, {}", role.name()), value, targets));
+        for (index, (unit, targets)) in UNITS.into_iter().enumerate() {
+            figures.extend(starts.medians(&format!("{unit}, {}", role.name()), |start| start[index], targets));
         }
     }
     Ok(figures.into())

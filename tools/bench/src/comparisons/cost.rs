@@ -1,4 +1,5 @@
-//! Write units of a version, as DynamoDB Local counts them, over 160 updates of one item of just under 600 bytes.
+//! Write units of a version, as DynamoDB Local counts them, over 160 updates of one item of just under 600 bytes; and those of a version that is a
+//! long text, with and without compression.
 //!
 //! DynamoDB Local counts two units for each table of a transaction, however many items of it are written. DynamoDB bills two for each of
 //! the two items here, so this comparison doubles the units of a transaction in one table.
@@ -7,27 +8,37 @@ use serde_json::json;
 use shared::{
     config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
     domain::{
+        compression::Compression,
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
         size::of_item,
         version_item::VersionItem,
     },
-    dynamodb::Store,
+    dynamodb::{Store, client::capacity::Charge},
 };
 use writer_fn::{counter, update::Update};
 
 use crate::{
     error::{BenchError, cannot},
-    figure::{Figure, Target},
-    harness::{Bench, Measured},
-    tables::Tables,
+    figure::{Figure, Measured, Target},
+    harness::Bench,
+    print_error,
+    tables::{Tables, units_of},
 };
 
-const ENTITY: &str = "Equipment#1";
+/// Text in English. A repetition of it is farther away than the 32 KB that zlib looks back.
+const TEXT: [&str; 4] = [
+    include_str!("../../../../docs/vzero.md"),
+    include_str!("../../../../docs/operations.md"),
+    include_str!("../../../../docs/users.md"),
+    include_str!("../../../../docs/reliability.md"),
+];
+/// Maximum share of the write units that remain with compression.
+const MAX_COMPRESSED: f64 = 0.67;
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     let mut figures = Vec::new();
-    let Some(tables) = Tables::start(&bench.progress).await? else {
+    let Some(tables) = Tables::start().await? else {
         return Ok(figures.into());
     };
     // A multiple of the updates after which a latest item is pruned of old requests.
@@ -48,7 +59,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     .into_iter()
     .enumerate()
     {
-        bench.progress.show(&format!("cost: {name}"));
+        print_error(&format!("cost: {name}"));
         let table = format!("Cost{index}");
         let store = match own {
             true => tables.create_with_history(&table).await?,
@@ -59,76 +70,111 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
             idempotency,
             skip_unchanged: false,
         };
-        let units = write_units(&tables, &store, options, updates).await?;
-        let doubled = if !own && (mode == WriteMode::Transaction || idempotency == ledger) {
-            " (transactions doubled)"
-        } else {
-            ""
-        };
-        let figure = Figure::new(
-            format!("write units a version, {name}{doubled}"),
-            units / f64::from(updates),
-        );
+        let units = Cost::of_updates(&tables, &store, options, updates).await?.units / f64::from(updates);
+        let is_doubled = !own && (mode == WriteMode::Transaction || idempotency == ledger);
+        let doubled = if is_doubled { " (transactions doubled)" } else { "" };
+        let figure = Figure::new(format!("write units a version, {name}{doubled}"), units);
         figures.push(figure.with_target(Target::AtMost(max)));
+    }
+    let store = tables.create_with_history("Text").await?;
+    for kilobytes in [10, 100, 390] {
+        let [plain, compressed] = [Compression::None, Compression::Deflate].map(async |compression| {
+            let store = store.clone().with_compression(compression);
+            let entity = format!("{kilobytes}-{compression:?}");
+            let mut cost = Cost::new(&tables, &store, WriteOptions::default());
+            let key = cost.write(&entity, &text(kilobytes * 1024 - 600), 0).await?;
+            tables.units_of_version(&store, &entity, &key).await
+        });
+        let unit = format!("write units of a version, text, {kilobytes} KB");
+        let figure = Figure::new(unit, compressed.await?).compared_with("uncompressed", plain.await?);
+        figures.push(figure.with_target(Target::RatioAtMost(MAX_COMPRESSED)));
     }
     Ok(figures.into())
 }
 
-async fn write_units(tables: &Tables, store: &Store, options: WriteOptions, updates: u32) -> Result<f64, BenchError> {
-    tables.meter.take();
-    tables.requests.take();
-    let entity = EntityId::new(ENTITY).map_err(cannot("create the entity"))?;
-    let mut rejected = 0.0;
-    for number in 0..updates {
-        let before = store.get(&entity, LATEST_KEY, true).await;
-        let size = before
-            .map_err(cannot("read the latest item"))?
-            .as_ref()
-            .map_or(0, of_item);
-        let update = json!({"ID": ENTITY, "State": "x".repeat(515), "N": number});
+fn text(bytes: usize) -> String {
+    TEXT.concat()
+        .chars()
+        .filter(char::is_ascii)
+        .cycle()
+        .take(bytes)
+        .collect()
+}
+
+struct Cost<'a> {
+    tables: &'a Tables,
+    store: &'a Store,
+    options: WriteOptions,
+    units: f64,
+}
+
+impl<'a> Cost<'a> {
+    fn new(tables: &'a Tables, store: &'a Store, options: WriteOptions) -> Self {
+        Self {
+            tables,
+            store,
+            options,
+            units: 0.0,
+        }
+    }
+
+    async fn of_updates(
+        tables: &'a Tables,
+        store: &'a Store,
+        options: WriteOptions,
+        updates: u32,
+    ) -> Result<Self, BenchError> {
+        let mut cost = Self::new(tables, store, options);
+        let state = "x".repeat(515);
+        for number in 0..updates {
+            let key = cost.write("Equipment#1", &state, number).await?;
+            // A transaction puts the version, and its charge contains it.
+            if store.has_own_history() && options.mode != WriteMode::Transaction {
+                cost.units += tables.units_of_version(store, "Equipment#1", &key).await?;
+            }
+        }
+        Ok(cost)
+    }
+
+    /// Writes an update and its version, adds their units, and returns the key of the version.
+    async fn write(&mut self, id: &str, state: &str, number: u32) -> Result<String, BenchError> {
+        let Self {
+            tables, store, options, ..
+        } = *self;
+        let entity = EntityId::new(id).map_err(cannot("create the entity"))?;
+        let latest = async || {
+            store
+                .get(&entity, LATEST_KEY, true)
+                .await
+                .map_err(cannot("read the latest item"))
+        };
+        let before = latest().await?.as_ref().map_or(0, of_item);
+        tables.meter.take();
+        tables.requests.take();
+        let update = json!({"ID": id, "State": state, "N": number});
         // Most request IDs have 36 characters.
         let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
         let update = update.map_err(cannot("parse an update"))?;
-        counter::write(store, &update, options)
-            .await
-            .map_err(cannot("write an update"))?;
+        let written = counter::write(store, &update, options).await;
+        written.map_err(cannot("write an update"))?;
+        // stream-fn gets the image from the stream; this function reads it.
+        let image = latest().await?.unwrap_or_default();
+        let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
         if options.mode == WriteMode::Stream {
-            put_version(store, &update.entity).await?;
+            store
+                .put_version(&version)
+                .await
+                .map_err(cannot("put the version item"))?;
         }
+        // Each failed condition consumes the units of the item that it does not change.
         let (_, failed_conditions) = tables.requests.take();
-        // Each consumes the units of the item that it does not change.
-        rejected += f64::from(failed_conditions) * units_of(size);
+        self.units += f64::from(failed_conditions) * units_of(before);
+        let charged = |charge: &Charge| match charge.operation {
+            "TransactWriteItems" if !store.has_own_history() => 2.0 * charge.units,
+            operation if operation.starts_with("Get") => 0.0,
+            _ => charge.units,
+        };
+        self.units += tables.meter.take().iter().map(charged).sum::<f64>();
+        Ok(store.digits().version_key(version.version()))
     }
-    let charges = tables.meter.take();
-    let units = charges.iter().map(|charge| match charge.operation {
-        "TransactWriteItems" if !store.has_own_history() => 2.0 * charge.units,
-        operation if operation.starts_with("Get") => 0.0,
-        _ => charge.units,
-    });
-    let mut units = units.sum::<f64>() + rejected;
-    // A transaction puts the versions, and its charge contains them.
-    if store.has_own_history() && options.mode != WriteMode::Transaction {
-        for key in store.digits().version_keys(1..=u64::from(updates)) {
-            units += tables.units_of_version(store, &entity, &key).await?;
-        }
-    }
-    Ok(units)
-}
-
-/// Returns the write units of an item of this size in bytes.
-#[allow(clippy::cast_precision_loss, reason = "at most 400")]
-fn units_of(size: usize) -> f64 {
-    size.div_ceil(1_024).max(1) as f64
-}
-
-/// Puts the version item as stream-fn does. stream-fn gets the image from the stream; this function reads it.
-async fn put_version(store: &Store, entity: &EntityId) -> Result<(), BenchError> {
-    let image = store.get(entity, LATEST_KEY, true).await;
-    let image = image.map_err(cannot("read the latest item"))?.unwrap_or_default();
-    let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
-    store
-        .put_version(&version)
-        .await
-        .map_err(cannot("put the version item"))?;
-    Ok(())
 }

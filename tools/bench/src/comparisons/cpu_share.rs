@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use crate::{
     error::BenchError,
-    figure::{Figure, Plot, Target, mean, median, millis},
-    harness::{Bench, LATENCY, Measured, in_turn},
+    events,
+    figure::{Figure, Measured, Plot, Target, median, millis},
+    harness::{Bench, LATENCY, controllers, in_turn},
     hosted::Hosted,
-    limits::{Controllers, Limits, Share},
+    limits::{Controllers, Limits, MEMORY_SIZES, Share},
+    print_error,
     stub::Stub,
     subject::{PYTHON, Role, Subject},
-    workload::{self, FULL_BATCH, MEMORY_SIZES, RECORD, Workload},
 };
 
 /// Size at which the targets apply: the smallest.
@@ -18,52 +19,46 @@ const TARGET_MB: u32 = MEMORY_SIZES[0];
 /// Minimum time of the warm invocations of one workload.
 const WARM_TIME: Duration = Duration::from_millis(300);
 
+/// A name of an event, and the number of its updates or records.
+type Workload = (&'static str, usize);
+const FULL_BATCH: Workload = ("stream batch of 1000", 1000);
+
+/// Returns the workloads of a function, that of its first invocation first.
+fn workloads(role: Role) -> [Workload; 2] {
+    match role {
+        Role::Writer => [("direct", 1), ("SQS batch of 10", 10)],
+        Role::Stream => [("stream batch of 1", 1), ("stream batch of 25", 25)],
+    }
+}
+
 /// A function in one process, in milliseconds.
 struct Run {
     first_poll: f64,
     first_response: f64,
+    first_invocation: f64,
     /// Mean of the warm invocations of each workload.
-    warm: Vec<f64>,
+    warm: [f64; 2],
 }
 
 impl Run {
-    /// From the first poll on. Lambda bills it, unlike the initialization, at the function's share.
-    fn first_invocation(&self) -> f64 {
-        self.first_response - self.first_poll
-    }
-
-    /// The first workload is that of the first invocation.
-    fn first_warm(&self) -> f64 {
-        self.warm.first().copied().unwrap_or(f64::NAN)
-    }
-
     /// A subject that fails with these limits.
-    fn failed() -> Self {
-        Self {
-            first_poll: f64::NAN,
-            first_response: f64::NAN,
-            warm: Vec::new(),
-        }
-    }
+    const FAILED: Self = Self {
+        first_poll: f64::NAN,
+        first_response: f64::NAN,
+        first_invocation: f64::NAN,
+        warm: [f64::NAN; 2],
+    };
 }
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
-    let Some(controllers) = bench.controllers("CPU share") else {
+    let Some(controllers) = controllers("CPU share") else {
         return Ok(Vec::new().into());
     };
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
-    let time = bench.size(WARM_TIME, Duration::ZERO);
-    let sizes = bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[2..3]);
     let (mut figures, mut series) = (Vec::new(), Vec::new());
     for role in Role::BOTH {
-        let workloads: Vec<_> = workload::of(role)
-            .filter(|workload| workload.name != FULL_BATCH.name)
-            .collect();
-        let mut lines: Vec<_> = workloads
-            .iter()
-            .map(|workload| (workload.name.to_owned(), Vec::new()))
-            .collect();
-        for &memory_mb in sizes {
+        let mut lines = workloads(role).map(|(name, _)| (name.to_owned(), Vec::new()));
+        for &memory_mb in bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[2..3]) {
             let size = Size {
                 bench,
                 role,
@@ -71,57 +66,21 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                 controllers: &controllers,
                 memory_mb,
             };
-            let runs = in_turn(bench.subjects.all(), bench.size(3, 1), |subject| {
-                size.run(subject, &workloads, time)
-            })
-            .await?;
-            let unit = |what: &str| format!("ms {what}, {memory_mb} MB, {}", role.name());
-            let is_target = memory_mb == TARGET_MB;
-            let targets = |target| if is_target { vec![(PYTHON, target)] } else { Vec::new() };
-            let first_poll = targets(Target::AtMost(80.0));
-            figures.extend(runs.medians(&unit("to the first poll"), |run| run.first_poll, &first_poll));
-            figures.extend(runs.medians(
-                &unit("to the first response"),
-                |run| run.first_response,
-                &targets(Target::RatioAtMost(0.03)),
-            ));
-            let warm = runs.percentile_of_ours(0.5, Run::first_warm);
-            let first = runs.percentile_of_ours(0.5, Run::first_invocation);
-            figures.push(Figure::new(unit("of the first invocation"), first).compared_with("a warm one", warm));
-            let first = median(&size.after_initialization().await?);
-            let what = "of the first invocation, initialized with a full CPU";
-            figures.push(with_target_if(
-                is_target,
-                Target::RatioAtMost(1.5),
-                Figure::new(unit(what), first).compared_with("a warm one", warm),
-            ));
-            for (index, workload) in workloads.iter().enumerate() {
-                let warm = |run: &Run| run.warm.get(index).copied().unwrap_or(f64::NAN);
-                figures.extend(runs.medians(&unit(&format!("of a {}", workload.name)), warm, &[]));
-                lines[index]
-                    .1
-                    .push((f64::from(memory_mb), runs.percentile_of_ours(0.5, warm)));
-            }
-            if role == Role::Stream && !bench.quick {
-                figures.extend(size.full_batch().await?);
+            let (measured, warm) = size.figures().await?;
+            figures.extend(measured);
+            for ((_, line), warm) in lines.iter_mut().zip(warm) {
+                line.push((f64::from(memory_mb), warm));
             }
         }
         series.extend(lines);
     }
-    figures.retain(|figure| figure.peer.as_ref().is_none_or(|(_, value)| !value.is_nan()));
+    figures.retain(|figure: &Figure| figure.peer.is_none_or(|peer| !peer.is_nan()));
     let plot = Plot::Lines {
         x: "MB of memory",
         y: "ms of a warm invocation",
         series,
     };
     Ok(Measured { figures, plot })
-}
-
-fn with_target_if(is_target: bool, target: Target, figure: Figure) -> Figure {
-    Figure {
-        target: is_target.then_some(target),
-        ..figure
-    }
 }
 
 /// One memory size of a function.
@@ -134,57 +93,83 @@ struct Size<'a> {
 }
 
 impl Size<'_> {
-    async fn run(&self, subject: &Subject, workloads: &[Workload], time: Duration) -> Result<Run, BenchError> {
-        let Self {
-            bench, role, memory_mb, ..
-        } = *self;
+    /// Returns the figures of all subjects, and our median of each workload.
+    async fn figures(&self) -> Result<(Vec<Figure>, [f64; 2]), BenchError> {
+        let (bench, workloads) = (self.bench, workloads(self.role));
+        let time = bench.size(WARM_TIME, Duration::ZERO);
+        let runs = in_turn(bench.subjects.all(), bench.size(3, 1), |subject| {
+            self.run(subject, workloads, time)
+        })
+        .await?;
+        let target = |target| (self.memory_mb == TARGET_MB).then_some((PYTHON, target));
+        let mut figures = Vec::new();
+        let (poll, response) = (target(Target::AtMost(80.0)), target(Target::RatioAtMost(0.03)));
+        figures.extend(runs.medians(&self.unit("to the first poll"), |run| run.first_poll, poll.as_slice()));
+        figures.extend(runs.medians(
+            &self.unit("to the first response"),
+            |run| run.first_response,
+            response.as_slice(),
+        ));
+        let warm = [0, 1].map(|index| runs.percentile(0, 0.5, |run: &Run| run.warm[index]));
+        let first = |what: &str, millis: f64| Figure::new(self.unit(what), millis).compared_with("a warm one", warm[0]);
+        let limited = runs.percentile(0, 0.5, |run| run.first_invocation);
+        figures.push(first("of the first invocation", limited));
+        let initialized = first(
+            "of the first invocation, initialized with a full CPU",
+            self.after_initialization().await?,
+        );
+        figures.push(match target(Target::RatioAtMost(1.5)) {
+            Some((_, target)) => initialized.with_target(target),
+            None => initialized,
+        });
+        for (index, (name, _)) in workloads.into_iter().enumerate() {
+            figures.extend(runs.medians(&self.unit(&format!("of a {name}")), |run| run.warm[index], &[]));
+        }
+        if self.role == Role::Stream && !bench.quick {
+            // In one process of each subject: a full batch takes half a minute in a peer with the smallest share.
+            let workloads = [workloads[0], FULL_BATCH];
+            let runs = in_turn(bench.subjects.all(), 1, |subject| {
+                self.run(subject, workloads, Duration::ZERO)
+            })
+            .await?;
+            figures.extend(runs.medians(&self.unit(&format!("of a {}", FULL_BATCH.0)), |run| run.warm[1], &[]));
+        }
+        Ok((figures, warm))
+    }
+
+    fn unit(&self, what: &str) -> String {
+        format!("ms {what}, {} MB, {}", self.memory_mb, self.role.name())
+    }
+
+    async fn run(&self, subject: &Subject, workloads: [Workload; 2], time: Duration) -> Result<Run, BenchError> {
+        let Self { role, memory_mb, .. } = *self;
         let limits = Limits::create(self.controllers, memory_mb)?;
-        let hosted = bench.host_limited(subject, role, self.stub, limits)?;
-        match run(&hosted, subject, workloads, time).await {
+        let hosted = self.bench.host(subject, role, self.stub, Some(limits))?;
+        let events = workloads.map(|(_, items)| events::event(role, items, subject));
+        match run(&hosted, &events, time).await {
             // For example, more memory than the limit.
-            Err(error) if !subject.is_ours => {
+            Err(error) if !subject.is_ours() => {
                 let (name, subject) = (role.name(), subject.name);
-                bench
-                    .progress
-                    .note(&format!("{name} of {subject} fails with {memory_mb} MB: {error}"));
-                Ok(Run::failed())
+                print_error(&format!("note: {name} of {subject} fails with {memory_mb} MB: {error}"));
+                Ok(Run::FAILED)
             }
             result => result,
         }
     }
 
-    /// Measures batches of 1,000 records in one process of each subject: one takes half a minute in a peer with the smallest share.
-    async fn full_batch(&self) -> Result<Vec<Figure>, BenchError> {
-        let runs = in_turn(self.bench.subjects.all(), 1, |subject| {
-            self.run(subject, &[RECORD, FULL_BATCH], Duration::ZERO)
-        })
-        .await?;
-        let unit = format!(
-            "ms of a {}, {} MB, {}",
-            FULL_BATCH.name,
-            self.memory_mb,
-            self.role.name()
-        );
-        Ok(runs.medians(&unit, |run| run.warm.get(1).copied().unwrap_or(f64::NAN), &[]))
-    }
-
-    /// Returns the times of our first invocation in milliseconds, if the function has a full CPU until its first poll, as on Lambda.
-    async fn after_initialization(&self) -> Result<Vec<f64>, BenchError> {
-        let Self { bench, role, .. } = *self;
-        let ours = &bench.subjects.ours;
-        let event = workload::of(role)
-            .next()
-            .map(|workload| workload.event(ours))
-            .unwrap_or_default();
+    /// Returns our median time of the first invocation in milliseconds, if the function has a full CPU until its first poll, as on Lambda.
+    async fn after_initialization(&self) -> Result<f64, BenchError> {
+        let ours = &self.bench.subjects.ours;
+        let event = events::event(self.role, 1, ours);
         let mut times = Vec::new();
-        for _ in 0..bench.size(10, 1) {
+        for _ in 0..self.bench.size(10, 1) {
             let limits = Limits::unlimited_cpu(self.controllers, self.memory_mb)?;
             let share = limits.share();
-            let hosted = bench.host_limited(ours, role, self.stub, limits)?;
+            let hosted = self.bench.host(ours, self.role, self.stub, Some(limits))?;
             let (responded, ready) = tokio::try_join!(hosted.invoke(&event), limit_when_ready(&hosted, &share))?;
             times.push(millis(responded.duration_since(ready)));
         }
-        Ok(times)
+        Ok(median(times))
     }
 }
 
@@ -201,19 +186,15 @@ async fn limit_when_ready(hosted: &Hosted, share: &Share) -> Result<Instant, Ben
     }
 }
 
-async fn run(hosted: &Hosted, subject: &Subject, workloads: &[Workload], time: Duration) -> Result<Run, BenchError> {
-    let mut run = Run::failed();
-    for (index, workload) in workloads.iter().enumerate() {
-        let event = workload.event(subject);
-        if index == 0 {
-            let start = hosted.cold_start(&event).await?;
-            run.first_poll = start.to_first_poll();
-            run.first_response = start.to_first_response();
-        } else {
-            // The first invocation with this event opens further connections.
-            hosted.invoke(&event).await?;
-        }
-        run.warm.push(mean(&hosted.times(&event, 1, time).await?));
-    }
-    Ok(run)
+async fn run(hosted: &Hosted, events: &[String; 2], time: Duration) -> Result<Run, BenchError> {
+    let start = hosted.cold_start(&events[0]).await?;
+    let first = hosted.mean_time(&events[0], time).await?;
+    // The first invocation with this event opens further connections.
+    hosted.invoke(&events[1]).await?;
+    Ok(Run {
+        first_poll: start.to_first_poll(),
+        first_response: start.to_first_response(),
+        first_invocation: start.of_first_invocation(),
+        warm: [first, hosted.mean_time(&events[1], time).await?],
+    })
 }

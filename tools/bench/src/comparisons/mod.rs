@@ -4,39 +4,27 @@ mod cold_path;
 mod cost;
 mod cpu_share;
 mod growth;
-mod large_items;
 mod memory;
-mod memory_size;
 mod package;
 mod start;
-mod stream;
-mod writer;
+mod throughput;
 
-use futures::future::{FutureExt as _, LocalBoxFuture};
+use futures::future::{FutureExt as _, LocalBoxFuture, ready};
 
-use crate::{
-    args::Args,
-    error::BenchError,
-    figure::Comparison,
-    harness::{Bench, Measured},
-    output,
-    run::Run,
-};
+use crate::{args::Args, error::BenchError, figure::Measured, harness::Bench, print, print_error, run::Run};
 
 type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
 
 /// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 12] = [
+const COMPARISONS: [(&str, Measure); 10] = [
     ("start", |bench| start::measure(bench).boxed_local()),
     ("cold path", |bench| cold_path::measure(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
-    ("memory size", |bench| memory_size::measure(bench).boxed_local()),
-    ("stream throughput", |bench| stream::throughput(bench).boxed_local()),
-    ("stream CPU", |bench| stream::cpu(bench).boxed_local()),
-    ("writer", |bench| writer::measure(bench).boxed_local()),
+    ("stream throughput", |bench| throughput::stream(bench).boxed_local()),
+    ("stream CPU", |bench| throughput::stream_cpu(bench).boxed_local()),
+    ("writer", |bench| throughput::writer(bench).boxed_local()),
     ("memory", |bench| memory::measure(bench).boxed_local()),
-    ("large items", |bench| large_items::measure(bench).boxed_local()),
-    ("package", |bench| package::measure(bench).boxed_local()),
+    ("package", |bench| ready(package::measure(bench)).boxed_local()),
     ("cost", |bench| cost::measure(bench).boxed_local()),
     ("growth", |bench| growth::measure(bench).boxed_local()),
 ];
@@ -44,20 +32,17 @@ const COMPARISONS: [(&str, Measure); 12] = [
 /// Runs the chosen comparisons, and writes the results after each of them, so that a later failure loses none.
 pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     if args.list {
-        output::print(&names().join("\n"));
+        print(&names().join("\n"));
         return Ok(());
     }
     let chosen = chosen(&args.names)?;
     let measured: Vec<_> = chosen.iter().map(|(name, _)| *name).collect();
     let mut run = Run::prepare(args, &names(), &measured)?;
-    let bench = Bench::new(args, chosen.len()).await?;
+    let bench = Bench::new(args).await?;
     for (name, measure) in chosen {
-        bench.progress.show(name);
-        let Measured { figures, plot } = measure(&bench).await?;
-        run.add(&Comparison { name, figures, plot })?;
-        bench.progress.advance();
+        print_error(name);
+        run.add(name, measure(&bench).await?)?;
     }
-    drop(bench);
     run.finish()
 }
 
@@ -86,14 +71,15 @@ mod tests {
 
     #[test]
     fn names_are_found_with_any_separator_and_case() {
-        let check = |wanted: &[&str], expected: Option<&[&str]>| {
+        for (wanted, expected) in [
+            (&[][..], Some(&names()[..])),
+            (&["writer", "start"], Some(&["start", "writer"])),
+            (&["Stream-CPU", "cold path"], Some(&["cold path", "stream CPU"])),
+            (&["start", "stream"], None),
+        ] {
             let wanted: Vec<_> = wanted.iter().map(|name| (*name).to_owned()).collect();
             let names = chosen(&wanted).map(|chosen| chosen.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
             assert_eq!(names.ok().as_deref(), expected, "{wanted:?}");
-        };
-        check(&[], Some(&names()));
-        check(&["writer", "start"], Some(&["start", "writer"]));
-        check(&["Stream-CPU", "cold path"], Some(&["cold path", "stream CPU"]));
-        check(&["start", "stream"], None);
+        }
     }
 }

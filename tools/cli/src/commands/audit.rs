@@ -1,15 +1,16 @@
 //! `vzero audit`.
 
-use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use operations::{
     audit::{EntitiesAudit, EntityStep, TableAudit, auditor::EntityFindings, segment::Counts},
     connection::Connection,
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::RateLimiter,
 };
 use serde_json::{Map, Value, json};
 use shared::domain::entity::EntityId;
 
+use super::segments::{ReadRate, Segments, limiter};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -28,15 +29,10 @@ pub(crate) struct Audit {
     /// Seconds to wait for versions that may still be in the stream, before a finding counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
-    /// Maximum number of read units a second
-    #[arg(long, value_name = "UNITS")]
-    max_read_units: Option<NonZeroU32>,
-    /// Number of parallel segments [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    segments: Option<u32>,
-    /// Store the progress in this file, and resume from it
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    rate: ReadRate,
+    #[command(flatten)]
+    segments: Segments,
 }
 
 const EXAMPLE: &str = "\
@@ -47,14 +43,8 @@ Example: vzero audit --all --max-read-units 100 --state audit.json";
 
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        if !self.all && (self.state.is_some() || self.segments.is_some()) {
-            return Err(CliError::Usage("--state and --segments need --all".to_owned()));
-        }
-        let limits = Limits {
-            read: self.max_read_units,
-            write: None,
-        };
-        let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
+        self.segments.check(self.all)?;
+        let pace = limiter(connection, &self.rate, None);
         let mut report = Report {
             output,
             rows: Vec::new(),
@@ -108,7 +98,13 @@ impl Audit {
         pace: &RateLimiter,
         report: &mut Report<'_>,
     ) -> Result<(Counts, f64), CliError> {
-        let mut audit = TableAudit::new(connection, pace, self.lag(), self.segments, self.state.as_deref())?;
+        let mut audit = TableAudit::new(
+            &connection.store,
+            pace,
+            self.lag(),
+            self.segments.segments,
+            self.segments.state(),
+        )?;
         let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
         while let Some(audited) = audit.step().await? {
             bar.suspend(|| audited.iter().try_for_each(|audited| report.add(audited)))?;

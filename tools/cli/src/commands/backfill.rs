@@ -1,7 +1,5 @@
 //! `vzero admin backfill`.
 
-use std::{num::NonZeroU32, path::PathBuf};
-
 use operations::{
     backfill::{
         BackfillRun, Import,
@@ -9,7 +7,7 @@ use operations::{
     },
     connection::Connection,
     error::OperationError,
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::RateLimiter,
 };
 use serde_json::{Map, Value, json};
 use shared::{
@@ -17,6 +15,7 @@ use shared::{
     dynamodb::read::describe_table::Description,
 };
 
+use super::segments::{ReadRate, Segments, WriteRate, limiter};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -44,18 +43,12 @@ pub(crate) struct Backfill {
     /// Write without confirmation
     #[arg(long)]
     yes: bool,
-    /// Maximum number of read units a second
-    #[arg(long, value_name = "UNITS")]
-    max_read_units: Option<NonZeroU32>,
-    /// Maximum number of write units a second
-    #[arg(long, value_name = "UNITS")]
-    max_write_units: Option<NonZeroU32>,
-    /// Number of parallel segments [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    segments: Option<u32>,
-    /// Store the progress in this file, and resume from it
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    read_rate: ReadRate,
+    #[command(flatten)]
+    write_rate: WriteRate,
+    #[command(flatten)]
+    segments: Segments,
     #[command(flatten)]
     writing: Writing,
 }
@@ -69,11 +62,7 @@ impl Backfill {
                     .to_owned(),
             ));
         }
-        let limits = Limits {
-            read: self.max_read_units,
-            write: self.max_write_units,
-        };
-        let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
+        let pace = limiter(connection, &self.read_rate, Some(&self.write_rate));
         if connection.store.attached_table().is_some() {
             return self.attached(connection, &pace, must_ask, output).await;
         }
@@ -88,7 +77,7 @@ impl Backfill {
             dry_run: self.dry_run,
         };
         let table = import.describe(connection).await?;
-        let run = import.run(connection, &table, self.segments, self.state.as_deref());
+        let run = import.run(connection, &table, self.segments.segments, self.segments.state());
         let run = run.map_err(with_option)?;
         let (to, about) = (&connection.table, table.items);
         let question = format!("Import the items of {from} (about {about}) into {to} as versions?");
@@ -111,7 +100,7 @@ impl Backfill {
             ));
         }
         let table = connection.store.describe().await?;
-        let (segments, state) = (self.segments, self.state.as_deref());
+        let (segments, state) = (self.segments.segments, self.segments.state());
         let run = BackfillRun::attached(connection, pace, self.dry_run, segments, state)?;
         let (history, about) = (connection.store.history_table(), table.items);
         let question = format!(

@@ -4,7 +4,6 @@ use std::{
     ffi::OsStr,
     io,
     net::{IpAddr, Ipv4Addr, TcpListener},
-    num::NonZeroU32,
     time::Duration,
 };
 
@@ -13,6 +12,7 @@ use history_console::Options;
 use operations::connection::Connection;
 use serde_json::json;
 
+use super::segments::ReadRate;
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -47,9 +47,8 @@ pub(crate) struct Console {
     /// Seconds to wait for a missing version before it counts as a gap
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
-    /// Maximum number of read units a second of an audit
-    #[arg(long, value_name = "UNITS")]
-    max_read_units: Option<NonZeroU32>,
+    #[command(flatten)]
+    audit_rate: ReadRate,
     #[command(flatten)]
     writing: Writing,
 }
@@ -69,7 +68,7 @@ impl Console {
             writes: self.allow_write.then(|| self.writing.options()).transpose()?,
             ordering: self.writing.ordering,
             lag: Duration::from_secs(self.lag),
-            max_read_units: self.max_read_units,
+            max_read_units: self.audit_rate.max_read_units,
             bind: self.bind,
             hosts: self.host.clone(),
         };

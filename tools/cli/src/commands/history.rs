@@ -5,8 +5,9 @@ mod selection;
 use std::collections::BTreeSet;
 
 use operations::connection::Connection;
+use operations::read::history::{self, HistoryQuery};
 use serde_json::{Value, json};
-use shared::{domain::recorded_at::RecordedAt, dynamodb::read::history::HistoryQuery};
+use shared::domain::recorded_at::RecordedAt;
 
 use self::selection::{Compared, Filter, Selected, Selection};
 use super::values::version;
@@ -69,7 +70,7 @@ impl History {
             limit: selection.count_to_read(),
             consistent: connection.consistent,
         };
-        let history = connection.store.history(&entity, query).await?;
+        let history = history::History::read(&connection.store, &entity, query).await?;
         let mut history = history.ok_or_else(|| CliError::no_entity(&self.id))?;
         let (mut seen, mut unknown) = (BTreeSet::new(), Vec::new());
         let (mut table, mut printed) = (Vec::new(), 0);
@@ -168,13 +169,16 @@ fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
 /// Returns numbers as ranges in ascending order: `1 to 3, 7`.
 fn ranges(mut numbers: Vec<u64>) -> String {
     numbers.sort_unstable();
-    let ranges = numbers.chunk_by(|a, b| a + 1 == *b).filter_map(|range| {
-        Some(match range {
-            [only] => only.to_string(),
-            range => format!("{} to {}", range.first()?, range.last()?),
-        })
-    });
+    let ranges = numbers.chunk_by(|a, b| a + 1 == *b);
+    let ranges = ranges.filter_map(|numbers| Some(range(*numbers.first()?, *numbers.last()?)));
     ranges.collect::<Vec<_>>().join(", ")
+}
+
+fn range(first: u64, last: u64) -> String {
+    match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    }
 }
 
 fn is_dense(from: u64, seen: &BTreeSet<u64>) -> bool {
@@ -187,10 +191,8 @@ fn is_dense(from: u64, seen: &BTreeSet<u64>) -> bool {
 fn print_missing(from: u64, seen: &BTreeSet<u64>) {
     let (mut expected, mut gaps) = (from, Vec::new());
     for number in seen.range(from..) {
-        match number - expected {
-            0 => {}
-            1 => gaps.push(expected.to_string()),
-            _ => gaps.push(format!("{expected} to {}", number - 1)),
+        if *number > expected {
+            gaps.push(range(expected, number - 1));
         }
         expected = number + 1;
     }

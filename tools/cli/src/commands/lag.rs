@@ -1,6 +1,6 @@
 //! `vzero admin lag`.
 
-use operations::connection::Connection;
+use operations::{connection::Connection, read::lag::lag};
 use serde_json::json;
 use shared::domain::version::Version;
 
@@ -15,7 +15,7 @@ pub(crate) struct Lag {
 impl Lag {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let entity = connection.entity(&self.id)?;
-        let lag = connection.store.lag(&entity).await?;
+        let lag = lag(&connection.store, &entity).await?;
         let lag = lag.ok_or_else(|| CliError::no_entity(&self.id))?;
         let through = lag.through.map_or(0, Version::get);
         let sentence = format!(

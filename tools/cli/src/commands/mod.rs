@@ -19,6 +19,7 @@ pub(crate) mod quarantine;
 pub(crate) mod redrive;
 pub(crate) mod repair;
 pub(crate) mod restore;
+mod segments;
 mod services;
 pub(crate) mod state;
 pub(crate) mod table;

@@ -2,7 +2,7 @@
 
 use operations::{
     connection::Connection,
-    prune::requests::{pin_version, unpin_version},
+    prune::requests::{Mark, mark_version},
 };
 use serde_json::json;
 
@@ -27,12 +27,13 @@ pub(crate) struct Pin {
 impl Pin {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let (store, entity, number) = (&connection.store, connection.entity(&self.id)?, version(self.number)?);
-        let found = if self.unpin {
-            unpin_version(store, &entity, number).await?
+        let now = store.clock().now();
+        let mark = if self.unpin {
+            Mark::Unpinned
         } else {
-            pin_version(store, &entity, number, store.clock().now()).await?
+            Mark::Pinned { now }
         };
-        if !found {
+        if !mark_version(store, &entity, number, mark).await? {
             let message = format!("there is no version {number} of {}", self.id);
             return Err(CliError::NotFound(message));
         }

@@ -1,19 +1,18 @@
 //! `vzero admin prune`.
 
-use std::{
-    num::{NonZeroU32, NonZeroU64},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{num::NonZeroU64, time::Duration};
 
 use operations::{
     connection::Connection,
     prune::{EntityPrune, Options, Rule, TablePrune},
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::RateLimiter,
 };
 use serde_json::json;
 
-use super::values::age;
+use super::{
+    segments::{ReadRate, Segments, WriteRate, limiter},
+    values::age,
+};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -49,18 +48,12 @@ pub(crate) struct Prune {
     /// Print what would be marked, and mark nothing
     #[arg(long)]
     dry_run: bool,
-    /// Maximum number of read units a second
-    #[arg(long, value_name = "UNITS")]
-    max_read_units: Option<NonZeroU32>,
-    /// Maximum number of write units a second
-    #[arg(long, value_name = "UNITS")]
-    max_write_units: Option<NonZeroU32>,
-    /// Number of parallel segments, with --all [default: 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    segments: Option<u32>,
-    /// Store the progress in this file, and resume from it, with --all
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
+    #[command(flatten)]
+    read_rate: ReadRate,
+    #[command(flatten)]
+    write_rate: WriteRate,
+    #[command(flatten)]
+    segments: Segments,
 }
 
 const EXAMPLES: &str = "\
@@ -71,31 +64,19 @@ With --all, exit code 4 if entities could not be pruned because of their items."
 
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        if !self.all && (self.state.is_some() || self.segments.is_some()) {
-            return Err(CliError::Usage("--state and --segments need --all".to_owned()));
-        }
-        let limits = Limits {
-            read: self.max_read_units,
-            write: self.max_write_units,
-        };
-        let pace = RateLimiter::new(connection.pace_meter.clone(), limits);
+        self.segments.check(self.all)?;
+        let pace = limiter(connection, &self.read_rate, Some(&self.write_rate));
         match &self.id {
             Some(id) => self.entity(id, connection, &pace, output).await,
             None => self.table(connection, &pace, output).await,
         }
     }
 
-    fn rule(&self) -> Result<Rule, CliError> {
-        match (self.keep, self.older_than) {
-            (Some(count), _) => Ok(Rule::Keep(count.get())),
-            (None, Some(age)) => Ok(Rule::OlderThan(age)),
-            (None, None) => Err(CliError::Usage("prune needs --keep or --older-than".to_owned())),
-        }
-    }
-
     fn options(&self) -> Result<Options, CliError> {
+        let rule = self.keep.map(|count| Rule::Keep(count.get()));
+        let rule = rule.or(self.older_than.map(Rule::OlderThan));
         Ok(Options {
-            rule: self.rule()?,
+            rule: rule.ok_or_else(|| CliError::Usage("prune needs --keep or --older-than".to_owned()))?,
             grace: self.grace,
             over_gaps: self.over_gaps,
             dry_run: self.dry_run,
@@ -110,28 +91,28 @@ impl Prune {
         output: &Output,
     ) -> Result<(), CliError> {
         let prune = EntityPrune::plan(&connection.store, id, self.options()?, pace).await?;
-        if let Some(missing) = prune.stopped_at() {
+        if let Some(missing) = prune.plan.stopped_at {
             output::note(&format!(
                 "version {missing} is missing, and the floor stays below it; --over-gaps raises it all the same"
             ));
         }
-        let bar = Bar::new(prune.unmarked());
-        let pruned = prune.run(pace, &bar).await?;
+        let bar = Bar::new(prune.plan.mark.len());
+        let marked = prune.run(&bar).await?;
         drop(bar);
         output.object(&json!({
             "ID": id,
-            "Floor": pruned.floor,
-            "Marked": pruned.marked,
-            "Left": pruned.left,
-            "Undated": pruned.undated,
-            "Expires": pruned.expires.as_secs(),
+            "Floor": prune.plan.floor,
+            "Marked": marked,
+            "Left": prune.plan.settled,
+            "Undated": prune.plan.undated,
+            "Expires": prune.expires.as_secs(),
             "DryRun": self.dry_run,
         }))
     }
 
     async fn table(&self, connection: &Connection, pace: &RateLimiter, output: &Output) -> Result<(), CliError> {
         let options = self.options()?;
-        let mut run = TablePrune::new(connection, options, pace, self.segments, self.state.as_deref())?;
+        let mut run = TablePrune::new(connection, options, pace, self.segments.segments, self.segments.state())?;
         let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
         while let Some(failed) = run.step().await? {
             bar.suspend(|| {

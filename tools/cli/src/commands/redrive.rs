@@ -68,7 +68,7 @@ impl Redrive {
             conflicts: self.drop_conflicts,
             malformed: self.drop_malformed,
         };
-        replay.reader.from_table.clone_from(&self.from_table);
+        feed.origin.from_table.clone_from(&self.from_table);
         let mut tally = Tally::default();
         let fed = feed.all(&self.sources, &replay, &mut tally).await;
         // Ends the counter's line before the summary.

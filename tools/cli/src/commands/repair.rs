@@ -78,7 +78,8 @@ impl Repair {
         let mut repair = repair::Repair::plan(connection, scope, &options, &read, &feed).await?;
         drop((read, counter));
         show(&repair.plan, output)?;
-        let is_agreed = self.yes || (!self.dry_run && !repair.plan.is_empty() && output::ask("Execute the plan?")?);
+        let is_agreed =
+            self.yes || (!self.dry_run && !repair.plan.steps.is_empty() && output::ask("Execute the plan?")?);
         if is_agreed {
             repair.execute(connection, &Counter::new("steps")).await;
         }

@@ -1,6 +1,7 @@
 //! Options and summary of the commands that read failure documents.
 
 use operations::redrive::{Services, Tally, VISIBILITY_TIMEOUT};
+use serde_json::{Map, Value};
 
 use crate::{
     error::CliError,
@@ -36,11 +37,18 @@ pub(super) fn print_tally(tally: &Tally, is_dry: bool, output: &Output) -> Resul
     if output.is_json() {
         return output.object(&tally.summary(is_dry));
     }
-    output.object(&tally.counts(is_dry))?;
-    output::print_lists(tally.lists());
-    if tally.omitted() > 0 {
-        output::note(&format!("the lists leave out {} more", tally.omitted()));
+    let Value::Object(mut summary) = tally.summary(is_dry) else {
+        return Ok(());
+    };
+    let omitted = summary.shift_remove("Omitted");
+    let (lists, counts): (Map<_, _>, Map<_, _>) = summary.into_iter().partition(|(_, value)| value.is_array());
+    output.object(&Value::Object(counts))?;
+    let lists = lists
+        .iter()
+        .filter_map(|(name, list)| Some((name.as_str(), list.as_array()?.as_slice())));
+    output::print_lists(lists);
+    if let Some(omitted) = omitted {
+        output::note(&format!("the lists leave out {omitted} more"));
     }
-    output::print_lists([("Destinations", &*tally.destinations())]);
     Ok(())
 }

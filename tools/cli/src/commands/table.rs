@@ -3,6 +3,7 @@
 use operations::{
     connection::Connection,
     error::OperationError,
+    read::scan_items::is_empty,
     table::{
         adopt::{Adopted, adopt_table},
         create::{CreateOutcome, NotApplied, create_table},
@@ -10,7 +11,7 @@ use operations::{
         state::{TableState, table_state},
     },
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::{
     domain::keys::VersionDigits,
     dynamodb::{
@@ -104,7 +105,7 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
     if let (None, Some(requested)) = (stored, digits)
         && requested != default
     {
-        if !store.is_empty().await? {
+        if !is_empty(store).await? {
             return Err(LayoutError::Width {
                 stored: default,
                 requested,
@@ -116,47 +117,35 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
 }
 
 fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
-    let history = |layout: &StoredLayout| layout.history.clone();
+    let history = |layout: &StoredLayout| layout.history.clone().map(Value::from);
     let before = adopted.before.as_ref();
-    let members = [
+    let other = before.filter(|before| before.table != adopted.layout.table);
+    let other = other.and_then(|before| before.table.as_ref());
+    output::members([
         ("Table", Some(json!(name))),
         ("Outcome", Some(json!("Adopted"))),
         ("VersionDigits", Some(json!(adopted.layout.digits.get()))),
-        ("HistoryTable", history(&adopted.layout).map(Value::from)),
+        ("HistoryTable", history(&adopted.layout)),
         ("Created", adopted.has_new_history.then(|| json!(true))),
-        (
-            "Copied",
-            Some(adopted.copied).filter(|copied| *copied > 0).map(Value::from),
-        ),
-        (
-            "CopyOf",
-            before
-                .filter(|before| before.table != adopted.layout.table)
-                .and_then(|before| before.table.as_ref())
-                .map(|table| json!(table.name)),
-        ),
-        ("HistoryTableBefore", before.and_then(history).map(Value::from)),
-    ];
-    let members = members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(members.collect::<Map<_, _>>())
+        ("Copied", (adopted.copied > 0).then(|| json!(adopted.copied))),
+        ("CopyOf", other.map(|table| json!(table.name))),
+        ("HistoryTableBefore", before.and_then(history)),
+    ])
 }
 
 fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option<VersionDigits>) -> Value {
-    let keys = state
-        .keys
-        .iter()
-        .map(|(name, kind)| (name.clone(), kind.as_str().into()));
+    let keys = state.keys.iter();
+    let keys: Value = keys.map(|(name, kind)| (name.clone(), kind.as_str())).collect();
     let outcome = match outcome {
         CreateOutcome::Created(_) => "Created",
         CreateOutcome::Exists => "Exists",
     };
-    let members = [
+    let point_in_time_recovery = state.point_in_time_recovery.as_ref().ok();
+    output::members([
         ("Table", Some(json!(name))),
         ("Outcome", Some(json!(outcome))),
         ("Status", Some(json!(state.status.as_str()))),
-        ("Keys", Some(Value::Object(keys.collect()))),
+        ("Keys", Some(keys)),
         ("BillingMode", Some(json!(state.billing_mode.as_str()))),
         ("Stream", state.stream.as_ref().map(|stream| json!(stream.as_str()))),
         (
@@ -166,15 +155,11 @@ fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option
         ("DeletionProtection", Some(json!(state.deletion_protection))),
         (
             "PointInTimeRecovery",
-            state.point_in_time_recovery.as_ref().ok().map(|enabled| json!(enabled)),
+            point_in_time_recovery.map(|enabled| json!(enabled)),
         ),
         ("Encryption", Some(json!(state.encryption))),
         ("VersionDigits", digits.map(|digits| json!(digits.get()))),
-    ];
-    let members = members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(members.collect::<Map<_, _>>())
+    ])
 }
 
 /// Returns an error that names the settings which could not be applied. A setting that the endpoint does not support is none.

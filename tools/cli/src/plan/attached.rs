@@ -3,7 +3,7 @@
 //! A change makes one version. stream-fn reads the newest version of the item and inserts the next one, each in a request for up to
 //! 25 items. The writers of the table, and Lambda's reads of the stream, cost nothing in addition.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     figures::{GB, INVOCATION_LOG_BYTES, MONTH_SECONDS, STORAGE_OVERHEAD_BYTES},
@@ -44,31 +44,23 @@ pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64) -> Value {
     // A month of history.
     let storage = growth_gb * (prices.of("Storage") + prices.of("Backup"));
     // Reads are eventually consistent.
-    let parts = [
-        (
-            "Writes",
-            millions(write_units(version)) * prices.of("WriteRequestUnits"),
-        ),
-        (
-            "Reads",
-            millions(read_units(version) / 2.0) * prices.of("ReadRequestUnits"),
-        ),
-        ("Storage", storage),
-        ("StreamFunction", prices.function(&stream)),
-        ("Logs", logs_gb * prices.of("Logs")),
-    ];
-    let total = parts.iter().map(|(_, cost)| cost).sum();
-    let parts = parts.map(|(name, cost)| (name.to_owned(), cents(cost)));
-    json!({
-        "Currency": prices.text("Currency"),
-        "Region": prices.text("Region"),
-        "Parts": parts.into_iter().collect::<Map<_, _>>(),
-        "Total": cents(total),
-        "GrowthPerMonth": cents(storage),
-    })
+    let reads = millions(read_units(version) / 2.0);
+    prices.cost(
+        [
+            (
+                "Writes",
+                millions(write_units(version)) * prices.of("WriteRequestUnits"),
+            ),
+            ("Reads", reads * prices.of("ReadRequestUnits")),
+            ("Storage", storage),
+            ("StreamFunction", prices.function(&stream)),
+            ("Logs", logs_gb * prices.of("Logs")),
+        ],
+        storage,
+        cents,
+    )
 }
 
-/// Rounds to cents.
 fn cents(cost: f64) -> Value {
     json!((cost * 100.0).round() / 100.0)
 }
@@ -80,21 +72,21 @@ mod tests {
     #[test]
     fn the_cost_matches_a_manual_calculation() {
         let cost = monthly_cost(10.0, 500);
-        let part = |cost: &Value, part| cost["Parts"].get(part).unwrap_or(&cost[part]).as_f64().unwrap();
         // 26.28 million changes: one write unit and half a read unit each, and 788 bytes with the overhead of storage.
-        for (name, expected) in [
-            ("Writes", 16.43),
-            ("Reads", 1.64),
-            ("Storage", 8.68),
-            ("GrowthPerMonth", 8.68),
+        for (place, expected) in [
+            ("/Parts/Writes", 16.43),
+            ("/Parts/Reads", 1.64),
+            ("/Parts/Storage", 8.68),
+            ("/GrowthPerMonth", 8.68),
         ] {
-            assert!((part(&cost, name) - expected).abs() < 0.011, "{name}: {cost}");
+            let found = cost.pointer(place).unwrap().as_f64().unwrap();
+            assert!((found - expected).abs() < 0.011, "{place}: {cost}");
         }
         // Twice the write units above 1 KB.
         assert!((write_units(1024) - 1.0).abs() < 1e-9 && (write_units(1025) - 2.0).abs() < 1e-9);
         let parts = cost["Parts"].as_object().unwrap().values();
         let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
-        assert!((sum - part(&cost, "Total")).abs() < 0.03);
+        assert!((sum - cost["Total"].as_f64().unwrap()).abs() < 0.03);
         assert_eq!(monthly_cost(0.0, 0)["Total"], json!(0.0));
     }
 }

@@ -163,24 +163,8 @@ mod tests {
             item_micros,
             ..point
         });
-        for (memory, micros) in [
-            (50.0, 400.0),
-            (100.0, 400.0),
-            (200.0, 200.0),
-            (400.0, 100.0),
-            (800.0, 100.0),
-        ] {
-            let item_micros = Duration::of(&curve, memory).item_micros;
-            assert!((item_micros - micros).abs() < 1e-6, "{memory}: {item_micros}");
-        }
-    }
-
-    #[test]
-    fn more_memory_is_never_slower() {
-        let is_faster =
-            |pair: &[Duration]| pair[0].memory_mb < pair[1].memory_mb && pair[0].item_micros >= pair[1].item_micros;
-        for curve in [STREAM_CURVE, WRITER_CURVE] {
-            assert!(curve.windows(2).all(is_faster), "{curve:?}");
-        }
+        let memory = [50.0, 100.0, 200.0, 400.0, 800.0];
+        let micros = memory.map(|memory| Duration::of(&curve, memory).item_micros.round());
+        assert_eq!(format!("{micros:?}"), "[400.0, 400.0, 200.0, 100.0, 100.0]");
     }
 }

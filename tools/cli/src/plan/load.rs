@@ -2,13 +2,8 @@
 
 use shared::config::{Idempotency, WriteMode};
 
-use super::figures::{
-    BATCH_SIZE, DAY_SECONDS, Duration, ENTRY_BYTES, ENVELOPE_BYTES, GB, IMAGE_ATTRIBUTES, IMAGE_BYTES,
-    INVOCATION_LOG_BYTES, LATENCY_MS, LATEST_BYTES, MARKER_BYTES, MIN_PARTITIONS, MONTH_SECONDS, PARALLELIZATION,
-    PARTITION_GB, PARTITION_WRITE_UNITS, POLLS_PER_SECOND, QUEUE_BATCH_SIZE, QUEUE_POLLERS, QUEUE_REQUEST_BYTES,
-    RECENT_BYTES, ROUNDING_MS, STORAGE_OVERHEAD_BYTES, STREAM_CURVE, STREAM_KB_MICROS, TRANSACTION_LATENCIES,
-    TTL_BYTES, UPDATE_LOG_BYTES, VCPU_MEMORY_MB, WRITER_CURVE, WRITER_KB_MICROS,
-};
+#[allow(clippy::wildcard_imports, reason = "the constants of all formulas")]
+use super::figures::*;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inputs {
@@ -338,22 +333,20 @@ pub(super) mod tests {
     fn units_match_manual_calculation() {
         for case in CASES.trim().lines() {
             let cells: Vec<_> = case.split_whitespace().collect();
-            let units = Units::of(&Inputs {
+            let ledger = Idempotency::Ledger(Retention::default());
+            let found = Units::of(&Inputs {
                 item_bytes: cells[0].parse().unwrap(),
                 mode: cells[1].parse().unwrap(),
-                idempotency: match cells[2].parse() {
-                    Ok(window) => Idempotency::Recent(window),
-                    Err(_) => Idempotency::Ledger(Retention::default()),
-                },
+                idempotency: cells[2].parse().map_or(ledger, Idempotency::Recent),
                 has_own_history: cells[3] == "own",
                 ..inputs()
             });
             let found = [
-                units.latest,
-                units.version,
-                units.reads,
-                units.requests,
-                units.latencies,
+                found.latest,
+                found.version,
+                found.reads,
+                found.requests,
+                found.latencies,
             ];
             let expected = cells[4..].iter().map(|ninths| ninths.parse::<f64>().unwrap() / 9.0);
             let is_close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);

@@ -25,19 +25,21 @@ pub(super) fn plan(inputs: &Inputs) -> Value {
             "MemoryMB": rounded(inputs.memory_mb),
         })
     };
+    let idempotency = match inputs.idempotency {
+        Idempotency::Recent(window) => format!("recent, {window}"),
+        Idempotency::Ledger(_) => "ledger".to_owned(),
+    };
+    let mode = match inputs.mode {
+        WriteMode::Stream => "stream",
+        WriteMode::Inline => "inline",
+        WriteMode::Transaction => "transaction",
+    };
     json!({
         "UpdatesPerSecond": rounded(inputs.updates_per_second),
         "Entities": inputs.entities,
         "ItemBytes": inputs.item_bytes,
-        "Mode": match inputs.mode {
-            WriteMode::Stream => "stream",
-            WriteMode::Inline => "inline",
-            WriteMode::Transaction => "transaction",
-        },
-        "Idempotency": match inputs.idempotency {
-            Idempotency::Recent(window) => format!("recent, {window}"),
-            Idempotency::Ledger(_) => "ledger".to_owned(),
-        },
+        "Mode": mode,
+        "Idempotency": idempotency,
         "HistoryTable": if load.history.is_some() { "own" } else { "same" },
         "Update": {
             "WriteUnits": rounded(units.writes()),
@@ -69,34 +71,30 @@ pub(super) fn plan(inputs: &Inputs) -> Value {
 fn cost(inputs: &Inputs, load: &Load) -> Value {
     let prices = Prices::read();
     let millions = |per_second: f64| per_second * MONTH_SECONDS / 1e6;
-    let history = load.history.as_ref();
-    let sum = |amount: fn(&Table) -> f64| amount(&load.table) + history.map_or(0.0, amount);
+    let sum = |amount: fn(&Table) -> f64| amount(&load.table) + load.history.as_ref().map_or(0.0, amount);
     let (storage_gb, backup) = (sum(|table| table.storage_gb), prices.of("Backup"));
     let read_units = inputs.updates_per_second * load.units.reads;
-    let write_units = sum(|table| table.write_units);
-    let parts = [
-        ("Writes", millions(write_units) * prices.of("WriteRequestUnits")),
-        ("Reads", millions(read_units) * prices.of("ReadRequestUnits")),
-        ("Storage", storage_gb * prices.of("Storage")),
-        ("Backup", storage_gb * backup),
-        ("WriterFunction", prices.function(&load.writer)),
-        ("StreamFunction", prices.function(&load.stream)),
-        ("Queue", millions(load.queue_requests) * prices.of("QueueRequests")),
-        ("Logs", load.log_gb * prices.of("Logs")),
-    ];
-    let total = parts.iter().map(|(_, cost)| cost).sum();
     let growth = sum(|table| table.growth_gb) * (prices.of("Storage") + backup);
     let (oldest, newest) = prices.dates();
-    let parts = parts.map(|(part, cost)| (part.to_owned(), rounded(cost)));
-    json!({
-        "Currency": prices.text("Currency"),
-        "Region": prices.text("Region"),
-        "PricesFrom": oldest,
-        "PricesTo": newest,
-        "Parts": parts.into_iter().collect::<Map<_, _>>(),
-        "Total": rounded(total),
-        "GrowthPerMonth": rounded(growth),
-    })
+    let mut cost = prices.cost(
+        [
+            (
+                "Writes",
+                millions(sum(|table| table.write_units)) * prices.of("WriteRequestUnits"),
+            ),
+            ("Reads", millions(read_units) * prices.of("ReadRequestUnits")),
+            ("Storage", storage_gb * prices.of("Storage")),
+            ("Backup", storage_gb * backup),
+            ("WriterFunction", prices.function(&load.writer)),
+            ("StreamFunction", prices.function(&load.stream)),
+            ("Queue", millions(load.queue_requests) * prices.of("QueueRequests")),
+            ("Logs", load.log_gb * prices.of("Logs")),
+        ],
+        growth,
+        rounded,
+    );
+    (cost["PricesFrom"], cost["PricesTo"]) = (json!(oldest), json!(newest));
+    cost
 }
 
 /// The price list of one Region.
@@ -112,13 +110,26 @@ impl Prices {
         self.0[name]["Price"].as_f64().unwrap_or(f64::NAN)
     }
 
-    /// Returns the currency or the Region.
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.0[name].as_str().unwrap_or_default()
+    /// Returns the parts of a monthly cost, their total, and its growth in a month.
+    pub(super) fn cost<const N: usize>(
+        &self,
+        parts: [(&str, f64); N],
+        growth: f64,
+        rounded: fn(f64) -> Value,
+    ) -> Value {
+        let total = parts.iter().map(|(_, cost)| cost).sum();
+        let parts = parts.map(|(part, cost)| (part.to_owned(), rounded(cost)));
+        json!({
+            "Currency": self.0["Currency"],
+            "Region": self.0["Region"],
+            "Parts": parts.into_iter().collect::<Map<_, _>>(),
+            "Total": rounded(total),
+            "GrowthPerMonth": rounded(growth),
+        })
     }
 
     /// Returns the oldest and the newest date since which a price is known to be valid.
-    pub(super) fn dates(&self) -> (&str, &str) {
+    fn dates(&self) -> (&str, &str) {
         let entries = self.0.as_object().into_iter().flat_map(|list| list.values());
         let dates = entries.filter_map(|entry| entry["Date"].as_str());
         let (oldest, newest) = (dates.clone().min(), dates.max());
@@ -143,110 +154,82 @@ mod tests {
     use proptest::prelude::*;
     use shared::config::{Retention, Window};
 
-    use super::{
-        super::{
-            figures::{Duration, STREAM_CURVE, WRITER_CURVE},
-            load::tests::inputs,
-        },
-        *,
-    };
+    use super::{super::load::tests::inputs, *};
 
-    fn assert_figures(plan: &Value, expected: &[(&str, f64)]) {
-        for (name, expected) in expected {
-            let found = plan.pointer(name).and_then(Value::as_f64).unwrap_or(f64::NAN);
-            let close = (found - expected).abs() <= expected.abs() * 1e-4;
-            assert!(close, "{name}: {found} instead of {expected}");
+    /// Checks figures, each with its place and the calculation behind it.
+    fn check(inputs: &Inputs, expected: &str) {
+        let plan = plan(inputs);
+        for line in expected.lines().map(str::trim).filter(|line| line.starts_with('/')) {
+            let mut words = line.split_whitespace();
+            let found = plan
+                .pointer(words.next().unwrap())
+                .and_then(Value::as_f64)
+                .unwrap_or(f64::NAN);
+            let expected: f64 = words.next().unwrap().parse().unwrap();
+            assert!((found - expected).abs() <= expected.abs() * 1e-4, "{line}: {found}");
         }
     }
 
     #[test]
-    fn a_thousand_updates_a_second_match_manual_calculation() {
-        // 30 days of versions of 600 bytes, and 100,000 latest items of 992.
-        let gb = (2_592_000.0 * 1_000.0 * 600.0 + 100_000.0 * 992.0) / 1_073_741_824.0;
-        // 290 lanes, polled four times a second: 0.862 records each time, and 1.49 in the polls that have any.
-        let mean: f64 = 1_000.0 / 4.0 / 290.0;
-        let batch = mean / (1.0 - (-mean).exp());
-        let measured = Duration::of(&STREAM_CURVE, 512.0);
-        let stream_ms = measured.invocation_ms + 5.0 + batch * measured.item_micros / 1_000.0;
-        let stream = (2_628.0 * 0.2 + 2_628e6 * (stream_ms + 0.5) / 1_000.0 / 2.0 * 0.000_013_333_4) / batch;
-        // 10/9 requests an update: 10 times their CPU time. 5 ms, and another 5 ms if one of ten updates needs a second request.
-        let measured = Duration::of(&WRITER_CURVE, 512.0);
-        let latency_ms = 5.0 + 5.0 * (1.0 - (8.0_f64 / 9.0).powi(10));
-        let writer_ms = measured.invocation_ms + latency_ms + 10.0 * measured.item_micros / 1_000.0 * 10.0 / 9.0;
-        let writer = 262.8 * 0.2 + 262.8e6 * (writer_ms + 0.5) / 1_000.0 / 2.0 * 0.000_013_333_4;
-        let growth = 2_628e6 * 600.0 / 1_073_741_824.0;
-        assert_figures(
-            &plan(&inputs()),
-            &[
-                // 19 write units in 9 updates; 500 + 29 + 57 + 17 * 18 bytes.
-                ("/Table/WriteUnitsPerSecond", 19_000.0 / 9.0),
-                ("/Update/LatestItemBytes", 892.0),
-                ("/HottestEntity/MostUpdatesPerSecond", 9_000.0 / 19.0),
-                ("/Table/StorageGB", gb),
-                ("/Table/StorageGrowthGBPerMonth", growth),
-                // 145 partitions by size, 3 by writes.
-                ("/Table/Partitions", 145.0),
-                ("/StreamFunction/BatchSize", batch),
-                ("/StreamFunction/DurationMs", stream_ms),
-                ("/StreamFunction/Concurrency", stream_ms / batch),
-                ("/WriterFunction/BatchSize", 10.0),
-                ("/WriterFunction/DurationMs", writer_ms),
-                ("/MonthlyCost/Parts/Writes", 2_628.0 * 19.0 / 9.0 * 0.625),
-                ("/MonthlyCost/Parts/Reads", 0.0),
-                ("/MonthlyCost/Parts/Storage", gb * 0.25),
-                ("/MonthlyCost/Parts/Backup", gb * 0.2),
-                // One request to send it, a tenth to receive it, a tenth to delete it.
-                ("/MonthlyCost/Parts/Queue", 2_628.0 * 1.2 * 0.4),
-                ("/MonthlyCost/Parts/WriterFunction", writer),
-                ("/MonthlyCost/Parts/StreamFunction", stream),
-                (
-                    "/MonthlyCost/Parts/Logs",
-                    2_628e6 * (430.0 + 140.0 + 1400.0 / batch) / 1_073_741_824.0 * 0.5,
-                ),
-                ("/MonthlyCost/GrowthPerMonth", growth * 0.45),
-            ],
+    fn figures_match_manual_calculation() {
+        // 1,000 updates a second make 2,628 million in a month of 730 hours. A GB has 1,073,741,824 bytes.
+        check(
+            &inputs(),
+            "/Table/WriteUnitsPerSecond          2111.111    19 write units in 9 updates
+             /Update/LatestItemBytes             892         500 + 29 + 57 + 17 * 18
+             /HottestEntity/MostUpdatesPerSecond 473.684     9000 / 19
+             /Table/StorageGB                    1448.485    30 days of versions of 600 bytes, 100,000 latest items of 992
+             /Table/StorageGrowthGBPerMonth      1468.509    2628e6 * 600
+             /Table/Partitions                   145         by size, 3 by writes
+             /StreamFunction/BatchSize           1.492211    290 lanes, polled 4 times a second: 0.862 each time, if any
+             /StreamFunction/DurationMs          5.896051    0.811 as measured, 5 of latency, 0.057 for each record
+             /StreamFunction/Concurrency         3.951218    5.896 / 1.492
+             /WriterFunction/BatchSize           10
+             /WriterFunction/DurationMs          10.354541   0.412, 5 + 5 * (1 - (8/9)^10) of latency, 10/9 * 10 * 0.133
+             /MonthlyCost/Parts/Writes           3467.5      2628 * 19/9 * 0.625
+             /MonthlyCost/Parts/Reads            0
+             /MonthlyCost/Parts/Storage          362.1213    1448.485 * 0.25
+             /MonthlyCost/Parts/Backup           289.6971    1448.485 * 0.2
+             /MonthlyCost/Parts/Queue            1261.44     2628 * 1.2 * 0.4: to send one, receive and delete a tenth
+             /MonthlyCost/Parts/WriterFunction   71.57725    262.8 * 0.2 + 262.8e6 * 10.855 ms * 0.5 GB * 0.0000133334
+             /MonthlyCost/Parts/StreamFunction   427.3252    (2628 * 0.2 + 2628e6 * 6.396 ms * 0.5 GB * 0.0000133334) / 1.492
+             /MonthlyCost/Parts/Logs             1845.678    2628e6 * (430 + 140 + 1400 / 1.492) * 0.5
+             /MonthlyCost/GrowthPerMonth         660.8292    1468.509 * 0.45",
         );
-    }
-
-    #[test]
-    fn a_history_table_pruning_and_the_ledger_have_their_cost() {
-        // 30 days of versions of 500 + 18 + 100 bytes, and 100,000 latest items of 992.
-        let gb = |bytes: f64| bytes / 1_073_741_824.0;
-        let (versions, latest) = (gb(2_592_000.0 * 1_000.0 * 618.0), gb(99.2e6));
         let own = Inputs {
             has_own_history: true,
             ..inputs()
         };
-        let expected = [
-            ("/Table/WriteUnitsPerSecond", 10_000.0 / 9.0),
-            ("/History/WriteUnitsPerSecond", 1_000.0),
-            ("/Table/StorageGB", latest),
-            ("/History/StorageGB", versions),
-            // By size; the stream has the shards of latest items only.
-            ("/History/Partitions", 150.0),
-            ("/Table/Partitions", 4.0),
-            ("/Table/StorageGrowthGBPerMonth", 0.0),
-            ("/HottestEntity/MostUpdatesPerSecond", 900.0),
-            ("/MonthlyCost/Parts/Writes", 2_628.0 * 19.0 / 9.0 * 0.625),
-            ("/MonthlyCost/Parts/Storage", (versions + latest) * 0.25),
-            ("/MonthlyCost/GrowthPerMonth", gb(2_628e6 * 618.0) * 0.45),
-        ];
-        assert_figures(&plan(&own), &expected);
+        check(
+            &own,
+            "/Table/WriteUnitsPerSecond          1111.111    10 write units in 9 updates
+             /History/WriteUnitsPerSecond        1000
+             /Table/StorageGB                    0.0923872   100,000 latest items of 992 bytes
+             /History/StorageGB                  1491.845    30 days of versions of 500 + 18 + 100 bytes
+             /History/Partitions                 150         by size; the stream has the shards of latest items only
+             /Table/Partitions                   4
+             /Table/StorageGrowthGBPerMonth      0
+             /HottestEntity/MostUpdatesPerSecond 900
+             /MonthlyCost/Parts/Writes           3467.5      2628 * 19/9 * 0.625
+             /MonthlyCost/Parts/Storage          372.9843
+             /MonthlyCost/GrowthPerMonth         680.6541    2628e6 * 618 * 0.45",
+        );
         let pruned = Inputs {
             is_pruned: true,
             ..inputs()
         };
-        assert_figures(&plan(&pruned), &[("/Update/WriteUnits", 28.0 / 9.0)]);
+        check(&pruned, "/Update/WriteUnits 3.111111 28 / 9");
         let ledger = Inputs {
             idempotency: Idempotency::Ledger("15".parse().unwrap()),
             entities: 1_000,
             retention_days: 0.0,
             ..inputs()
         };
-        // 238 bytes for each ledger item, for 15 days; 629 bytes for each latest item.
-        let gb = gb(15.0 * 86_400.0 * 1_000.0 * 238.0 + 1_000.0 * 629.0);
-        let reads = ("/MonthlyCost/Parts/Reads", 2_628.0 * 0.125);
-        assert_figures(&plan(&ledger), &[("/Table/StorageGB", gb), reads]);
+        check(
+            &ledger,
+            "/Table/StorageGB          287.2652 15 days of ledger items of 238 bytes, 1,000 latest items of 629
+             /MonthlyCost/Parts/Reads  328.5    2628 * 0.125",
+        );
     }
 
     /// Returns each part of the cost, and the total.

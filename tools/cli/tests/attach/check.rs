@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use shared::domain::{
     Item,
     attached::{
-        AttachedTable,
         change::Place,
         item::{State, StateOrigin, stored},
         key,
@@ -30,7 +29,7 @@ fn record(table: &Table, version: u64, image: &Value, is_deleted: bool, origin: 
             {"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
         ],
     });
-    let attached = AttachedTable::parse(&definition.to_string()).unwrap();
+    let attached = operations::attached::parse(&definition.to_string()).unwrap();
     let image: Item = serde_json::from_value(image.clone()).unwrap();
     let entity = key::of_item(&attached, &image).unwrap();
     let state = State {

@@ -12,7 +12,6 @@ use aws_sdk_dynamodb::types::{
     StreamViewType,
 };
 use serde_json::{Value, json};
-use shared::domain::attached::AttachedTable;
 use testkit::{command::Arguments, endpoint::is_skipped, table::Table};
 
 const STREAM: &str = "2026-11-22T06:24:48.123";
@@ -171,7 +170,7 @@ fn hostile_names_are_passed_as_they_are() {
         serde_json::from_str::<Value>(&definition).unwrap(),
         report["Definition"]
     );
-    let attached = AttachedTable::parse(&definition).unwrap();
+    let attached = operations::attached::parse(&definition).unwrap();
     assert_eq!((attached.table(), attached.history_table()), ("Orders", "Log"));
     assert_eq!(
         attached.keys().map(|key| key.name.as_str()).collect::<Vec<_>>(),

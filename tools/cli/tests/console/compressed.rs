@@ -1,9 +1,9 @@
 //! Versions that are compressed beside others that are not: each command of `vzero` and each page reads both.
 
 use serde_json::{Value, json};
-use shared::{config::WriteMode, domain::compression::Compression, dynamodb::put::put_version::PutOutcome};
+use shared::{domain::compression::Compression, dynamodb::put::put_version::PutOutcome};
 use testkit::{
-    database::{self, mode, put_version, update, write},
+    database::{self, put_version},
     table::{self, Table},
 };
 
@@ -30,22 +30,20 @@ fn table() -> Table {
         (3, Compression::Deflate),
     ] {
         let store = table.store.clone().with_compression(compression);
-        let document = document(number);
-        let written = write(&store, &document, mode(WriteMode::Inline));
-        table.runtime.block_on(written).unwrap();
+        table.runtime.block_on(table::write(&store, document(number)));
     }
     table
 }
 
-fn document(number: u64) -> writer_fn::update::Update {
+fn document(number: u64) -> Value {
     let lines: Vec<_> = (0..40)
         .map(|line| json!({"Sku": format!("SKU-{line}"), "Quantity": line * number}))
         .collect();
-    update(json!({
+    json!({
         "ID": "E", "RequestId": format!("r-{number}"), "N": number, "Actor": "amy", "Lines": lines, "Empty": "",
         "Long": {"$number": "12345678901234567890123456789012345678"}, "Data": {"$binary": "AAECAw=="}, "TypedValues": true,
         "Text": "some text ".repeat(100),
-    }))
+    })
 }
 
 /// Returns the sort keys of the history table's compressed versions.

@@ -1,64 +1,62 @@
-//! Access control: tokens, cookies, hosts, origins and CSRF tokens.
+//! Access control: tokens, cookies, hosts, origins and CSRF tokens, and requests at the limits of their sizes.
+
+use std::thread;
 
 use testkit::table::Table;
 
 use crate::{
-    html::Page,
-    http::{self, Answer},
+    http::{self, encoded},
     new_table,
-    served::Console,
+    served::{Console, PAGE},
 };
 
-pub(crate) fn console() -> (Table, Console) {
+fn console() -> (Table, Console) {
     let table = new_table();
     table.write_versions("E", 1);
-    let console = Console::of(&table);
+    let console = Console::writing(&table);
     (table, console)
-}
-
-pub(crate) const PAGE: &str = "/entity?id=E";
-
-pub(crate) fn is_authorized(response: &Answer) -> bool {
-    match response.status {
-        200 | 404 => true,
-        401 => {
-            assert!(!response.body.contains("Latest"), "{response:?}");
-            false
-        }
-        status => panic!("{status}: {response:?}"),
-    }
 }
 
 #[test]
 fn without_a_token_the_sign_in_form_is_shown() {
-    let (_table, console) = console();
+    let (table, console) = console();
     for path in [PAGE, "/", "/no/such/page", "/health", "/?find=E"] {
-        let response = console.plain("GET", path, &[]);
-        assert_eq!(response.status, 401, "{path}");
-        let page = Page::parse(&response.body);
-        let form = page.named("form")[0];
-        assert_eq!(
-            (form.attribute("method"), form.attribute("action")),
-            (Some("post"), Some("/sign-in"))
-        );
-        assert_eq!(page.field("to"), Some(path));
         // The form reveals nothing about the table, not even its name.
-        assert!(!response.body.contains("VersionControl"), "{path} {response:?}");
-        let response = console.plain("GET", path, &[("Accept", "application/json")]);
-        assert_eq!(response.status, 401, "{path}");
-        assert!(response.json()["Error"].as_str().unwrap().contains("Bearer"), "{path}");
+        console.requests(&format!(
+            "
+            GET {path} => 401 | field to: {path} | ~ action=\"/sign-in\" | !~ VersionControl | !~ Latest
+            GET {path} | Accept: application/json => 401 | ~ Bearer
+            "
+        ));
     }
-    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"] {
-        let status = console.plain(method, PAGE, &[]).status;
-        assert!([401, 403].contains(&status), "{method}: {status}");
+    let methods = ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "HEAD"];
+    console.requests(&methods.map(|method| format!("{method} {{page}} => 401,403")).join("\n"));
+    // Style, script, icon and the sign-in form need no token, and reveal nothing.
+    for path in [
+        "/assets/console.css",
+        "/assets/none",
+        "/assets/",
+        "/sign-in",
+        "/sign-in/",
+    ] {
+        for method in ["GET", "HEAD", "PUT", "PATCH", "OPTIONS"] {
+            for token in ["", "?token=wrong", "?token="] {
+                let (own, name) = ("Origin: http://{address}", &table.name);
+                let nothing = "set-cookie: | location: | !~ writes are allowed";
+                console.requests(&format!("{method} {path}{token} | {own} => {nothing} | !~ {name}"));
+            }
+        }
     }
 }
 
 #[test]
 fn the_token_of_an_address_becomes_a_cookie() {
     let (_table, console) = console();
-    let token = &console.token;
-    assert!(token.len() >= 32, "too short: {token}");
+    assert!(console.token.len() >= 32 && console.fill("{value}").len() >= 32);
+    assert_ne!(console.fill("{value}"), console.token);
+    console.requests(&format!("GET {PAGE} | Cookie: {{name}}={{value}} => 200 | ~ Latest"));
+    assert_eq!(console.fill("{name}"), format!("vzero-{}", console.port));
+    let signed_in = "set-cookie: {cookie}; Path=/; HttpOnly; SameSite=Strict";
     for (path, to) in [
         ("/entity?id=E&token={token}", PAGE),
         ("/entity?token={token}&id=E", PAGE),
@@ -71,157 +69,156 @@ fn the_token_of_an_address_becomes_a_cookie() {
         ("/\\evil.example/?token={token}&a=b", "/"),
         ("/entity\\?id=E&token={token}", "/"),
     ] {
-        let response = console.plain("GET", &console.fill(path), &[]);
-        assert_eq!(
-            (response.status, response.header("location")),
-            (303, Some(to)),
-            "{path}"
-        );
-        let (cookie, attributes) = response.header("set-cookie").unwrap().split_once("; ").unwrap();
-        assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Lax; Max-Age=28800");
-        let (name, value) = cookie.split_once('=').unwrap();
-        assert_eq!(name, format!("vzero-{}", console.port));
-        assert!(value.len() >= 32 && value != token, "the cookie is not the token");
-        assert!(is_authorized(&console.plain("GET", PAGE, &[("Cookie", cookie)])));
+        // The token is removed from the address even with a cookie. A request for a preview gets none.
+        console.requests(&format!(
+            "
+            GET {path} => 303 | location: {to} | {signed_in}
+            GET {path} | Cookie: {{cookie}} => 303 | location: {to}
+            HEAD {path} | Cookie: {{cookie}} => 303 | location: {to} | set-cookie:
+            HEAD {path} => 401 | set-cookie:
+            GET {path} | Sec-Purpose: prefetch;prerender => 401 | set-cookie:
+            GET {path} | Purpose: prefetch => 401 | set-cookie:
+            "
+        ));
     }
-    // The token is removed from the address even with a valid cookie.
-    let again = console.get(&format!("/entity?id=E&token={token}"));
-    assert_eq!((again.status, again.header("location")), (303, Some(PAGE)));
-    for path in [
-        "/entity?id=E&token=",
-        "/entity?id=E&token=wrong",
-        "/entity?id=E&token={token}0",
-    ] {
-        let response = console.plain("GET", &console.fill(path), &[]);
-        assert_eq!(response.status, 401, "{path}");
-        let page = Page::parse(&response.body);
-        assert_eq!(page.field("to"), Some(PAGE));
-        assert!(page.text.contains("Invalid token."));
-        assert!(response.header("set-cookie").is_none() && !response.body.contains(token.as_str()));
+    for token in ["", "wrong", "{token}0"] {
+        let invalid = "401 | ~ Invalid token. | field to: {page} | set-cookie: | !~ {token}";
+        console.requests(&format!(
+            "
+            GET {PAGE}&token={token} => {invalid}
+            GET {PAGE}&token={token} | Cookie: {{cookie}} => 303 | location: {{page}} | set-cookie:
+            POST /restore?token={{token}} | Origin: http://{{address}} | form: csrf=x => 401 | set-cookie:
+            "
+        ));
     }
 }
 
 #[test]
 fn only_valid_cookies_and_bearer_tokens_are_accepted() {
-    let (_table, console) = console();
+    let (table, console) = console();
     let value = console.fill("{value}");
-    let other = format!("Cookie: {{name}}={}", value.replace(&value[..1], "x"));
-    for (header, is_in) in [
-        ("Cookie: {name}={value}", true),
-        ("Cookie: a=b; {name}={value}; c=d", true),
-        ("Cookie: {name}=wrong; {name}={value}", true),
-        (&other, false),
-        ("Cookie: {name}=", false),
-        ("Cookie: {name}={value}x", false),
-        ("Cookie: {name}={token}", false),
-        ("Cookie: vzero-1={value}", false),
-        ("Cookie: {value}", false),
-        ("Authorization: Bearer {token}", true),
-        ("Authorization: Bearer {value}", false),
-        ("Authorization: Bearer ", false),
-        ("Authorization: Bearer wrong", false),
-        ("Authorization: {token}", false),
-        ("Authorization: Basic {token}", false),
-    ] {
-        let filled = console.fill(header);
-        let response = console.plain("GET", PAGE, &[filled.split_once(": ").unwrap()]);
-        assert_eq!(is_authorized(&response), is_in, "{header}");
+    let other = value.replace(&value[..1], "x");
+    console.requests(&format!(
+        "
+        GET {{page}} | Cookie: {{name}}={{value}} => 200
+        GET {{page}} | Cookie: a=b; {{name}}={{value}}; c=d => 200
+        GET {{page}} | Cookie: {{name}}=wrong; {{name}}={{value}} => 200
+        GET {{page}} | Cookie: {{name}}=wrong | Cookie: {{name}}={{value}} => 200
+        GET {{page}} | Cookie: {{name}}={{value}} | Cookie: {{name}}=wrong => 200
+        GET {{page}} | Cookie: {{name}}=wrong | Cookie: a=b => 401
+        GET {{page}} | Cookie: {{name}}={other} => 401
+        GET {{page}} | Cookie: {{name}}= => 401
+        GET {{page}} | Cookie: {{name}}={{value}}x => 401
+        GET {{page}} | Cookie: {{name}}=\"{{value}}\" => 401
+        GET {{page}} | Cookie: {{name}}={{token}} => 401
+        GET {{page}} | Cookie: {{name}} => 401
+        GET {{page}} | Cookie: ;;=;=; => 401
+        GET {{page}} | Cookie: vzero-1={{value}} => 401
+        GET {{page}} | Cookie: {{value}} => 401
+        GET {{page}} | Authorization: Bearer {{token}} => 200
+        GET {{page}} | Authorization: Bearer {{value}} => 401
+        GET {{page}} | Authorization: Bearer => 401
+        GET {{page}} | Authorization: Bearer wrong => 401
+        GET {{page}} | Authorization: {{token}} => 401
+        GET {{page}} | Authorization: Basic {{token}} => 401
+        "
+    ));
+    // Consoles do not share tokens and cookies.
+    let second = Console::of(&table);
+    for (one, other) in [(&console, &second), (&second, &console)] {
+        let (value, cookie) = (other.fill("{value}"), &other.cookie);
+        one.requests(&format!(
+            "
+            GET {{page}} | Cookie: {{name}}={value}; {cookie} => 401 | !~ Latest
+            GET {{page}} | Authorization: Bearer {} => 401 | !~ Latest
+            ",
+            other.token
+        ));
     }
 }
 
-/// The unit tests of the crate have more of them.
+/// The unit tests of the crate have more host names.
 #[test]
-fn unknown_host_names_are_rejected() {
+fn hosts_and_origins_of_others_are_rejected() {
     let (_table, console) = console();
-    let bearer = format!("Bearer {}", console.token);
-    let in_by = [("Cookie", console.cookie.as_str()), ("Authorization", &bearer)];
-    for (host, is_own) in [
-        ("{address}", true),
-        ("localhost:{port}", true),
-        ("[::1]:{port}", true),
-        ("evil.example:{port}", false),
-        ("127.0.0.1.evil.example:{port}", false),
-        ("10.0.0.1:{port}", false),
-        ("", false),
-    ] {
-        let host = console.fill(host);
-        for path in [PAGE, "/assets/console.css", "/sign-in", "/?token={token}"] {
-            let response = console.raw("GET", &console.fill(path), &[("Host", &host), in_by[0], in_by[1]], "");
-            assert_eq!(response.status != 421, is_own, "{host:?} {path}");
-            assert!(is_own || response.header("set-cookie").is_none());
+    for path in [PAGE, "/assets/console.css", "/sign-in", "/?token={token}"] {
+        let signed_in = "Cookie: {cookie} | Authorization: Bearer {token}";
+        for host in ["{address}", "localhost:{port}", "[::1]:{port}"] {
+            console.requests(&format!("GET {path} | Host: {host} | {signed_in} => 200,303,401"));
         }
-    }
-    let none = console.raw("GET", PAGE, &in_by, "");
-    assert!([400, 421].contains(&none.status), "no Host at all: {none:?}");
-    // The request line can contain a host, too.
-    let evil = [("Host", "evil.example"), in_by[0]];
-    let absolute = console.raw("GET", &format!("http://evil.example{PAGE}"), &evil, "");
-    assert_eq!(absolute.status, 421);
-}
-
-#[test]
-fn forms_of_other_origins_are_rejected() {
-    let (_table, console) = console();
-    let host = ("Host", console.address.as_str());
-    let cookie = ("Cookie", console.cookie.as_str());
-    let fields = http::form(&[("token", &console.token), ("to", PAGE)]);
-    for path in ["/sign-in", "/restore", "/undelete", "/no/such/page", "/"] {
-        for origin in [
-            None,
-            Some("null"),
-            Some("http://evil.example"),
-            Some("http://evil.example:{port}"),
-            Some("http://{address}.evil.example"),
-            Some("http://{address}0"),
-            Some("{address}"),
-            Some("ftp://{address}"),
-            Some(""),
+        for host in [
+            "evil.example:{port}",
+            "127.0.0.1.evil.example:{port}",
+            "10.0.0.1:{port}",
+            "",
         ] {
-            let origin = origin.map(|origin| console.fill(origin));
-            let origin = origin.as_deref().map(|origin| ("Origin", origin));
-            let headers: Vec<_> = [host, cookie].into_iter().chain(origin).collect();
-            let response = console.raw("POST", path, &headers, &fields);
-            assert_eq!(response.status, 403, "{path} {origin:?}");
-            assert!(response.body.contains("another site"), "{path} {origin:?} {response:?}");
-            assert!(response.header("set-cookie").is_none());
+            console.requests(&format!("GET {path} | Host: {host} | {signed_in} => 421 | set-cookie:"));
         }
     }
-    // Another name of the console is another origin.
-    let other = console.fill("http://localhost:{port}");
-    let response = console.raw("POST", "/sign-in", &[host, ("Origin", &other)], &fields);
-    assert_eq!(response.status, 403);
-    let own = console.origin();
-    let response = console.raw("POST", "/sign-in", &[host, ("Origin", &own)], &fields);
-    assert_eq!((response.status, response.header("location")), (303, Some(PAGE)));
+    console.requests("GET http://evil.example{page} | Host: evil.example | Cookie: {cookie} => 421");
+    let form = "form: token={token}&to=%2Fentity%3Fid%3DE";
+    for path in ["/sign-in", "/restore", "/undelete", "/no/such/page", "/"] {
+        // Another name of the console is another origin.
+        for origin in [
+            " | Origin: null",
+            " | Origin: http://evil.example",
+            " | Origin: http://evil.example:{port}",
+            " | Origin: http://{address}.evil.example",
+            " | Origin: http://{address}0",
+            " | Origin: http://localhost:{port}",
+            " | Origin: {address}",
+            " | Origin: ftp://{address}",
+            " | Origin:",
+            "",
+        ] {
+            console.requests(&format!(
+                "POST {path} | Cookie: {{cookie}}{origin} | {form} => 403 | ~ another site | set-cookie:"
+            ));
+        }
+    }
+    console.requests(&format!(
+        "POST /sign-in | Origin: http://{{address}} | {form} => 303 | location: {{page}}"
+    ));
 }
 
 #[test]
 fn forms_without_a_csrf_token_are_rejected() {
     let (_table, console) = console();
-    let bearer = format!("Bearer {}", console.token);
-    let headers = [("Host", console.address.as_str()), ("Authorization", &bearer)];
-    for fields in [
-        "id=E",
-        "id=E&csrf=",
-        "id=E&csrf=wrong",
-        "id=E&csrf={token}",
-        "id=E&csrf={value}",
-    ] {
-        let fields = console.fill(fields);
-        for path in ["/restore", "/undelete", "/no/such/page", "/"] {
-            let response = console.post_text(path, &fields);
-            assert_eq!(response.status, 403, "{path} {fields}");
-            assert!(
-                response.body.contains("belongs to another console"),
-                "{path} {fields} {response:?}"
-            );
+    let many = (0..9000).map(|n| format!("p{n}=x&")).collect::<Vec<_>>().concat();
+    for path in ["/restore", "/undelete", "/health/audit", "/no/such/page", "/"] {
+        for form in [
+            "id=E",
+            "id=E&csrf=",
+            "id=E&csrf=wrong",
+            "id=E&csrf={token}",
+            "id=E&csrf={value}",
+        ] {
             // The access token does not replace the CSRF token.
-            assert_eq!(console.raw("POST", path, &headers, &fields).status, 403);
+            console.requests(&format!(
+                "
+                POST {path} | Cookie: {{cookie}} | Origin: http://{{address}} | form: {form} => 403 | ~ belongs to another console
+                POST {path} | Authorization: Bearer {{token}} | form: {form} => 403
+                "
+            ));
+        }
+        let (large, signed_in) = ("x".repeat(100_000), "Authorization: Bearer {token}");
+        for form in ["csrf=%ff", &large, &many] {
+            console.requests(&format!("POST {path} | {signed_in} | form: {form} => 400,403"));
         }
     }
-    for body in ["csrf=%ff", &"x".repeat(100_000)] {
-        assert!([400, 403].contains(&console.post_text("/restore", body).status));
-    }
+    let (large, many) = ("x".repeat(65_000), &many);
+    let flood = format!(
+        "
+        POST /sign-in | Origin: http://{{address}} | form: token={large} => 401
+        POST /restore | Authorization: Bearer {{token}} | form: {many} => 400,403
+        "
+    );
+    thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| console.requests(&flood));
+        }
+    });
+    console.requests("GET {page} | Cookie: {cookie} => 200");
 }
 
 #[test]
@@ -243,84 +240,94 @@ fn sign_in_redirects_only_to_own_paths() {
         ("/\r\nSet-Cookie: a=b", "/"),
         ("\t//evil.example", "/"),
     ] {
-        let response = console.post("/sign-in", &[("token", &console.token), ("to", to)]);
-        assert_eq!(
-            (response.status, response.header("location")),
-            (303, Some(target)),
-            "{to:?}"
-        );
-        let wrong = console.post("/sign-in", &[("token", "wrong"), ("to", to)]);
-        assert_eq!((wrong.status, wrong.header("set-cookie")), (401, None));
-        assert_eq!(Page::parse(&wrong.body).field("to"), Some(target), "{to:?}");
+        let (to, own) = (encoded(to), "Origin: http://{address}");
+        console.requests(&format!(
+            "
+            POST /sign-in | {own} | form: token={{token}}&to={to} => 303 | location: {target}
+            POST /sign-in | {own} | form: token=wrong&to={to} => 401 | set-cookie: | field to: {target}
+            "
+        ));
     }
     for fields in ["a=b", "token=&a=b", "to=%2F&a=b"] {
-        assert_eq!(console.post_text("/sign-in", fields).status, 401, "{fields}");
+        console.requests(&format!(
+            "POST /sign-in | Origin: http://{{address}} | form: {fields} => 401"
+        ));
     }
 }
 
 #[test]
 fn every_response_has_security_headers() {
     let (_table, console) = console();
-    let cookie = ("Cookie", console.cookie.as_str());
-    let json = ("Accept", "application/json");
-    for (method, path, headers, status) in [
-        ("GET", PAGE, vec![cookie], 200),
-        ("GET", PAGE, vec![cookie, json], 200),
-        ("HEAD", "/assets/icon.svg", vec![], 200),
-        ("GET", "/assets/console.css", vec![], 200),
-        ("GET", "/assets/console.js", vec![], 200),
-        ("GET", "/assets/none", vec![cookie], 404),
-        ("GET", "/none", vec![cookie], 404),
-        ("GET", "/entity", vec![cookie], 400),
-        ("GET", "/entity?id=none", vec![cookie, json], 404),
-        ("PUT", PAGE, vec![cookie], 403),
-        ("GET", PAGE, vec![], 401),
-        ("GET", "/?token={token}", vec![], 303),
-        ("POST", "/restore", vec![cookie], 403),
-        ("GET", "http://evil.example/", vec![("Host", "evil.example")], 421),
-    ] {
-        let host = ("Host", console.address.as_str());
-        let has_host = headers.iter().any(|(name, _)| *name == "Host");
-        let headers: Vec<_> = (!has_host).then_some(host).into_iter().chain(headers).collect();
-        let response = console.raw(method, &console.fill(path), &headers, "");
-        assert_eq!(response.status, status, "{method} {path}");
-        let policy = response.header("content-security-policy").unwrap();
-        let directives: Vec<_> = policy.split("; ").map(str::trim).collect();
-        let needed = "default-src 'none'; script-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; \
-                      frame-ancestors 'none'";
-        for needed in needed.split("; ") {
-            assert!(directives.contains(&needed), "{path}: {policy}");
-        }
-        assert!(
-            !policy.contains("unsafe") && !policy.contains('*') && !policy.contains("http"),
-            "{policy}"
-        );
-        for (name, value) in [
-            ("x-content-type-options", "nosniff"),
-            ("x-frame-options", "DENY"),
-            ("cache-control", "no-store"),
-            ("cross-origin-opener-policy", "same-origin"),
-            ("cross-origin-resource-policy", "same-origin"),
-            // With "no-referrer", browsers would send forms with the Origin "null".
-            ("referrer-policy", "same-origin"),
-        ] {
-            assert_eq!(response.header(name), Some(value), "{method} {path}");
-        }
-        assert!(response.header("access-control-allow-origin").is_none());
-        assert!(response.header("vary").unwrap().contains("Accept"));
+    // With "no-referrer", browsers would send forms with the Origin "null".
+    let headers = "x-content-type-options: nosniff | x-frame-options: DENY | cache-control: no-store | vary: Accept, Cookie | \
+                   cross-origin-opener-policy: same-origin | cross-origin-resource-policy: same-origin | \
+                   referrer-policy: same-origin | access-control-allow-origin: | content-security-policy: default-src 'none'; \
+                   script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
+                   frame-ancestors 'none'";
+    for request in "\
+        GET {page} | Cookie: {cookie} => 200
+        GET {page} | Cookie: {cookie} | Accept: application/json => 200
+        HEAD /assets/icon.svg => 200
+        GET /assets/console.css => 200
+        GET /assets/console.js => 200
+        GET /assets/none | Cookie: {cookie} => 404
+        GET /none | Cookie: {cookie} => 404
+        GET /entity | Cookie: {cookie} => 400
+        GET /entity?id=none | Cookie: {cookie} | Accept: application/json => 404
+        PUT {page} | Cookie: {cookie} => 403
+        GET {page} => 401
+        GET /?token={token} => 303
+        POST /restore | Cookie: {cookie} => 403
+        GET http://evil.example/ | Host: evil.example => 421"
+        .lines()
+    {
+        console.requests(&format!("{request} | {headers}"));
     }
 }
 
+const PATHS: [&str; 8] = [
+    "/?find=E",
+    "/entity?id=E",
+    "/version?id=E&version=1",
+    "/compare?id=E",
+    "/as-of?id=E",
+    "/restore?id=E&version=1",
+    "/undelete?id=E",
+    "/health",
+];
+
 #[test]
-fn consoles_do_not_share_tokens_and_cookies() {
-    let (table, first) = console();
-    let second = Console::of(&table);
-    assert!(first.token != second.token && first.cookie != second.cookie);
-    for (one, other) in [(&first, &second), (&second, &first)] {
-        let cookie = format!("{}={}; {}", one.fill("{name}"), other.fill("{value}"), other.cookie);
-        let bearer = format!("Bearer {}", other.token);
-        for header in [("Cookie", cookie.as_str()), ("Authorization", &bearer)] {
-            assert!(!is_authorized(&one.plain("GET", PAGE, &[header])));
+fn long_addresses_and_many_parameters_are_rejected_or_ignored() {
+    let (_table, console) = console();
+    let many = (0..5000).map(|n| format!("&p{n}=x")).collect::<Vec<_>>().concat();
+    let (repeated, separators) = ("&id=E".repeat(5000), "&".repeat(60_000));
+    for path in PATHS {
+        let separator = if path.contains('?') { "" } else { "?" };
+        for more in [&many, &repeated, &separators, "&state=%00%ff", "&id[]=x&=&==&%"] {
+            let status = console.get(&format!("{path}{separator}{more}")).status;
+            assert!(
+                [200, 400, 404, 409].contains(&status),
+                "{path} {}: {status}",
+                &more[..9]
+            );
         }
+    }
+    let headers = (0..2000).map(|n| format!("X-{n}: x\r\n")).collect::<Vec<_>>().concat();
+    let addresses =
+        [63_000, 70_000, 130_000, 1_000_000].map(|length| format!("GET /?find={} HTTP/1.1\r\n", "x".repeat(length)));
+    for request in addresses.iter().chain([&format!("GET / HTTP/1.1\r\n{headers}")]) {
+        let answer = http::try_send(console.port, request);
+        assert!(
+            ["HTTP/1.1 401", "HTTP/1.1 414", "HTTP/1.1 431", ""].contains(&answer.as_str()),
+            "{}: {answer}",
+            request.len()
+        );
+    }
+    for path in PATHS.into_iter().chain(["/none", "/entity?id=none"]) {
+        let (head, get) = (
+            console.send("HEAD", path, &[("Cookie", &console.cookie)], ""),
+            console.get(path),
+        );
+        assert_eq!((head.status, head.body.as_str()), (get.status, ""), "{path}");
     }
 }

@@ -60,15 +60,6 @@ impl Page {
         found?.attribute("href")
     }
 
-    /// Returns the value of a field for text, as opposed to a date picker.
-    pub(crate) fn text_field(&self, name: &str) -> Option<&str> {
-        let fields = self.named("input").into_iter();
-        let mut fields = fields.filter(|tag| tag.attribute("type") == Some("text"));
-        fields
-            .find(|tag| tag.attribute("name") == Some(name))?
-            .attribute("value")
-    }
-
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let found = self
             .named("input")

@@ -79,13 +79,13 @@ pub(crate) fn try_send(port: u16, request: &str) -> String {
     answer.chars().take("HTTP/1.1 200".len()).collect()
 }
 
-pub(crate) fn form(fields: &[(&str, &str)]) -> String {
+pub(crate) fn form(fields: &[(impl AsRef<str>, impl AsRef<str>)]) -> String {
     let pairs = fields
         .iter()
         .map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
     pairs.collect::<Vec<_>>().join("&")
 }
 
-pub(crate) fn encoded(text: &str) -> String {
-    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+pub(crate) fn encoded(text: impl AsRef<str>) -> String {
+    percent_encoding::utf8_percent_encode(text.as_ref(), percent_encoding::NON_ALPHANUMERIC).to_string()
 }

@@ -1,27 +1,47 @@
-//! `vzero console` over HTTP: access control, forms, records of versions, escaping, and large data.
+//! The console over HTTP: access control, forms, records of versions, escaping, and large data.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod compressed;
+#[path = "../support/console.rs"]
+mod console;
 mod escaping;
-mod finding;
 mod guard;
-mod hostile;
 mod html;
 mod http;
 mod large;
-mod listening;
-mod load;
 #[cfg(target_os = "linux")]
 mod opener;
 mod pages;
-mod quarantine;
-mod records;
+#[path = "../support/script.rs"]
+mod script;
 mod served;
-mod sessions;
+mod started;
 
 use testkit::table::Table;
 
 fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
+}
+
+const RUNNER: script::Runner = served::Console::runner;
+
+// Time, author, reason and request of each version: apart from its attributes, and never those of another version.
+script::script_tests! {
+    fn each_page_shows_the_record_apart_from_the_attributes();
+    fn a_restored_version_names_its_origin_and_inherits_no_author();
+    fn the_exact_time_of_a_version_selects_it();
+    fn a_time_of_the_client_selects_the_version_in_effect();
+    fn a_version_of_another_program_has_the_time_of_the_stream();
+    fn a_version_of_an_older_release_has_no_known_time();
+}
+
+// Finding entities, versions and changes: search, order, filters, and what is read for it.
+script::script_tests! {
+    fn each_version_shows_what_it_changed();
+    fn versions_are_filtered();
+    fn a_filter_reads_more_pages();
+    fn entities_are_found_by_part_of_the_key_and_the_last_change_comes_first();
+    fn versions_are_found_by_request_id();
+    fn the_page_of_an_entity_shows_its_records_in_quarantine();
 }

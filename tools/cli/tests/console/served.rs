@@ -1,109 +1,142 @@
-//! A running console, and requests to it.
+//! A console on a table, and requests to it.
 
 use std::{
     io::{BufRead as _, BufReader},
     process::Child,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::{
     command::{self, Run},
     table::Table,
 };
 
 use crate::{
+    console,
     html::Page,
     http::{self, Answer},
 };
 
-pub(crate) const TOKEN: &str = "a-token-of-a-test_0123456789";
+/// A page of the entity `E`.
+pub(crate) const PAGE: &str = "/entity?id=E";
 
 /// A console that serves until it is dropped.
 pub(crate) struct Console {
-    child: Child,
+    _here: Option<history_console::Console>,
+    process: Option<Child>,
     pub(crate) port: u16,
     pub(crate) address: String,
     pub(crate) token: String,
-    /// Session cookie, `name=value`.
+    /// `name=value`.
     pub(crate) cookie: String,
 }
 
 impl Console {
-    /// Starts a read-only console.
+    /// Serves a read-only console in this process.
     pub(crate) fn of(table: &Table) -> Self {
-        Self::with(table, "")
+        Self::here(console::serve(table, None, false))
     }
 
-    pub(crate) fn with(table: &Table, arguments: &str) -> Self {
-        Self::start(table, &[], &format!("--no-open {arguments}"))
+    /// Serves a console that allows changes.
+    pub(crate) fn writing(table: &Table) -> Self {
+        Self::here(console::serve(table, None, true))
     }
 
-    pub(crate) fn with_environment(table: &Table, environment: &[(&str, &str)], arguments: &str) -> Self {
-        Self::start(table, environment, &format!("--no-open {arguments}"))
+    fn here(console: history_console::Console) -> Self {
+        let url = console.url().to_owned();
+        Self::at(&url, Some(console), None)
     }
 
-    /// Starts a read-only console that opens the web browser.
-    pub(crate) fn opening(table: &Table, environment: &[(&str, &str)]) -> Self {
-        Self::start(table, environment, "")
-    }
-
-    fn start(table: &Table, environment: &[(&str, &str)], arguments: &str) -> Self {
+    /// Starts `vzero console`.
+    pub(crate) fn start(table: &Table, environment: &[(&str, &str)], arguments: &str) -> Self {
         let arguments = format!("console --port 0 {arguments}");
         let mut child = table.start_with(environment, &arguments);
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
-        if line.is_empty() {
-            let output = child.wait_with_output().unwrap();
-            panic!("{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let started: Value = serde_json::from_str(&line).unwrap_or_default();
+        match started["URL"].as_str() {
+            Some(url) => Self::at(url, None, Some(child)),
+            None => panic!("{arguments:?}: {:?}", Run::wait(child)),
         }
-        let started: Value = serde_json::from_str(&line).unwrap();
-        let url = started["URL"].as_str().unwrap().strip_prefix("http://").unwrap();
-        let (address, token) = url.split_once("/?token=").unwrap();
+    }
+
+    /// Signs in at the printed address.
+    fn at(url: &str, here: Option<history_console::Console>, process: Option<Child>) -> Self {
+        let (address, token) = url.strip_prefix("http://").unwrap().split_once("/?token=").unwrap();
         let mut console = Self {
-            child,
+            _here: here,
+            process,
             port: address.rsplit_once(':').unwrap().1.parse().unwrap(),
             address: address.to_owned(),
             token: token.to_owned(),
             cookie: String::new(),
         };
-        console.cookie = console.sign_in();
+        let welcome = console.send("GET", &format!("/?token={token}"), &[], "");
+        let cookie = welcome.header("set-cookie").unwrap().split(';').next().unwrap();
+        cookie.clone_into(&mut console.cookie);
         console
     }
 
-    /// Sends a request with exactly these headers.
-    pub(crate) fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        http::send(self.port, method, path, headers, body)
+    /// Sends a request with these headers, and `Host` if they do not contain it.
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let has_host = headers.iter().any(|(name, _)| *name == "Host");
+        let host = (!has_host).then_some(("Host", self.address.as_str()));
+        let headers: Vec<_> = host.into_iter().chain(headers.iter().copied()).collect();
+        http::send(self.port, method, path, &headers, body)
     }
 
-    /// Sends a request with `Host` and these headers.
-    pub(crate) fn plain(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let headers = [&[("Host", self.address.as_str())], headers].concat();
-        self.raw(method, path, &headers, "")
-    }
-
-    /// Signs in with the printed address, and returns the session cookie.
-    pub(crate) fn sign_in(&self) -> String {
-        let welcome = self.plain("GET", &format!("/?token={}", self.token), &[]);
-        let cookie = welcome.header("set-cookie").unwrap().split(';').next().unwrap();
-        cookie.to_owned()
-    }
-
-    pub(crate) fn origin(&self) -> String {
-        format!("http://{}", self.address)
-    }
-
-    /// Replaces `{token}`, `{port}`, `{address}`, and name and value of the session cookie, `{name}` and `{value}`.
+    /// Replaces `{token}`, `{port}`, `{address}`, `{page}`, and the cookie, `{cookie}`, with its name and value, `{name}` and `{value}`.
     pub(crate) fn fill(&self, text: &str) -> String {
         let (name, value) = self.cookie.split_once('=').unwrap();
-        let text = text.replace("{token}", &self.token).replace("{address}", &self.address);
-        let text = text.replace("{port}", &self.port.to_string());
-        text.replace("{name}", name).replace("{value}", value)
+        let replaced = [
+            ("{token}", &*self.token),
+            ("{port}", &self.port.to_string()),
+            ("{address}", &self.address),
+            ("{page}", PAGE),
+            ("{cookie}", &self.cookie),
+            ("{name}", name),
+            ("{value}", value),
+        ];
+        replaced
+            .iter()
+            .fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// Requests a page with the session cookie.
+    /// Sends the requests of a text, one a line: `METHOD path | Header: value | form: a=b => 303 | location: /`. The expectations are
+    /// statuses, headers, with an empty value for none, and `field NAME: value`, `~ text` and `!~ text` of the body.
+    pub(crate) fn requests(&self, text: &str) {
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let filled = self.fill(line);
+            let (request, expected) = filled.split_once(" => ").unwrap();
+            let mut parts = request.split(" | ");
+            let (method, path) = parts.next().unwrap().split_once(' ').unwrap();
+            let (forms, headers): (Vec<_>, Vec<_>) = parts.map(pair).partition(|(name, _)| *name == "form");
+            let answer = self.send(method, path, &headers, forms.first().map_or("", |(_, form)| form));
+            for expected in expected.split(" | ") {
+                let is_met = match expected.split_once(' ') {
+                    Some(("~", text)) => answer.body.contains(text),
+                    Some(("!~", text)) => !answer.body.contains(text),
+                    Some(("field", field)) => {
+                        let (name, value) = pair(field);
+                        Page::parse(&answer.body).field(name) == Some(value)
+                    }
+                    _ if expected.starts_with(|c: char| c.is_ascii_digit()) => {
+                        expected.split(',').any(|status| status == answer.status.to_string())
+                    }
+                    _ => {
+                        let (name, value) = pair(expected);
+                        answer.header(name).unwrap_or_default() == value
+                    }
+                };
+                assert!(is_met, "{line}: {expected}: {answer:?}");
+            }
+        }
+    }
+
+    /// Requests a page with the cookie.
     pub(crate) fn get(&self, path: &str) -> Answer {
-        self.plain("GET", path, &[("Cookie", &self.cookie)])
+        self.send("GET", path, &[("Cookie", &self.cookie)], "")
     }
 
     pub(crate) fn page(&self, path: &str) -> Page {
@@ -115,11 +148,8 @@ impl Console {
     /// Requests the JSON form of a page with the access token.
     pub(crate) fn ask(&self, path: &str) -> Answer {
         let bearer = format!("Bearer {}", self.token);
-        self.plain(
-            "GET",
-            path,
-            &[("Authorization", &bearer), ("Accept", "application/json")],
-        )
+        let headers = [("Authorization", bearer.as_str()), ("Accept", "application/json")];
+        self.send("GET", path, &headers, "")
     }
 
     pub(crate) fn json(&self, path: &str) -> Value {
@@ -128,42 +158,78 @@ impl Console {
         answer.json()
     }
 
-    /// Requests pages, and checks their JSON forms and their texts as [`command::check`] does those of commands. The code is 0, or
-    /// the status of a page that is not shown.
+    /// Requests pages, and checks their JSON forms and their texts as [`command::check`] does those of commands.
     pub(crate) fn check(&self, text: &str) {
-        let request = |path: &str| {
-            let (json, page) = (self.ask(path), self.get(path));
-            assert_eq!(json.status, page.status, "{path}");
-            let text = Page::parse(&page.body).text;
-            Run {
-                code: if page.status == 200 { 0 } else { page.status.into() },
-                lines: vec![json.json()],
-                stdout: text.split_whitespace().collect::<Vec<_>>().join(" "),
-                stderr: String::new(),
+        command::check(|path| self.run(path), text);
+    }
+
+    /// Runs the lines of a script: the paths of pages, `links PATH`, and `form PATH NAME=VALUE,NAME=VALUE`, which sends the form of
+    /// a page with these fields as well. The code is 0, or the status of a page that is not shown.
+    pub(crate) fn runner(table: &Table) -> Box<dyn Fn(&str) -> Run + '_> {
+        let console = Self::writing(table);
+        Box::new(move |line| console.run(line))
+    }
+
+    fn run(&self, line: &str) -> Run {
+        let words: Vec<_> = line.splitn(3, ' ').collect();
+        let (status, json, text) = match words[..] {
+            ["links", path] => (200, json!(self.page(path).links()), String::new()),
+            ["form", path, more] => {
+                let (action, mut fields) = self.form(path);
+                let more = more.split(',').filter_map(|field| field.split_once('='));
+                fields.extend(more.map(|(name, value)| (name.to_owned(), value.to_owned())));
+                let answer = self.post(&action, &fields);
+                assert_eq!(answer.status, 303, "{line}: {answer:?}");
+                (200, json!({"Location": answer.header("location")}), String::new())
+            }
+            _ => {
+                let (json, page) = (self.ask(line), self.get(line));
+                assert_eq!(json.status, page.status, "{line}");
+                assert!(page.body.starts_with("<!DOCTYPE html>"), "{line}: {page:?}");
+                let (status, json) = (page.status, json.json());
+                assert_eq!(json["Error"].is_string(), status >= 400, "{line}: {json}");
+                (status, json, Page::parse(&page.body).text)
             }
         };
-        command::check(request, text);
+        let text: Vec<_> = text.split_whitespace().collect();
+        Run {
+            code: if status == 200 { 0 } else { status.into() },
+            stdout: if text.is_empty() {
+                json.to_string()
+            } else {
+                text.join(" ")
+            },
+            lines: vec![json],
+            stderr: String::new(),
+        }
     }
 
-    /// Submits a form of this console with the session cookie.
-    pub(crate) fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        self.post_text(path, &http::form(fields))
+    /// Returns the action of the form of a page, and its fields.
+    pub(crate) fn form(&self, path: &str) -> (String, Vec<(String, String)>) {
+        let form = self.json(path)["Form"].clone();
+        let fields = form.as_object().unwrap_or_else(|| panic!("{path} has no form")).iter();
+        let fields = fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let (action, fields): (Vec<_>, Vec<_>) = fields.partition(|(name, _)| name == "Action");
+        (action[0].1.clone(), fields)
     }
 
-    pub(crate) fn post_text(&self, path: &str, body: &str) -> Answer {
-        let origin = self.origin();
-        let headers = [
-            ("Host", self.address.as_str()),
-            ("Cookie", &self.cookie),
-            ("Origin", &origin),
-        ];
-        self.raw("POST", path, &headers, body)
+    /// Submits a form with the cookie.
+    pub(crate) fn post(&self, path: &str, fields: &[(String, String)]) -> Answer {
+        let origin = format!("http://{}", self.address);
+        let headers = [("Cookie", self.cookie.as_str()), ("Origin", &origin)];
+        self.send("POST", path, &headers, &http::form(fields))
     }
+}
+
+fn pair(text: &str) -> (&str, &str) {
+    text.split_once(": ").unwrap_or((text.trim_end_matches(':'), ""))
 }
 
 impl Drop for Console {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }

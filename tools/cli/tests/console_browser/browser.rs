@@ -1,6 +1,6 @@
 //! A browser session, and the actions of a user.
 
-use std::{fmt::Debug, path::PathBuf, sync::Mutex};
+use std::{fmt::Debug, path::PathBuf, sync::Mutex, time::Duration};
 
 use axum::http::Method;
 use fantoccini::{
@@ -16,8 +16,9 @@ use url::Url;
 
 use testkit::{pages::root, wait::eventually};
 
-use crate::world::{self, Console, TIMEOUT, TOKEN, World, required_env};
+use crate::TOKEN;
 
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Window size of a desktop.
 pub(crate) const DESK: (u32, u32) = (1200, 800);
 
@@ -49,22 +50,25 @@ impl WebDriverCompatibleCommand for Command {
 }
 
 impl Browser {
-    pub(crate) async fn open(_: &World) -> Self {
+    pub(crate) async fn open() -> Self {
         let mut options = json!({
             // CI runs as root, without graphics and with little shared memory.
             "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en-US",
                      "--no-first-run", "--disable-extensions", "--hide-scrollbars",
                      format!("--window-size={},{}", DESK.0, DESK.1)],
         });
-        if let Some(binary) = world::env("VZERO_TEST_BROWSER") {
+        if let Some(binary) = env("VZERO_TEST_BROWSER") {
             options["binary"] = json!(binary);
         }
-        let capabilities = json!({
-            "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"},
-        });
-        let Value::Object(capabilities) = capabilities else {
-            unreachable!()
-        };
+        let capabilities = [
+            ("browserName", json!("chrome")),
+            ("goog:chromeOptions", options),
+            ("goog:loggingPrefs", json!({"browser": "ALL"})),
+        ];
+        let capabilities = capabilities
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect();
         let client = ClientBuilder::new(HttpConnector::new())
             .capabilities(capabilities)
             .connect(&required_env("VZERO_TEST_WEBDRIVER"))
@@ -85,13 +89,13 @@ impl Browser {
     }
 
     /// Signs in with the URL of the console, and waits for the first page.
-    pub(crate) async fn enter(&self, console: &Console) {
+    pub(crate) async fn enter(&self, console: &str) {
         self.go(console, &format!("/?token={TOKEN}")).await;
         self.is_at("/").await;
     }
 
-    pub(crate) async fn go(&self, console: &Console, path: &str) {
-        self.client.goto(&format!("{}{path}", console.url)).await.unwrap();
+    pub(crate) async fn go(&self, console: &str, path: &str) {
+        self.client.goto(&format!("{console}{path}")).await.unwrap();
     }
 
     pub(crate) async fn back(&self) {
@@ -118,26 +122,20 @@ impl Browser {
 
     /// Waits for an element.
     pub(crate) async fn see(&self, css: &str) -> Element {
-        let found = self.client.wait().at_most(TIMEOUT).for_element(Locator::Css(css)).await;
-        match found {
-            Ok(element) => element,
-            Err(error) => panic!("no {css} at {}: {error}", self.url().await),
-        }
+        self.at(Locator::Css(css)).await
     }
 
-    pub(crate) async fn all(&self, css: &str) -> Vec<Element> {
-        self.client.find_all(Locator::Css(css)).await.unwrap()
+    async fn at(&self, place: Locator<'_>) -> Element {
+        match self.client.wait().at_most(TIMEOUT).for_element(place).await {
+            Ok(element) => element,
+            Err(error) => panic!("no {place:?} at {}: {error}", self.url().await),
+        }
     }
 
     pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
         let script = "return [...document.querySelectorAll(arguments[0])].map(found => found.innerText.trim())";
         let texts = self.script(script, vec![json!(css)]).await;
-        texts
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|text| text.as_str().unwrap().to_owned())
-            .collect()
+        serde_json::from_value(texts).unwrap()
     }
 
     /// Waits until the page contains a text.
@@ -162,24 +160,10 @@ impl Browser {
         self.see(css).await.click().await.unwrap();
     }
 
-    /// Waits for the element of an `XPath`.
-    pub(crate) async fn at(&self, path: &str) -> Element {
-        match self
-            .client
-            .wait()
-            .at_most(TIMEOUT)
-            .for_element(Locator::XPath(path))
-            .await
-        {
-            Ok(element) => element,
-            Err(error) => panic!("no {path} at {}: {error}", self.url().await),
-        }
-    }
-
     /// Clicks the link, button or summary with this text.
     pub(crate) async fn choose(&self, name: &str) {
         let named = format!("//main//*[self::a or self::button or self::summary][normalize-space() = \"{name}\"]");
-        self.at(&named).await.click().await.unwrap();
+        self.at(Locator::XPath(&named)).await.click().await.unwrap();
     }
 
     /// Replaces the content of a field.
@@ -264,4 +248,14 @@ impl Browser {
             assert!(is_information || is_expected, "the browser says: {entry}");
         }
     }
+}
+
+/// Returns an environment variable that tools/cli/tests/with-browser sets.
+#[allow(clippy::disallowed_methods, reason = "the environment names the browser")]
+pub(crate) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+pub(crate) fn required_env(name: &str) -> String {
+    env(name).unwrap_or_else(|| panic!("{name} is not set: tools/cli/tests/with-browser sets it"))
 }

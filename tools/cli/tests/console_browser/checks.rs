@@ -2,12 +2,9 @@
 
 use std::sync::OnceLock;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::{
-    browser::{self, Browser, DESK},
-    world::{self, required_env},
-};
+use crate::browser::{self, Browser, DESK, required_env};
 
 /// Window size of a phone, in CSS pixels.
 pub(crate) const PHONE: (u32, u32) = (390, 844);
@@ -28,7 +25,7 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
         browser.size((DESK.0, height), false).await;
         browser.keep(&format!("{name}{suffix}")).await;
     }
-    if DOCUMENTED.contains(&name) && world::env("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
+    if DOCUMENTED.contains(&name) && browser::env("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
         let (from, to) = (browser::screenshots(), testkit::pages::root().join("docs/console"));
         std::fs::create_dir_all(&to).unwrap();
         std::fs::copy(from.join(format!("{name}.png")), to.join(format!("{name}.png"))).unwrap();
@@ -78,21 +75,5 @@ async fn is_accessible(browser: &Browser, name: &str) {
         "{name}: axe does not run: {found}"
     );
     let violations = found["violations"].as_array().unwrap();
-    assert!(
-        violations.is_empty(),
-        "{name}:\n{}",
-        violations.iter().map(describe).collect::<Vec<_>>().join("\n")
-    );
-}
-
-fn describe(violation: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let nodes: Vec<_> = violation["nodes"].as_array().unwrap().iter().map(text).collect();
-    format!(
-        "{} ({}): {}\n    {}",
-        text(&violation["id"]),
-        text(&violation["impact"]),
-        text(&violation["help"]),
-        nodes.join("\n    ")
-    )
+    assert!(violations.is_empty(), "{name}: {violations:#?}");
 }

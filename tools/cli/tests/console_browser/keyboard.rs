@@ -3,7 +3,7 @@
 use fantoccini::key::Key;
 use serde_json::json;
 
-use crate::{browser::Browser, world::World};
+use crate::{World, browser::Browser};
 
 pub(crate) async fn pages_are_opened_with_keys(world: &World, browser: &Browser) {
     browser.enter(&world.reading).await;

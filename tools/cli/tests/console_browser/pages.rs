@@ -1,13 +1,15 @@
 //! Each page: accessible, not wider than a phone, and with a screenshot. What the pages contain is tested without a browser.
 
+use serde_json::{Value, json};
+use testkit::table;
+
 use crate::{
+    TOKEN, World,
     browser::{Browser, DESK},
     checks,
-    data::SHOWN,
+    data::{ORDER, SHOWN},
     keyboard::all_controls_are_reached,
-    world::World,
 };
-use serde_json::{Value, json};
 
 /// Path, name of the screenshots, and a text of each page.
 const READING: [(&str, &str, &str); 16] = [
@@ -40,6 +42,28 @@ const WRITING: [(&str, &str, &str); 2] = [
     ("/restore?id=Order%232024-0117&version=2", "restore", "cancelled"),
     ("/undelete?id=Order%232024-0118", "undelete", "Undelete"),
 ];
+
+/// A link leads to the sign-in form, and from there to its page.
+pub(crate) async fn the_token_signs_in(world: &World, browser: &Browser) {
+    browser.expect("status of 401");
+    let path = "/entity?id=Order%232024-0117";
+    browser.go(&world.reading, path).await;
+    assert_eq!(browser.title().await, "Sign in · vzero");
+    checks::page(browser, "sign-in").await;
+    browser.fill("#token", "not the token of this console").await;
+    browser.choose("Sign in").await;
+    browser.reads("Invalid token.").await;
+    browser.does_not_read(ORDER).await;
+    checks::page(browser, "sign-in-wrong").await;
+    browser.fill("#token", TOKEN).await;
+    browser.choose("Sign in").await;
+    browser.is_at(path).await;
+    browser.reads(ORDER).await;
+    // The cookie is kept, and scripts cannot read it.
+    browser.go(&world.reading, "/").await;
+    browser.is_at("/").await;
+    assert_eq!(browser.script("return document.cookie", vec![]).await, "");
+}
 
 pub(crate) async fn each_page_is_accessible(world: &World, browser: &Browser) {
     browser.expect("status of 404");
@@ -75,8 +99,8 @@ pub(crate) async fn each_version_is_one_line(world: &World, browser: &Browser) {
         assert!(lines[0].contains(shown), "{shown}: {lines:?}");
     }
     // The time line shows each version, the deletion and the restore.
-    assert_eq!(browser.all("svg.timeline a[href]").await.len(), 9);
-    assert_eq!(browser.all("svg.timeline .dead, svg.timeline .restored").await.len(), 2);
+    let marks = "return ['a[href]', '.dead', '.restored'].map(mark => document.querySelectorAll('svg.timeline ' + mark).length)";
+    assert_eq!(browser.script(marks, vec![]).await, json!([9, 1, 1]));
     checks::page(browser, "entity").await;
     browser.size(checks::PHONE, true).await;
     let heights = browser.script(LINES, vec![]).await;
@@ -192,4 +216,39 @@ pub(crate) async fn an_audit_reports_findings(world: &World, browser: &Browser) 
     }
     checks::page(browser, "health").await;
     all_controls_are_reached(browser).await;
+}
+
+/// A change is executed once, and does not overwrite other updates.
+pub(crate) async fn a_version_is_restored(world: &World, browser: &Browser) {
+    browser.expect("status of 409");
+    browser.enter(&world.writing).await;
+    browser.reads("writes are allowed").await;
+    browser.choose(ORDER).await;
+    browser.click(".log a.num[href$=\"version=2\"]").await;
+    browser.choose("Restore…").await;
+    browser.reads("The latest version is 4").await;
+    browser.fill("input[name=actor]", "a person").await;
+    browser.fill("input[name=reason]", "it was not to be cancelled").await;
+    browser.choose("Restore version 2").await;
+    browser.reads("Version 5 was created.").await;
+    browser.reads("it was not to be cancelled").await;
+    browser.reads("Restored from").await;
+    checks::page(browser, "restored").await;
+    // The same form, sent again.
+    browser.back().await;
+    browser.choose("Restore version 2").await;
+    browser.reads("Version 5 was already created by this form.").await;
+
+    // Another client writes after the preview.
+    browser
+        .go(&world.writing, "/restore?id=Order%232024-0117&version=1")
+        .await;
+    browser.reads("The latest version is 5").await;
+    let update = json!({"ID": ORDER, "Time": "2024-01-20T08:00:00", "Status": "sent again", "Actor": "warehouse"});
+    table::write(&world.table.store, update).await;
+    browser.choose("Restore version 1").await;
+    browser.reads("Another update was applied first").await;
+    checks::page(browser, "restore-conflict").await;
+    browser.choose("Preview the change again").await;
+    browser.reads("The latest version is 6").await;
 }

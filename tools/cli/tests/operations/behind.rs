@@ -110,7 +110,7 @@ fn plan(table: &Table) -> Plan {
 
 fn execute(table: &Table, plan: Plan) -> Value {
     let executed = repair::execute(&table.store, plan.steps, &Silent);
-    table.runtime.block_on(executed).counts(false)
+    table.runtime.block_on(executed).summary(false)
 }
 
 #[test]

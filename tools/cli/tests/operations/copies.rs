@@ -73,34 +73,31 @@ fn items(table: &Table, name: &str) -> Vec<Value> {
     table.runtime.block_on(database::items(&table.client, name))
 }
 
-fn run(table: &Table, name: &str, arguments: &[&str]) -> Run {
-    table.run(&[&["--table", name], arguments].concat())
+fn run(table: &Table, name: &str, arguments: &str) -> Run {
+    table.run(&format!("--table {name} {arguments}"))
 }
 
 /// Runs a command that succeeds, and returns its lines.
-fn done(table: &Table, name: &str, arguments: &[&str]) -> Vec<Value> {
-    let run = run(table, name, arguments);
-    assert_eq!(run.code, 0, "{arguments:?} of {name}: {}", run.stderr);
-    run.lines
+fn done(table: &Table, name: &str, arguments: &str) -> Vec<Value> {
+    table.lines(&format!("--table {name} {arguments}"), 0)
 }
 
 /// Runs a command that fails with this code and message, and prints nothing.
-fn refused(table: &Table, name: &str, arguments: &[&str], code: i32, message: &str) {
+fn refused(table: &Table, name: &str, arguments: &str, code: i32, message: &str) {
     let run = run(table, name, arguments);
     assert_eq!(
-        (run.code, run.lines),
-        (code, vec![]),
-        "{arguments:?} of {name}: {}",
-        run.stderr
+        (run.code, run.stdout.as_str()),
+        (code, ""),
+        "{arguments:?} of {name}: {run:?}"
     );
-    assert!(run.stderr.contains(message), "{arguments:?} of {name}: {}", run.stderr);
+    assert!(run.stderr.contains(message), "{arguments:?} of {name}: {run:?}");
 }
 
-fn adopt(history: &str) -> [&str; 4] {
-    ["table", "adopt", "--history-table", history]
+fn adopt(history: &str) -> String {
+    format!("table adopt --history-table {history}")
 }
 
-const PURGE: [&str; 5] = ["purge", "E", "--yes", "--wait", "0s"];
+const PURGE: &str = "purge E --yes --wait 0s";
 
 /// Writes an update of the entity E with the functions of this store. Returns its version.
 fn write(table: &Table, store: &Store, n: u64) -> u64 {
@@ -116,7 +113,7 @@ fn create_history(table: &Table, name: &str) -> String {
 }
 
 fn versions(table: &Table, name: &str) -> Vec<u64> {
-    let lines = done(table, name, &["history", "E"]);
+    let lines = done(table, name, "history E");
     lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
 }
 
@@ -130,15 +127,8 @@ fn a_copy_leaves_the_history_of_the_original_alone() {
     }
     let (restored, later) = (copy(&table, "Restored"), copy(&table, "Later"));
     let untouched = (items(&table, &table.name), versions_in(&table, &history));
-    for arguments in [
-        &PURGE[..],
-        &["put", "E", "--set", "A=1", "--mode", "inline"],
-        &["get", "E"],
-        &["history", "E"],
-        &["prune", "E", "--keep", "1"],
-        &["audit", "--all"],
-        &["repair", "E", "--yes"],
-    ] {
+    let commands = "put E --set A=1 --mode inline; get E; history E; prune E --keep 1; audit --all; repair E --yes";
+    for arguments in commands.split("; ").chain([PURGE]) {
         refused(&table, &restored, arguments, 2, "is a copy of");
         refused(&table, &restored, arguments, 2, "table adopt");
     }
@@ -146,7 +136,7 @@ fn a_copy_leaves_the_history_of_the_original_alone() {
     assert!(matches!(claimed, Err(LayoutError::Copy { .. })), "{claimed:?}");
 
     // It gets a history table that no other table writes.
-    refused(&table, &restored, &["table", "adopt"], 2, "name the history table");
+    refused(&table, &restored, "table adopt", 2, "name the history table");
     refused(&table, &restored, &adopt(&history), 4, "writes the history table");
     refused(&table, &restored, &adopt(&table.name), 4, "is a table of latest items");
     let own = table.endpoint.table("Restored-history");
@@ -157,10 +147,10 @@ fn a_copy_leaves_the_history_of_the_original_alone() {
     assert_eq!(done(&table, &restored, &adopt(&own)), [adopted]);
     // A second time changes nothing.
     done(&table, &restored, &adopt(&own));
-    let written = done(&table, &restored, &["put", "E", "--set", "A=1", "--mode", "inline"]);
+    let written = done(&table, &restored, "put E --set A=1 --mode inline");
     assert_eq!(written[0]["Version"], 6);
     assert_eq!(claim(&table, &of(&table, &restored, Some(&own))), Ok(()));
-    done(&table, &restored, &PURGE);
+    done(&table, &restored, PURGE);
     assert_eq!((items(&table, &table.name), versions_in(&table, &history)), untouched);
     assert_eq!(versions(&table, &table.name), [5, 4, 3, 2, 1]);
 
@@ -199,14 +189,14 @@ fn a_history_table_has_one_writer() {
     let saved = items(&table, &table.name);
     delete(&table, &table.name);
     create(&table, &table.name, saved);
-    if run(&table, &table.name, &["get", "E"]).code == 0 {
+    if run(&table, &table.name, "get E").code == 0 {
         // This database has no ids: the table is the same.
         return;
     }
     done(&table, &table.name, &adopt(&history));
     for name in [&older, &other, &before] {
         is_owned(name);
-        refused(&table, name, &PURGE, 2, "");
+        refused(&table, name, PURGE, 2, "");
     }
     assert_eq!(versions(&table, &table.name), [1]);
 
@@ -234,7 +224,7 @@ fn a_layout_without_its_table_is_adopted_by_the_command_that_the_error_names() {
             "vzero --table {} admin table adopt --history-table {history}`",
             table.name
         );
-        refused(&table, &table.name, &["get", "E"], 2, &command);
+        refused(&table, &table.name, "get E", 2, &command);
         let adopted = run(&table, &table.name, &adopt(history));
         assert_eq!((adopted.code, &*adopted.stderr), (0, ""));
         assert_eq!(versions(&table, &table.name), [1]);
@@ -248,12 +238,7 @@ fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table()
     let store = with_history(&table, "Rolled-back");
     let rolled_back = store.history_table().to_owned();
     (0..3).for_each(|n| assert_eq!(write(&table, &store, n), n + 1));
-    done(
-        &table,
-        &table.name,
-        &["put", "Gone", "--set", "A=1", "--mode", "inline"],
-    );
-    done(&table, &table.name, &["purge", "Gone", "--yes", "--wait", "0s"]);
+    table.check("put Gone --set A=1 --mode inline => 0\npurge Gone --yes --wait 0s => 0");
     let stored = versions_in(&table, &rolled_back);
     let [next, occupied] = ["Next-history", "Occupied"].map(|name| create_history(&table, name));
     let other = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "Image": {"M": {}}});
@@ -265,8 +250,8 @@ fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table()
 
     let next_store = of(&table, &table.name, Some(&next));
     let claimed = claim(&table, &next_store).unwrap_err();
-    let arguments = [&["admin"], &adopt(&next)[..]].concat();
-    let command = format!("vzero --table {} {}", table.name, arguments.join(" "));
+    let arguments = format!("admin {}", adopt(&next));
+    let command = format!("vzero --table {} {arguments}", table.name);
     assert!(claimed.to_string().contains(&command), "{claimed}");
     let lines = done(&table, &table.name, &arguments);
     assert_eq!(lines[0]["Copied"], json!(stored.len()));
@@ -293,13 +278,13 @@ fn a_copy_with_history_beside_the_latest_items_is_adopted_without_a_name() {
     assert_eq!(claim(&table, &table.store), Ok(()));
     table.write(json!({"ID": "E"}));
     let restored = copy(&table, "Restored");
-    refused(&table, &restored, &["get", "E"], 2, "is a copy of");
-    done(&table, &restored, &["table", "adopt"]);
+    refused(&table, &restored, "get E", 2, "is a copy of");
+    done(&table, &restored, "table adopt");
     assert_eq!(versions(&table, &restored), [1]);
     // The layout of a table that never had one.
     let other = table.endpoint.table("Other");
     create(&table, &other, vec![]);
-    let lines = done(&table, &other, &["--version-digits", "3", "table", "adopt"]);
+    let lines = done(&table, &other, "--version-digits 3 table adopt");
     assert_eq!(lines[0]["VersionDigits"], 3);
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use operations::prune::requests::mark_version;
+use operations::prune::requests::{Mark, mark_version};
 use serde_json::{Value, json};
 use shared::{
-    domain::{AttributeValue, Item, version::Version},
+    domain::version::Version,
     dynamodb::{Store, put::put_version::PutOutcome, read::table_config::LayoutError},
 };
-use testkit::{database, table::Table};
+use testkit::{database, hostile::incompressible, table::Table};
 
 use crate::new_table;
 
@@ -62,21 +62,14 @@ fn keys(table: &Table, name: &str) -> Vec<String> {
 
 /// Returns what users see of the entities.
 fn shown(table: &Table) -> Vec<Vec<Value>> {
-    let mut shown = Vec::new();
-    for id in ENTITIES {
-        for arguments in [
-            &format!("history {id}"),
-            &format!("history {id} --oldest-first --limit 3"),
-            &format!("get {id}"),
-            &format!("get {id} --version 7"),
-            &format!("diff {id} 5 6"),
-            &format!("items {id}"),
-            &format!("quarantine {id}"),
-        ] {
-            shown.push(table.run(arguments).lines);
-        }
-    }
-    shown
+    let commands = "history ID; history ID --oldest-first --limit 3; get ID; get ID --version 7; diff ID 5 6; items ID; quarantine ID";
+    let of_entity = |id: &str| {
+        commands
+            .split("; ")
+            .map(|command| table.run(&command.replace("ID", id)).lines)
+            .collect::<Vec<_>>()
+    };
+    ENTITIES.into_iter().flat_map(of_entity).collect()
 }
 
 /// Audits the table: nothing but the record in quarantine is found.
@@ -115,9 +108,9 @@ fn history_beside_the_latest_items_is_moved() {
         (keys(&table, &table.name), claim(&table, &table.store)),
         (all.clone(), Ok(()))
     );
-    let delete = table.client.delete_item().table_name(&history);
-    let delete = delete.key("PK", text("C")).key("SK", text("v5"));
-    table.runtime.block_on(delete.send()).unwrap();
+    table
+        .runtime
+        .block_on(database::delete_item(&table.client, &history, "C", "v5"));
 
     let moved = table.json(&adopt, 0);
     let stays = |key: &String| [" v0", " Metadata"].iter().any(|stays| key.ends_with(stays));
@@ -137,26 +130,12 @@ fn history_beside_the_latest_items_is_moved() {
     assert!(!keys(&table, &table.name).contains(&"A v13".to_owned()));
 }
 
-fn text(value: &str) -> aws_sdk_dynamodb::types::AttributeValue {
-    aws_sdk_dynamodb::types::AttributeValue::S(value.to_owned())
-}
-
 #[test]
 fn a_version_in_parts_is_moved_with_its_parts_and_marks() {
     let table = new_table();
     if table.store.has_own_history() {
         return;
     }
-    // Bytes that do not compress.
-    let next = |state: &u64| {
-        Some(
-            (state ^ (state << 13))
-                .rotate_left(17)
-                .wrapping_mul(0x9E37_79B9_7F4A_7C15),
-        )
-    };
-    let states = std::iter::successors(Some(7), next);
-    let bytes: Vec<u8> = states.flat_map(u64::to_be_bytes).take(409_500).collect();
     let entity = database::entity("Large");
     let read = |store: &Store| {
         let version = table.runtime.block_on(store.get(&entity, "v1", true));
@@ -164,15 +143,17 @@ fn a_version_in_parts_is_moved_with_its_parts_and_marks() {
     };
     let key = |sort_key: &str| format!("Large {sort_key}");
     table.runtime.block_on(async {
-        let latest = json!({"PK": {"S": "Large"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}});
-        let mut latest: Item = serde_json::from_value(latest).unwrap();
-        latest.insert("A".to_owned(), AttributeValue::B(bytes));
-        let latest = serde_json::to_value(latest).unwrap();
+        let bytes = json!({"B": incompressible(409_500)});
+        let latest = json!({"PK": {"S": "Large"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": bytes});
         database::put_into(&table.client, &table.name, latest).await;
         assert_eq!(database::put_version(&table.store, &entity).await, PutOutcome::Recorded);
         let expires = table.store.clock().now() + Duration::from_secs(3600);
         let first = Version::FIRST;
-        assert!(mark_version(&table.store, &entity, first, expires).await.unwrap());
+        assert!(
+            mark_version(&table.store, &entity, first, Mark::Expires(expires))
+                .await
+                .unwrap()
+        );
     });
     let before = read(&table.store);
     assert!(before.contains_key("TTL"));

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use testkit::{command::members, table::Table};
 
-use super::{latest, new_table, version, with_digits};
+use super::{latest, new_table, script::script_tests, version};
 
 fn keep(folder: &Path, name: &str, body: &Value) {
     fs::write(folder.join(name), body.to_string()).unwrap();
@@ -168,44 +168,9 @@ fn a_redrive_of_recorded_versions_can_be_repeated_after_the_latest_item_is_gone(
     assert_eq!(table.json(&redrive, 0)["Recorded"], 1);
 }
 
-#[test]
-fn a_floor_that_no_entity_reaches_is_not_followed() {
-    let table = new_table();
-    table.write(json!({"ID": "E", "A": "a"}));
-    table.put(json!({"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": "9223372036854775806"}}));
-    let before = table.items();
-    let lines = table.lines(&["repair", "E", "--yes", "--lag", "0"], 4);
-    assert!(lines[0]["Why"].as_str().unwrap().contains("floor"), "{lines:?}");
-    assert_eq!(table.items(), before);
-}
-
-#[test]
-fn a_repair_does_not_follow_a_version_that_is_out_of_reach() {
-    const FAR: u64 = 1_000_000_000_000;
-    for digits in [1, 10] {
-        let table = with_digits(digits);
-        for id in ["E", "Orphan"] {
-            assert_eq!(table.write(json!({"ID": id, "A": "a"})), 1);
-        }
-        table.delete("Orphan", "v0");
-        for id in ["E", "Orphan"] {
-            table.put(version(id, FAR));
-        }
-        table.put(version("E", u64::MAX));
-        let before = table.items();
-        for id in ["E", "Orphan"] {
-            let lines = table.lines(&["repair", id, "--revive", "--yes", "--lag", "0"], 4);
-            let why: Vec<_> = lines.iter().filter_map(|line| line["Why"].as_str()).collect();
-            assert!(
-                why.iter().any(|why| why.contains("more than 10000 versions")),
-                "{lines:?}"
-            );
-        }
-        assert_eq!(table.items(), before);
-        assert_eq!(table.json(&["put", "E", "--set", "A=b"], 0)["Version"], 2);
-        let history = table.lines(&["history", "E", "--limit", "3"], 0);
-        assert!(!history.is_empty());
-    }
+script_tests! {
+    fn a_floor_that_no_entity_reaches_is_not_followed();
+    fn a_repair_does_not_follow_a_version_that_is_out_of_reach();
 }
 
 #[test]
@@ -215,42 +180,26 @@ fn reads_end_beside_the_greatest_latest() {
         table.put(latest(id, number));
         table.put(version(id, 1));
     }
-    let numbers = |arguments: &[&str]| {
-        let lines = table.lines(&[&["history", "Far"], arguments].concat(), 0);
-        lines
-            .iter()
-            .map(|line| line["Version"].as_u64().unwrap())
-            .collect::<Vec<_>>()
-    };
-    let far = 9_223_372_036_854_775_807;
-    assert_eq!(numbers(&["--limit", "3"]), [far, 1]);
-    assert_eq!(numbers(&["--changes", "--output", "json"]), [far, 1]);
-    assert_eq!(numbers(&["--oldest-first"]), [1, far]);
-    assert_eq!(numbers(&["--from", "9223372036854775807"]), [far]);
-    assert_eq!(table.json(&["lag", "Far"], 0)["Latest"], far);
+    table.check(
+        r#"
+        history Far --limit 3 => Version [9223372036854775807, 1] => 0 …
+        history Far --changes --output json => Version [9223372036854775807, 1] => 0 …
+        history Far --oldest-first => Version [1, 9223372036854775807] => 0 …
+        history Far --from 9223372036854775807 => Version [9223372036854775807] => 0 …
+        history Far --from 18446744073709551615 => 2
+        lag Far => {"Latest": 9223372036854775807}
+        "#,
+    );
+    table.lines("audit Far Beyond --lag 0", 4);
     // A number that is not that of a version is an error of the item.
-    for arguments in [
-        &["history", "Beyond", "--limit", "3"][..],
-        &["get", "Beyond"],
-        &["lag", "Beyond"],
-    ] {
+    for arguments in ["history Beyond --limit 3", "get Beyond", "lag Beyond"] {
         let run = table.run(arguments);
         assert!(
-            run.stderr.contains("Latest is above 9223372036854775807"),
-            "{}",
-            run.stderr
+            run.stderr.contains("Latest is above 9223372036854775807") && (3..6).contains(&run.code),
+            "{run:?}"
         );
-        assert!((3..6).contains(&run.code), "{}", run.code);
     }
-    assert_eq!(table.run(&["history", "Far", "--from", "18446744073709551615"]).code, 2);
-    table.lines(&["audit", "Far", "Beyond", "--lag", "0"], 4);
-    let before = table.items();
-    table.run(&["repair", "Far", "Beyond", "--yes", "--lag", "0"]);
-    assert_eq!(
-        table.items_of("Beyond"),
-        before
-            .into_iter()
-            .filter_map(|(key, item)| { key.strip_prefix("Beyond ").map(|key| (key.to_owned(), item)) })
-            .collect()
-    );
+    let before = table.items_of("Beyond");
+    table.run("repair Far Beyond --yes --lag 0");
+    assert_eq!(table.items_of("Beyond"), before);
 }

@@ -9,8 +9,11 @@ mod behind;
 mod copies;
 mod history_table;
 mod hostile;
+mod killed;
 mod prune;
 mod purge;
+#[path = "../support/script.rs"]
+mod script;
 
 use serde_json::{Value, json};
 use testkit::table::Table;
@@ -30,3 +33,5 @@ fn latest(id: &str, number: u64) -> Value {
 fn version(id: &str, number: u64) -> Value {
     json!({"PK": {"S": id}, "SK": {"S": format!("v{number}")}, "RequestId": {"S": "r"}})
 }
+
+const RUNNER: script::Runner = |table| Box::new(|line| table.run(line));

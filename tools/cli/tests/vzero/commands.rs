@@ -3,113 +3,22 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
+use shared::domain::Item;
 use testkit::{command::Arguments, table::Table};
 
-use crate::new_table;
+use crate::{new_table, script::script_tests};
 
 /// The only line of a command that succeeds.
 fn line(table: &Table, arguments: &(impl Arguments + ?Sized)) -> Value {
     table.json(arguments, 0)
 }
 
-/// A version without the members that differ in each run.
-fn stable(mut version: Value) -> Value {
-    let members = version.as_object_mut().unwrap();
-    assert!(
-        members
-            .remove("RecordedAt")
-            .is_some_and(|time| time.as_str().unwrap().ends_with('Z'))
-    );
-    assert!(members.remove("RequestId").is_some());
-    version
-}
-
-fn written(version: u64) -> Value {
-    json!({"ID": "E", "Version": version, "Outcome": "Written"})
-}
-
-fn version(number: u64, deleted: bool, attributes: Value) -> Value {
-    json!({"ID": "E", "Version": number, "Deleted": deleted, "Attributes": attributes})
-}
-
-#[test]
-#[allow(clippy::too_many_lines, reason = "one story in the order of its commands")]
-fn the_life_of_an_entity_in_every_mode() {
-    for mode in ["stream", "inline", "transaction"] {
-        let table = new_table();
-        let write = |arguments: &str| line(&table, &format!("{arguments} --mode {mode}"));
-        let first = write("put E --set State=OK --set-json N=12345678901234567890.5 --time 2020-01-01T00:00:00");
-        assert_eq!(first, written(1));
-        let second = "put E --set State=BAD --unset N --actor me --reason why --request-id r2";
-        assert_eq!(write(&format!("{second} --time 2020-01-02T00:00:00")), written(2));
-        let again = write(&format!("{second} --time 2020-01-02T00:00:00"));
-        assert_eq!(again, json!({"ID": "E", "Version": 2, "Outcome": "Duplicate"}));
-
-        let mut shown = version(2, false, json!({"State": "BAD", "Time": "2020-01-02T00:00:00"}));
-        (shown["Actor"], shown["Reason"]) = (json!("me"), json!("why"));
-        let now = line(&table, "get E");
-        assert_eq!((stable(now.clone()), &now["RequestId"]), (shown, &json!("r2")));
-        assert_eq!(line(&table, "get E --eventual"), now);
-        assert_eq!(line(&table, "get E --version 2"), now);
-        if mode == "stream" {
-            // No function reads the stream of this table, so version 1 is not in history.
-            table.check(
-                r#"
-                lag E => = {"ID": "E", "Latest": 2, "Through": 0}
-                get E --version 1 => 3
-                history E => Version [2] => 0 note: not in the history yet: 1
-                "#,
-            );
-            continue;
-        }
-        let number: Value = serde_json::from_str("12345678901234567890.5").unwrap();
-        let attributes = json!({"State": "OK", "N": number, "Time": "2020-01-01T00:00:00"});
-        let then = version(1, false, attributes);
-        let shown = then;
-        let then = line(&table, "get E --version 1");
-        assert_eq!(stable(then.clone()), shown);
-        let at = then["RecordedAt"].as_str().unwrap();
-        assert_eq!(line(&table, &format!("get E --at {at}")), then);
-        assert_eq!(line(&table, "get E --effective-at 2020-01-01T12:00:00"), then);
-        let history = table.run("history E");
-        assert_eq!((history.lines, history.stderr.as_str()), (vec![now, then.clone()], ""));
-        table.check("history E --oldest-first --limit 1 => Version [1]");
-        let mut diff = line(&table, "diff E 1 2");
-        let recorded = diff.as_object_mut().unwrap().remove("Recorded").unwrap();
-        assert_eq!(recorded["From"]["RecordedAt"], then["RecordedAt"]);
-        assert_eq!(
-            stable(recorded["To"].clone()),
-            json!({"Version": 2, "Actor": "me", "Reason": "why"})
-        );
-        assert_eq!(
-            diff,
-            json!({
-                "ID": "E", "From": 1, "To": 2, "Added": {}, "Removed": {"N": number},
-                "Changed": {
-                    "State": {"From": "OK", "To": "BAD"},
-                    "Time": {"From": "2020-01-01T00:00:00", "To": "2020-01-02T00:00:00"},
-                },
-            })
-        );
-        assert_eq!(write("restore E 1"), written(3));
-        // The time of version 1 describes only that version.
-        let state = json!({"State": "OK", "N": number});
-        let mut restored = version(3, false, state.clone());
-        restored["RestoredFrom"] = json!(1);
-        assert_eq!(stable(line(&table, "get E")), restored);
-        assert_eq!(write("delete E"), written(4));
-        table.check(
-            r#"
-            get E => 3 error: E is deleted as of version 4
-            get E --deleted => {"Deleted": true}
-            "#,
-        );
-        assert_eq!(write("delete E")["Outcome"], "Unchanged");
-        assert_eq!(write("undelete E"), written(5));
-        assert_eq!(line(&table, "get E")["Attributes"], state);
-        table.check(r#"lag E => = {"ID": "E", "Latest": 5, "Through": 5}"#);
-        assert_eq!(write("put E --set State=OK --skip-unchanged")["Outcome"], "Unchanged");
-    }
+script_tests! {
+    fn the_life_of_an_entity();
+    fn without_stream_fn_versions_are_not_in_history();
+    fn each_failure_has_its_exit_code_and_one_line();
+    fn the_width_of_version_keys_is_that_of_the_table();
+    fn metadata_and_states();
 }
 
 #[test]
@@ -136,65 +45,13 @@ fn every_type_is_shown_and_restored_without_loss() {
     assert_eq!(line(&table, &copy)["Version"], 1);
     assert_eq!(line(&table, "get F")["Attributes"], shown.lines[0]["Attributes"]);
     assert!(shown.stdout.contains("-0.12345678901234567890123456789012345678"));
-    let items = table.runtime.block_on(async {
-        let client = aws_sdk_dynamodb::Client::new(&table.endpoint.config);
-        let get = async |pk: &str| {
-            let key = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
-            let request = client
-                .get_item()
-                .table_name(&table.name)
-                .key("PK", key(pk))
-                .key("SK", key("v1"));
-            let mut item = request.send().await.unwrap().item.unwrap();
-            item.retain(|name, _| !["PK", "RequestId", "RecordedAt", "V0Id"].contains(&name.as_str()));
-            item
-        };
-        (get("E").await, get("F").await)
+    let stored = ["E", "F"].map(|id| {
+        let mut item = table.items_of(id)["v1"].clone();
+        let members = item.as_object_mut().unwrap();
+        members.retain(|name, _| !["PK", "RequestId", "RecordedAt", "V0Id"].contains(&name.as_str()));
+        serde_json::from_value::<Item>(item).unwrap()
     });
-    assert_eq!(items.0, items.1);
-}
-
-#[test]
-fn each_failure_has_its_exit_code_and_one_line() {
-    let table = new_table();
-    table.check(
-        r#"
-        put --mode inline E --set A=1 --time 2020-01-02T00:00:00 --ordering time => {"Version": 1}
-        get F => 3 error: there is no F in …
-        get E --version 2 => 3 error: there is no version 2 of E: the latest is 1
-        get E --version 0 => 2 error: a version is a number from 1 to 9223372036854775807
-        get E --at soon => 2 error: --at: it is not an ISO 8601 date and time
-        get E --at 2019-01-01 => 3 error: E has no version of this time or an earlier one: the latest is version 1
-        history F => 3 error: there is no F…
-        diff E 1 2 => 3 error: there is no version 2 of E: the latest is 1
-        restore E 7 => 3 error: there is no version 7 of E: the latest is 1
-        restore F 1 => 3 error: there is no F in …
-        delete F => 3 error: there is no F in …
-        metadata E => 3 error: E has no metadata
-        state latest E => 3 error: E has no states
-        put E --expect 5 --set A=2 => 4 error: expected version 5, but the latest is 1…
-        put E --set A=2 --ordering time --time 2020-01-01 => 4 error: the update is older than the latest version, 1
-        put E --set PK=x => 2 error: the update: PK is reserved
-        put E --set-json A=oops => 2 error: A: expected a value at line 1 column 1
-        put E --set-json 'A={"$odd": 1}' => 2 error: A: $odd is no known form: put a map with such a name as {"$map": {…}}
-        put E --json /no/such/file => 2 error: /no/such/file: No such file or directory (os error 2)
-        put E => 2 error: put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}
-        put E --actor me --time 2020-01-01 => 2 error: put needs attributes…
-        put '' --set A=2 => 2 error: the update: ID is not a partition key: the partition key is empty
-        put E --set A=2 --time junk => 2 error: --time: it is not an ISO 8601 date and time
-        put E --set Time=junk => 2 error: the update: Time cannot be read: it is not an ISO 8601 date and time
-        put E --ordering time --set A=2 => 2 error: the update: Time is missing, and updates are ordered by time
-        restore E 1 --ordering time => 2 error: the update: Time is missing…
-        delete E --ordering time => 2 error: the update: Time is missing…
-        undelete E --ordering time => 2 error: the update: Time is missing…
-        state put E --time 2020-01-01 --set Latest=1 => 2 error: Latest is reserved
-        metadata E --set TTL=1 => 2 error: TTL is reserved
-        --profile nope get E => 2 error: --profile: there is no profile nope, or it has no credentials: …
-        state put E --set A=1 => 2 error: a state needs --time
-        --version-digits 7 get E => 2 error: the table's version keys have 1 digits, not 7
-        --table NoSuchTable get E => 3 error: there is no table NoSuchTable at http://…
-        "#,
-    );
+    assert_eq!(stored[0], stored[1]);
 }
 
 #[test]
@@ -269,40 +126,6 @@ fn an_unreachable_database_is_named_with_the_cause_and_the_next_step() {
             "{verbose}"
         );
     }
-}
-
-#[test]
-fn the_width_of_version_keys_is_that_of_the_table() {
-    if testkit::endpoint::is_about_one_table("the_width_of_version_keys_is_that_of_the_table") {
-        return;
-    }
-    // Without --version-digits, the table's width applies.
-    new_table().check(
-        r#"
-        --version-digits 3 put --mode inline E --set A=1 => {"Version": 1}
-        put --mode inline E --set A=2 => {"Version": 2}
-        history E => Version [2, 1]
-        --version-digits 1 history E => 2
-        "#,
-    );
-}
-
-#[test]
-fn metadata_and_states() {
-    new_table().check(
-        r#"
-        metadata E --set Name=Equipment-001 --set-json Lines=[1] => = {"ID": "E", "Attributes": {"Name": "Equipment-001", "Lines": [1]}}
-        metadata E --unset Lines => = {"ID": "E", "Attributes": {"Name": "Equipment-001"}}
-        metadata E => = {"ID": "E", "Attributes": {"Name": "Equipment-001"}}
-        state put E --time 2020-01-01T00:00:00 --set State=OK => {"Outcome": "Put"}
-        state put E --time 2020-01-02T00:00:00 --set State=BAD => {"Outcome": "Put"}
-        state put E --time 2020-01-02T00:00:00 --set State=OTHER => 4
-        state latest E => = {"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}}
-        state list E => Time ["2020-01-01T00:00:00", "2020-01-02T00:00:00"]
-        state list E --from 2020-01-01T12:00:00 => = {"ID": "E", "Time": "2020-01-02T00:00:00", "Attributes": {"State": "BAD"}}
-        state put E --time 2020-01-02T00:00:00 --set State=OTHER --replace => {"Outcome": "Put"}
-        "#,
-    );
 }
 
 #[test]

@@ -5,26 +5,10 @@ use testkit::table::Table;
 
 /// Commands that read the entity `E` or the table, and change nothing.
 const READS: &str = "\
-get E
-get E --eventual
-get E --version 1
-get E --version 3
-get E --effective-at 2020-01-02
-history E
-history E --limit 2
-history E --oldest-first --limit 2
-history E --from 2 --to 3
-history E --changes
-history E --changed N
-diff E 2 3
-lag E
-audit E --lag 0
-audit --all --lag 0
-repair E --lag 0 --dry-run
-repair --all --lag 0 --dry-run
-prune E --keep 1 --dry-run
-prune --all --keep 1 --dry-run
-get E --at ";
+    get E; get E --eventual; get E --version 1; get E --version 3; get E --effective-at 2020-01-02; \
+    history E; history E --limit 2; history E --oldest-first --limit 2; history E --from 2 --to 3; history E --changes; \
+    history E --changed N; diff E 2 3; lag E; audit E --lag 0; audit --all --lag 0; \
+    repair E --lag 0 --dry-run; repair --all --lag 0 --dry-run; prune E --keep 1 --dry-run; prune --all --keep 1 --dry-run; get E --at ";
 
 /// Runs the commands, the last one with this time.
 fn outputs(table: &Table, at: &str) -> Vec<(i32, String, String)> {
@@ -32,7 +16,7 @@ fn outputs(table: &Table, at: &str) -> Vec<(i32, String, String)> {
         let run = table.run(arguments);
         (run.code, without_expiry(&run.stdout), run.stderr)
     };
-    format!("{READS}{at}").lines().map(run).collect()
+    format!("{READS}{at}").split("; ").map(run).collect()
 }
 
 /// Removes the time at which pruned versions would expire, which depends on the clock.

@@ -9,6 +9,8 @@ mod history;
 mod nested;
 mod plan;
 mod policies;
+#[path = "../support/script.rs"]
+mod script;
 mod settings;
 mod states;
 mod table;
@@ -22,3 +24,5 @@ const VZERO: &str = env!("CARGO_BIN_EXE_vzero");
 fn new_table() -> Table {
     Table::new(VZERO)
 }
+
+const RUNNER: script::Runner = |table| Box::new(|line| table.run(line));

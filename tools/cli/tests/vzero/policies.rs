@@ -27,123 +27,69 @@ use testkit::{
 const LATEST: &str = "VersionControl";
 const HISTORY: &str = "Versions";
 
-/// The commands of each policy, by the `Sid` of its statements. They run in this order.
-const OF_READERS: [(&str, &[&str]); 6] = [
-    ("ReadLatest", &["get E"]),
-    (
-        "ReadHistory",
-        &[
-            "get E --version 2",
-            "get E --at 2020-11-01T20:04:00",
-            "get E --effective-at 2020-11-01T20:04:00",
-            "history E",
-            "history E --changes --since 2020-11-01",
-            "diff E 2 3",
-            "lag E",
-            "items E",
-        ],
-    ),
-    (
-        "Audit",
-        &["audit E --lag 0", "audit --all --lag 0", "quarantine E", "quarantine"],
-    ),
+/// Policies by the `Sid` of their statements, those that each extends, and commands. These run in this order, so that later commands
+/// find items.
+type Policies = &'static [(&'static str, &'static [&'static str], &'static str)];
+
+const OF_READERS: Policies = &[
+    ("ReadLatest", &[], "get E"),
+    ("ReadHistory", &["ReadLatest"], READS),
+    ("Audit", &["ReadLatest", "ReadHistory"], AUDITS),
     (
         "Prune",
-        &["pin E 2", "prune E --keep 2", "prune --all --keep 1", "pin E 2 --unpin"],
+        &["ReadLatest", "ReadHistory", "Audit"],
+        "pin E 2; prune E --keep 2; prune --all --keep 1; pin E 2 --unpin",
     ),
-    ("Adopt", &["table adopt --history-table Versions"]),
-    ("Purge", &["purge E --yes --wait 0s"]),
+    ("Adopt", &["ReadLatest"], "table adopt --history-table Versions"),
+    (
+        "Purge",
+        &["ReadLatest", "ReadHistory", "Audit"],
+        "purge E --yes --wait 0s",
+    ),
 ];
 
-/// The statements that a policy extends.
-const READERS_EXTEND: [(&str, &[&str]); 6] = [
-    ("ReadLatest", &[]),
-    ("ReadHistory", &["ReadLatest"]),
-    ("Audit", &["ReadLatest", "ReadHistory"]),
-    ("Prune", &["ReadLatest", "ReadHistory", "Audit"]),
-    ("Adopt", &["ReadLatest"]),
-    ("Purge", &["ReadLatest", "ReadHistory", "Audit"]),
-];
+const READS: &str = "\
+    get E --version 2; get E --at 2020-11-01T20:04:00; get E --effective-at 2020-11-01T20:04:00; history E; \
+    history E --changes --since 2020-11-01; diff E 2 3; lag E; items E";
+const AUDITS: &str = "audit E --lag 0; audit --all --lag 0; quarantine E; quarantine";
 
-/// The commands of each policy, by the `Sid` of its statement. They run in this order, so that later commands find items.
-const COMMANDS: [(&str, &[&str]); 7] = [
+const OF_OPERATORS: Policies = &[
     (
         "Write",
-        &[
-            "put E --set A=1 --time 2020-11-01T20:04:00",
-            "put E --set A=2 --mode inline",
-            "put E --set A=3 --mode transaction",
-            "put E --set A=3 --mode inline --idempotency ledger",
-            "put E --set A=3 --skip-unchanged",
-            "restore E 2 --mode inline",
-            "delete E --mode inline",
-            "undelete E --mode inline",
-            "metadata E --set Name=x",
-            "state put E --time 2020-11-12T20:04:00 --set State=OK",
-            "state put E --time 2020-11-12T20:04:00 --set State=BAD --replace",
-        ],
+        &["Read"],
+        "put E --set A=1 --time 2020-11-01T20:04:00; put E --set A=2 --mode inline; put E --set A=3 --mode transaction; \
+         put E --set A=3 --mode inline --idempotency ledger; put E --set A=3 --skip-unchanged; restore E 2 --mode inline; \
+         delete E --mode inline; undelete E --mode inline; metadata E --set Name=x; \
+         state put E --time 2020-11-12T20:04:00 --set State=OK; state put E --time 2020-11-12T20:04:00 --set State=BAD --replace",
     ),
     (
         "Read",
-        &[
-            "get E",
-            "get E --version 2",
-            "get E --at 2020-11-01T20:04:00",
-            "get E --effective-at 2020-11-01T20:04:00",
-            "history E",
-            "history E --changes --since 2020-11-01",
-            "diff E 2 3",
-            "lag E",
-            "state latest E",
-            "state list E",
-            "state list E --prefix 2020-11 --newest-first --limit 1",
-            "items E",
-        ],
+        &[],
+        "get E; get E --version 2; get E --at 2020-11-01T20:04:00; get E --effective-at 2020-11-01T20:04:00; history E; \
+         history E --changes --since 2020-11-01; diff E 2 3; lag E; items E; state latest E; state list E; \
+         state list E --prefix 2020-11 --newest-first --limit 1",
     ),
     // The first one creates the table, the second one finds it.
     (
         "CreateTable",
-        &["--table Factory table create", "--table Factory table create"],
+        &["Read", "Write"],
+        "--table Factory table create; --table Factory table create",
     ),
-    ("Load", &["state load STATES"]),
-    (
-        "Audit",
-        &["audit E --lag 0", "audit --all --lag 0", "quarantine E", "quarantine"],
-    ),
+    ("Load", &[], "state load STATES"),
+    ("Audit", &["Read"], AUDITS),
     // Single versions and batches, new and existing ones.
     (
         "RedriveTable",
-        &["redrive DOCUMENT --dry-run", "redrive DOCUMENT", "redrive DOCUMENT"],
+        &["Read", "Write"],
+        "redrive DOCUMENT --dry-run; redrive DOCUMENT; redrive DOCUMENT",
     ),
     (
         "Maintain",
-        &[
-            "redrive quarantine:",
-            "repair --all --lag 0 --yes",
-            "repair --all --lag 0 --from DOCUMENT --yes",
-            "pin E 2",
-            "prune E --keep 2",
-            "prune --all --keep 1",
-            "pin E 2 --unpin",
-            "backfill --mode transaction --yes",
-            "purge E --yes --wait 0s",
-        ],
+        &["Read", "Write", "Audit"],
+        "redrive quarantine:; repair --all --lag 0 --yes; repair --all --lag 0 --from DOCUMENT --yes; pin E 2; prune E --keep 2; \
+         prune --all --keep 1; pin E 2 --unpin; backfill --mode transaction --yes; purge E --yes --wait 0s",
     ),
 ];
-
-/// The statements that a policy extends.
-const EXTENDS: [(&str, &[&str]); 7] = [
-    ("Read", &[]),
-    ("Write", &["Read"]),
-    ("CreateTable", &["Read", "Write"]),
-    ("Load", &[]),
-    ("Audit", &["Read"]),
-    ("Maintain", &["Read", "Write", "Audit"]),
-    ("RedriveTable", &["Read", "Write"]),
-];
-
-/// Policies with their commands.
-type Commands<'a> = &'a [(&'static str, &'a [&'a str])];
 
 /// A database whose requests are listed, its table, and the files that commands read.
 struct World {
@@ -182,12 +128,12 @@ impl World {
     }
 
     /// Runs the commands, and returns the actions that those of each policy need.
-    async fn needed(&self, policies: Commands<'_>) -> BTreeMap<&'static str, BTreeSet<Needed>> {
+    async fn needed(&self, policies: Policies) -> BTreeMap<&'static str, BTreeSet<Needed>> {
         let mut found = BTreeMap::new();
-        for (sid, commands) in policies {
+        for (sid, _, commands) in policies {
             self.prepare(sid).await;
             self.tap.clear();
-            for command in *commands {
+            for command in commands.split("; ") {
                 let mut vzero = tokio::process::Command::new(crate::VZERO);
                 vzero.env_clear().current_dir(self.folder.path());
                 vzero.args(["--endpoint-url", &self.tap.endpoint]);
@@ -297,11 +243,11 @@ fn documented(sid: &str) -> BTreeSet<Needed> {
 /// Compares what the commands of a policy need beside those that it extends with the documented actions.
 fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
     found: &BTreeMap<&str, BTreeSet<T>>,
-    extends: &[(&str, &[&str])],
+    policies: Policies,
     documented: impl Fn(&str) -> BTreeSet<T>,
 ) {
-    for (sid, before) in extends {
-        let allowed: BTreeSet<_> = before.iter().flat_map(|sid| documented(sid)).collect();
+    for (sid, extended, _) in policies {
+        let allowed: BTreeSet<_> = extended.iter().flat_map(|sid| documented(sid)).collect();
         let besides: BTreeSet<_> = found[sid].difference(&allowed).cloned().collect();
         assert_eq!(besides, documented(sid), "{sid}");
     }
@@ -311,12 +257,12 @@ fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
 async fn operators_need_exactly_the_documented_actions() {
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for digits in [1, 10] {
-        for (sid, needed) in World::new(digits, false).await.needed(&COMMANDS).await {
+        for (sid, needed) in World::new(digits, false).await.needed(OF_OPERATORS).await {
             let actions = needed.into_iter().map(|needed| needed.action);
             found.entry(sid).or_default().extend(actions);
         }
     }
-    assert_documented(&found, &EXTENDS, |sid| policy_actions(sid, &["dynamodb:"]));
+    assert_documented(&found, OF_OPERATORS, |sid| policy_actions(sid, &["dynamodb:"]));
 }
 
 #[tokio::test]
@@ -334,9 +280,9 @@ async fn readers_auditors_and_operators_need_exactly_the_documented_actions() {
             let update = json!({"ID": "E", "N": number, "Time": "2020-11-01T20:04:00"});
             table::write(&world.store, update).await;
         }
-        for (sid, actions) in world.needed(&OF_READERS).await {
+        for (sid, actions) in world.needed(OF_READERS).await {
             found.entry(sid).or_default().extend(actions);
         }
     }
-    assert_documented(&found, &READERS_EXTEND, documented);
+    assert_documented(&found, OF_READERS, documented);
 }

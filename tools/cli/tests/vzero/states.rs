@@ -1,91 +1,32 @@
 //! States of a table: `vzero admin state load`, `vzero admin state list`, and all items of an entity: `vzero admin items`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::{command::Run, table::Table};
 
-use crate::new_table;
-
-/// States of three machines, as items with their keys.
-const STATES: &str = r#"[
-    {"PK": "Equipment#1", "SK": "2023-10-03T12:32:00", "State": "NORMAL"},
-    {"PK": "Equipment#1", "SK": "2023-11-05T12:12:00", "State": "WARNING1"},
-    {"PK": "Equipment#1", "SK": "2023-11-06T12:05:00", "State": "NORMAL"},
-    {"PK": "Equipment#6", "SK": "2024-03-07T22:09:29", "State": "ERROR"},
-    {"PK": "Equipment#6", "SK": "2024-03-30T22:09:29", "State": "WARNING2"},
-    {"PK": "Equipment#118", "SK": "2023-12-15T08:30:00", "State": "NORMAL"},
-    {"PK": "Equipment#118", "SK": "2023-12-16T09:45:00", "State": "WARNING1"},
-    {"PK": "Equipment#118", "SK": "2023-12-17T10:20:00", "State": "NORMAL"},
-    {"PK": "Equipment#118", "SK": "2023-12-18T11:05:00", "State": "ERROR"},
-    {"PK": "Equipment#118", "SK": "2023-12-19T12:15:00", "State": "WARNING2"}
-]"#;
-const METADATA: [(&str, &str, &str); 3] = [
-    ("Equipment#1", "Equipment-001", "F#88546"),
-    ("Equipment#6", "Equipment-006", "F#56658"),
-    ("Equipment#118", "Equipment-118", "F#88985"),
-];
+use crate::{new_table, script::script_tests};
 
 fn load(table: &Table, text: &str) -> Run {
     table.run_with_input("state load -", text)
 }
 
-fn listed(id: &str, time: &str, state: &str) -> Value {
-    json!({"ID": id, "Time": time, "Attributes": {"State": state}})
-}
-
-/// Returns the times of the states that the arguments select.
-fn times(table: &Table, arguments: &str) -> Vec<String> {
-    let lines = table.lines(&format!("state list {arguments}"), 0);
-    lines
-        .iter()
-        .map(|line| line["Time"].as_str().unwrap().to_owned())
-        .collect()
+script_tests! {
+    fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first();
+    fn a_prefix_that_no_time_has_is_rejected();
 }
 
 #[test]
-fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first() {
+fn a_list_of_states_can_be_loaded() {
     let table = new_table();
-    for (id, name, factory) in METADATA {
-        let [name, factory] = [format!("Name={name}"), format!("FactoryId={factory}")];
-        table.json(&format!("metadata {id} --set {name} --set {factory}"), 0);
-    }
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), STATES).unwrap();
-    let path = file.path().to_str().unwrap();
-    assert_eq!(table.json(&format!("state load {path}"), 0), json!({"Loaded": 10}));
-
-    let month = "state list Equipment#118 --prefix 2023-12 --newest-first";
-    let expected = [
-        ("2023-12-19T12:15:00", "WARNING2"),
-        ("2023-12-18T11:05:00", "ERROR"),
-        ("2023-12-17T10:20:00", "NORMAL"),
-        ("2023-12-16T09:45:00", "WARNING1"),
-        ("2023-12-15T08:30:00", "NORMAL"),
-    ];
-    assert_eq!(
-        table.lines(month, 0),
-        expected.map(|(time, state)| listed("Equipment#118", time, state))
-    );
-    // The last line has the whole item collection of one machine.
-    table.check(&format!(
-        r#"
-        {month} --limit 1 => Time ["2023-12-19T12:15:00"]
-        {month} --limit 0 => Time []
-        state list Equipment#1 --prefix 2023-11 => Time ["2023-11-05T12:12:00", "2023-11-06T12:05:00"]
-        state list Equipment#1 --prefix 2023-1 --limit 2 => Time ["2023-10-03T12:32:00", "2023-11-05T12:12:00"]
-        state list Equipment#118 --prefix 2023-12 --from 2023-12-18 --to 2024-12-31 => Time ["2023-12-18T11:05:00", "2023-12-19T12:15:00"]
-        state list Equipment#6 --newest-first --eventual => Time ["2024-03-30T22:09:29", "2024-03-07T22:09:29"]
-        state list Equipment#6 --prefix 2023 => Time []
-        items Equipment#6 => SK ["Metadata", "2024-03-07T22:09:29", "2024-03-30T22:09:29"]
-        "#
-    ));
-
-    // A load can be repeated, and its input can be the output of a list.
+    let states = include_str!("../scripts/states.json");
+    assert_eq!(load(&table, states).json(), json!({"Loaded": 10}));
     let before = table.items();
-    assert_eq!(table.json(&format!("state load {path}"), 0), json!({"Loaded": 10}));
-    let listing = table.run(month);
-    assert_eq!(load(&table, &listing.stdout).json(), json!({"Loaded": 5}));
-    assert_eq!(table.items(), before);
-    assert_eq!(before.len(), 13);
+    let listing = table
+        .run("state list Equipment#118 --prefix 2023-12 --newest-first")
+        .stdout;
+    let last = json!({"ID": "Equipment#118", "Time": "2023-12-15T08:30:00", "Attributes": {"State": "NORMAL"}});
+    assert!(listing.ends_with(&format!("{last}\n")), "{listing}");
+    assert_eq!(load(&table, &listing).json(), json!({"Loaded": 5}));
+    assert_eq!((table.items() == before, before.len()), (true, 10));
 }
 
 #[test]
@@ -125,28 +66,8 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
         r#"{{"ID": "E", "Time": "2024-01-01", "A": "{}"}}"#,
         "x".repeat(400 * 1024)
     );
-    let rows = r##"
-{"ID": "E"} => line 2: Time is missing
-{"Time": "2023-01-01"} => line 2: ID is missing
-{"PK": "E", "Time": "2023-01-01"} => line 2: SK is missing
-{"ID": 1, "Time": "2023-01-01"} => line 2: ID is not a string
-{"ID": "", "Time": "2023-01-01"} => line 2: ID: the partition key is empty
-{"ID": "#vzero", "Time": "2023-01-01"} => line 2: ID: the partition key #vzero, and keys that begin with #vzero#, are reserved
-{"ID": "E", "Time": "soon"} => line 2: Time: it is not an ISO 8601 date and time
-{"PK": "E", "SK": "v0"} => line 2: SK: it is not an ISO 8601 date and time
-{"PK": "E", "SK": "v1"} => line 2: SK: it is not an ISO 8601 date and time
-{"PK": "E", "SK": "Metadata"} => line 2: SK: it is not an ISO 8601 date and time
-{"ID": "E", "Time": "2024-01-01", "Latest": 1} => line 2: Latest is reserved
-{"ID": "E", "Time": "2024-01-01", "A": {"$odd": 1}} => line 2: A: $odd is no known form
-{"ID": "E", "Time": "2024-01-01", "A": 1e999} => line 2: A: a number cannot be stored
-{"ID": "E", "Time": "2024-01-01", "A": {"$strings": []}} => line 2: A: $strings has no element, or one of them twice
-{"ID": "E", "Time": "2024-01-01", "": 1} => line 2: a name is empty
-  {"ID": "E", "Time": "2023-01-01"} => line 1 and line 2, column 3 have the same entity and time
-{"PK": "E", "SK": "2023-01-01T00:00:00Z"} => line 1 and line 2 have the same entity and time
-5 => line 2: it is not a JSON object
-{"ID": "E", } => line 2, column 13: expected the name of a member in quotes
-{"ID": "E" => line 2, column 11: the text ends too early"##;
-    let rows = rows.lines().skip(1).map(|row| row.split_once(" => ").unwrap());
+    let rows = include_str!("../scripts/invalid_states").lines();
+    let rows = rows.map(|row| row.split_once(" => ").unwrap());
     let more = [
         (large.as_str(), "line 2: the item would be larger than 400 KB"),
         ("{\"ID\": \"E\"}\n\n{}", "line 2: Time is missing; 2 errors in total"),
@@ -177,16 +98,6 @@ fn an_invalid_file_is_rejected_with_its_line_and_nothing_is_stored() {
 }
 
 #[test]
-fn a_prefix_that_no_time_has_is_rejected() {
-    let table = new_table();
-    for prefix in ["''", "v", "v0", "Meta", "2023-13", "2023-12*", "2023-12-15T08:30:00Z"] {
-        table.check(&format!(
-            "state list E --prefix {prefix} => 2 error: --prefix: it is not the beginning of a stored time, such as 2023-12 or 2023-12-15T08"
-        ));
-    }
-}
-
-#[test]
 fn a_long_load_shows_its_progress() {
     let table = new_table();
     let minute = |n: u32| format!("2023-01-{:02}T{:02}:{:02}:00", n / 1440 + 1, n / 60 % 24, n % 60);
@@ -196,9 +107,9 @@ fn a_long_load_shows_its_progress() {
     let run = load(&table, &text);
     assert_eq!(run.json(), json!({"Loaded": 2005}));
     assert_eq!(run.stderr, "1000 states stored\n2000 states stored\n");
-    let newest = times(&table, "E --newest-first --limit 1200");
-    assert_eq!((newest.len(), newest[0].as_str()), (1200, minute(2004).as_str()));
-    assert_eq!(times(&table, "E").len(), 2005);
+    let newest = table.lines("state list E --newest-first --limit 1200", 0);
+    assert_eq!((newest.len(), &newest[0]["Time"]), (1200, &json!(minute(2004))));
+    assert_eq!(table.lines("state list E", 0).len(), 2005);
     // All items are one page.
     let run = table.run("items E");
     assert_eq!((run.lines.len(), run.stderr.as_str()), (2005, "2005 items read\n"));

@@ -103,7 +103,12 @@ fn a_width_is_stored_with_the_table() {
             .contains("note: the table is empty: the first put stores the width of version keys\n")
     );
     assert!(run.json().get("VersionDigits").is_none());
-    assert!(empty.runtime.block_on(empty.store.is_empty()).unwrap());
+    assert!(
+        empty
+            .runtime
+            .block_on(operations::read::scan_items::is_empty(&empty.store))
+            .unwrap()
+    );
     unprotect(&table, &name);
 }
 

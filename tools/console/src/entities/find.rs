@@ -137,7 +137,7 @@ async fn page(
         }
         Search::Request(id) => {
             let page = scan_request(store, table, segment, id, start, limit).await?;
-            let hits = page.versions.into_iter();
+            let hits = page.items.into_iter();
             let hits = hits.map(|(entity, version)| Hit::Request(entity, version)).collect();
             (hits, page.read, SegmentCursor::after(page.next.as_ref()))
         }

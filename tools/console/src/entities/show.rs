@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use maud::{Markup, html};
-use operations::read::{scan_latest::LatestItem, versions_in_history::versions_in_history};
+use operations::read::{lag::lag, scan_latest::LatestItem, versions_in_history::versions_in_history};
 use serde_json::{Value, json};
 use shared::domain::{entity::EntityId, version::Version};
 
@@ -59,7 +59,7 @@ pub(super) async fn rows(app: &App, hits: Vec<Hit>) -> Result<Vec<Row>, PageErro
             false => Some(0),
             true if lags_read < MAX_LAGS => {
                 lags_read += 1;
-                let lag = app.store().lag(&latest.entity).await?;
+                let lag = lag(app.store(), &latest.entity).await?;
                 lag.map(|lag| lag.latest.get() - lag.through.map_or(0, Version::get))
             }
             true => None,

@@ -30,18 +30,11 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn parse(parameters: &Parameters) -> Result<Self, PageError> {
-        let time = |field, text: &Param| match text.as_deref() {
-            None => Ok(None),
-            Some(text) => RecordedAt::parse(text).map(Some).map_err(|error| PageError::Invalid {
-                field,
-                source: error.into(),
-            }),
-        };
         Ok(Self {
             actor: parameters.actor.0.clone(),
             attribute: parameters.attribute.0.clone(),
-            since: time("since", &parameters.since)?,
-            until: time("until", &parameters.until)?,
+            since: parameters.since.parsed("since", RecordedAt::parse)?,
+            until: parameters.until.parsed("until", RecordedAt::parse)?,
         })
     }
 

@@ -6,15 +6,8 @@ use std::{
     time::Duration,
 };
 
-use futures::TryStreamExt as _;
 use operations::{
-    audit::{
-        SEGMENTS,
-        auditor::EntityFindings,
-        collection::Finding,
-        segment::{Counts, Progress, Step},
-        segments,
-    },
+    audit::{TableAudit, auditor::EntityFindings, collection::Finding, segment::Counts},
     connection::Connection,
     error::OperationError,
     rate_limit::{Limits, RateLimiter},
@@ -22,7 +15,7 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, time::EpochMillis},
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::Store,
     logging::chain,
 };
 use tokio::sync::Notify;
@@ -53,7 +46,7 @@ pub(super) struct Report {
     pub(super) started: EpochMillis,
     /// Approximate number of items of the table. DynamoDB updates it about every six hours.
     pub(super) approximate_items: u64,
-    segments: Vec<Counts>,
+    counts: Counts,
     pub(super) read_units: f64,
     pub(super) findings: Vec<(EntityId, Finding)>,
     pub(super) end: Option<(EpochMillis, End)>,
@@ -71,17 +64,15 @@ impl Report {
         Self {
             started: time::now(),
             approximate_items: 0,
-            segments: vec![Counts::default(); SEGMENTS as usize],
+            counts: Counts::default(),
             read_units: 0.0,
             findings: Vec::new(),
             end: None,
         }
     }
 
-    pub(super) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        self.segments.iter().for_each(|segment| counts.merge(segment));
-        counts
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     pub(super) fn findings_not_kept(&self) -> u64 {
@@ -89,7 +80,7 @@ impl Report {
         all.saturating_sub(self.findings.len() as u64)
     }
 
-    fn add(&mut self, index: usize, audited: &[EntityFindings], counts: Counts) {
+    fn add(&mut self, audited: &[EntityFindings], counts: Counts) {
         let found = audited.iter().flat_map(|audited| {
             audited
                 .findings
@@ -98,9 +89,7 @@ impl Report {
         });
         self.findings
             .extend(found.take(MAX_FINDINGS.saturating_sub(self.findings.len())));
-        if let Some(segment) = self.segments.get_mut(index) {
-            *segment = counts;
-        }
+        self.counts = counts;
     }
 
     pub(super) fn state(&self) -> &'static str {
@@ -150,7 +139,7 @@ impl Audit {
             let end = tokio::select! {
                 result = work(&connection, &store, &audit_limiter, lag, &target) => match result {
                     Ok(()) => End::Done,
-                    Err(error) => End::Failed(Arc::new(error.into())),
+                    Err(error) => End::Failed(Arc::new(error)),
                 },
                 () = stopped.notified() => End::Stopped,
             };
@@ -181,13 +170,12 @@ async fn work(
     limiter: &RateLimiter,
     lag: Duration,
     report: &Mutex<Report>,
-) -> Result<(), ServiceError> {
+) -> Result<(), OperationError> {
     lock(report).approximate_items = store.describe().await.map_or(0, |table| table.items);
-    let start = vec![Progress::default(); SEGMENTS as usize];
-    let mut steps = segments(store, limiter, lag, start);
-    while let Some((index, Step { audited, progress })) = steps.try_next().await? {
+    let mut audit = TableAudit::new(store, limiter, lag, None, None)?;
+    while let Some(audited) = audit.step().await? {
         connection.clear_meters();
-        lock(report).add(index, &audited, progress.counts);
+        lock(report).add(&audited, audit.counts());
     }
     Ok(())
 }
@@ -211,17 +199,17 @@ mod tests {
             from: Version::FIRST,
             to: Version::FIRST,
         };
-        for (index, total) in [(0, 700), (1, 700)] {
+        for total in [700, 1400] {
             let audited = EntityFindings {
                 entity: EntityId::new("E").unwrap(),
-                findings: vec![finding; total],
+                findings: vec![finding; 700],
             };
             let counts = Counts {
-                items: 1,
-                findings: BTreeMap::from([("Gap".to_owned(), total as u64)]),
+                items: total / 700,
+                findings: BTreeMap::from([("Gap".to_owned(), total)]),
                 ..Counts::default()
             };
-            report.add(index, &[audited], counts);
+            report.add(&[audited], counts);
         }
         assert_eq!(
             (report.findings.len(), report.findings_not_kept(), report.counts().items),

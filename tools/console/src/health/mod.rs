@@ -31,7 +31,7 @@ pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
     let report = app.audit.report();
     let json = json!({
         "Audit": report.as_ref().map(Report::to_json),
-        "csrf": app.secrets.csrf(),
+        "csrf": app.secrets.csrf.as_str(),
     });
     Ok(View {
         title: "Health".to_owned(),
@@ -46,22 +46,20 @@ pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
 }
 
 /// Starts an audit. Read-only consoles allow it, because it writes nothing.
-pub(super) fn start(app: &App) -> FormResponse {
+pub(super) async fn start(app: &App, _: Query) -> Result<FormResponse, PageError> {
     app.audit.start(&app.connection, app.lag, app.max_read_units);
-    to_health(app)
+    Ok(to_health(app))
 }
 
-pub(super) fn stop(app: &App) -> FormResponse {
+pub(super) async fn stop(app: &App, _: Query) -> Result<FormResponse, PageError> {
     app.audit.stop();
-    to_health(app)
+    Ok(to_health(app))
 }
 
 fn to_health(app: &App) -> FormResponse {
     let report = app.audit.report();
-    FormResponse::SeeOther(
-        "/health#audit".to_owned(),
-        json!({"Audit": report.as_ref().map(Report::to_json)}),
-    )
+    let json = json!({"Audit": report.as_ref().map(Report::to_json)});
+    FormResponse::SeeOther("/health#audit".to_owned(), json)
 }
 
 fn audit(app: &App, report: Option<&Report>) -> Markup {

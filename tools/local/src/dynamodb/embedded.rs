@@ -15,7 +15,7 @@ use std::{
 
 use axum::serve::ListenerExt as _;
 use dynoxide::{
-    Database, ImportOptions, Item,
+    Database,
     actions::get_shard_iterator::{GetShardIteratorRequest, decode_shard_iterator},
 };
 use shared::{clock, domain::sequence::SequenceNumber};
@@ -23,10 +23,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::{
-    public_port::{self, Forwarded},
-    sqlite::Sqlite,
-};
+use super::{public_port, sqlite::Sqlite};
 use crate::{files, listener::bind_random_address};
 
 /// Minimum interval between two deletions of expired items: the embedded DynamoDB has no timer of its own.
@@ -44,23 +41,19 @@ struct Processed {
     positions: Box<dyn Fn() -> BTreeMap<String, SequenceNumber> + Send + Sync>,
 }
 
+impl fmt::Debug for Processed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Processed").finish_non_exhaustive()
+    }
+}
+
 /// An embedded DynamoDB that serves on a port of this machine until it is dropped.
+#[derive(Debug)]
 pub struct Embedded {
     endpoint: String,
     direct_endpoint: String,
     processed: Arc<OnceLock<Processed>>,
-    forwarded: Forwarded,
-    database: Database,
-    runtime: tokio::runtime::Handle,
     _stop: oneshot::Sender<()>,
-}
-
-impl fmt::Debug for Embedded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Embedded")
-            .field("endpoint", &self.endpoint)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Embedded {
@@ -82,10 +75,10 @@ impl Embedded {
         };
         let database = Database::new(&path).map_err(EmbeddedError::Open)?;
         let sqlite = Sqlite::open(&path).map_err(|error| EmbeddedError::Open(error.into()))?;
-        let (trimmed, forwarded) = (sqlite.trimmed(), Forwarded::default());
         let processed = Arc::new(OnceLock::new());
         let server = bind_random_address()?;
         let (address, server_address) = (listener.local_addr()?, server.local_addr()?);
+        let router = public_port::router(address, server_address, sqlite.trimmed());
         // Requests run on the calling thread, behind one lock: a separate runtime keeps them from blocking other tasks.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (listener, server) = {
@@ -94,20 +87,17 @@ impl Embedded {
         };
         let (stop, stopped) = oneshot::channel::<()>();
         let maintain = maintain(database.clone(), sqlite, processed.clone());
-        let router = public_port::router(address, server_address, trimmed, forwarded.clone());
-        let (served, handle) = (database.clone(), runtime.handle().clone());
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
             runtime.block_on(async move {
-                tokio::spawn(sweep(served.clone()));
+                tokio::spawn(sweep(database.clone()));
                 tokio::spawn(maintain);
                 let listener = listener.tap_io(|connection| {
                     // Without it, only the delay of a response is longer.
                     let _ = connection.set_nodelay(true);
                 });
-                let public = axum::serve(listener, router);
-                tokio::spawn(async move { public.await });
+                tokio::spawn(async move { axum::serve(listener, router).await });
                 tokio::select! {
-                    _ = dynoxide::server::serve_with_shutdown(server, served, std::future::pending()) => {}
+                    _ = dynoxide::server::serve_with_shutdown(server, database, std::future::pending()) => {}
                     _ = stopped => {}
                 }
             });
@@ -116,9 +106,6 @@ impl Embedded {
             endpoint: format!("http://{address}"),
             direct_endpoint: format!("http://{server_address}"),
             processed,
-            forwarded,
-            database,
-            runtime: handle,
             _stop: stop,
         })
     }
@@ -132,25 +119,6 @@ impl Embedded {
     ) {
         let positions = Box::new(positions);
         let _ = self.processed.set(Processed { stream_arn, positions });
-    }
-
-    /// Stores items in one transaction, without requests and stream records.
-    ///
-    /// # Errors
-    ///
-    /// - [`EmbeddedError::Import`]: there is no such table, or an item is invalid.
-    /// - [`EmbeddedError::Serve`]: the thread has ended.
-    pub async fn import(&self, table: String, items: Vec<Item>) -> Result<(), EmbeddedError> {
-        let database = self.database.clone();
-        // On the thread of the requests.
-        let import = async move { database.import_items(&table, items, ImportOptions::default()) };
-        let imported = self.runtime.spawn(import).await.map_err(io::Error::other)?;
-        imported.map(|_| ()).map_err(EmbeddedError::Import)
-    }
-
-    /// Returns the number of requests that the public port has forwarded to the server.
-    pub fn requests(&self) -> u64 {
-        self.forwarded.count()
     }
 
     /// Returns the URL of the public port, such as `http://127.0.0.1:8000`.
@@ -186,10 +154,8 @@ async fn maintain(database: Database, mut sqlite: Sqlite, processed: Arc<OnceLoc
         // After an error, the next run creates the indexes and deletes the records.
         let _ = sqlite.index_tables();
         tokio::time::sleep(TRIM_INTERVAL).await;
-        let positions = processed
-            .get()
-            .map(|processed| processed.of(&database))
-            .unwrap_or_default();
+        let positions = processed.get().map(|processed| processed.of(&database));
+        let positions = positions.unwrap_or_default();
         for table in sqlite.streams().unwrap_or_default() {
             let position = positions.get(&table).copied();
             while sqlite.trim(&table, position, clock::since_epoch()).unwrap_or(false) {
@@ -223,8 +189,6 @@ impl Processed {
 pub enum EmbeddedError {
     #[error("cannot open the database")]
     Open(#[source] dynoxide::DynoxideError),
-    #[error("cannot import items")]
-    Import(#[source] dynoxide::DynoxideError),
     /// The file, the socket or the thread failed.
     #[error("cannot serve the database")]
     Serve(#[from] io::Error),
@@ -233,42 +197,29 @@ pub enum EmbeddedError {
 #[cfg(test)]
 mod tests {
     use dynoxide::actions::get_shard_iterator::encode_shard_iterator;
-    use serde::de::DeserializeOwned;
-    use serde_json::{Value, json};
+    use serde_json::{from_str, json};
 
     use super::*;
-
-    const TABLE: &str = "Changes";
-
-    fn request<T: DeserializeOwned>(json: &Value) -> T {
-        serde_json::from_str(&json.to_string()).unwrap()
-    }
+    use crate::dynamodb::sqlite::tests::{TABLE, create};
 
     #[test]
     fn a_position_of_the_mapping_is_the_number_of_the_stored_record() {
         let database = Database::memory().unwrap();
-        let create = json!({
-            "TableName": TABLE,
-            "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}],
-            "AttributeDefinitions": [{"AttributeName": "PK", "AttributeType": "S"}],
-            "BillingMode": "PAY_PER_REQUEST",
-            "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
-        });
-        let created = database.create_table(request(&create)).unwrap();
-        let stream_arn = created.table_description.latest_stream_arn.unwrap();
+        let stream_arn = create(&database);
         for pk in ["first", "second"] {
             let put = json!({"TableName": TABLE, "Item": {"PK": {"S": pk}}});
-            database.put_item(request(&put)).unwrap();
+            database.put_item(from_str(&put.to_string()).unwrap()).unwrap();
         }
         let shard = dynoxide::streams::shard_id(TABLE);
         let read = |position| {
             let iterator = encode_shard_iterator(TABLE, &shard, position);
+            let request = json!({ "ShardIterator": iterator }).to_string();
             let records = database
-                .get_records(request(&json!({ "ShardIterator": iterator })))
+                .get_records(from_str(&request).unwrap())
                 .unwrap()
-                .records;
+                .records
+                .into_iter();
             records
-                .into_iter()
                 .map(|record| record.dynamodb.sequence_number)
                 .collect::<Vec<_>>()
         };

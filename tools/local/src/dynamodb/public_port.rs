@@ -1,7 +1,8 @@
 //! The public port of the embedded DynamoDB. It forwards the requests of programs, and refuses those of web pages.
 //!
 //! The embedded server itself accepts every request, and allows each page to read the responses. So it listens on an address that
-//! pages cannot find, and this port checks each request and removes the headers for pages from each response.
+//! pages cannot find, and this port checks each request. It forwards only the headers that DynamoDB reads: without `Origin`, the server
+//! allows no page to read the response.
 //!
 //! The server processes one request at a time. So few connections to it are enough, and the file descriptors of this process stay for
 //! those of the clients.
@@ -10,20 +11,13 @@
 //! server reads all items from the start of a page of `Scan` or `Query` on, although a page has at most 1 MB. This port adds a limit to
 //! such requests, so that the time of a page does not grow with the table.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     body::{self, Body, Bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, uri::PathAndQuery},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header, uri::PathAndQuery},
     response::{IntoResponse as _, Response},
 };
 use hyper_util::{
@@ -51,40 +45,15 @@ const MAX_FORWARDED: usize = 32;
 /// Time after which an idle connection to the server ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Headers of one connection, which are not forwarded. The server has answered an `Expect` header itself.
-const HOP_BY_HOP: [&str; 9] = [
-    "connection",
-    "expect",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-/// Prefix of the headers with which a server allows pages to read its responses.
-const CORS: &str = "access-control-";
-/// Header with the name of the action, and the actions whose request or response has a shard iterator.
+/// Header with the name of the action, and the actions whose request or response has a shard iterator or gets a limit.
 const TARGET: &str = "x-amz-target";
 const GET_RECORDS: &str = "DynamoDBStreams_20120810.GetRecords";
 const GET_SHARD_ITERATOR: &str = "DynamoDBStreams_20120810.GetShardIterator";
-const SCAN: &str = "DynamoDB_20120810.Scan";
-const QUERY: &str = "DynamoDB_20120810.Query";
+const PAGES: [&str; 2] = ["DynamoDB_20120810.Scan", "DynamoDB_20120810.Query"];
 /// Beginning of the names that `serde_json`, and so the embedded server, reserves.
 const RESERVED: &str = "$serde_json::private::";
 /// Maximum number of items of a page whose request has no limit. With items of 100 bytes or more, a page of 1 MB has fewer.
 const MAX_PAGE: u32 = 10_000;
-
-/// Number of requests that were forwarded.
-#[derive(Debug, Clone, Default)]
-pub struct Forwarded(Arc<AtomicU64>);
-
-impl Forwarded {
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 #[derive(Debug)]
 struct Forward {
@@ -94,22 +63,19 @@ struct Forward {
     budget: Budget,
     slots: Semaphore,
     trimmed: Arc<Trimmed>,
-    forwarded: Forwarded,
 }
 
 /// Returns the routes of the port at `address`, which forwards to the embedded server.
-pub fn router(address: SocketAddr, server: SocketAddr, trimmed: Arc<Trimmed>, forwarded: Forwarded) -> Router {
-    let forward = Forward::new(server, trimmed, forwarded);
-    let router = Router::new().fallback(forward_to).with_state(Arc::new(forward));
-    access::guarded(router, address, refused)
-}
-
-async fn forward_to(State(forward): State<Arc<Forward>>, request: Request) -> Response {
-    forward.send(request).await.unwrap_or_else(|response| response)
+pub fn router(address: SocketAddr, server: SocketAddr, trimmed: Arc<Trimmed>) -> Router {
+    let forward = Arc::new(Forward::new(server, trimmed));
+    let router = Router::new().fallback(async |State(forward): State<Arc<Forward>>, request: Request| {
+        forward.send(request).await.unwrap_or_else(|response| response)
+    });
+    access::guarded(router.with_state(forward), address, refused)
 }
 
 impl Forward {
-    fn new(server: SocketAddr, trimmed: Arc<Trimmed>, forwarded: Forwarded) -> Self {
+    fn new(server: SocketAddr, trimmed: Arc<Trimmed>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let client = Client::builder(TokioExecutor::new())
@@ -123,12 +89,11 @@ impl Forward {
             budget: Budget::new(MAX_REQUESTS, MAX_BYTES),
             slots: Semaphore::new(MAX_FORWARDED),
             trimmed,
-            forwarded,
         }
     }
 
     async fn send(&self, request: Request) -> Result<Response, Response> {
-        let (mut parts, body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         if parts.method == Method::CONNECT {
             return Err(StatusCode::METHOD_NOT_ALLOWED.into_response());
         }
@@ -138,36 +103,33 @@ impl Forward {
             BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
             BodyError::Incomplete => StatusCode::BAD_REQUEST.into_response(),
         })?;
-        let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        let uri = Uri::builder()
-            .scheme("http")
-            .authority(self.server.to_string())
-            .path_and_query(path);
-        parts.uri = uri.build().map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
-        remove_hop_by_hop(&mut parts.headers);
-        let target = parts.headers.get(TARGET).cloned();
         if has_reserved_name(&body) {
             let message =
                 "the embedded DynamoDB of the local stack cannot store names that begin with $serde_json::private::";
             return Err(error(StatusCode::BAD_REQUEST, "ValidationException", message));
         }
-        let is = |action: &str| target.as_ref().is_some_and(|target| target == action);
-        if is(GET_RECORDS) && self.is_trimmed(&body) {
+        let target = parts.headers.get(TARGET).and_then(|target| target.to_str().ok());
+        let target = target.unwrap_or_default().to_owned();
+        if target == GET_RECORDS && self.is_trimmed(&body) {
             return Err(trimmed());
         }
-        if is(SCAN) || is(QUERY) {
+        if PAGES.contains(&target.as_str()) {
             body = with_limit(body);
-            // The client of the server adds the new one.
-            parts.headers.remove(header::CONTENT_LENGTH);
         }
-        let response = self.forward(Request::from_parts(parts, Body::from(body))).await?;
-        if is(GET_SHARD_ITERATOR) && self.is_trimmed(response.body()) {
+        let path = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let mut forwarded = Request::builder()
+            .method(parts.method)
+            .uri(format!("http://{}{path}", self.server))
+            .body(Body::from(body))
+            .map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
+        *forwarded.headers_mut() = known(parts.headers);
+        let mut response = self.forward(forwarded).await?;
+        if target == GET_SHARD_ITERATOR && self.is_trimmed(response.body()) {
             return Err(trimmed());
         }
-        let mut response = response.map(Body::from);
-        remove_hop_by_hop(response.headers_mut());
-        remove(response.headers_mut(), |name| name.as_str().starts_with(CORS));
-        Ok(response)
+        let headers = std::mem::take(response.headers_mut());
+        *response.headers_mut() = known(headers);
+        Ok(response.map(Body::from))
     }
 
     /// Returns `true` if a body, the request of `GetRecords` or the response of `GetShardIterator`, contains a shard iterator that precedes a deleted record.
@@ -185,7 +147,6 @@ impl Forward {
             error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
         };
         let _slot = self.slots.acquire().await.map_err(|_| unreachable())?;
-        self.forwarded.0.fetch_add(1, Ordering::Relaxed);
         let response = self.client.request(request).await.map_err(|_| unreachable())?;
         let (parts, body) = response.into_parts();
         let read = body::to_bytes(Body::new(body), usize::MAX).await;
@@ -193,28 +154,42 @@ impl Forward {
     }
 }
 
+/// Returns the headers of a request that the server reads, or of a response that clients read.
+fn known(headers: HeaderMap) -> HeaderMap {
+    let is_known = |name: &HeaderName| {
+        let by_name = [header::CONTENT_TYPE, header::AUTHORIZATION, header::SERVER].contains(name);
+        by_name || name.as_str().starts_with("x-amz")
+    };
+    let mut known = HeaderMap::new();
+    let mut last = None;
+    for (name, value) in headers {
+        // Only the first of several values has the name.
+        last = name.or(last);
+        if let Some(name) = last.clone().filter(is_known) {
+            known.append(name, value);
+        }
+    }
+    known
+}
+
 /// Returns `true` if a request has a name that the embedded server does not read as data. The text that such a member has instead of
 /// an attribute value can overflow the stack of the server, and items with such a name can break a `Scan`.
 fn has_reserved_name(body: &[u8]) -> bool {
     // Almost no request has one: a name that is written with escapes has a backslash.
     let has = |part: &[u8]| body.windows(part.len()).any(|window| window == part);
-    if !has(b"$serde_json") && !has(b"\\u") {
-        return false;
-    }
-    let text = String::from_utf8_lossy(body);
-    json::has_name(&text, |name| name.starts_with(RESERVED))
+    (has(b"$serde_json") || has(b"\\u"))
+        && json::has_name(&String::from_utf8_lossy(body), |name| name.starts_with(RESERVED))
 }
 
 /// Adds a limit to the body of a `Scan` or `Query` that has none. The server rejects a body that is not an object.
 fn with_limit(body: Bytes) -> Bytes {
-    let Ok(Value::Object(mut request)) = json::parse_bytes(&body) else {
-        return body;
-    };
-    if request.contains_key("Limit") {
-        return body;
+    match json::parse_bytes(&body) {
+        Ok(Value::Object(mut request)) if !request.contains_key("Limit") => {
+            request.insert("Limit".to_owned(), MAX_PAGE.into());
+            Value::from(request).to_string().into()
+        }
+        _ => body,
     }
-    request.insert("Limit".to_owned(), MAX_PAGE.into());
-    Value::from(request).to_string().into()
 }
 
 /// Returns an error in the format of DynamoDB's API.
@@ -235,25 +210,6 @@ fn refused(refusal: Refusal) -> Response {
     error(refusal.status(), "AccessDeniedException", &refusal.to_string())
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let values = headers.get_all(header::CONNECTION).iter();
-    let values = values.filter_map(|value| value.to_str().ok());
-    let named: Vec<_> = values
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .collect();
-    remove(headers, |name| {
-        HOP_BY_HOP.contains(&name.as_str()) || named.iter().any(|other| name == other.as_str())
-    });
-}
-
-fn remove(headers: &mut HeaderMap, is_removed: impl Fn(&HeaderName) -> bool) {
-    let removed: Vec<_> = headers.keys().filter(|name| is_removed(name)).cloned().collect();
-    for name in removed {
-        headers.remove(name);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
@@ -263,14 +219,12 @@ mod tests {
     /// Sends a request with this body to a server that responds with a shard iterator at `position`. Returns the status and the body.
     async fn send(trimmed: &Arc<Trimmed>, action: &'static str, body: String, position: i64) -> (StatusCode, String) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let forward = Forward::new(listener.local_addr().unwrap(), trimmed.clone(), Forwarded::default());
+        let forward = Forward::new(listener.local_addr().unwrap(), trimmed.clone());
         let response = with_iterator(position);
         let server = Router::new().fallback(async move || response);
         let server = tokio::spawn(async move { axum::serve(listener, server).await });
-        let request = Request::post("/")
-            .header(TARGET, action)
-            .body(Body::from(body))
-            .unwrap();
+        let request = Request::post("/").header(TARGET, action);
+        let request = request.body(Body::from(body)).unwrap();
         let response = forward.send(request).await.unwrap_or_else(|response| response);
         server.abort();
         let (parts, body) = response.into_parts();
@@ -296,11 +250,8 @@ mod tests {
         ] {
             let (status, body) = send(&trimmed, action, with_iterator(requested), returned).await;
             let is_rejected = status == StatusCode::BAD_REQUEST && body.contains("#TrimmedDataAccessException");
-            assert_eq!(
-                (is_rejected, status == StatusCode::OK),
-                (is_trimmed, !is_trimmed),
-                "{action} {body}"
-            );
+            let found = (is_rejected, status == StatusCode::OK);
+            assert_eq!(found, (is_trimmed, !is_trimmed), "{action} {body}");
         }
     }
 
@@ -337,22 +288,22 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_one_connection_are_removed() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
+    fn headers_of_dynamodb_are_forwarded_and_no_others() {
+        let headers = [
             ("connection", "close, X-Named"),
-            ("connection", "Keep-Alive"),
-            ("keep-alive", "timeout=5"),
             ("x-named", "1"),
+            ("origin", "http://127.0.0.1:8000"),
+            ("access-control-allow-origin", "*"),
             ("transfer-encoding", "chunked"),
-            ("host", "127.0.0.1:8000"),
+            ("content-length", "7"),
             ("x-amz-target", "DynamoDB_20120810.PutItem"),
             ("authorization", "AWS4-HMAC-SHA256"),
-        ] {
-            headers.append(name, HeaderValue::from_static(value));
-        }
-        remove_hop_by_hop(&mut headers);
-        let kept: std::collections::BTreeSet<_> = headers.keys().map(HeaderName::as_str).collect();
-        assert_eq!(kept, ["authorization", "host", "x-amz-target"].into());
+            ("x-amzn-requestid", "id"),
+        ];
+        let headers = headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let known = known(headers.into_iter().collect());
+        let mut names: Vec<_> = known.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["authorization", "x-amz-target", "x-amzn-requestid"]);
     }
 }

@@ -12,12 +12,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use dynoxide::actions::get_shard_iterator::decode_shard_iterator;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+
+use crate::lock;
 
 /// Number of the newest records of a stream that are kept for 24 hours, although the mapping has processed them.
 pub(super) const MAX_KEPT: u32 = 20_000;
@@ -55,13 +57,11 @@ impl Trimmed {
         let Some((table, _, position)) = decode_shard_iterator(iterator) else {
             return false;
         };
-        let numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        position > 0 && numbers.get(&table).is_some_and(|number| position < *number)
+        position > 0 && lock(&self.0).get(&table).is_some_and(|number| position < *number)
     }
 
     pub(super) fn set(&self, table: &str, number: i64) {
-        let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.insert(table.to_owned(), number);
+        lock(&self.0).insert(table.to_owned(), number);
     }
 }
 
@@ -170,4 +170,4 @@ impl Sqlite {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

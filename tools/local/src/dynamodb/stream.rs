@@ -51,20 +51,22 @@ impl TableStream {
         let sequence_number = SequenceNumber::new(change.sequence_number?)?;
         let created = change.approximate_creation_date_time?;
         let created = Duration::try_from_secs_f64(created.as_secs_f64()).unwrap_or_default();
-        let mut dynamodb = Map::new();
-        let mut insert = |name: &str, value: Option<Value>| {
-            dynamodb.extend(value.map(|value| (name.to_owned(), value)));
-        };
-        insert("ApproximateCreationDateTime", Some(created.as_secs().into()));
-        insert("Keys", change.keys.map(image));
-        insert("NewImage", change.new_image.map(image));
-        insert("OldImage", change.old_image.map(image));
-        insert("SequenceNumber", Some(sequence_number.as_str().into()));
-        insert("SizeBytes", change.size_bytes.map(Value::from));
-        insert(
-            "StreamViewType",
-            change.stream_view_type.map(|view| view.as_str().into()),
-        );
+        let members = [
+            ("ApproximateCreationDateTime", Some(created.as_secs().into())),
+            ("Keys", change.keys.map(image)),
+            ("NewImage", change.new_image.map(image)),
+            ("OldImage", change.old_image.map(image)),
+            ("SequenceNumber", Some(sequence_number.as_str().into())),
+            ("SizeBytes", change.size_bytes.map(Value::from)),
+            (
+                "StreamViewType",
+                change.stream_view_type.map(|view| view.as_str().into()),
+            ),
+        ];
+        let members = members.into_iter();
+        let dynamodb: Map<_, _> = members
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect();
         let mut json = json!({
             "eventID": record.event_id,
             "eventName": record.event_name.map(|name| name.as_str().to_owned()),

@@ -3,7 +3,7 @@
 use std::{
     fmt::Debug,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -13,12 +13,13 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{
-    process::{CompletedInvocation, Invocation, Process, ProcessInfo, ProcessOutcome},
-    report::{self, Report},
+    process::{Completed, Outcome, Process, ProcessInfo},
+    report,
     spawn::{self, Host},
 };
 use crate::{
     listener::budget::{Budget, Reservation},
+    lock,
     mapping::{InvocationOutcome, Invoker},
     template::{
         Function,
@@ -67,7 +68,6 @@ pub(super) struct HostedFunction {
     retries: Budget,
     observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
     processes: Mutex<Vec<Arc<Process>>>,
-    idle: Mutex<Vec<Arc<Process>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +93,6 @@ impl Lambda {
                 retries: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
                 observer: observer.clone(),
                 processes: Mutex::default(),
-                idle: Mutex::default(),
             })
         });
         Self {
@@ -142,14 +141,14 @@ impl Lambda {
     /// Kills all processes with SIGKILL.
     pub fn kill_all(&self) {
         for hosted in self.functions.iter() {
-            hosted.processes().iter().for_each(|process| process.kill());
+            lock(&hosted.processes).iter().for_each(|process| process.kill());
         }
     }
 
     pub fn processes(&self, name: &str) -> Vec<ProcessInfo> {
         let hosted = self.find(name);
-        let processes = hosted.map(|hosted| hosted.processes().clone()).unwrap_or_default();
-        let alive = processes.iter().filter(|process| process.is_alive());
+        let processes = hosted.map(|hosted| lock(&hosted.processes).clone());
+        let alive = processes.into_iter().flatten().filter(|process| process.is_alive());
         alive.map(|process| process.info()).collect()
     }
 
@@ -206,40 +205,30 @@ impl HostedFunction {
     }
 
     async fn invoke(&self, request_id: String, payload: Bytes) -> InvokeOutput {
-        let (completed, pid) = match self.slots.acquire().await {
-            Ok(_slot) => self.run(&request_id, payload).await,
-            // The semaphore is never closed.
-            Err(_) => (CompletedInvocation::not_started(), None),
+        // The semaphore is never closed.
+        let _slot = self.slots.acquire().await;
+        let completed = match self.take() {
+            Ok(process) => process.run(&request_id, payload).await,
+            Err(_) => Completed::default(),
         };
-        let id = &request_id;
-        let killed = |status, kind, reason: &str| {
-            let message = format!("RequestId: {id} Error: {reason}");
-            let payload = json!({"errorType": kind, "errorMessage": message}).to_string();
-            (payload.into_bytes(), true, Some((status, kind)))
+        let seconds = self.function.timeout.as_secs_f64();
+        let failed = match completed.outcome {
+            Outcome::Response(_) | Outcome::Error(_) => None,
+            Outcome::TimedOut => Some(("timeout", TIMED_OUT)),
+            Outcome::Exited => Some(("error", EXITED)),
         };
-        let (payload, is_error, failed) = match completed.outcome {
-            ProcessOutcome::Response(payload) => (payload, false, None),
-            ProcessOutcome::Error(payload) => (payload, true, None),
-            ProcessOutcome::TimedOut => {
-                let seconds = self.function.timeout.as_secs_f64();
-                killed(
-                    "timeout",
-                    TIMED_OUT,
-                    &format!("Task timed out after {seconds:.2} seconds"),
-                )
-            }
-            ProcessOutcome::Exited => killed("error", EXITED, "Runtime exited without providing a reason"),
+        let log_tail = report::tail(&request_id, &completed, self.function.memory, failed);
+        let killed = |kind, reason: &str| {
+            let message = format!("RequestId: {request_id} Error: {reason}");
+            let payload = json!({"errorType": kind, "errorMessage": message});
+            (payload.to_string().into_bytes(), true)
         };
-        let report = Report {
-            request_id: id,
-            log: &completed.log,
-            duration: completed.duration,
-            init: completed.init,
-            memory: self.function.memory,
-            used: pid.and_then(report::max_memory_used),
-            failed,
+        let (payload, is_error) = match completed.outcome {
+            Outcome::Response(payload) => (payload, false),
+            Outcome::Error(payload) => (payload, true),
+            Outcome::TimedOut => killed(TIMED_OUT, &format!("Task timed out after {seconds:.2} seconds")),
+            Outcome::Exited => killed(EXITED, "Runtime exited without providing a reason"),
         };
-        let log_tail = report.tail();
         InvokeOutput {
             request_id,
             payload,
@@ -248,47 +237,13 @@ impl HostedFunction {
         }
     }
 
-    /// Runs the invocation. Returns its end, and the id of its process.
-    async fn run(&self, request_id: &str, payload: Bytes) -> (CompletedInvocation, Option<u32>) {
-        let Ok(process) = self.take() else {
-            return (CompletedInvocation::not_started(), None);
-        };
-        let invocation = Invocation {
-            request_id: request_id.to_owned(),
-            payload,
-            arn: arn(&self.function.binary),
-            timeout: self.function.timeout,
-        };
-        let completed = process.run(invocation).await;
-        match completed.outcome {
-            ProcessOutcome::Response(_) | ProcessOutcome::Error(_) => self.idle().push(process.clone()),
-            ProcessOutcome::TimedOut | ProcessOutcome::Exited => {
-                process.kill();
-                self.processes().retain(|other| !Arc::ptr_eq(other, &process));
-            }
-        }
-        (completed, Some(process.info().pid))
-    }
-
-    fn processes(&self) -> MutexGuard<'_, Vec<Arc<Process>>> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Process>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns an idle process, or starts one.
+    /// Returns an idle process, or starts one, and reserves it.
     fn take(&self) -> std::io::Result<Arc<Process>> {
-        let mut idle = self.idle();
-        while let Some(process) = idle.pop() {
-            if process.is_alive() {
-                return Ok(process);
-            }
-        }
-        drop(idle);
-        let mut processes = self.processes();
+        let mut processes = lock(&self.processes);
         processes.retain(|process| process.is_alive());
+        if let Some(idle) = processes.iter().find(|process| process.reserve()) {
+            return Ok(idle.clone());
+        }
         let process = spawn::start(&self.function, &self.host)?;
         processes.push(process.clone());
         Ok(process)

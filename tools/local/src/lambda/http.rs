@@ -3,49 +3,58 @@
 use axum::{
     body::Body,
     http::{StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse as _,
+    response::IntoResponse,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::listener::access::Refusal;
 
 pub(super) type Response = axum::response::Response;
 
-/// Returns an error in the format of Lambda's API.
-pub(super) fn api_error(status: StatusCode, kind: &str, message: &str) -> Response {
-    let fault = if status.is_client_error() { "User" } else { "Service" };
-    // The model of the API has both spellings.
-    let name = match kind {
-        "ResourceNotFoundException" | "UnknownOperationException" => "Message",
-        _ => "message",
-    };
-    error(status, kind, &json!({"Type": fault, name: message}))
-}
+/// An error in the format of Lambda's API: its status, type and message.
+#[derive(Debug)]
+pub(super) struct ApiError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
 
-/// Returns the error of an invocation beyond the limits of a function.
-/// See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>.
-pub(super) fn too_many_requests() -> Response {
-    let body = json!({"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."});
-    error(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsException", &body)
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Self(status, kind, message) = self;
+        let fault = if status.is_client_error() { "User" } else { "Service" };
+        // The model of the API has both spellings.
+        let name = match kind {
+            "ResourceNotFoundException" | "UnknownOperationException" => "Message",
+            _ => "message",
+        };
+        let mut body = json!({"Type": fault, name: message});
+        // See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>.
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            body["Reason"] = json!("ConcurrentInvocationLimitExceeded");
+        }
+        let id = Uuid::new_v4().to_string();
+        let headers = [
+            ("x-amzn-errortype", kind),
+            ("x-amzn-requestid", &id),
+            (CONTENT_TYPE.as_str(), "application/json"),
+        ];
+        response(status, headers, body.to_string())
+    }
 }
 
 /// Returns the error of a request that a web page sent.
 pub(super) fn refused(refusal: Refusal) -> Response {
-    api_error(refusal.status(), "AccessDeniedException", &refusal.to_string())
+    ApiError(refusal.status(), "AccessDeniedException", refusal.to_string()).into_response()
 }
 
-fn error(status: StatusCode, kind: &str, body: &Value) -> Response {
-    let response = axum::http::Response::builder()
-        .status(status)
-        .header("x-amzn-errortype", kind)
-        .header("x-amzn-requestid", Uuid::new_v4().to_string())
-        .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(body.to_string()));
-    build(response)
-}
-
-/// Finishes a response. It fails only if a header value is invalid.
-pub(super) fn build(response: Result<Response, axum::http::Error>) -> Response {
+/// Returns a response with these headers. A value that is no header value is an internal error.
+pub(super) fn response<'a>(
+    status: StatusCode,
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+    body: impl Into<Body>,
+) -> Response {
+    let response = axum::http::Response::builder().status(status);
+    let response = headers
+        .into_iter()
+        .fold(response, |response, (name, value)| response.header(name, value));
+    let response = response.body(body.into());
     response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
 }

@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{Path, RawQuery, State},
-    http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     routing::post,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -15,7 +15,7 @@ use shared::json;
 
 use super::{
     functions::{HostedFunction, InvokeOutput, Lambda, arn, request_id},
-    http::{self, api_error},
+    http::{self, ApiError, Response},
     spawn::Host,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         access,
         budget::{BodyError, Reservation},
     },
-    mapping::invoker::MAX_PAYLOAD,
+    mapping::record::MAX_PAYLOAD,
     template::Function,
 };
 
@@ -47,15 +47,13 @@ impl Lambda {
 }
 
 fn router(lambda: Lambda) -> Router {
+    let unknown = async || {
+        let message = "there is no such operation".to_owned();
+        ApiError(StatusCode::NOT_FOUND, "UnknownOperationException", message)
+    };
     Router::new()
         .route("/2015-03-31/functions/{name}/invocations", post(invoke))
-        .fallback(async || {
-            api_error(
-                StatusCode::NOT_FOUND,
-                "UnknownOperationException",
-                "there is no such operation",
-            )
-        })
+        .fallback(unknown)
         .with_state(lambda)
 }
 
@@ -69,40 +67,30 @@ enum InvocationType {
 impl InvocationType {
     fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let invalid = |parameter: &str, value: &str, values: &str| {
+            rejected(
+                "InvalidParameterValueException",
+                format!(
+                    "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"
+                ),
+            )
+        };
         let tail = match header("x-amz-log-type").unwrap_or("None") {
             "None" => false,
             "Tail" => true,
-            other => return Err(invalid_value("logType", other, "[None, Tail]")),
+            other => return Err(invalid("logType", other, "[None, Tail]")),
         };
         match header("x-amz-invocation-type").unwrap_or("RequestResponse") {
             "RequestResponse" => Ok(Self::RequestResponse { tail }),
             "Event" => Ok(Self::Event),
             "DryRun" => Ok(Self::DryRun),
-            other => Err(invalid_value(
-                "invocationType",
-                other,
-                "[Event, RequestResponse, DryRun]",
-            )),
-        }
-    }
-
-    fn max_payload(self) -> usize {
-        match self {
-            Self::Event => MAX_ASYNCHRONOUS_PAYLOAD,
-            Self::RequestResponse { .. } | Self::DryRun => MAX_PAYLOAD,
+            other => Err(invalid("invocationType", other, "[Event, RequestResponse, DryRun]")),
         }
     }
 }
 
-fn invalid_value(parameter: &str, value: &str, values: &str) -> ApiError {
-    let message = format!(
-        "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"
-    );
-    invalid("InvalidParameterValueException", message)
-}
-
-fn invalid(kind: &'static str, message: String) -> ApiError {
-    ApiError::Rejected(StatusCode::BAD_REQUEST, kind, message)
+fn rejected(kind: &'static str, message: impl Into<String>) -> ApiError {
+    ApiError(StatusCode::BAD_REQUEST, kind, message.into())
 }
 
 async fn invoke(
@@ -111,17 +99,12 @@ async fn invoke(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
-) -> http::Response {
-    let checked = InvocationType::of(&headers).and_then(|kind| Ok((kind, function(&lambda, &name, query.as_deref())?)));
-    let (kind, function) = match checked {
-        Ok(checked) => checked,
-        Err(error) => return error.response(),
-    };
-    let (payload, reservation) = match payload(kind, &function, body).await {
-        Ok(read) => read,
-        Err(error) => return error.response(),
-    };
-    match kind {
+) -> Result<Response, ApiError> {
+    let kind = InvocationType::of(&headers)?;
+    let function = function(&lambda, &name, query.as_deref())?;
+    let (payload, reservation) = payload(kind, &function, body).await?;
+    let empty = |status, id: &str| http::response(status, [("x-amzn-requestid", id)], Body::empty());
+    Ok(match kind {
         InvocationType::RequestResponse { tail } => {
             // The reservation lasts until the end of the invocation, also if the client disconnects.
             let ended = move |_: &InvokeOutput| {
@@ -129,11 +112,11 @@ async fn invoke(
                 true
             };
             let output = lambda.invoke_as(request_id(), &name, payload, ended).await;
-            output.map_or_else(|| not_found(&name).response(), |output| respond(output, tail))
+            respond(output.ok_or_else(|| not_found(&name))?, tail)
         }
         InvocationType::Event => empty(StatusCode::ACCEPTED, &function.invoke_async(payload, reservation)),
         InvocationType::DryRun => empty(StatusCode::NO_CONTENT, &request_id()),
-    }
+    })
 }
 
 /// Returns the requested function, if it exists. A qualifier is part of the name or of the query.
@@ -142,10 +125,10 @@ fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<Arc<Host
     let qualifier = pairs.find_map(|pair| pair.strip_prefix("Qualifier="));
     let qualifier = qualifier.map(|value| percent_decode_str(value).decode_utf8_lossy());
     match qualifier {
-        Some(qualifier) if name.ends_with(&format!(":{LATEST}")) && qualifier != LATEST => {
-            let message = "The derived qualifier from the function name does not match the specified qualifier.";
-            Err(invalid("InvalidParameterValueException", message.to_owned()))
-        }
+        Some(qualifier) if name.ends_with(&format!(":{LATEST}")) && qualifier != LATEST => Err(rejected(
+            "InvalidParameterValueException",
+            "The derived qualifier from the function name does not match the specified qualifier.",
+        )),
         Some(qualifier) if qualifier != LATEST => Err(not_found(&format!("{name}:{qualifier}"))),
         _ => lambda.find(name).ok_or_else(|| not_found(name)),
     }
@@ -157,74 +140,50 @@ async fn payload(
     function: &HostedFunction,
     body: Body,
 ) -> Result<(Bytes, Reservation), ApiError> {
-    let budget = match kind {
-        InvocationType::Event => &function.events,
-        InvocationType::RequestResponse { .. } | InvocationType::DryRun => &function.requests,
+    let (budget, max) = match kind {
+        InvocationType::Event => (&function.events, MAX_ASYNCHRONOUS_PAYLOAD),
+        InvocationType::RequestResponse { .. } | InvocationType::DryRun => (&function.requests, MAX_PAYLOAD),
     };
-    let max = kind.max_payload();
+    let invalid = || {
+        rejected(
+            "InvalidRequestContentException",
+            "Could not parse request body into json",
+        )
+    };
     let (body, reservation) = budget.read(body, max).await.map_err(|error| match error {
-        BodyError::Exhausted => ApiError::TooManyRequests,
+        BodyError::Exhausted => ApiError(
+            StatusCode::TOO_MANY_REQUESTS,
+            "TooManyRequestsException",
+            "Rate Exceeded.".to_owned(),
+        ),
         BodyError::TooLarge => {
             let message = format!("Request must be smaller than {max} bytes for the InvokeFunction operation");
-            ApiError::Rejected(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
+            ApiError(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
         }
-        BodyError::Incomplete => invalid_content(),
+        BodyError::Incomplete => invalid(),
     })?;
-    if body.is_empty() {
-        return Ok((Bytes::from_static(b"{}"), reservation));
-    }
     match std::str::from_utf8(&body).map(json::check) {
+        _ if body.is_empty() => Ok((Bytes::from_static(b"{}"), reservation)),
         Ok(Ok(_)) => Ok((body, reservation)),
-        _ => Err(invalid_content()),
+        _ => Err(invalid()),
     }
 }
 
-fn invalid_content() -> ApiError {
-    invalid(
-        "InvalidRequestContentException",
-        "Could not parse request body into json".to_owned(),
-    )
-}
-
-fn respond(output: InvokeOutput, tail: bool) -> http::Response {
-    let mut response = Response::builder()
-        .header("x-amzn-requestid", &output.request_id)
-        .header("x-amz-executed-version", LATEST)
-        .header(CONTENT_TYPE, "application/json");
-    if output.is_error {
+fn respond(output: InvokeOutput, tail: bool) -> Response {
+    let log = STANDARD.encode(&output.log_tail);
+    let headers = [
+        Some(("x-amzn-requestid", output.request_id.as_str())),
+        Some(("x-amz-executed-version", LATEST)),
+        Some((CONTENT_TYPE.as_str(), "application/json")),
         // Current runtimes report all errors as unhandled.
-        response = response.header("x-amz-function-error", "Unhandled");
-    }
-    if tail {
-        response = response.header("x-amz-log-result", STANDARD.encode(&output.log_tail));
-    }
-    http::build(response.body(Body::from(output.payload)))
-}
-
-fn empty(status: StatusCode, request_id: &str) -> http::Response {
-    let response = Response::builder()
-        .status(status)
-        .header("x-amzn-requestid", request_id);
-    http::build(response.body(Body::empty()))
+        output.is_error.then_some(("x-amz-function-error", "Unhandled")),
+        tail.then_some(("x-amz-log-result", log.as_str())),
+    ];
+    http::response(StatusCode::OK, headers.into_iter().flatten(), output.payload)
 }
 
 fn not_found(name: &str) -> ApiError {
     let name = name.rsplit_once("function:").map_or(name, |(_, name)| name);
     let message = format!("Function not found: {}", arn(name));
-    ApiError::Rejected(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
-}
-
-enum ApiError {
-    /// Status, error type and message.
-    Rejected(StatusCode, &'static str, String),
-    TooManyRequests,
-}
-
-impl ApiError {
-    fn response(&self) -> http::Response {
-        match self {
-            Self::Rejected(status, kind, message) => api_error(*status, kind, message),
-            Self::TooManyRequests => http::too_many_requests(),
-        }
-    }
+    ApiError(StatusCode::NOT_FOUND, "ResourceNotFoundException", message)
 }

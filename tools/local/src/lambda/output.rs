@@ -6,10 +6,10 @@ use std::{
     os::unix::fs::FileExt as _,
     path::PathBuf,
     process::Stdio,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
-use crate::files;
+use crate::{files, lock};
 
 /// An unnamed file that the process writes to. Unlike a pipe, it already contains all output from before the response.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Output {
 
     /// Returns the output since the last call, and appends it to the function's log.
     pub(super) fn take(&self) -> Vec<u8> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         let length = self.written.metadata().map_or(*taken, |metadata| metadata.len());
         let mut new = vec![0; usize::try_from(length.saturating_sub(*taken)).unwrap_or_default()];
         if new.is_empty() || self.written.read_exact_at(&mut new, *taken).is_err() {

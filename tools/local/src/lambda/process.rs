@@ -2,14 +2,18 @@
 //! function responds, fails or exits, or when the time is up.
 
 use std::{
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, OnceLock},
     time::{Duration, Instant},
 };
 
 use axum::body::Bytes;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::{
+    sync::{Notify, mpsc, oneshot},
+    time::timeout,
+};
 
 use super::output::Output;
+use crate::{lock, template::Function};
 
 /// Maximum time from the start of a process to its first request for an invocation.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,81 +29,70 @@ pub struct ProcessInfo {
 /// A process that requests one invocation after the other from the Runtime API.
 #[derive(Debug)]
 pub(super) struct Process {
+    pub(super) function: Function,
     pid: u32,
     started: Instant,
     ready: OnceLock<Instant>,
-    send: mpsc::Sender<Job>,
-    jobs: tokio::sync::Mutex<mpsc::Receiver<Job>>,
+    send: mpsc::Sender<Invocation>,
+    invocations: tokio::sync::Mutex<mpsc::Receiver<Invocation>>,
     state: Mutex<State>,
     kill: Notify,
     output: Output,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    alive: bool,
+    has_exited: bool,
+    is_reserved: bool,
     /// The invocation in flight, and the channel for its outcome.
-    current: Option<(String, oneshot::Sender<ProcessOutcome>)>,
+    current: Option<(String, oneshot::Sender<Outcome>)>,
 }
 
 #[derive(Debug)]
 pub(super) struct Invocation {
     pub(super) request_id: String,
     pub(super) payload: Bytes,
-    pub(super) arn: String,
-    pub(super) timeout: Duration,
-}
-
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) invocation: Invocation,
     /// Signals that the process has received the invocation: the timeout counts from then on.
     pub(super) taken: oneshot::Sender<()>,
 }
 
-#[derive(Debug)]
-pub(super) struct CompletedInvocation {
-    pub(super) outcome: ProcessOutcome,
+/// The end of an invocation.
+#[derive(Debug, Default)]
+pub(super) struct Completed {
+    pub(super) outcome: Outcome,
     pub(super) log: Vec<u8>,
     pub(super) duration: Duration,
     /// Start duration of the process, if this was its first invocation.
     pub(super) init: Option<Duration>,
+    /// Maximum memory that the process has used, in MB.
+    pub(super) memory: Option<u64>,
 }
 
-impl CompletedInvocation {
-    pub(super) fn not_started() -> Self {
-        Self {
-            outcome: ProcessOutcome::Exited,
-            log: Vec::new(),
-            duration: Duration::ZERO,
-            init: None,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum ProcessOutcome {
+#[derive(Debug, Default)]
+pub(super) enum Outcome {
     Response(Vec<u8>),
     Error(Vec<u8>),
     TimedOut,
     /// The process exited or did not start.
+    #[default]
     Exited,
 }
 
 impl Process {
-    pub(super) fn new(pid: u32, started: Instant, output: Output) -> Self {
-        let (send, jobs) = mpsc::channel(1);
-        let state = State {
-            alive: true,
-            current: None,
-        };
+    /// A process that is reserved for its first invocation.
+    pub(super) fn new(function: Function, pid: u32, started: Instant, output: Output) -> Self {
+        let (send, invocations) = mpsc::channel(1);
         Self {
+            function,
             pid,
             started,
             ready: OnceLock::new(),
             send,
-            jobs: tokio::sync::Mutex::new(jobs),
-            state: Mutex::new(state),
+            invocations: tokio::sync::Mutex::new(invocations),
+            state: Mutex::new(State {
+                is_reserved: true,
+                ..State::default()
+            }),
             kill: Notify::new(),
             output,
         }
@@ -114,7 +107,12 @@ impl Process {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.state().alive
+        !lock(&self.state).has_exited
+    }
+
+    /// Reserves the process for an invocation. Returns `false` if it has one already.
+    pub(super) fn reserve(&self) -> bool {
+        !std::mem::replace(&mut lock(&self.state).is_reserved, true)
     }
 
     pub(super) fn kill(&self) {
@@ -128,90 +126,97 @@ impl Process {
     /// Marks the process as exited. Dropping the channel of the current invocation ends that invocation.
     pub(super) fn exited(&self) {
         self.output.take();
-        let mut state = self.state();
-        state.alive = false;
+        let mut state = lock(&self.state);
+        state.has_exited = true;
         state.current = None;
     }
 
-    pub(super) async fn run(&self, invocation: Invocation) -> CompletedInvocation {
+    /// Runs an invocation, for which the process is reserved. A process without a response is killed.
+    pub(super) async fn run(&self, request_id: &str, payload: Bytes) -> Completed {
         let is_first = self.ready.get().is_none();
         let started = Instant::now();
-        let outcome = self.outcome(invocation).await;
+        let outcome = self.outcome(request_id, payload).await.unwrap_or_default();
         let (duration, init) = match self.ready.get().filter(|_| is_first) {
             Some(ready) => (ready.elapsed(), Some(ready.duration_since(self.started))),
             None => (started.elapsed(), None),
         };
-        CompletedInvocation {
-            outcome,
+        let completed = Completed {
             log: self.output.take(),
             duration,
             init,
+            memory: max_memory_used(self.pid),
+            outcome,
+        };
+        match completed.outcome {
+            Outcome::Response(_) | Outcome::Error(_) => lock(&self.state).is_reserved = false,
+            Outcome::TimedOut | Outcome::Exited => {
+                self.exited();
+                self.kill();
+            }
         }
+        completed
     }
 
-    async fn outcome(&self, invocation: Invocation) -> ProcessOutcome {
+    /// Returns `None` if the process exits, or does not request the invocation in time.
+    async fn outcome(&self, request_id: &str, payload: Bytes) -> Option<Outcome> {
         let (sender, mut outcome) = oneshot::channel();
         let (taken, is_taken) = oneshot::channel();
-        let timeout = invocation.timeout;
         {
-            let mut state = self.state();
-            if !state.alive {
-                return ProcessOutcome::Exited;
-            }
-            state.current = Some((invocation.request_id.clone(), sender));
+            let mut state = lock(&self.state);
+            state.current = (!state.has_exited).then(|| (request_id.to_owned(), sender));
         }
+        let invocation = Invocation {
+            request_id: request_id.to_owned(),
+            payload,
+            taken,
+        };
         let work = async {
-            self.send.send(Job { invocation, taken }).await.ok()?;
+            self.send.send(invocation).await.ok()?;
             // A process that exits or reports an init error ends the invocation as well.
             tokio::select! {
-                taken = tokio::time::timeout(INIT_TIMEOUT, is_taken) => {
+                taken = timeout(INIT_TIMEOUT, is_taken) => {
                     taken.ok()?.ok()?;
-                    match tokio::time::timeout(timeout, &mut outcome).await {
+                    match timeout(self.function.timeout, &mut outcome).await {
                         Ok(outcome) => outcome.ok(),
-                        Err(_) => Some(ProcessOutcome::TimedOut),
+                        Err(_) => Some(Outcome::TimedOut),
                     }
                 }
                 outcome = &mut outcome => outcome.ok(),
             }
         };
-        let outcome = work.await.unwrap_or(ProcessOutcome::Exited);
-        self.state().current = None;
+        let outcome = work.await;
+        lock(&self.state).current = None;
         outcome
     }
 
-    pub(super) async fn next(&self) -> Option<Job> {
+    pub(super) async fn next(&self) -> Option<Invocation> {
         self.ready.get_or_init(Instant::now);
-        let job = self.jobs.lock().await.recv().await;
+        let invocation = self.invocations.lock().await.recv().await;
         // Earlier output does not belong to this invocation.
         self.output.take();
-        job
+        invocation
     }
 
     /// Returns `true` if the invocation with this id is in flight.
     pub(super) fn is_current(&self, request_id: &str) -> bool {
-        self.state().current.as_ref().is_some_and(|(id, _)| id == request_id)
+        lock(&self.state)
+            .current
+            .as_ref()
+            .is_some_and(|(id, _)| id == request_id)
     }
 
-    /// Ends the invocation with this id. Returns `false` if another one, or none, is in flight.
-    pub(super) fn complete(&self, request_id: &str, outcome: ProcessOutcome) -> bool {
-        let mut state = self.state();
-        match state.current.take() {
-            Some((current, sender)) if current == request_id => sender.send(outcome).is_ok(),
-            other => {
-                state.current = other;
-                false
-            }
-        }
+    /// Ends the current invocation: the one with this id, or any. Returns `false` if it is not in flight.
+    pub(super) fn complete(&self, request_id: Option<&str>, outcome: Outcome) -> bool {
+        let is_it = |(id, _): &mut (String, _)| request_id.is_none_or(|request_id| id == request_id);
+        let current = lock(&self.state).current.take_if(is_it);
+        current.is_some_and(|(_, sender)| sender.send(outcome).is_ok())
     }
+}
 
-    /// Ends the current invocation with an init error of the runtime.
-    pub(super) fn fail(&self, payload: Vec<u8>) {
-        if let Some((_, sender)) = self.state().current.take() {
-            let _ = sender.send(ProcessOutcome::Error(payload));
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Returns the maximum memory that a process has used, in MB, if the system reports it.
+fn max_memory_used(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes.div_ceil(1024))
 }

@@ -5,33 +5,31 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
-    body::{Body, Bytes},
+    body::Bytes,
     extract::{DefaultBodyLimit, FromRequest as _, Path, Request, State},
-    http::{Response, StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::IntoResponse as _,
     routing::{get, post},
 };
 use serde_json::json;
 
 use super::{
-    http::{self, api_error},
-    process::{Job, Process, ProcessOutcome},
+    functions::arn,
+    http::{self, ApiError},
+    process::{Outcome, Process},
 };
-use crate::{listener::access, mapping::invoker::MAX_PAYLOAD};
+use crate::{listener::access, mapping::record::MAX_PAYLOAD};
 
 /// Maximum size of an error of the runtime's start, in bytes.
 const MAX_INIT_ERROR: usize = 64 * 1024;
 
 /// Returns the routes of the Runtime API at this address.
 pub(super) fn router(process: Arc<Process>, address: SocketAddr) -> Router {
+    let init_error = post(init_error).layer(DefaultBodyLimit::max(MAX_INIT_ERROR));
     let runtime = Router::new()
         .route("/invocation/next", get(next))
-        .route("/invocation/{request_id}/response", post(response))
-        .route("/invocation/{request_id}/error", post(error))
-        .route(
-            "/init/error",
-            post(init_error).layer(DefaultBodyLimit::max(MAX_INIT_ERROR)),
-        );
+        .route("/invocation/{request_id}/{end}", post(end))
+        .route("/init/error", init_error);
     let router = Router::new()
         .nest("/2018-06-01/runtime", runtime)
         // The runtime itself checks the limit of a response.
@@ -41,19 +39,21 @@ pub(super) fn router(process: Arc<Process>, address: SocketAddr) -> Router {
 }
 
 async fn next(State(process): State<Arc<Process>>) -> http::Response {
-    let Some(Job { invocation, taken }) = process.next().await else {
-        return api_error(StatusCode::GONE, "InvalidProcess", "this process has been abandoned");
+    let Some(invocation) = process.next().await else {
+        let message = "this process has been abandoned".to_owned();
+        return ApiError(StatusCode::GONE, "InvalidProcess", message).into_response();
     };
-    let deadline = shared::clock::since_epoch() + invocation.timeout;
-    let response = Response::builder()
-        .header("lambda-runtime-aws-request-id", &invocation.request_id)
-        .header("lambda-runtime-deadline-ms", deadline.as_millis().to_string())
-        .header("lambda-runtime-invoked-function-arn", &invocation.arn)
-        .header("lambda-runtime-trace-id", trace_header())
-        .header(CONTENT_TYPE, "application/json")
-        .body(Body::from(invocation.payload));
-    let _ = taken.send(());
-    http::build(response)
+    let deadline = shared::clock::since_epoch() + process.function.timeout;
+    let headers = [
+        ("lambda-runtime-aws-request-id", invocation.request_id.as_str()),
+        ("lambda-runtime-deadline-ms", &deadline.as_millis().to_string()),
+        ("lambda-runtime-invoked-function-arn", &arn(&process.function.binary)),
+        ("lambda-runtime-trace-id", &trace_header()),
+        (CONTENT_TYPE.as_str(), "application/json"),
+    ];
+    let response = http::response(StatusCode::OK, headers, invocation.payload);
+    let _ = invocation.taken.send(());
+    response
 }
 
 /// Returns an X-Ray trace header: the start time in seconds, and random digits.
@@ -63,49 +63,32 @@ fn trace_header() -> String {
     format!("Root=1-{seconds:08x}-{random:024x};Parent={parent:016x};Sampled=1")
 }
 
-async fn response(
+/// Ends an invocation with a response or an error. The body is read only if the invocation is in flight.
+async fn end(
     State(process): State<Arc<Process>>,
-    Path(request_id): Path<String>,
+    Path((request_id, end)): Path<(String, String)>,
     request: Request,
 ) -> http::Response {
-    complete(&process, &request_id, request, ProcessOutcome::Response).await
-}
-
-async fn error(
-    State(process): State<Arc<Process>>,
-    Path(request_id): Path<String>,
-    request: Request,
-) -> http::Response {
-    complete(&process, &request_id, request, ProcessOutcome::Error).await
-}
-
-/// Ends an invocation. The body is read only if the invocation is in flight.
-async fn complete(
-    process: &Process,
-    request_id: &str,
-    request: Request,
-    outcome: fn(Vec<u8>) -> ProcessOutcome,
-) -> http::Response {
-    let not_in_flight = || {
-        let message = "this invocation is not in flight";
-        api_error(StatusCode::BAD_REQUEST, "InvalidRequestID", message)
+    let outcome = match end.as_str() {
+        "response" => Outcome::Response,
+        "error" => Outcome::Error,
+        _ => return StatusCode::NOT_FOUND.into_response(),
     };
-    if !process.is_current(request_id) {
-        return not_in_flight();
+    if process.is_current(&request_id) {
+        let body = match Bytes::from_request(request, &()).await {
+            Ok(body) => body,
+            Err(rejection) => return rejection.into_response(),
+        };
+        if process.complete(Some(&request_id), outcome(body.into())) {
+            return accepted();
+        }
     }
-    let body = match Bytes::from_request(request, &()).await {
-        Ok(body) => body,
-        Err(rejection) => return rejection.into_response(),
-    };
-    if process.complete(request_id, outcome(body.into())) {
-        accepted()
-    } else {
-        not_in_flight()
-    }
+    let message = "this invocation is not in flight".to_owned();
+    ApiError(StatusCode::BAD_REQUEST, "InvalidRequestID", message).into_response()
 }
 
 async fn init_error(State(process): State<Arc<Process>>, body: Bytes) -> http::Response {
-    process.fail(body.into());
+    process.complete(None, Outcome::Error(body.into()));
     accepted()
 }
 

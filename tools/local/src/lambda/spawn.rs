@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 use super::{output::Output, process::Process, runtime_api};
 use crate::{
-    dynamodb::{ACCESS_KEY, access_key},
+    dynamodb::endpoint::{ACCESS_KEY, access_key},
     template::{Function, resolve::REGION},
 };
 
@@ -45,12 +45,14 @@ pub(super) fn start(function: &Function, host: &Host) -> io::Result<Arc<Process>
     let mut command = command(function, host, address, &output)?;
     let started = Instant::now();
     let child = command.spawn()?;
-    let process = Arc::new(Process::new(child.id().unwrap_or_default(), started, output));
+    let pid = child.id().unwrap_or_default();
+    let process = Arc::new(Process::new(function.clone(), pid, started, output));
     let router = runtime_api::router(process.clone(), address);
     let server = tokio::spawn(async move { axum::serve(listener, router).await });
     let watched = process.clone();
     tokio::spawn(async move {
         watch(&watched, child).await;
+        watched.exited();
         server.abort();
     });
     Ok(process)
@@ -66,7 +68,6 @@ async fn watch(process: &Process, mut child: Child) {
             let _ = child.kill().await;
         }
     }
-    process.exited();
 }
 
 fn command(function: &Function, host: &Host, runtime_api: SocketAddr, output: &Output) -> io::Result<Command> {

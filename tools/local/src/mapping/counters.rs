@@ -3,12 +3,13 @@
 use std::{
     fmt::{self, Debug},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use super::record::Record;
+use crate::lock;
 
 /// Counts since the start of a mapping.
 #[derive(Debug, Default)]
@@ -62,30 +63,42 @@ impl fmt::Display for LastProcessingResult {
     }
 }
 
+/// What has happened to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The filter excludes it.
+    Filtered,
+    /// It was read from the stream and is queued for delivery.
+    Queued,
+    /// The function has processed it.
+    Done,
+    /// It is in a failure document.
+    Failed,
+    /// The function has not processed it, and it is in no failure document.
+    Dropped,
+}
+
 /// Receives the progress of records. The calls carry no time: an observer that needs one reads its own clock.
 pub trait RecordObserver: Debug + Send + Sync {
-    /// The filter excludes this record.
-    fn filtered(&self, _record: &Record) {}
-    /// Records were read from the stream and are queued for delivery.
-    fn queued(&self, records: &[&Record]);
-    /// The function has processed these records.
-    fn done(&self, records: &[Record]);
-    /// These records are in a failure document.
-    fn failed(&self, records: &[Record]);
-    /// The function has not processed these records, and they are in no failure document.
-    fn dropped(&self, _records: &[Record]) {}
+    fn observe(&self, progress: Progress, records: &[Record]);
 }
 
 impl Counters {
-    pub(super) fn add(counter: &AtomicU64, count: usize) {
-        counter.fetch_add(count as u64, Ordering::Relaxed);
+    pub(super) fn observe(&self, progress: Progress, records: &[Record]) {
+        if let Some(observer) = &self.observer {
+            observer.observe(progress, records);
+        }
     }
 
     pub fn last_processing_result(&self) -> LastProcessingResult {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.result)
     }
 
     pub(super) fn set_result(&self, result: LastProcessingResult) {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = result;
+        *lock(&self.result) = result;
     }
+}
+
+pub(super) fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
 }

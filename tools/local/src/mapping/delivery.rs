@@ -15,71 +15,47 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::{
-    counters::LastProcessingResult,
+    counters::{LastProcessingResult, Progress, add},
     documents::GivenUp,
-    environment::{Clock as _, Environment},
+    environment::{Clock as _, Environment, InvocationOutcome, Invoker as _},
     failure::{LastTry, Reason},
-    invoker::{InvocationOutcome, Invoker as _, MAX_PAYLOAD},
-    record::{Record, event, event_size},
-    response::{self, BatchOutcome},
-    shard::{Entry, Shard},
+    record::{Record, event, fitting},
+    response,
+    shard::Shard,
 };
 
 /// Delays before the retries of a set of records: two recorded ones, then chosen ones that grow by the same ratio up to 1 s.
 /// The last one repeats.
-const RETRY_DELAYS: [Duration; 4] = [
-    Duration::from_millis(240),
-    Duration::from_millis(390),
-    Duration::from_millis(634),
-    Duration::from_secs(1),
-];
+const RETRY_DELAYS: [u64; 4] = [240, 390, 634, 1000];
 
 /// A set of records that is delivered together.
+#[derive(Default)]
 struct Chunk {
-    tickets: Vec<u64>,
     records: Vec<Record>,
     /// `None` before the first try.
     request_id: Option<String>,
     /// The event, which all tries send. Empty before the first try.
     payload: String,
     /// Number of failed tries of exactly this set.
-    failed: u32,
-    not_invoked: u32,
+    failed: usize,
+    not_invoked: usize,
 }
 
 /// The result of one try.
 enum Try {
-    Done,
-    /// The function has processed the records before this index, at least one.
-    DoneBefore(usize),
+    /// The function has processed this many records, at least one.
+    Processed(usize),
     Failed(LastTry),
     /// The invocation did not reach the function.
     NotInvoked,
 }
 
 impl Chunk {
-    fn new((tickets, records): (Vec<u64>, Vec<Record>)) -> Self {
+    fn of(records: Vec<Record>) -> Self {
         Self {
-            tickets,
             records,
-            request_id: None,
-            payload: String::new(),
-            failed: 0,
-            not_invoked: 0,
+            ..Self::default()
         }
-    }
-
-    /// Splits off the records before this index, which stay the same set. The rest is a new one.
-    fn split(mut self, index: usize) -> (Self, Self) {
-        let rest = Self::new((self.tickets.split_off(index), self.records.split_off(index)));
-        (self, rest)
-    }
-
-    /// Splits the records in two new sets. The first one is the smaller.
-    fn bisect(self) -> (Self, Self) {
-        let half = self.records.len() / 2;
-        let (first, second) = self.split(half);
-        (Self::new((first.tickets, first.records)), second)
     }
 }
 
@@ -91,29 +67,26 @@ pub(super) struct Delivery<'a, E: Environment> {
 
 impl<E: Environment> Delivery<'_, E> {
     /// Delivers a batch. Returns when each of its records is done or given up.
-    pub(super) async fn deliver(&self, batch: Vec<Entry>) {
-        let shard = self.shard;
+    pub(super) async fn deliver(&self, batch: Vec<Record>) {
+        let counters = &self.shard.mapping.counters;
         // The chunk with the oldest records is on top, so that order is kept.
-        let mut chunks = vec![Chunk::new(batch.into_iter().unzip())];
+        let mut chunks = vec![Chunk::of(batch)];
         while let Some(chunk) = chunks.pop() {
             let Some(mut chunk) = self.give_up_expired(chunk).await else {
                 continue;
             };
             match self.attempt(&mut chunk).await {
-                Try::Done => {
-                    shard.notify(|observer| observer.done(&chunk.records));
-                    shard.done(chunk.tickets);
-                }
-                Try::DoneBefore(index) => {
-                    shard.count(|counters| &counters.retries, 1);
-                    let (done, rest) = chunk.split(index);
-                    shard.notify(|observer| observer.done(&done.records));
-                    shard.done(done.tickets);
-                    chunks.push(rest);
+                Try::Processed(count) => {
+                    let rest = chunk.records.split_off(count);
+                    self.shard.finish(Progress::Done, &chunk.records);
+                    if !rest.is_empty() {
+                        add(&counters.retries, 1);
+                        chunks.push(Chunk::of(rest));
+                    }
                 }
                 Try::Failed(last) => chunks.extend(self.failed(chunk, last).await),
                 Try::NotInvoked => {
-                    shard.count(|counters| &counters.retries, 1);
+                    add(&counters.retries, 1);
                     chunk.not_invoked += 1;
                     back_off(chunk.not_invoked).await;
                     chunks.push(chunk);
@@ -124,85 +97,82 @@ impl<E: Environment> Delivery<'_, E> {
 
     /// Invokes the function with the chunk.
     async fn attempt(&self, chunk: &mut Chunk) -> Try {
-        let (invoker, counters) = (&self.shard.mapping.invoker, &self.shard.mapping.counters);
-        let request_id = chunk.request_id.get_or_insert_with(|| invoker.request_id());
-        if event_size(&chunk.records) > MAX_PAYLOAD {
-            counters.set_result(LastProcessingResult::FunctionCallFailed);
+        let mapping = self.shard.mapping;
+        let request_id = chunk.request_id.get_or_insert_with(|| mapping.invoker.request_id());
+        if fitting(&chunk.records) < chunk.records.len() {
+            mapping.counters.set_result(LastProcessingResult::FunctionCallFailed);
             return Try::Failed(LastTry::TooLarge);
         }
-        self.shard.count(|counters| &counters.invocations, 1);
+        add(&mapping.counters.invocations, 1);
         if chunk.payload.is_empty() {
             chunk.payload = event(&chunk.records).to_string();
         }
-        let outcome = invoker.invoke(request_id, chunk.payload.clone()).await;
+        let outcome = mapping.invoker.invoke(request_id, chunk.payload.clone()).await;
         let (attempt, result) = match outcome {
-            InvocationOutcome::Response(response) if self.shard.mapping.settings.report_batch_item_failures => {
-                match response::parse(&response, &chunk.records) {
-                    BatchOutcome::Done => (Try::Done, LastProcessingResult::Ok),
-                    BatchOutcome::FailedFrom(0) => (Try::Failed(LastTry::Response), LastProcessingResult::Ok),
-                    BatchOutcome::FailedFrom(index) => (Try::DoneBefore(index), LastProcessingResult::Ok),
-                    BatchOutcome::Failed => (
+            InvocationOutcome::Response(response) if mapping.settings.report_batch_item_failures => {
+                match response::processed(&response, &chunk.records) {
+                    Some(0) => (Try::Failed(LastTry::Response), LastProcessingResult::Ok),
+                    Some(count) => (Try::Processed(count), LastProcessingResult::Ok),
+                    None => (
                         Try::Failed(LastTry::Response),
                         LastProcessingResult::InvalidSequenceNumber,
                     ),
                 }
             }
-            InvocationOutcome::Response(_) => (Try::Done, LastProcessingResult::Ok),
+            InvocationOutcome::Response(_) => (Try::Processed(chunk.records.len()), LastProcessingResult::Ok),
             InvocationOutcome::FunctionError => (
                 Try::Failed(LastTry::FunctionError),
                 LastProcessingResult::FunctionCallFailed,
             ),
             InvocationOutcome::NotInvoked => (Try::NotInvoked, LastProcessingResult::FunctionCallFailed),
         };
-        counters.set_result(result);
+        mapping.counters.set_result(result);
         attempt
     }
 
     /// Bisects, retries or gives up the chunk. Returns the chunks that are left, the oldest records last.
     async fn failed(&self, mut chunk: Chunk, last: LastTry) -> Vec<Chunk> {
-        let settings = &self.shard.mapping.settings;
+        let (settings, counters) = (&self.shard.mapping.settings, &self.shard.mapping.counters);
         if settings.bisect_on_function_error && chunk.records.len() > 1 {
-            self.shard.count(|counters| &counters.retries, 1);
-            self.shard.count(|counters| &counters.bisections, 1);
-            let (first, second) = chunk.bisect();
-            return vec![second, first];
+            add(&counters.retries, 1);
+            add(&counters.bisections, 1);
+            // The first half is the smaller one.
+            let second = chunk.records.split_off(chunk.records.len() / 2);
+            return vec![Chunk::of(second), Chunk::of(chunk.records)];
         }
         chunk.failed += 1;
-        if settings.maximum_retry_attempts.is_some_and(|max| chunk.failed > max) {
+        let max = settings.maximum_retry_attempts;
+        if max.is_some_and(|max| chunk.failed > max as usize) {
             self.give_up(chunk, Reason::RetryAttemptsExhausted(last)).await;
             return Vec::new();
         }
-        self.shard.count(|counters| &counters.retries, 1);
+        add(&counters.retries, 1);
         back_off(chunk.failed).await;
         vec![chunk]
     }
 
     /// Gives up the records that are too old, which come first, and returns the rest.
-    async fn give_up_expired(&self, chunk: Chunk) -> Option<Chunk> {
+    async fn give_up_expired(&self, mut chunk: Chunk) -> Option<Chunk> {
         let mapping = self.shard.mapping;
         let Some(max_age) = mapping.settings.maximum_record_age else {
             return Some(chunk);
         };
         let now = mapping.clock.now();
-        let fresh = chunk
-            .records
-            .iter()
-            .position(|record| now.saturating_sub(record.created()) <= max_age);
-        let expired = fresh.unwrap_or(chunk.records.len());
-        if expired == 0 {
+        let is_fresh = |record: &Record| now.saturating_sub(record.created()) <= max_age;
+        let fresh = chunk.records.iter().position(is_fresh);
+        if fresh == Some(0) {
             return Some(chunk);
         }
         mapping.counters.set_result(LastProcessingResult::NoRecordsProcessed);
-        let (old, rest) = chunk.split(expired);
-        self.give_up(old, Reason::RecordAgeExceeded).await;
-        Some(rest).filter(|rest| !rest.records.is_empty())
+        let rest = chunk.records.split_off(fresh.unwrap_or(chunk.records.len()));
+        self.give_up(chunk, Reason::RecordAgeExceeded).await;
+        Some(Chunk::of(rest)).filter(|rest| !rest.records.is_empty())
     }
 
     /// Queues the failure document. Without a try, it counts one, and has a request id of no invocation (recorded).
     async fn give_up(&self, chunk: Chunk, reason: Reason) {
         let request_id = chunk.request_id;
         let given_up = GivenUp {
-            tickets: chunk.tickets,
             records: chunk.records,
             request_id: request_id.unwrap_or_else(|| self.shard.mapping.invoker.request_id()),
             invoke_count: chunk.failed.max(1),
@@ -213,8 +183,7 @@ impl<E: Environment> Delivery<'_, E> {
     }
 }
 
-async fn back_off(failed: u32) {
-    let index = usize::try_from(failed).unwrap_or(usize::MAX).saturating_sub(1);
-    let delay = RETRY_DELAYS.get(index).or(RETRY_DELAYS.last());
-    tokio::time::sleep(delay.copied().unwrap_or_default()).await;
+async fn back_off(failed: usize) {
+    let index = (failed - 1).min(RETRY_DELAYS.len() - 1);
+    tokio::time::sleep(Duration::from_millis(RETRY_DELAYS[index])).await;
 }

@@ -7,8 +7,8 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::{
-    destination::Destination as _,
-    environment::{Clock as _, Environment},
+    counters::{Progress, add},
+    environment::{Clock as _, Destination as _, Environment},
     failure::{Failure, Reason},
     record::Record,
     shard::Shard,
@@ -21,15 +21,10 @@ const MAX_DOCUMENTS: usize = 16;
 
 /// Records that are not delivered again.
 pub(super) struct GivenUp {
-    pub(super) tickets: Vec<u64>,
     pub(super) records: Vec<Record>,
     pub(super) request_id: String,
-    pub(super) invoke_count: u32,
+    pub(super) invoke_count: usize,
     pub(super) reason: Reason,
-}
-
-pub(super) fn channel() -> (mpsc::Sender<GivenUp>, mpsc::Receiver<GivenUp>) {
-    mpsc::channel(1)
 }
 
 /// Writes a document for each received batch until the channel is closed.
@@ -52,32 +47,26 @@ pub(super) async fn run<E: Environment>(shard: &Shard<'_, E>, mut given_up: mpsc
 /// Writes one document, and marks its records as done. If the destination refuses it, the records are dropped.
 async fn write<E: Environment>(shard: &Shard<'_, E>, given_up: GivenUp) {
     tokio::time::sleep(DOCUMENT_DELAY).await;
-    let GivenUp {
-        tickets,
-        records,
-        request_id,
-        invoke_count,
-        reason,
-    } = given_up;
     let now = shard.mapping.clock.now();
+    let records = &given_up.records;
     let failure = Failure {
         identity: &shard.mapping.identity,
         shard: shard.id,
-        records: &records,
-        request_id,
-        invoke_count,
-        reason,
+        records,
+        request_id: given_up.request_id,
+        invoke_count: given_up.invoke_count,
+        reason: given_up.reason,
         now,
-        id: document_id(shard.id, &records, now),
+        id: document_id(shard.id, records, now),
     };
+    let counters = &shard.mapping.counters;
     if shard.mapping.destination.put(failure.document()).await.is_ok() {
-        shard.count(|counters| &counters.documents, 1);
-        shard.notify(|observer| observer.failed(&records));
+        add(&counters.documents, 1);
+        shard.finish(Progress::Failed, records);
     } else {
-        shard.count(|counters| &counters.dropped, records.len());
-        shard.notify(|observer| observer.dropped(&records));
+        add(&counters.dropped, records.len());
+        shard.finish(Progress::Dropped, records);
     }
-    shard.done(tickets);
 }
 
 /// Returns an id in the form of a UUID, derived from the content of the document. It is not random, so that a simulation
@@ -90,10 +79,7 @@ fn document_id(shard: &str, records: &[Record], now: Duration) -> String {
         hash.update(record.sequence_number().as_str());
         hash.update([0]);
     }
-    let bytes: [u8; 32] = hash.finalize().into();
-    let (id, _) = bytes.split_at(16);
-    uuid::Builder::from_slice(id).map_or_else(
-        |_| String::new(),
-        |builder| builder.with_version(uuid::Version::Custom).into_uuid().to_string(),
-    )
+    let mut id = [0; 16];
+    id.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(id).into_uuid().to_string()
 }

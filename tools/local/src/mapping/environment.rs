@@ -1,10 +1,13 @@
 //! The parts of an event source mapping that differ between the local stack, the simulation and the tests.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use super::{
-    counters::Counters, destination::Destination, failure::Identity, invoker::Invoker, position::Positions,
-    settings::Settings, source::Source,
+    counters::Counters,
+    failure::{Document, Identity},
+    position::Positions,
+    settings::Settings,
+    source::Source,
 };
 
 /// The implementations that a mapping works with.
@@ -29,10 +32,30 @@ pub struct Mapping<E: Environment> {
 
 impl<E: Environment> std::fmt::Debug for Mapping<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mapping")
-            .field("counters", &self.counters)
-            .finish_non_exhaustive()
+        f.debug_struct("Mapping").finish_non_exhaustive()
     }
+}
+
+/// Invokes the function and waits for its response.
+pub trait Invoker: Send + Sync {
+    /// Returns a new request id. Each set of records has one, which its retries share.
+    fn request_id(&self) -> String;
+    fn invoke(&self, request_id: &str, payload: String) -> impl Future<Output = InvocationOutcome> + Send;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvocationOutcome {
+    Response(Vec<u8>),
+    /// The function failed, timed out or exited.
+    FunctionError,
+    /// The invocation did not reach the function: a throttle or a service error.
+    NotInvoked,
+}
+
+/// The on-failure destination: failure documents of records that failed permanently.
+pub trait Destination: Send + Sync {
+    /// Stores a document. The mapping advances after this call: if it fails, the records of the document are dropped.
+    fn put(&self, document: Document) -> impl Future<Output = io::Result<()>> + Send;
 }
 
 pub trait Clock: Send + Sync {

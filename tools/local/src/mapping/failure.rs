@@ -58,7 +58,7 @@ pub struct Failure<'a> {
     /// Request id of the records' tries.
     pub request_id: String,
     /// Number of tries, at least 1.
-    pub invoke_count: u32,
+    pub invoke_count: usize,
     pub reason: Reason,
     /// Current time since 1970.
     pub now: Duration,
@@ -79,11 +79,28 @@ impl Failure<'_> {
     }
 
     fn body(&self, now: Timestamp) -> Value {
-        let condition = match self.reason {
-            Reason::RetryAttemptsExhausted(_) => "RetryAttemptsExhausted",
-            Reason::RecordAgeExceeded => "RecordAgeExceeded",
+        let records = self.records;
+        let is_kinesis = records
+            .first()
+            .is_some_and(|record| record.json().get("kinesis").is_some());
+        // Arrival times have milliseconds for Kinesis, and seconds for `DynamoDB` (recorded).
+        let (batch_info, arrival) = match is_kinesis {
+            true => ("KinesisBatchInfo", "%Y-%m-%dT%H:%M:%S.%3fZ"),
+            false => ("DDBStreamBatchInfo", "%Y-%m-%dT%H:%M:%SZ"),
         };
-        let arrival = |record| self.arrival(record);
+        let arrival = |record: &Record| timestamp(record.created()).strftime(arrival).to_string();
+        // Only a response of the function has a context.
+        let (condition, function_error) = match self.reason {
+            Reason::RecordAgeExceeded => ("RecordAgeExceeded", None),
+            Reason::RetryAttemptsExhausted(last) => (
+                "RetryAttemptsExhausted",
+                match last {
+                    LastTry::FunctionError => Some(json!("Unhandled")),
+                    LastTry::Response => Some(Value::Null),
+                    LastTry::TooLarge => None,
+                },
+            ),
+        };
         let mut body = json!({
             "requestContext": {
                 "requestId": self.request_id,
@@ -93,23 +110,17 @@ impl Failure<'_> {
             },
             "version": "1.0",
             "timestamp": now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
-            (self.batch_info()): {
+            batch_info: {
                 "shardId": self.shard,
-                "startSequenceNumber": self.records.first().map(Record::sequence_number),
-                "endSequenceNumber": self.records.last().map(Record::sequence_number),
-                "approximateArrivalOfFirstRecord": self.records.first().map(arrival),
-                "approximateArrivalOfLastRecord": self.records.last().map(arrival),
-                "batchSize": self.records.len(),
+                "startSequenceNumber": records.first().map(Record::sequence_number),
+                "endSequenceNumber": records.last().map(Record::sequence_number),
+                "approximateArrivalOfFirstRecord": records.first().map(arrival),
+                "approximateArrivalOfLastRecord": records.last().map(arrival),
+                "batchSize": records.len(),
                 "streamArn": self.identity.stream_arn,
             },
-            "payload": record::document_payload(self.records),
+            "payload": record::document_payload(records),
         });
-        // Only a response of the function has a context.
-        let function_error = match self.reason {
-            Reason::RetryAttemptsExhausted(LastTry::FunctionError) => Some(json!("Unhandled")),
-            Reason::RetryAttemptsExhausted(LastTry::Response) => Some(Value::Null),
-            Reason::RetryAttemptsExhausted(LastTry::TooLarge) | Reason::RecordAgeExceeded => None,
-        };
         if let Some(function_error) = function_error {
             body["responseContext"] = json!({
                 "statusCode": 200,
@@ -118,27 +129,6 @@ impl Failure<'_> {
             });
         }
         body
-    }
-
-    fn batch_info(&self) -> &'static str {
-        match self.is_kinesis() {
-            true => "KinesisBatchInfo",
-            false => "DDBStreamBatchInfo",
-        }
-    }
-
-    /// Returns the arrival time of a record: with milliseconds for Kinesis, in seconds for `DynamoDB` (recorded).
-    fn arrival(&self, record: &Record) -> String {
-        let format = match self.is_kinesis() {
-            true => "%Y-%m-%dT%H:%M:%S.%3fZ",
-            false => "%Y-%m-%dT%H:%M:%SZ",
-        };
-        timestamp(record.created()).strftime(format).to_string()
-    }
-
-    fn is_kinesis(&self) -> bool {
-        let first = self.records.first().map(Record::json);
-        first.is_some_and(|record| record.get("kinesis").is_some())
     }
 }
 

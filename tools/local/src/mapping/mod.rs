@@ -12,28 +12,23 @@
 //! ```
 
 pub mod counters;
-pub mod delivery;
-pub mod destination;
+mod delivery;
 mod documents;
-pub mod environment;
+mod environment;
 pub mod failure;
 pub mod filter;
-pub mod invoker;
-pub mod lane;
-pub mod poll;
 pub mod position;
 pub mod record;
-pub mod response;
+mod response;
 mod run;
 pub mod settings;
-pub mod shard;
+mod shard;
 pub mod source;
 
 pub use self::{
-    counters::{Counters, LastProcessingResult, RecordObserver},
-    environment::{Clock, Environment, Mapping},
+    counters::{Counters, LastProcessingResult, Progress, RecordObserver},
+    environment::{Clock, Destination, Environment, InvocationOutcome, Invoker, Mapping},
     failure::Identity,
-    invoker::{InvocationOutcome, Invoker},
 };
 
 #[cfg(test)]

@@ -1,16 +1,12 @@
 //! Positions of shards: where they are stored, and how they advance while lanes finish in any order.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    io,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Mutex};
 
 use serde::{Deserialize, Serialize};
 use shared::domain::sequence::SequenceNumber;
 
-use super::destination::write_whole;
+use super::record::Record;
+use crate::{files::write_whole, lock};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Position {
@@ -32,13 +28,11 @@ pub struct InMemory(Mutex<BTreeMap<String, SequenceNumber>>);
 
 impl Positions for InMemory {
     fn load(&self, shard: &str) -> Option<Position> {
-        let positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        positions.get(shard).cloned().map(Position::After)
+        lock(&self.0).get(shard).cloned().map(Position::After)
     }
 
     fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
-        let mut positions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        positions.insert(shard.to_owned(), position.clone());
+        lock(&self.0).insert(shard.to_owned(), position.clone());
         Ok(())
     }
 }
@@ -75,23 +69,21 @@ impl InFile {
             stream_arn.clone_into(&mut content.stream_arn);
             content.shards.clear();
         }
-        let content = Mutex::new(content);
-        let positions = Self { path, content };
-        positions.write(&positions.content())?;
+        let positions = Self {
+            path,
+            content: Mutex::new(content),
+        };
+        positions.write(&lock(&positions.content))?;
         Ok(positions)
     }
 
     pub fn uuid(&self) -> String {
-        self.content().uuid.clone()
+        lock(&self.content).uuid.clone()
     }
 
     /// Returns the position of each shard.
     pub fn saved(&self) -> BTreeMap<String, SequenceNumber> {
-        self.content().shards.clone()
-    }
-
-    fn content(&self) -> std::sync::MutexGuard<'_, Content> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.content).shards.clone()
     }
 
     fn write(&self, content: &Content) -> io::Result<()> {
@@ -101,45 +93,34 @@ impl InFile {
 
 impl Positions for InFile {
     fn load(&self, shard: &str) -> Option<Position> {
-        self.content().shards.get(shard).cloned().map(Position::After)
+        lock(&self.content).shards.get(shard).cloned().map(Position::After)
     }
 
     fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
-        let mut content = self.content();
+        let mut content = lock(&self.content);
         content.shards.insert(shard.to_owned(), position.clone());
         self.write(&content)
     }
 }
 
-/// Computes the position of a shard while its lanes finish records in any order.
+/// Computes the position of a shard while its lanes finish records in any order: `true` for records that are done.
 #[derive(Debug, Default)]
-pub struct Tracker {
-    first: u64,
-    waiting: VecDeque<(SequenceNumber, bool)>,
-}
+pub struct Tracker(BTreeMap<SequenceNumber, bool>);
 
 impl Tracker {
-    /// Adds a record, in the order of the shard, and returns its ticket.
-    pub fn add(&mut self, number: SequenceNumber) -> u64 {
-        self.waiting.push_back((number, false));
-        self.first + self.waiting.len() as u64 - 1
+    pub fn add(&mut self, records: &[Record]) {
+        let numbers = records.iter().map(|record| record.sequence_number().clone());
+        self.0.extend(numbers.map(|number| (number, false)));
     }
 
     /// Marks records as done. Returns the new position if it advanced: the last record of the unbroken run of done records.
-    pub fn done(&mut self, tickets: impl IntoIterator<Item = u64>) -> Option<SequenceNumber> {
-        for ticket in tickets {
-            let index = ticket
-                .checked_sub(self.first)
-                .and_then(|index| usize::try_from(index).ok());
-            if let Some((_, done)) = index.and_then(|index| self.waiting.get_mut(index)) {
-                *done = true;
-            }
+    pub fn done(&mut self, records: &[Record]) -> Option<SequenceNumber> {
+        for record in records {
+            self.0.insert(record.sequence_number().clone(), true);
         }
         let mut position = None;
-        while let Some((number, true)) = self.waiting.front() {
-            position = Some(number.clone());
-            self.waiting.pop_front();
-            self.first += 1;
+        while let Some(first) = self.0.first_entry().filter(|first| *first.get()) {
+            position = Some(first.remove_entry().0);
         }
         position
     }
@@ -172,12 +153,14 @@ mod tests {
         #[test]
         fn the_position_is_the_last_of_the_unbroken_run(order in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle()) {
             let mut tracker = Tracker::default();
-            let tickets: Vec<_> = (0..40).map(|n| tracker.add(number(n))).collect();
+            let record = |n: &u64| Record::new(number(*n), std::time::Duration::ZERO, serde_json::Value::Null);
+            let records: Vec<_> = (0..40).map(|n| record(&n)).collect();
+            tracker.add(&records);
             let mut finished = std::collections::BTreeSet::new();
             let mut position = None;
             for n in order {
                 finished.insert(n);
-                position = tracker.done([tickets[usize::try_from(n).unwrap()]]).or(position);
+                position = tracker.done(&[record(&n)]).or(position);
                 let unbroken = (0..40).take_while(|n| finished.contains(n)).last();
                 prop_assert_eq!(&position, &unbroken.map(number));
             }

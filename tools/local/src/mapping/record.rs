@@ -12,6 +12,7 @@ pub struct Record {
     sequence_number: SequenceNumber,
     created: Duration,
     json: Value,
+    /// Size of the JSON in bytes.
     size: usize,
 }
 
@@ -39,11 +40,6 @@ impl Record {
         &self.json
     }
 
-    /// Returns the size of the JSON in bytes.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
     /// Returns the index of the lane. Records of one item share a lane, so that they stay in order.
     pub fn lane(&self, lanes: usize) -> usize {
         let keys = self.json.pointer("/dynamodb/Keys");
@@ -52,20 +48,28 @@ impl Record {
         // The order of the key attributes differs from record to record.
         keys.sort_all_objects();
         let hash = Sha256::digest(keys.to_string().as_bytes());
-        let number = hash
-            .iter()
-            .take(8)
-            .fold(0usize, |number, byte| number << 8 | usize::from(*byte));
-        number % lanes
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0usize, |number, byte| number << 8 | usize::from(*byte))
+        };
+        number(&hash[..8]) % lanes
     }
 }
 
-/// Bytes of `{"Records":[…]}` around the records. Each record adds a comma, except for the last one.
-pub(super) const ENVELOPE_BYTES: usize = 13;
+/// Maximum payload of a synchronous invocation, in bytes.
+/// See <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>.
+pub const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
-/// Returns the size of an event in bytes, without creating it.
-pub(super) fn event_size(records: &[Record]) -> usize {
-    ENVELOPE_BYTES + records.iter().map(|record| record.size() + 1).sum::<usize>()
+/// Returns how many of the records, from the first on, fit in an event.
+pub(super) fn fitting<'a>(records: impl IntoIterator<Item = &'a Record>) -> usize {
+    // `{"Records":[…]}` around the records, and a comma after each.
+    let mut size = 13;
+    let fits = |record: &&Record| {
+        size += record.size + 1;
+        size <= MAX_PAYLOAD
+    };
+    records.into_iter().take_while(fits).count()
 }
 
 pub fn event(records: &[Record]) -> Value {
@@ -101,19 +105,16 @@ fn java_double(number: &str) -> Option<Number> {
     if !is_decimal(whole) || !is_decimal(fraction) || whole.starts_with('0') && whole.len() > 1 {
         return None;
     }
-    let not_empty = |digits: &str| {
-        Some(digits)
-            .filter(|digits| !digits.is_empty())
-            .unwrap_or("0")
-            .to_owned()
+    let decimals = |digits: &str| match digits.trim_end_matches('0') {
+        "" => "0".to_owned(),
+        digits => digits.to_owned(),
     };
     // From 10^7 on with an exponent.
     let text = if whole.len() <= 7 {
-        format!("{whole}.{}", not_empty(fraction.trim_end_matches('0')))
+        format!("{whole}.{}", decimals(fraction))
     } else {
         let (first, rest) = whole.split_at(1);
-        let digits = format!("{rest}{fraction}");
-        format!("{first}.{}E{}", not_empty(digits.trim_end_matches('0')), rest.len())
+        format!("{first}.{}E{}", decimals(&format!("{rest}{fraction}")), rest.len())
     };
     // Parsing would change the notation of the exponent.
     Some(Number::from_string_unchecked(text))

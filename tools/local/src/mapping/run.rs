@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     environment::{Environment, Mapping},
-    poll::{self, POLL_INTERVAL},
+    shard::{self, POLL_INTERVAL},
     source::{Shard, Source as _},
 };
 
@@ -23,11 +23,8 @@ impl<E: Environment> Mapping<E> {
             let mut ready = Vec::new();
             if next_list <= Instant::now() {
                 let listed = self.source.shards().await;
-                next_list = Instant::now()
-                    + match listed.is_ok() {
-                        true => self.settings.list_interval,
-                        false => POLL_INTERVAL,
-                    };
+                let interval = listed.as_ref().map_or(POLL_INTERVAL, |_| self.settings.list_interval);
+                next_list = Instant::now() + interval;
                 // After an error, no shard counts as trimmed.
                 ready = listed.map(|shards| lineage.list(shards)).unwrap_or_default();
             } else {
@@ -54,7 +51,7 @@ impl<E: Environment> Mapping<E> {
             }
             for id in ready {
                 running.push(async move {
-                    poll::run(self, &id).await;
+                    shard::run(self, &id).await;
                     id
                 });
             }
@@ -121,30 +118,20 @@ mod tests {
     }
 
     #[test]
-    fn a_child_waits_for_the_end_of_its_parent() {
+    fn a_child_waits_for_the_end_of_a_listed_parent() {
         let mut lineage = Lineage::default();
-        let shards = vec![
-            shard("a", None),
-            shard("b", Some("a")),
-            shard("c", Some("a")),
-            shard("d", Some("b")),
-        ];
-        assert_eq!(lineage.list(shards.clone()), ["a"]);
+        let (a, b, c) = (shard("a", None), shard("b", Some("a")), shard("c", Some("a")));
+        let shards = vec![a.clone(), b.clone(), c, shard("d", Some("b")), shard("z", Some("y"))];
+        assert_eq!(lineage.list(shards.clone()), ["a", "z"]);
         assert!(lineage.list(shards.clone()).is_empty());
         assert_eq!(lineage.end("a".to_owned()), ["b", "c"]);
         assert!(lineage.end("c".to_owned()).is_empty());
         assert!(lineage.list(shards).is_empty());
-        assert_eq!(lineage.end("b".to_owned()), ["d"]);
-    }
-
-    #[test]
-    fn a_child_of_an_ended_or_trimmed_parent_does_not_wait() {
-        let mut lineage = Lineage::default();
-        assert_eq!(lineage.list(vec![shard("a", None), shard("z", Some("y"))]), ["a", "z"]);
-        assert!(lineage.end("a".to_owned()).is_empty());
-        let listed = vec![shard("a", None), shard("b", Some("a")), shard("e", Some("b"))];
-        assert_eq!(lineage.list(listed), ["b"]);
-        // The parent is trimmed while it is read.
-        assert_eq!(lineage.list(vec![shard("e", Some("b"))]), ["e"]);
+        // Of an ended parent, and of one that is trimmed while it is read.
+        assert_eq!(
+            lineage.list(vec![a, b.clone(), shard("e", Some("a")), shard("f", Some("b"))]),
+            ["e"]
+        );
+        assert_eq!(lineage.list(vec![shard("f", Some("b"))]), ["d", "f"]);
     }
 }

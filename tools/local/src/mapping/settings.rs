@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::filter::{Filters, InvalidFilter};
+use super::{
+    filter::{Filters, InvalidFilter},
+    position::Position,
+};
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -23,19 +26,13 @@ pub struct Settings {
     /// Maximum age of a delivered record: 60 s to 7 days. `None` is unlimited.
     pub maximum_record_age: Option<Duration>,
     pub filters: Filters,
-    pub starting_position: StartingPosition,
-    /// Time from the start of the mapping to its first read, default 0. With `StartingPosition::Latest`, records that are put
+    /// First position in a stream without a stored position: `TrimHorizon` or `Latest`.
+    pub starting_position: Position,
+    /// Time from the start of the mapping to its first read, default 0. With `Position::Latest`, records that are put
     /// in this time are not delivered. On AWS it is about a minute (recorded: 51 to 72 s).
     pub startup: Duration,
     /// Time between two lists of the shards, default 10 s. The end of a shard causes a list at once.
     pub list_interval: Duration,
-}
-
-/// First position in a stream without a stored position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartingPosition {
-    TrimHorizon,
-    Latest,
 }
 
 impl Default for Settings {
@@ -49,7 +46,7 @@ impl Default for Settings {
             maximum_retry_attempts: None,
             maximum_record_age: None,
             filters: Filters::default(),
-            starting_position: StartingPosition::TrimHorizon,
+            starting_position: Position::TrimHorizon,
             startup: Duration::ZERO,
             list_interval: Duration::from_secs(10),
         }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
 use serde_json::Value;
@@ -11,140 +11,124 @@ use shared::{domain::quarantine, json};
 use crate::{
     feed::WRITER,
     lambda::{InvocationObserver, InvokeOutput},
-    mapping::{self, record::Record},
+    lock,
+    mapping::{Progress, RecordObserver, record::Record},
 };
 
 /// Maximum length of an outcome's name.
 const MAX_NAME_LENGTH: usize = 40;
 
 #[derive(Debug, Default)]
-pub struct Activity(Mutex<Counts>);
+pub struct Activity(Mutex<Figures>);
 
-#[derive(Debug, Default)]
-struct Counts {
-    applied: BTreeMap<String, u64>,
-    rejected: BTreeMap<String, u64>,
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// Number of updates that writer-fn accepted, by outcome.
+    pub applied: BTreeMap<String, u64>,
+    /// Number of updates that writer-fn rejected, by error type.
+    pub rejected: BTreeMap<String, u64>,
+    /// Latest error of a function, with the function's name.
+    pub error: Option<String>,
     /// Sequence numbers of the records in flight.
     waiting: HashSet<String>,
     done: u64,
     /// Number of records that were put into quarantine, and of those that left it.
     quarantined: u64,
     released: u64,
-    error: Option<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Number of updates that writer-fn accepted, by outcome.
-    pub applied: BTreeMap<String, u64>,
-    /// Number of updates that writer-fn rejected, by error type.
-    pub rejected: BTreeMap<String, u64>,
-    /// Number of versions in history after processing by stream-fn.
-    pub versions: u64,
-    /// Number of records in flight to stream-fn.
-    pub waiting: u64,
-    /// Number of records in quarantine.
-    pub quarantined: u64,
-    /// Latest error of a function, with the function's name.
-    pub error: Option<String>,
+impl Figures {
+    /// Returns the number of versions in history after processing by stream-fn.
+    pub fn versions(&self) -> u64 {
+        self.done.saturating_sub(self.quarantined)
+    }
+
+    /// Returns the number of records in flight to stream-fn.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns the number of records in quarantine.
+    pub fn quarantined(&self) -> u64 {
+        self.quarantined.saturating_sub(self.released)
+    }
 }
 
 impl Activity {
     pub fn figures(&self) -> Figures {
-        let counts = self.counts();
-        Figures {
-            applied: counts.applied.clone(),
-            rejected: counts.rejected.clone(),
-            versions: counts.done.saturating_sub(counts.quarantined),
-            waiting: counts.waiting.len() as u64,
-            quarantined: counts.quarantined.saturating_sub(counts.released),
-            error: counts.error.clone(),
-        }
-    }
-
-    fn counts(&self) -> std::sync::MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).clone()
     }
 }
 
 impl InvocationObserver for Activity {
     fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
         let response = json::parse_bytes(&output.payload).unwrap_or_default();
-        let mut counts = self.counts();
+        let mut figures = lock(&self.0);
         if let Some(error) = latest_error(&response, output) {
-            counts.error = Some(format!("{binary}: {error}"));
+            figures.error = Some(format!("{binary}: {error}"));
         }
         if binary != WRITER {
             return;
         }
+        let (mut applied, mut rejected) = ((String::new(), 0), (String::new(), 0));
         if output.is_error {
-            *counts.rejected.entry(name(&response["errorType"])).or_default() += messages(event);
+            rejected = (name(&response["errorType"]), messages(event));
         } else if let Some(failures) = response["batchItemFailures"].as_array() {
             // The response to a batch names only the failed messages.
             let failed = failures.len() as u64;
-            let taken = messages(event).saturating_sub(failed);
-            if taken > 0 {
-                *counts.applied.entry("Accepted".to_owned()).or_default() += taken;
-            }
-            if failed > 0 {
-                *counts.rejected.entry("Failed".to_owned()).or_default() += failed;
-            }
+            applied = ("Accepted".to_owned(), messages(event).saturating_sub(failed));
+            rejected = ("Failed".to_owned(), failed);
         } else {
-            *counts.applied.entry(name(&response["Outcome"])).or_default() += 1;
+            applied = (name(&response["Outcome"]), 1);
         }
-    }
-}
-
-impl mapping::RecordObserver for Activity {
-    /// Counts changes of quarantine, which stream-fn makes in the same table.
-    fn filtered(&self, record: &Record) {
-        let key = record.json().pointer("/dynamodb/Keys/SK/S").and_then(Value::as_str);
-        if key.is_some_and(quarantine::is_first) {
-            let mut counts = self.counts();
-            match record.json()["eventName"].as_str() {
-                Some("INSERT") => counts.quarantined += 1,
-                Some("REMOVE") => counts.released += 1,
-                _ => {}
+        let Figures {
+            applied: all_applied,
+            rejected: all_rejected,
+            ..
+        } = &mut *figures;
+        for (all, (name, count)) in [(all_applied, applied), (all_rejected, rejected)] {
+            if count > 0 {
+                *all.entry(name).or_default() += count;
             }
         }
     }
-
-    fn queued(&self, records: &[&Record]) {
-        self.counts().waiting.extend(records.iter().map(|record| key(record)));
-    }
-
-    fn done(&self, records: &[Record]) {
-        let mut counts = self.counts();
-        counts.forget(records);
-        counts.done += records.len() as u64;
-    }
-
-    fn failed(&self, records: &[Record]) {
-        self.counts().forget(records);
-    }
-
-    fn dropped(&self, records: &[Record]) {
-        self.counts().forget(records);
-    }
 }
 
-impl Counts {
-    fn forget(&mut self, records: &[Record]) {
+impl RecordObserver for Activity {
+    fn observe(&self, progress: Progress, records: &[Record]) {
+        let mut figures = lock(&self.0);
         for record in records {
-            self.waiting.remove(&key(record));
+            let number = record.sequence_number().as_str();
+            match progress {
+                Progress::Filtered => figures.filtered(record.json()),
+                Progress::Queued => {
+                    figures.waiting.insert(number.to_owned());
+                }
+                Progress::Done | Progress::Failed | Progress::Dropped => {
+                    figures.waiting.remove(number);
+                    figures.done += u64::from(progress == Progress::Done);
+                }
+            }
         }
     }
 }
 
-fn key(record: &Record) -> String {
-    record.sequence_number().as_str().to_owned()
+impl Figures {
+    /// Counts changes of quarantine, which stream-fn makes in the same table.
+    fn filtered(&mut self, record: &Value) {
+        let key = record.pointer("/dynamodb/Keys/SK/S").and_then(Value::as_str);
+        match record["eventName"].as_str() {
+            Some("INSERT") if key.is_some_and(quarantine::is_first) => self.quarantined += 1,
+            Some("REMOVE") if key.is_some_and(quarantine::is_first) => self.released += 1,
+            _ => {}
+        }
+    }
 }
 
 /// Counts the updates of an event.
 fn messages(event: &[u8]) -> u64 {
-    let event = std::str::from_utf8(event)
-        .ok()
-        .and_then(|event| json::members(event).ok());
+    let event = std::str::from_utf8(event).ok();
+    let event = event.and_then(|event| json::members(event).ok());
     let records = event.and_then(|event| json::elements(event.get("Records")?).ok());
     records.map_or(1, |records| records.len() as u64)
 }
@@ -171,10 +155,8 @@ fn latest_error(response: &Value, output: &InvokeOutput) -> Option<String> {
 
 /// Returns the name of an outcome or error as one word.
 fn name(value: &Value) -> String {
-    let word = value.as_str().unwrap_or("Answered");
-    let kept = word
-        .chars()
-        .filter(|letter| letter.is_ascii_alphanumeric() || *letter == '.');
+    let letters = value.as_str().unwrap_or("Answered").chars();
+    let kept = letters.filter(|letter| letter.is_ascii_alphanumeric() || *letter == '.');
     kept.take(MAX_NAME_LENGTH).collect()
 }
 
@@ -186,7 +168,6 @@ mod tests {
     use shared::domain::sequence::SequenceNumber;
 
     use super::*;
-    use crate::mapping::RecordObserver as _;
 
     fn invoke(activity: &Activity, binary: &str, (event, response, is_error): (&Value, Value, bool), log: &str) {
         let output = InvokeOutput {
@@ -203,9 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn quarantined_records_are_no_versions() {
+    fn records_wait_until_the_mapping_is_done_with_them_and_quarantined_ones_are_no_versions() {
         let activity = Activity::default();
-        activity.done(&[1, 2, 3].map(|number| record(number, json!({}))));
+        let records = [1, 2, 3, 4, 5].map(|number| record(number, json!({})));
+        let check = |versions, waiting, quarantined| {
+            let figures = activity.figures();
+            let found = (figures.versions(), figures.waiting(), figures.quarantined());
+            assert_eq!(found, (versions, waiting, quarantined));
+        };
+        activity.observe(Progress::Queued, &records);
+        check(0, 5, 0);
+        activity.observe(Progress::Done, &records[..3]);
+        check(3, 2, 0);
+        activity.observe(Progress::Failed, &records[3..4]);
+        activity.observe(Progress::Dropped, &records[4..]);
+        check(3, 0, 0);
         for (event, key, versions, quarantined) in [
             ("INSERT", "v1", 3, 0),
             ("INSERT", "quarantine#2", 2, 1),
@@ -214,10 +207,8 @@ mod tests {
             ("REMOVE", "quarantine#3", 1, 1),
         ] {
             let change = json!({"eventName": event, "dynamodb": {"Keys": {"PK": {"S": "a"}, "SK": {"S": key}}}});
-            activity.filtered(&record(9, change));
-            let figures = activity.figures();
-            let found = (figures.versions, figures.quarantined);
-            assert_eq!(found, (versions, quarantined), "{event} {key}");
+            activity.observe(Progress::Filtered, &[record(9, change)]);
+            check(versions, 0, quarantined);
         }
     }
 
@@ -228,11 +219,7 @@ mod tests {
         for invoked in [
             (&one, json!({"ID": "a", "Version": 1, "Outcome": "Written"}), false),
             (&one, json!({"ID": "a", "Version": 1, "Outcome": "Duplicate"}), false),
-            (
-                &one,
-                json!({"errorType": "VersionConflict", "errorMessage": "no"}),
-                true,
-            ),
+            (&one, json!({"errorType": "VersionConflict"}), true),
             (&batch, json!({"batchItemFailures": [{"itemIdentifier": "m-2"}]}), false),
             (&batch, json!({"batchItemFailures": []}), false),
             (&batch, json!({"errorType": "Sandbox.Timedout"}), true),
@@ -246,45 +233,26 @@ mod tests {
         // Each message of a batch is an update.
         let figures = activity.figures();
         let counted = |counts: &BTreeMap<String, u64>| {
-            counts
-                .iter()
-                .map(|(name, count)| format!("{name}={count}"))
-                .collect::<Vec<_>>()
+            let counts = counts.iter().map(|(name, count)| format!("{name}={count}"));
+            counts.collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(
-            counted(&figures.applied),
-            ["Accepted=5", "Answered=1", "Duplicate=1", "Written=1"]
-        );
-        let long = format!("{}=1", "ab2J".repeat(10));
-        assert_eq!(
-            counted(&figures.rejected),
-            ["Failed=1", "Sandbox.Timedout=3", "VersionConflict=1", &long]
-        );
-    }
-
-    #[test]
-    fn a_record_waits_until_the_mapping_is_done_with_it() {
-        let activity = Activity::default();
-        let records = [1, 2, 3].map(|number| record(number, json!({})));
-        let figures = || (activity.figures().waiting, activity.figures().versions);
-        activity.queued(&records.each_ref());
-        assert_eq!(figures(), (3, 0));
-        activity.done(&records[..1]);
-        assert_eq!(figures(), (2, 1));
-        activity.failed(&records[1..2]);
-        activity.dropped(&records[2..]);
-        assert_eq!(figures(), (0, 1));
+        let applied = "Accepted=5 Answered=1 Duplicate=1 Written=1";
+        assert_eq!(counted(&figures.applied), applied);
+        let long = "ab2J".repeat(10);
+        let rejected = format!("Failed=1 Sandbox.Timedout=3 VersionConflict=1 {long}=1");
+        assert_eq!(counted(&figures.rejected), rejected);
     }
 
     #[test]
     fn the_latest_error_is_that_of_the_response_or_the_last_of_the_log() {
         let activity = Activity::default();
         let named = json!({"errorType": "VersionConflict", "errorMessage": "the latest version is 3"});
+        let failed = r#"{"outcome": "Failed", "error": "a"}"#;
         for (response, is_error, log, expected) in [
             (
                 named,
                 true,
-                "{\"error\": \"in the log\"}",
+                r#"{"error": "in the log"}"#,
                 "VersionConflict: the latest version is 3",
             ),
             (json!({"errorType": "Sandbox.Timedout"}), true, "", "Sandbox.Timedout"),
@@ -292,13 +260,13 @@ mod tests {
             (
                 json!({}),
                 false,
-                "cut\"}\n{\"outcome\": \"Failed\", \"error\": \"a\"}\n{\"error\": \"b\"}\n{\"message\": \"record\"}\nEND\n",
+                &format!("cut\"}}\n{failed}\n{{\"error\": \"b\"}}\n{{\"message\": \"record\"}}\nEND\n"),
                 "b",
             ),
             (
                 json!({}),
                 false,
-                "{\"outcome\": \"Failed\", \"error\": \"a\"}\n{\"message\": \"record\"}\n",
+                &format!("{failed}\n{{\"message\": \"record\"}}\n"),
                 "Failed: a",
             ),
             // The error before stays.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::history::Collections;
-use crate::mapping::destination::write_whole;
+use crate::files::write_whole;
 
 /// Writes the dump. A link stays a link, and its target is written. A regular file is replaced atomically; anything else, such as a
 /// FIFO, is written directly.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use operations::version_set::VersionSet;
 use shared::domain::{
     AttributeValue, Item,
     attributes::same_item,
@@ -10,7 +11,6 @@ use shared::domain::{
     names, quarantine,
     version::Version,
     version_item::VersionItem,
-    version_set::VersionSet,
 };
 
 /// Maximum number of missing versions that are named. `Latest` can be any number.

@@ -30,20 +30,18 @@ pub fn list(collections: &Collections) -> String {
 }
 
 fn lines(collection: &Collection) -> String {
-    let (items, half) = (collection.items(), MAX_ITEMS / 2);
+    let items = collection.items();
     let left_out = items.len().saturating_sub(MAX_ITEMS);
-    let mut text = String::new();
-    for (index, (sk, item)) in items.iter().enumerate() {
-        match index.checked_sub(half) {
-            Some(0) if left_out > 0 => {
-                let _ = writeln!(text, "  …   {left_out} more items");
-            }
-            Some(after) if after < left_out => {}
-            _ => {
-                let _ = writeln!(text, "  {:3} {}", shown(sk), shown(&attributes(item)));
-            }
-        }
+    let (start, end) = match left_out {
+        0 => (items, &[][..]),
+        _ => (&items[..MAX_ITEMS / 2], &items[items.len() - MAX_ITEMS / 2..]),
+    };
+    let line = |(sk, item): &(String, Item)| format!("  {:3} {}\n", shown(sk), shown(&attributes(item)));
+    let mut text: String = start.iter().map(line).collect();
+    if left_out > 0 {
+        let _ = writeln!(text, "  …   {left_out} more items");
     }
+    text.extend(end.iter().map(line));
     text
 }
 
@@ -56,11 +54,11 @@ fn attributes(item: &Item) -> String {
         names::INCARNATION,
         names::RECORDED_SINCE,
     ];
-    let mut attributes: Vec<_> = item
-        .iter()
-        .filter(|(name, _)| *name == names::LATEST || !attribution::OF_LATEST.contains(&name.as_str()))
-        .filter(|(name, _)| !hidden.contains(&name.as_str()))
-        .collect();
+    let is_shown = |name: &str| {
+        let is_own = attribution::OF_LATEST.contains(&name) && name != names::LATEST;
+        !is_own && !hidden.contains(&name)
+    };
+    let mut attributes: Vec<_> = item.iter().filter(|(name, _)| is_shown(name)).collect();
     let last = [names::RECORDED_AT, names::REQUEST_ID];
     attributes.sort_by_key(|(name, _)| (last.iter().position(|last| last == name), *name));
     let attributes = attributes
@@ -122,11 +120,8 @@ mod tests {
         let text = listed((0..=100).map(item).collect());
         assert_eq!(text.lines().count(), 1 + 25);
         assert!(text.contains("\n  v11 \n  …   77 more items\n  v89 \n"), "{text}");
-        let text = listed(
-            (0..25)
-                .map(|number| json!({"PK": {"S": number.to_string()}, "SK": {"S": "v0"}}))
-                .collect(),
-        );
+        let item = |number: u64| json!({"PK": {"S": number.to_string()}, "SK": {"S": "v0"}});
+        let text = listed((0..25).map(item).collect());
         assert!(text.ends_with("and 5 more entities\n"), "{text}");
     }
 }

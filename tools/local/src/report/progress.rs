@@ -38,10 +38,8 @@ pub async fn print(stack: &Stack) -> Infallible {
 }
 
 pub fn print_summary(stack: &Stack) {
-    let _ = write_line(
-        &mut io::stdout(),
-        &format!("summary {}", line(stack, &stack.activity.figures())),
-    );
+    let summary = format!("summary {}", line(stack, &stack.activity.figures()));
+    let _ = write_line(&mut io::stdout(), &summary);
 }
 
 /// Returns the figures as `name=value` pairs, separated by spaces.
@@ -52,12 +50,12 @@ fn line(stack: &Stack, figures: &Figures) -> String {
     let mut line = format!(
         "updates={} refused={refused} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={}",
         figures.applied.values().sum::<u64>() + refused,
-        figures.versions,
-        figures.waiting,
+        figures.versions(),
+        figures.waiting(),
         count(&counters.invocations),
         count(&counters.retries),
         count(&counters.bisections),
-        figures.quarantined,
+        figures.quarantined(),
         count(&counters.documents),
         count(&counters.dropped),
         counters.last_processing_result().name(),

@@ -2,19 +2,17 @@
 
 #[cfg(test)]
 pub(crate) mod alarms;
-pub mod attach;
 mod error;
 mod parse;
 pub mod policies;
 pub mod resolve;
-mod rules;
 pub mod yaml;
 
 #[cfg(test)]
 pub(crate) use self::parse::mapping_settings;
 pub use self::{
     error::TemplateError,
-    parse::{ChangeStream, Function, Table, Template},
+    parse::{Function, Table, Template},
 };
 
 #[cfg(test)]

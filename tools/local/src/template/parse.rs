@@ -4,18 +4,19 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
 use operations::table::settings::TableSettings;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{
-    error::{TemplateError, number, object},
+    error::{TemplateError, invalid},
     resolve::{Resolver, text},
-    rules, yaml,
+    yaml,
 };
 use crate::{
     attach::Attachment,
     mapping::{
         filter::Filters,
-        settings::{InvalidSettings, Settings, StartingPosition},
+        position::Position,
+        settings::{InvalidSettings, Settings},
     },
 };
 
@@ -32,15 +33,9 @@ pub struct Template {
     pub functions: Vec<Function>,
     /// Binary of the function that processes the stream.
     pub stream_function: String,
-    pub change_stream: ChangeStream,
+    /// `true` for Kinesis Data Streams. The local stack reads the DynamoDB stream and converts its records to the Kinesis format.
+    pub is_kinesis: bool,
     pub mapping: Settings,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeStream {
-    DynamoDbStreams,
-    /// Kinesis Data Streams. The local stack reads the DynamoDB stream and converts its records to the Kinesis format.
-    Kinesis,
 }
 
 /// A table.
@@ -74,154 +69,112 @@ impl Template {
     pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let document = yaml::parse(text)?;
         let resolver = Resolver::new(&document, overrides)?;
-        rules::check(&document, &resolver)?;
-        let resources = object(document.get("Resources"), "Resources")?;
-        let is_of = |value: &Value, kind: &str| value.get("Type").and_then(Value::as_str) == Some(kind);
+        resolver.check_rules()?;
+        let resources = resolver.resources("AWS::Serverless::Function")?;
         let functions = resources
             .iter()
-            .filter(|(_, resource)| is_of(resource, "AWS::Serverless::Function"));
-        let functions: Vec<_> = functions
-            .map(|(id, resource)| function(id, resource, &document, &resolver))
-            .collect::<Result<_, _>>()?;
-        let mut streams = Vec::new();
-        for function in &functions {
-            let events = resources[&function.logical_id].pointer("/Properties/Events");
-            let events = events.and_then(Value::as_object).into_iter().flatten();
-            streams.extend(
-                events
-                    .filter(|(_, event)| is_of(event, "DynamoDB"))
-                    .map(|event| (function, event)),
-            );
+            .map(|(id, resource)| function(id, resource, &document, &resolver));
+        let functions: Vec<_> = functions.collect::<Result<_, _>>()?;
+        let events = functions.iter().zip(&resources).flat_map(|(function, (_, resource))| {
+            let events = resource["Properties"]["Events"].as_object().into_iter().flatten();
+            events.map(move |(id, event)| (function, id, event))
+        });
+        let streams: Vec<_> = events.filter(|(.., event)| event["Type"] == "DynamoDB").collect();
+        let missing = || invalid("it does not have exactly one event of type DynamoDB");
+        let [(function, id, event)] = streams[..] else {
+            return Err(missing());
+        };
+        let mut place = format!("{}.Events.{id}", function.logical_id);
+        let mut properties = resolver.resolve(&event["Properties"])?;
+        let name = properties["Stream"]
+            .as_str()
+            .and_then(|stream| stream.strip_suffix(".StreamArn"));
+        let name = name.ok_or_else(|| invalid(format!("{place} has no Stream: !GetAtt <table>.StreamArn")))?;
+        let table = table(name, &resolver)?;
+        if table.settings.stream.is_none() {
+            return Err(invalid(format!("{name} has no StreamSpecification.StreamViewType")));
         }
-        let [(function, (id, event))] = streams[..] else {
-            return Err(TemplateError::Mappings);
-        };
-        let place = format!("{}.Events.{id}", function.logical_id);
-        let properties = object(event.get("Properties"), &place)?;
-        let table = table_of(properties, resources, &place)?;
-        let enabled = properties.get("Enabled").map(|enabled| resolver.resolve(enabled));
-        let enabled = enabled.transpose()?.is_none_or(|enabled| enabled != Value::Bool(false));
-        let (change_stream, mapping) = if enabled {
-            (ChangeStream::DynamoDbStreams, mapping(properties, &place, &resolver)?)
-        } else {
-            let (place, properties) = kinesis(resources, &resolver)?;
-            (ChangeStream::Kinesis, mapping(properties, place, &resolver)?)
-        };
+        let is_kinesis = properties["Enabled"] == false;
+        if is_kinesis {
+            // The mapping of the Kinesis stream replaces the event.
+            let mappings = resolver.resources("AWS::Lambda::EventSourceMapping")?;
+            let (id, kinesis) = *mappings.first().ok_or_else(missing)?;
+            (place, properties) = (id.to_owned(), resolver.resolve(&kinesis["Properties"])?);
+        }
         // All functions have the environment of the globals.
         let history = functions.iter().find_map(|function| function.environment.get(HISTORY));
-        let history = history.filter(|name| !name.is_empty() && **name != table);
-        let history = history.map(|name| table_settings(name, resources, &resolver));
-        let table = table_settings(&table, resources, &resolver)?;
-        if table.settings.stream.is_none() {
-            return Err(TemplateError::missing(
-                &table.name,
-                "StreamSpecification.StreamViewType",
-            ));
-        }
+        let history = history.filter(|name| !name.is_empty() && **name != table.name);
         Ok(Self {
+            history: history.map(|name| self::table(name, &resolver)).transpose()?,
             table,
-            history: history.transpose()?,
             attached: None,
             stream_function: function.binary.clone(),
-            change_stream,
-            mapping,
+            is_kinesis,
+            mapping: mapping(&properties, &place)?,
             functions,
         })
     }
 }
 
 fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -> Result<Function, TemplateError> {
-    let binary = resource
-        .pointer("/Metadata/BuildProperties/Binary")
-        .and_then(Value::as_str);
-    let binary = binary.ok_or_else(|| TemplateError::missing(id, "Metadata.BuildProperties.Binary"))?;
-    let globals = document.pointer("/Globals/Function").cloned().unwrap_or_default();
-    let own = resource.get("Properties").cloned().unwrap_or_default();
+    let binary = resource.pointer("/Metadata/BuildProperties/Binary");
+    let binary = binary.and_then(Value::as_str);
+    let binary = binary.ok_or_else(|| invalid(format!("{id} has no Metadata.BuildProperties.Binary")))?;
     // Like SAM: settings of a function override the globals, and the environment is merged variable by variable.
-    let get = |pointer: &str| {
-        let value = own.pointer(pointer).or_else(|| globals.pointer(pointer));
-        value.map(|value| resolver.resolve(value)).transpose()
+    let all = [&resource["Properties"], &document["Globals"]["Function"]];
+    let get = |pointer: &str, default: &str| {
+        let value = all.iter().find_map(|properties| properties.pointer(pointer));
+        value.map_or_else(
+            || Ok(default.to_owned()),
+            |value| resolver.resolve(value).map(|value| text(&value)),
+        )
+    };
+    let number = |name: &str, default: &str| {
+        let number = get(&format!("/{name}"), default)?.parse::<u64>();
+        number.map_err(|_| invalid(format!("invalid value of {name} in {id}")))
     };
     let mut environment = BTreeMap::new();
-    for properties in [&globals, &own] {
-        if let Some(Value::Object(variables)) = properties.pointer("/Environment/Variables") {
-            for (name, value) in variables {
-                environment.insert(name.clone(), text(&resolver.resolve(value)?));
-            }
+    for properties in all.iter().rev() {
+        let variables = properties.pointer("/Environment/Variables").and_then(Value::as_object);
+        for (name, value) in variables.into_iter().flatten() {
+            environment.insert(name.clone(), text(&resolver.resolve(value)?));
         }
     }
-    let log_level = get("/LoggingConfig/ApplicationLogLevel")?;
     Ok(Function {
         logical_id: id.to_owned(),
         binary: binary.to_owned(),
-        timeout: Duration::from_secs(number(get("/Timeout")?, 3, id, "Timeout")?),
-        memory: number(get("/MemorySize")?, 128, id, "MemorySize")?,
+        timeout: Duration::from_secs(number("Timeout", "3")?),
+        memory: number("MemorySize", "128")?,
         environment,
-        log_level: log_level.as_ref().map_or_else(|| "INFO".to_owned(), text),
+        log_level: get("/LoggingConfig/ApplicationLogLevel", "INFO")?,
     })
 }
 
-/// Returns the event source mapping of the Kinesis stream, which replaces a disabled event.
-fn kinesis<'a>(
-    resources: &'a Map<String, Value>,
-    resolver: &Resolver,
-) -> Result<(&'a str, &'a Map<String, Value>), TemplateError> {
-    for (id, resource) in resources {
-        let holds = match resource.get("Condition").and_then(Value::as_str) {
-            Some(condition) => resolver.named_condition(condition)?,
-            None => true,
-        };
-        if holds && resource.get("Type").and_then(Value::as_str) == Some("AWS::Lambda::EventSourceMapping") {
-            return Ok((id, object(resource.get("Properties"), id)?));
-        }
-    }
-    Err(TemplateError::Mappings)
-}
-
-/// Returns the table of an event's `Stream: !GetAtt Table.StreamArn`.
-fn table_of(
-    properties: &Map<String, Value>,
-    resources: &Map<String, Value>,
-    place: &str,
-) -> Result<String, TemplateError> {
-    let name = properties
-        .get("Stream")
-        .and_then(|stream| stream.pointer("/Fn::GetAtt/0"));
-    let known = name
-        .and_then(Value::as_str)
-        .filter(|name| resources.contains_key(*name));
-    let known = known.map(str::to_owned);
-    known.ok_or_else(|| TemplateError::missing(place, "Stream: !GetAtt <table>.StreamArn"))
-}
-
-fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver) -> Result<Table, TemplateError> {
-    let resource = resources
-        .get(id)
-        .ok_or_else(|| TemplateError::missing(id, "Resources"))?;
-    let properties = resolver.resolve(resource.get("Properties").unwrap_or(&Value::Null))?;
-    let pairs = |list: &'static str, first: &str, second: &str| -> Result<Vec<_>, TemplateError> {
-        let missing = || TemplateError::missing(id, list);
-        let entries = properties.get(list).and_then(Value::as_array).ok_or_else(missing)?;
-        let member = |entry: &Value, name: &str| entry.get(name).map(text).ok_or_else(missing);
-        let pair = |entry| Ok((member(entry, first)?, member(entry, second)?));
-        entries.iter().map(pair).collect()
+fn table(id: &str, resolver: &Resolver) -> Result<Table, TemplateError> {
+    let tables = resolver.resources("AWS::DynamoDB::Table")?;
+    let resource = tables.iter().find(|(name, _)| *name == id);
+    let (_, resource) = resource.ok_or_else(|| invalid(format!("there is no table {id}")))?;
+    let properties = resolver.resolve(&resource["Properties"])?;
+    let list = |name: &str| properties[name].as_array().cloned().unwrap_or_default();
+    let (attributes, mut keys) = (list("AttributeDefinitions"), list("KeySchema"));
+    keys.sort_by_key(|key| key["KeyType"] != "HASH");
+    let key = |key: &Value| {
+        let attribute = attributes
+            .iter()
+            .find(|attribute| attribute["AttributeName"] == key["AttributeName"]);
+        let (name, kind) = (key["AttributeName"].as_str(), attribute?["AttributeType"].as_str());
+        Some((name?.to_owned(), ScalarAttributeType::from(kind?)))
     };
-    let attributes = pairs("AttributeDefinitions", "AttributeName", "AttributeType")?;
-    let key = |(name, _): &(String, String)| {
-        let attribute = attributes.iter().find(|(attribute, _)| attribute == name);
-        let (name, kind) = attribute.ok_or_else(|| TemplateError::missing(id, "AttributeDefinitions"))?;
-        Ok((name.clone(), ScalarAttributeType::from(kind.as_str())))
-    };
-    let mut keys = pairs("KeySchema", "AttributeName", "KeyType")?;
-    keys.sort_by_key(|(_, role)| role != "HASH");
-    let view = properties.pointer("/StreamSpecification/StreamViewType").map(text);
-    let is_true = |pointer: &str| properties.pointer(pointer).map(text).as_deref() == Some("true");
+    let keys: Option<Vec<_>> = keys.iter().map(key).collect();
+    let keys = keys.filter(|keys| !keys.is_empty());
+    let get = |pointer: &str| properties.pointer(pointer).map(text);
+    let is_true = |pointer: &str| get(pointer).as_deref() == Some("true");
     Ok(Table {
         name: id.to_owned(),
         settings: TableSettings {
-            keys: keys.iter().map(key).collect::<Result<_, TemplateError>>()?,
-            stream: view.as_deref().map(StreamViewType::from),
-            ttl: properties.pointer("/TimeToLiveSpecification/AttributeName").map(text),
+            keys: keys.ok_or_else(|| invalid(format!("{id} has no KeySchema with AttributeDefinitions")))?,
+            stream: get("/StreamSpecification/StreamViewType").map(|view| StreamViewType::from(view.as_str())),
+            ttl: get("/TimeToLiveSpecification/AttributeName"),
             deletion_protection: is_true("/DeletionProtectionEnabled"),
             point_in_time_recovery: is_true("/PointInTimeRecoverySpecification/PointInTimeRecoveryEnabled"),
             encryption: is_true("/SSESpecification/SSEEnabled"),
@@ -230,64 +183,52 @@ fn table_settings(id: &str, resources: &Map<String, Value>, resolver: &Resolver)
 }
 
 /// Parses the settings of a mapping. An unknown setting is rejected, because it could change the behaviour.
-fn mapping(properties: &Map<String, Value>, place: &str, resolver: &Resolver) -> Result<Settings, TemplateError> {
+fn mapping(properties: &Value, place: &str) -> Result<Settings, TemplateError> {
     let mut settings = Settings::default();
-    let invalid = |error| TemplateError::Settings(place.to_owned(), error);
-    for (name, value) in properties {
-        let value = || resolver.resolve(value);
-        let count = || number(Some(value()?), 0, place, name);
+    let invalid_settings = |error| TemplateError::Settings(place.to_owned(), error);
+    for (name, value) in properties.as_object().into_iter().flatten() {
+        let bad = || invalid(format!("invalid value of {name} in {place}"));
+        let number = || text(value).parse::<u32>().map_err(|_| bad());
+        let seconds = || number().map(|seconds| Duration::from_secs(seconds.into()));
+        // -1 is unlimited.
+        let is_limited = text(value) != "-1";
         match name.as_str() {
             "Stream" | "Enabled" | "EventSourceArn" | "FunctionName" | "DestinationConfig" | "MetricsConfig" => {}
-            "BatchSize" => settings.batch_size = usize::try_from(count()?).unwrap_or(usize::MAX),
-            "MaximumBatchingWindowInSeconds" => settings.batching_window = Duration::from_secs(count()?),
-            "ParallelizationFactor" => {
-                settings.parallelization_factor = usize::try_from(count()?).unwrap_or(usize::MAX);
-            }
-            "BisectBatchOnFunctionError" => settings.bisect_on_function_error = text(&value()?) == "true",
-            "MaximumRetryAttempts" => {
-                settings.maximum_retry_attempts =
-                    bound(&value()?, place, name)?.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-            }
-            "MaximumRecordAgeInSeconds" => {
-                settings.maximum_record_age = bound(&value()?, place, name)?.map(Duration::from_secs);
-            }
+            "BatchSize" => settings.batch_size = number()? as usize,
+            "MaximumBatchingWindowInSeconds" => settings.batching_window = seconds()?,
+            "ParallelizationFactor" => settings.parallelization_factor = number()? as usize,
+            "BisectBatchOnFunctionError" => settings.bisect_on_function_error = text(value) == "true",
+            "MaximumRetryAttempts" => settings.maximum_retry_attempts = is_limited.then(number).transpose()?,
+            "MaximumRecordAgeInSeconds" => settings.maximum_record_age = is_limited.then(seconds).transpose()?,
             "FunctionResponseTypes" => {
-                let types = value()?;
-                let reports = |kind: &Value| kind.as_str() == Some("ReportBatchItemFailures");
-                settings.report_batch_item_failures = types.as_array().is_some_and(|types| types.iter().any(reports));
+                let mut types = value.as_array().into_iter().flatten();
+                settings.report_batch_item_failures = types.any(|kind| kind == "ReportBatchItemFailures");
             }
             "StartingPosition" => {
-                settings.starting_position = match text(&value()?).as_str() {
-                    "TRIM_HORIZON" => StartingPosition::TrimHorizon,
-                    "LATEST" => StartingPosition::Latest,
-                    _ => return Err(TemplateError::invalid(place, name)),
+                settings.starting_position = match text(value).as_str() {
+                    "TRIM_HORIZON" => Position::TrimHorizon,
+                    "LATEST" => Position::Latest,
+                    _ => return Err(bad()),
                 };
             }
             "FilterCriteria" => {
-                let criteria = value()?;
-                let filters = criteria.get("Filters").and_then(Value::as_array).into_iter().flatten();
-                let patterns: Vec<_> = filters.filter_map(|filter| filter.get("Pattern")).map(text).collect();
+                let filters = value["Filters"].as_array().into_iter().flatten();
+                let patterns: Vec<_> = filters.map(|filter| text(&filter["Pattern"])).collect();
                 let parsed = Filters::parse(patterns.iter().map(String::as_str)).map_err(InvalidSettings::from);
-                settings.filters = parsed.map_err(invalid)?;
+                settings.filters = parsed.map_err(invalid_settings)?;
             }
-            _ => return Err(TemplateError::Unsupported(place.to_owned(), name.clone())),
+            _ => {
+                return Err(invalid(format!(
+                    "{place} has {name}, which the local stack does not support"
+                )));
+            }
         }
     }
-    settings.checked().map_err(invalid)
+    settings.checked().map_err(invalid_settings)
 }
 
 /// Parses settings without functions and parameters.
 #[cfg(test)]
-pub(crate) fn mapping_settings(properties: &Map<String, Value>) -> Settings {
-    let document = Value::default();
-    let resolver = Resolver::new(&document, &[]).expect("no parameters");
-    mapping(properties, "settings", &resolver).expect("valid settings")
-}
-
-/// -1 means unlimited.
-fn bound(value: &Value, place: &str, name: &str) -> Result<Option<u64>, TemplateError> {
-    if text(value) == "-1" {
-        return Ok(None);
-    }
-    number(Some(value.clone()), 0, place, name).map(Some)
+pub(crate) fn mapping_settings(properties: &serde_json::Map<String, Value>) -> Settings {
+    mapping(&Value::Object(properties.clone()), "settings").expect("valid settings")
 }

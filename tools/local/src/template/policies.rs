@@ -4,11 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{
-    error::{TemplateError, object},
-    resolve::Resolver,
-    yaml,
-};
+use super::{error::TemplateError, resolve::Resolver, yaml};
 
 /// A policy statement, and the logical id of its owner.
 #[derive(Debug, Clone)]
@@ -42,30 +38,30 @@ pub fn statements(text: &str, overrides: &[(String, String)]) -> Result<Vec<Stat
     let document = yaml::parse(text)?;
     let resolver = Resolver::new(&document, overrides)?;
     let mut found = Vec::new();
-    for (id, resource) in object(document.get("Resources"), "Resources")? {
-        let condition = resource.get("Condition").and_then(Value::as_str);
-        if !condition.map_or(Ok(true), |condition| resolver.named_condition(condition))? {
-            continue;
-        }
-        let properties = resource.get("Properties").cloned().unwrap_or_default();
-        let mut owners = vec![id.clone()];
-        let policies = match resource["Type"].as_str() {
-            Some("AWS::IAM::Role") => properties["Policies"].as_array().cloned().unwrap_or_default(),
-            Some("AWS::IAM::Policy") => {
-                let roles = resolver.resolve(&properties["Roles"])?;
-                owners = texts(&roles).into_iter().map(str::to_owned).collect();
-                vec![properties]
-            }
-            Some("AWS::DynamoDB::Table") => properties.get("ResourcePolicy").cloned().into_iter().collect(),
-            Some("AWS::SQS::QueuePolicy" | "AWS::S3::BucketPolicy") => vec![properties],
-            _ => Vec::new(),
-        };
-        for policy in policies {
-            let policy = resolver.resolve(&policy["PolicyDocument"])?;
-            let statements = policy["Statement"].as_array().cloned().unwrap_or_default();
-            for owner in &owners {
-                found.extend(statements.iter().map(|body| Statement {
-                    owner: owner.clone(),
+    for (kind, member) in [
+        ("AWS::IAM::Role", "/Policies"),
+        ("AWS::IAM::Policy", ""),
+        ("AWS::DynamoDB::Table", "/ResourcePolicy"),
+        ("AWS::SQS::QueuePolicy", ""),
+        ("AWS::S3::BucketPolicy", ""),
+    ] {
+        for (id, resource) in resolver.resources(kind)? {
+            let properties = &resource["Properties"];
+            let roles = resolver.resolve(&properties["Roles"])?;
+            let owners = if kind == "AWS::IAM::Policy" {
+                texts(&roles)
+            } else {
+                vec![id]
+            };
+            let policies = resolver.resolve(properties.pointer(member).unwrap_or(&Value::Null))?;
+            let policies = policies.as_array().cloned().unwrap_or_else(|| vec![policies]);
+            for (policy, owner) in policies
+                .iter()
+                .flat_map(|policy| owners.iter().map(move |owner| (policy, owner)))
+            {
+                let statements = policy["PolicyDocument"]["Statement"].as_array().into_iter().flatten();
+                found.extend(statements.map(|body| Statement {
+                    owner: (*owner).to_owned(),
                     body: body.clone(),
                 }));
             }
@@ -110,6 +106,7 @@ mod tests {
     use super::*;
 
     const TEMPLATE: &str = include_str!("../../../../template.yaml");
+    const ATTACHED: &str = include_str!("../../../attach/template.yaml");
 
     fn all() -> Vec<Statement> {
         statements(TEMPLATE, &[]).unwrap()
@@ -192,47 +189,36 @@ mod tests {
         // S3's maximum.
         assert!(name.len() <= 63, "{name}");
         let bucket = format!("arn:aws:s3:::{name}");
-        let account = json!({"aws:SourceAccount": "000000000000"});
         let found = all();
-        for (sid, expected) in [
-            (
-                "NotificationsOfThisStacksBucket",
-                json!({
-                    "Effect": "Allow", "Principal": {"Service": "s3.amazonaws.com"},
-                    "Condition": {"StringEquals": account, "ArnEquals": {"aws:SourceArn": bucket}},
-                }),
-            ),
-            (
-                "NothingElseSends",
-                json!({
-                    "Effect": "Deny", "Action": "sqs:SendMessage", "Condition": {"ArnNotEquals": {"aws:SourceArn": bucket}},
-                }),
-            ),
-            (
-                "OnlyThisStacksMappingWrites",
-                json!({
-                    "Effect": "Deny", "Action": "s3:PutObject",
-                    "Condition": {"ArnNotEquals": {"aws:PrincipalArn": arn("StreamRole")}},
-                }),
-            ),
-            (
-                "OnlyThisAccount",
-                json!({
-                    "Effect": "Deny",
-                    "Condition": {
-                        "StringNotEquals": {"aws:PrincipalAccount": "000000000000"}, "Bool": {"aws:PrincipalIsAWSService": "false"},
-                    },
-                }),
-            ),
-            (
-                "RulesOfThisAccount",
-                json!({
-                    "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"}, "Action": "sqs:SendMessage",
-                    "Resource": [arn("Updates"), arn("UpdatesDeadLetterQueue")], "Condition": {"StringEquals": account},
-                }),
-            ),
-        ] {
-            let statement = found.iter().find(|statement| statement.body["Sid"] == sid);
+        let expected = format!(
+            r#"{{
+                "NotificationsOfThisStacksBucket": {{
+                    "Effect": "Allow", "Principal": {{"Service": "s3.amazonaws.com"}},
+                    "Condition": {{"StringEquals": {{"aws:SourceAccount": "000000000000"}}, "ArnEquals": {{"aws:SourceArn": "{bucket}"}}}}
+                }},
+                "NothingElseSends": {{
+                    "Effect": "Deny", "Action": "sqs:SendMessage", "Condition": {{"ArnNotEquals": {{"aws:SourceArn": "{bucket}"}}}}
+                }},
+                "OnlyThisStacksMappingWrites": {{
+                    "Effect": "Deny", "Action": "s3:PutObject", "Condition": {{"ArnNotEquals": {{"aws:PrincipalArn": "{role}"}}}}
+                }},
+                "OnlyThisAccount": {{
+                    "Effect": "Deny", "Condition": {{
+                        "StringNotEquals": {{"aws:PrincipalAccount": "000000000000"}}, "Bool": {{"aws:PrincipalIsAWSService": "false"}}
+                    }}
+                }},
+                "RulesOfThisAccount": {{
+                    "Effect": "Allow", "Principal": {{"Service": "events.amazonaws.com"}}, "Action": "sqs:SendMessage",
+                    "Resource": ["{updates}", "{updates}DeadLetterQueue"],
+                    "Condition": {{"StringEquals": {{"aws:SourceAccount": "000000000000"}}}}
+                }}
+            }}"#,
+            role = arn("StreamRole"),
+            updates = arn("Updates"),
+        );
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        for (sid, expected) in expected.as_object().unwrap() {
+            let statement = found.iter().find(|statement| statement.body["Sid"] == *sid);
             let body = &statement.unwrap_or_else(|| panic!("there is no {sid}")).body;
             for (member, value) in expected.as_object().unwrap() {
                 assert_eq!(body[member], *value, "{sid}: {member}");
@@ -243,5 +229,40 @@ mod tests {
         };
         let sends: Vec<_> = found.iter().filter(may_send).flat_map(Statement::resources).collect();
         assert_eq!(sends, [arn("UpdatesDeadLetterQueue")]);
+    }
+
+    /// The attached table itself is neither read nor written.
+    #[test]
+    fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_history() {
+        let table = "arn:aws:dynamodb:us-east-1:000000000000:table/Orders";
+        let stream = format!("{table}/stream/2026-11-22T06:24:48.123");
+        let parameters = [("TableName", "Orders"), ("StreamArn", &stream)];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let statements = statements(ATTACHED, &parameters).unwrap();
+        let of_role = statements.iter().filter(|statement| statement.owner == "StreamRole");
+        let found: Vec<_> = of_role
+            .map(|statement| {
+                assert!(statement.allows(), "{statement:?}");
+                (statement.actions().join(" "), statement.resources().join(" "))
+            })
+            .filter(|(actions, _)| actions.contains("dynamodb:"))
+            .collect();
+        let history = "arn:aws:local:us-east-1:000000000000:History";
+        let expected = [
+            (
+                "dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator",
+                &*stream,
+            ),
+            ("dynamodb:DescribeTable", table),
+            ("dynamodb:ListStreams", &format!("{table}/stream/*")),
+            (
+                "dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem",
+                history,
+            ),
+        ];
+        assert_eq!(
+            found,
+            expected.map(|(actions, resource)| (actions.to_owned(), resource.to_owned()))
+        );
     }
 }

@@ -1,13 +1,18 @@
-//! Evaluates CloudFormation's intrinsic functions, as far as the template uses them.
+//! Evaluates CloudFormation's intrinsic functions, as far as the template uses them, and the assertions of its rules.
 //! See <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference.html>.
+//!
+//! One function evaluates all of them: a condition or an assertion is a function whose value is a boolean. There are no real
+//! resources, so a reference to one resolves to its logical id, its ARN is invented, and any other attribute is `Resource.Attribute`.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-use thiserror::Error;
+
+use super::error::{TemplateError, invalid};
 
 pub const REGION: &str = "us-east-1";
 pub const ACCOUNT: &str = "000000000000";
+const STACK_ID: &str = "arn:aws:cloudformation:us-east-1:000000000000:stack/local/00000000-0000-4000-8000-000000000000";
 
 /// Evaluates intrinsic functions within one template.
 pub struct Resolver<'a> {
@@ -17,221 +22,201 @@ pub struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     /// Creates a resolver with the defaults of the template's parameters and these overrides.
-    pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, Unresolved> {
+    pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
         let declared = document.get("Parameters").and_then(Value::as_object);
-        if let Some((name, _)) = overrides
-            .iter()
-            .find(|(name, _)| declared.is_none_or(|declared| !declared.contains_key(name)))
-        {
-            return Err(Unresolved::NoParameter(name.clone()));
+        let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
+        if let Some((name, _)) = overrides.iter().find(|(name, _)| !is_declared(name)) {
+            return Err(invalid(format!("there is no parameter {name}")));
         }
         let mut parameters = HashMap::new();
         for (name, parameter) in declared.into_iter().flatten() {
             let given = overrides.iter().rev().find(|(given, _)| given == name);
             let given = given.map(|(_, value)| Value::String(value.clone()));
             let value = given.or_else(|| parameter.get("Default").cloned());
-            let value = value.ok_or_else(|| Unresolved::NoValue(name.clone()))?;
+            let value = value.ok_or_else(|| invalid(format!("the parameter {name} has no value")))?;
             if !allows(parameter, &value) {
-                return Err(Unresolved::InvalidValue(name.clone(), text(&value)));
+                return Err(invalid(format!("the parameter {name} does not allow {}", text(&value))));
             }
             parameters.insert(name.as_str(), value);
         }
         Ok(Self { document, parameters })
     }
 
-    pub fn resolve(&self, value: &Value) -> Result<Value, Unresolved> {
+    /// Returns the resources of this type whose condition holds, by logical id.
+    pub fn resources(&self, kind: &str) -> Result<Vec<(&'a str, &'a Value)>, TemplateError> {
+        let resources = self.document.get("Resources").and_then(Value::as_object);
+        let resources = resources.ok_or_else(|| invalid("Resources is missing or not an object"))?;
+        let mut found = Vec::new();
+        for (id, resource) in resources.iter().filter(|(_, resource)| resource["Type"] == kind) {
+            if resource
+                .get("Condition")
+                .map_or(Ok(true), |name| self.condition(name))?
+            {
+                found.push((id.as_str(), resource));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Checks the section `Rules`: CloudFormation validates the parameters with it before it creates a stack.
+    /// See <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html>.
+    pub(super) fn check_rules(&self) -> Result<(), TemplateError> {
+        let Some(rules) = self.document.get("Rules") else {
+            return Ok(());
+        };
+        let rules = rules.as_object().ok_or_else(|| invalid("Rules is not an object"))?;
+        for (name, rule) in rules {
+            let applies = rule.get("RuleCondition").map_or(Ok(true), |one| self.holds(one))?;
+            let assertions = rule["Assertions"].as_array();
+            for assertion in assertions.ok_or_else(|| invalid(format!("{name} has no Assertions")))? {
+                if !self.holds(&assertion["Assert"])? && applies {
+                    let description = assertion.get("AssertDescription").map(text).unwrap_or_default();
+                    return Err(invalid(format!(
+                        "the parameters violate the rule {name}: {description}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn resolve(&self, value: &Value) -> Result<Value, TemplateError> {
         match value {
             Value::Array(values) => {
-                let values: Vec<_> = values
-                    .iter()
-                    .map(|value| self.resolve_member(value))
-                    .collect::<Result<_, _>>()?;
-                Ok(values.into_iter().flatten().collect())
+                let values = values.iter().map(|value| self.member(value));
+                Ok(values.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
             }
             Value::Object(members) => {
                 if let Some((name, operand)) = intrinsic(members) {
                     return self.call(name, operand);
                 }
-                let mut resolved = Map::new();
-                for (name, member) in members {
-                    if let Some(member) = self.resolve_member(member)? {
-                        resolved.insert(name.clone(), member);
-                    }
-                }
-                Ok(Value::Object(resolved))
+                let members = members
+                    .iter()
+                    .map(|(name, member)| Ok(self.member(member)?.map(|member| (name.clone(), member))));
+                let members: Vec<_> = members.collect::<Result<_, TemplateError>>()?;
+                Ok(Value::Object(members.into_iter().flatten().collect()))
             }
             scalar => Ok(scalar.clone()),
         }
     }
 
     /// Returns `None` for `AWS::NoValue`, also as the result of a condition: it removes the member.
-    fn resolve_member(&self, value: &Value) -> Result<Option<Value>, Unresolved> {
+    fn member(&self, value: &Value) -> Result<Option<Value>, TemplateError> {
         let resolved = self.resolve(value)?;
-        let is_removed = resolved.is_null() && !value.is_null();
-        Ok((!is_removed).then_some(resolved))
+        Ok((value.is_null() || !resolved.is_null()).then_some(resolved))
     }
 
-    fn call(&self, name: &str, operand: &Value) -> Result<Value, Unresolved> {
-        let bad = || Unresolved::Operand(name.to_owned());
-        match (name, operand.as_array().map(Vec::as_slice)) {
-            ("Ref", _) => self.reference(operand.as_str().ok_or_else(bad)?),
-            ("Fn::Sub", _) => self.substitute(operand).map(Value::String),
-            ("Fn::GetAtt", Some([resource, attribute])) => {
-                Ok(Value::String(self.attribute(&text(resource), &text(attribute))?))
-            }
-            ("Fn::If", Some([condition, yes, no])) => {
-                let holds = self.named_condition(&text(condition))?;
-                self.resolve(if holds { yes } else { no })
-            }
-            ("Fn::Join", Some([separator, parts])) => {
+    fn call(&self, name: &str, operand: &Value) -> Result<Value, TemplateError> {
+        let bad = || invalid(format!("{name} has an invalid operand"));
+        let resolved_text = |value| self.resolve(value).map(|value| text(&value));
+        Ok(match (name, operand.as_array().map_or(&[][..], Vec::as_slice)) {
+            ("Ref", _) => self.reference(operand.as_str().ok_or_else(bad)?)?,
+            ("Condition", _) => self.condition(operand)?.into(),
+            ("Fn::Sub", [Value::String(template), Value::Object(variables)]) => self.substitute(template, variables)?,
+            ("Fn::Sub", _) => self.substitute(operand.as_str().ok_or_else(bad)?, &Map::new())?,
+            ("Fn::GetAtt", [resource, attribute]) => self.attribute(&text(resource), &text(attribute))?,
+            ("Fn::If", [condition, yes, no]) => self.resolve(if self.condition(condition)? { yes } else { no })?,
+            ("Fn::Join", [separator, parts]) => {
                 let parts = self.resolve(parts)?;
                 let parts: Vec<_> = parts.as_array().ok_or_else(bad)?.iter().map(text).collect();
-                Ok(Value::String(parts.join(&text(separator))))
+                parts.join(&text(separator)).into()
             }
-            ("Fn::Split", Some([separator, whole])) => {
-                let whole = text(&self.resolve(whole)?);
-                Ok(whole.split(&text(separator)).map(Value::from).collect())
+            ("Fn::Split", [separator, whole]) => {
+                let whole = resolved_text(whole)?;
+                whole.split(&text(separator)).collect()
             }
-            ("Fn::Select", Some([index, values])) => {
-                let index = text(&self.resolve(index)?).parse::<usize>().map_err(|_| bad())?;
-                self.resolve(values)?.get(index).cloned().ok_or_else(bad)
+            ("Fn::Select", [index, values]) => {
+                let index: usize = resolved_text(index)?.parse().map_err(|_| bad())?;
+                self.resolve(values)?.get(index).cloned().ok_or_else(bad)?
             }
-            ("Fn::GetAtt" | "Fn::If" | "Fn::Join" | "Fn::Split" | "Fn::Select", _) => Err(bad()),
-            _ => Err(Unresolved::Unknown(name.to_owned())),
-        }
-    }
-
-    fn reference(&self, name: &str) -> Result<Value, Unresolved> {
-        if let Some(value) = self.parameters.get(name) {
-            return Ok(value.clone());
-        }
-        let pseudo = match name {
-            "AWS::Region" => REGION,
-            "AWS::AccountId" => ACCOUNT,
-            "AWS::Partition" => "aws",
-            "AWS::StackName" => "local",
-            "AWS::StackId" => {
-                "arn:aws:cloudformation:us-east-1:000000000000:stack/local/00000000-0000-4000-8000-000000000000"
+            // All operands are evaluated, because an invalid one is an error.
+            ("Fn::And", all @ [_, _, ..]) => self.all(all)?.into_iter().all(|holds| holds).into(),
+            ("Fn::Or", any @ [_, _, ..]) => self.all(any)?.into_iter().any(|holds| holds).into(),
+            ("Fn::Not", [inner]) => (!self.holds(inner)?).into(),
+            ("Fn::Equals", [a, b]) => (resolved_text(a)? == resolved_text(b)?).into(),
+            ("Fn::Contains", [Value::Array(values), sought]) => {
+                let values: Vec<_> = values.iter().map(resolved_text).collect::<Result<_, _>>()?;
+                values.contains(&resolved_text(sought)?).into()
             }
-            "AWS::URLSuffix" => "amazonaws.com",
-            "AWS::NoValue" => return Ok(Value::Null),
-            _ if self.has_resource(name) => name,
-            _ => return Err(Unresolved::NoName(name.to_owned())),
-        };
-        Ok(Value::String(pseudo.to_owned()))
-    }
-
-    /// There are no real resources: an ARN is invented, and any other attribute resolves to its path.
-    fn attribute(&self, resource: &str, attribute: &str) -> Result<String, Unresolved> {
-        if !self.has_resource(resource) {
-            return Err(Unresolved::NoName(resource.to_owned()));
-        }
-        Ok(match attribute {
-            "Arn" => format!("arn:aws:local:{REGION}:{ACCOUNT}:{resource}"),
-            attribute => format!("{resource}.{attribute}"),
+            (
+                "Fn::GetAtt" | "Fn::If" | "Fn::Join" | "Fn::Split" | "Fn::Select" | "Fn::And" | "Fn::Or" | "Fn::Not"
+                | "Fn::Equals" | "Fn::Contains",
+                _,
+            ) => return Err(bad()),
+            _ => return Err(invalid(format!("the local stack does not support {name}"))),
         })
     }
 
-    /// SAM generates an event source mapping for an event, with the ids of the function and the event as its id. See
-    /// <https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-specification-generated-resources.html>.
-    fn has_resource(&self, name: &str) -> bool {
-        let resources = self.document.get("Resources").and_then(Value::as_object);
-        let is_generated = |(id, resource): (&String, &Value)| {
-            let event = name.strip_prefix(id.as_str());
-            event.is_some_and(|event| resource.pointer(&format!("/Properties/Events/{event}")).is_some())
-        };
-        resources.is_some_and(|resources| resources.contains_key(name) || resources.iter().any(is_generated))
+    fn reference(&self, name: &str) -> Result<Value, TemplateError> {
+        Ok(match name {
+            "AWS::Region" => REGION.into(),
+            "AWS::AccountId" => ACCOUNT.into(),
+            "AWS::Partition" => "aws".into(),
+            "AWS::StackName" => "local".into(),
+            "AWS::StackId" => STACK_ID.into(),
+            "AWS::URLSuffix" => "amazonaws.com".into(),
+            "AWS::NoValue" => Value::Null,
+            name => match self.parameters.get(name) {
+                Some(value) => value.clone(),
+                None => self.resource(name)?.into(),
+            },
+        })
     }
 
-    fn substitute(&self, operand: &Value) -> Result<String, Unresolved> {
-        let bad = || Unresolved::Operand("Fn::Sub".to_owned());
-        let none = Map::new();
-        let (template, variables) = match operand {
-            Value::String(template) => (template, &none),
-            Value::Array(parts) => match parts.as_slice() {
-                [Value::String(template), Value::Object(variables)] => (template, variables),
-                _ => return Err(bad()),
-            },
-            _ => return Err(bad()),
+    fn attribute(&self, resource: &str, attribute: &str) -> Result<Value, TemplateError> {
+        let resource = self.resource(resource)?;
+        Ok(match attribute {
+            "Arn" => format!("arn:aws:local:{REGION}:{ACCOUNT}:{resource}"),
+            attribute => format!("{resource}.{attribute}"),
+        }
+        .into())
+    }
+
+    /// Returns the name of a resource that exists. SAM generates an event source mapping for an event, with the ids of the function
+    /// and the event as its id. See
+    /// <https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-specification-generated-resources.html>.
+    fn resource<'b>(&self, name: &'b str) -> Result<&'b str, TemplateError> {
+        let resources = self.document.get("Resources").and_then(Value::as_object);
+        let is_it = |(id, resource): (&String, &Value)| match name.strip_prefix(id.as_str()) {
+            Some("") => true,
+            Some(event) => resource.pointer(&format!("/Properties/Events/{event}")).is_some(),
+            None => false,
         };
-        let mut out = String::new();
-        let mut rest = template.as_str();
+        let exists = resources.is_some_and(|resources| resources.iter().any(is_it));
+        let missing = || invalid(format!("there is no parameter or resource {name}"));
+        exists.then_some(name).ok_or_else(missing)
+    }
+
+    fn substitute(&self, template: &str, variables: &Map<String, Value>) -> Result<Value, TemplateError> {
+        let (mut out, mut rest) = (String::new(), template);
         while let Some((before, behind)) = rest.split_once("${") {
-            let (name, after) = behind.split_once('}').ok_or_else(bad)?;
+            let end = || invalid("Fn::Sub has an invalid operand");
+            let (name, after) = behind.split_once('}').ok_or_else(end)?;
             out.push_str(before);
             match (name.strip_prefix('!'), variables.get(name), name.split_once('.')) {
                 (Some(literal), ..) => out.extend(["${", literal, "}"]),
-                (_, Some(variable), _) => out.push_str(&text(&self.resolve(variable)?)),
-                (.., Some((resource, attribute))) => out.push_str(&self.attribute(resource, attribute)?),
-                _ => out.push_str(&text(&self.reference(name)?)),
+                (_, Some(variable), _) => out += &text(&self.resolve(variable)?),
+                (.., Some((resource, attribute))) => out += &text(&self.attribute(resource, attribute)?),
+                _ => out += &text(&self.reference(name)?),
             }
             rest = after;
         }
-        out.push_str(rest);
-        Ok(out)
+        Ok((out + rest).into())
     }
 
-    pub(super) fn named_condition(&self, name: &str) -> Result<bool, Unresolved> {
-        let condition = self
-            .document
-            .get("Conditions")
-            .and_then(|conditions| conditions.get(name));
-        self.holds(
-            condition.ok_or_else(|| Unresolved::NoName(name.to_owned()))?,
-            Scope::Condition,
-        )
+    fn condition(&self, name: &Value) -> Result<bool, TemplateError> {
+        let condition = self.document["Conditions"].get(text(name));
+        self.holds(condition.ok_or_else(|| invalid(format!("there is no condition {}", text(name))))?)
     }
 
-    /// Evaluates a condition, or a function of a rule.
-    pub(super) fn holds(&self, function: &Value, scope: Scope) -> Result<bool, Unresolved> {
-        let function = function.as_object().and_then(intrinsic);
-        let (name, operand) = function.ok_or_else(|| Unresolved::Operand("a condition or a rule".to_owned()))?;
-        let operands = operand.as_array().map(Vec::as_slice).unwrap_or_default();
-        let holds = |one| self.holds(one, scope);
-        let value = |one| match scope {
-            Scope::Condition => self.resolve(one).map(|value| text(&value)),
-            Scope::Rule => self.literal(one),
-        };
-        match (name, operands) {
-            ("Condition", _) if scope == Scope::Condition => self.named_condition(&text(operand)),
-            // All operands are evaluated, because an invalid one is an error.
-            ("Fn::And", all @ [_, _, ..]) => all.iter().try_fold(true, |result, one| Ok(holds(one)? && result)),
-            ("Fn::Or", any @ [_, _, ..]) => any.iter().try_fold(false, |result, one| Ok(holds(one)? || result)),
-            ("Fn::Not", [inner]) => Ok(!holds(inner)?),
-            ("Fn::Equals", [a, b]) => Ok(value(a)? == value(b)?),
-            ("Fn::Contains", [Value::Array(values), sought]) if scope == Scope::Rule => {
-                let values: Vec<_> = values.iter().map(value).collect::<Result<_, _>>()?;
-                Ok(values.contains(&value(sought)?))
-            }
-            ("Fn::And" | "Fn::Or" | "Fn::Not" | "Fn::Equals", _) => Err(Unresolved::Operand(name.to_owned())),
-            _ => Err(Unresolved::Unknown(name.to_owned())),
-        }
+    fn holds(&self, function: &Value) -> Result<bool, TemplateError> {
+        let holds = self.resolve(function)?.as_bool();
+        holds.ok_or_else(|| invalid("a condition or a rule has an invalid operand"))
     }
 
-    /// Returns a parameter or a literal as text.
-    fn literal(&self, operand: &Value) -> Result<String, Unresolved> {
-        match operand {
-            Value::Object(members) => match intrinsic(members) {
-                Some(("Ref", Value::String(name))) => {
-                    let parameter = self.parameters.get(name.as_str()).map(text);
-                    parameter.ok_or_else(|| Unresolved::NoParameter(name.clone()))
-                }
-                Some((name, _)) if name != "Ref" => Err(Unresolved::Unknown(name.to_owned())),
-                _ => Err(Unresolved::Operand("Ref".to_owned())),
-            },
-            Value::Array(_) | Value::Null => Err(Unresolved::Operand("a rule".to_owned())),
-            literal => Ok(text(literal)),
-        }
+    fn all(&self, functions: &[Value]) -> Result<Vec<bool>, TemplateError> {
+        functions.iter().map(|function| self.holds(function)).collect()
     }
-}
-
-/// Section of a template that contains a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// `Conditions`. An operand can be any function.
-    Condition,
-    /// `Rules`. An operand is a parameter or a literal, and `Fn::Contains` is a function.
-    Rule,
 }
 
 /// Returns the name and operand, if the object is an intrinsic function: one member with such a name.
@@ -244,30 +229,15 @@ fn intrinsic(members: &Map<String, Value>) -> Option<(&str, &Value)> {
 fn allows(parameter: &Value, value: &Value) -> bool {
     let allowed = parameter.get("AllowedValues").and_then(Value::as_array);
     let is_allowed = allowed.is_none_or(|allowed| allowed.iter().any(|one| text(one) == text(value)));
-    let is_number =
-        parameter.get("Type").and_then(Value::as_str) != Some("Number") || text(value).parse::<f64>().is_ok();
+    let number = text(value).parse::<f64>();
     let bound = |name: &str| parameter.get(name).and_then(|bound| text(bound).parse::<f64>().ok());
-    let number = text(value).parse::<f64>().unwrap_or_default();
-    let is_within =
-        bound("MinValue").is_none_or(|min| number >= min) && bound("MaxValue").is_none_or(|max| number <= max);
-    is_allowed && is_number && is_within
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unresolved {
-    #[error("there is no parameter {0}")]
-    NoParameter(String),
-    /// A parameter without a default.
-    #[error("the parameter {0} has no value")]
-    NoValue(String),
-    #[error("the parameter {0} does not allow {1}")]
-    InvalidValue(String, String),
-    #[error("there is no parameter or resource {0}")]
-    NoName(String),
-    #[error("{0} has an invalid operand")]
-    Operand(String),
-    #[error("the local stack does not support {0}")]
-    Unknown(String),
+    let is_within = match number {
+        Ok(number) => {
+            bound("MinValue").is_none_or(|min| number >= min) && bound("MaxValue").is_none_or(|max| number <= max)
+        }
+        Err(_) => parameter["Type"] != "Number",
+    };
+    is_allowed && is_within
 }
 
 /// Converts a scalar to text: CloudFormation accepts numbers and booleans as strings, and strings as numbers.
@@ -288,58 +258,81 @@ mod tests {
     fn every_function() {
         let document = json!({
             "Parameters": {"P": {"Type": "String", "Default": "p"}, "N": {"Type": "Number", "Default": 3}},
-            "Conditions": {
-                "Yes": {"Fn::Equals": [{"Ref": "P"}, "p"]},
-                "No": {"Fn::Not": [{"Condition": "Yes"}]},
-                "Both": {"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]},
-                "Either": {"Fn::Or": [{"Condition": "Yes"}, {"Condition": "No"}]},
-            },
+            "Conditions": {"Yes": {"Fn::Equals": [{"Ref": "P"}, "p"]}, "No": {"Fn::Not": [{"Condition": "Yes"}]}},
             "Resources": {"R": {}, "F": {"Properties": {"Events": {"E": {}}}}},
         });
         let resolver = Resolver::new(&document, &[]).unwrap();
-        for (value, expected) in [
-            (json!({"Ref": "P"}), json!("p")),
-            (json!({"Ref": "R"}), json!("R")),
-            (json!({"Ref": "FE"}), json!("FE")),
-            (json!({"Ref": "AWS::Region"}), json!("us-east-1")),
-            (
-                json!({"Fn::GetAtt": ["R", "Arn"]}),
-                json!("arn:aws:local:us-east-1:000000000000:R"),
-            ),
-            (json!({"Fn::GetAtt": ["R", "Name"]}), json!("R.Name")),
-            (
-                json!({"Fn::Sub": "${P}-${R}-${R.Name}-${!P}-$"}),
-                json!("p-R-R.Name-${P}-$"),
-            ),
-            (json!({"Fn::Sub": ["${V}", {"V": {"Ref": "N"}}]}), json!("3")),
-            (json!({"Fn::If": ["Yes", 1, 2]}), json!(1)),
-            (json!({"Fn::If": ["No", 1, 2]}), json!(2)),
-            (json!({"Fn::If": ["Both", 1, 2]}), json!(2)),
-            (json!({"Fn::If": ["Either", 1, 2]}), json!(1)),
-            (json!({"Fn::Join": ["-", ["a", {"Ref": "P"}]]}), json!("a-p")),
-            (json!({"Fn::Select": [1, ["a", "b"]]}), json!("b")),
-            (json!({"Fn::Split": ["/", {"Fn::Sub": "a/${P}"}]}), json!(["a", "p"])),
-            (json!({"Fn::Select": [1, {"Fn::Split": ["/", "a/b"]}]}), json!("b")),
-            (
-                json!({"a": {"Ref": "AWS::NoValue"}, "b": [{"Ref": "AWS::NoValue"}, 1]}),
-                json!({"b": [1]}),
-            ),
-        ] {
-            assert_eq!(resolver.resolve(&value), Ok(expected), "{value}");
+        for line in r#"{"Ref": "P"} = "p"
+            {"Ref": "R"} = "R"
+            {"Ref": "FE"} = "FE"
+            {"Ref": "AWS::Region"} = "us-east-1"
+            {"Fn::GetAtt": ["R", "Arn"]} = "arn:aws:local:us-east-1:000000000000:R"
+            {"Fn::GetAtt": ["R", "Name"]} = "R.Name"
+            {"Fn::Sub": "${P}-${R}-${R.Name}-${!P}-$"} = "p-R-R.Name-${P}-$"
+            {"Fn::Sub": ["${V}", {"V": {"Ref": "N"}}]} = "3"
+            {"Fn::If": ["Yes", 1, 2]} = 1
+            {"Fn::If": ["No", 1, 2]} = 2
+            {"Fn::And": [{"Condition": "Yes"}, {"Condition": "No"}]} = false
+            {"Fn::And": [{"Condition": "Yes"}, {"Condition": "Yes"}]} = true
+            {"Fn::Or": [{"Condition": "No"}, {"Condition": "Yes"}]} = true
+            {"Fn::Or": [{"Condition": "No"}, {"Condition": "No"}]} = false
+            {"Fn::Equals": [3, {"Ref": "N"}]} = true
+            {"Fn::Contains": [["o", "p"], {"Ref": "P"}]} = true
+            {"Fn::Contains": [["o", "pp"], {"Ref": "P"}]} = false
+            {"Fn::Contains": [["1", "3"], {"Ref": "N"}]} = true
+            {"Fn::Contains": [[], "p"]} = false
+            {"Fn::Join": ["-", ["a", {"Ref": "P"}]]} = "a-p"
+            {"Fn::Select": [1, ["a", "b"]]} = "b"
+            {"Fn::Split": ["/", {"Fn::Sub": "a/${P}"}]} = ["a", "p"]
+            {"Fn::Select": [1, {"Fn::Split": ["/", "a/b"]}]} = "b"
+            {"a": {"Ref": "AWS::NoValue"}, "b": [{"Ref": "AWS::NoValue"}, 1]} = {"b": [1]}
+            {"Ref": 7} = error
+            {"Ref": "Nothing"} = error
+            {"Ref": "FX"} = error
+            {"Fn::GetAtt": ["Nothing", "Arn"]} = error
+            {"Fn::Sub": "${P"} = error
+            {"Fn::Sub": 7} = error
+            {"Fn::If": ["Nothing", 1, 2]} = error
+            {"Fn::If": ["Yes"]} = error
+            {"Fn::Select": [9, ["a"]]} = error
+            {"Fn::Equals": ["p"]} = error
+            {"Fn::Contains": ["p", "p"]} = error
+            {"Fn::Not": {"Condition": "Yes"}} = error
+            {"Fn::Not": ["p"]} = error
+            {"Fn::And": [{"Condition": "Yes"}]} = error
+            {"Fn::Or": [{"Condition": "Yes"}, {"Fn::Unheard": []}]} = error
+            {"Fn::Unheard": 1} = error"#
+            .lines()
+        {
+            let (value, expected) = line.split_once(" = ").unwrap();
+            let expected: Option<Value> = serde_json::from_str(expected).ok();
+            let value = serde_json::from_str(value).unwrap();
+            assert_eq!(resolver.resolve(&value).ok(), expected, "{line}");
         }
-        for bad in [
-            json!({"Ref": 7}),
-            json!({"Ref": "Nothing"}),
-            json!({"Ref": "FX"}),
-            json!({"Fn::GetAtt": ["Nothing", "Arn"]}),
-            json!({"Fn::Sub": "${P"}),
-            json!({"Fn::Sub": 7}),
-            json!({"Fn::If": ["Nothing", 1, 2]}),
-            json!({"Fn::If": ["Yes"]}),
-            json!({"Fn::Select": [9, ["a"]]}),
-            json!({"Fn::Unheard": 1}),
-        ] {
-            assert!(resolver.resolve(&bad).is_err(), "{bad}");
+    }
+
+    #[test]
+    fn a_rule_applies_if_its_condition_holds() {
+        let checked = |rules: Value, parameter: &str| {
+            let document = json!({
+                "Parameters": {"P": {"Type": "String", "Default": "p"}, "N": {"Type": "Number", "Default": 3}},
+                "Rules": rules,
+            });
+            let resolver = Resolver::new(&document, &[("P".to_owned(), parameter.to_owned())]).unwrap();
+            resolver.check_rules().map_err(|error| error.to_string())
+        };
+        let rules = json!({"Rule": {
+            "RuleCondition": {"Fn::Equals": [{"Ref": "P"}, "strict"]},
+            "Assertions": [
+                {"Assert": {"Fn::Equals": [{"Ref": "N"}, "3"]}, "AssertDescription": "first"},
+                {"Assert": {"Fn::Equals": [{"Ref": "N"}, "4"]}, "AssertDescription": "why"},
+            ],
+        }});
+        assert_eq!(checked(rules.clone(), "p"), Ok(()));
+        let error = "the parameters violate the rule Rule: why".to_owned();
+        assert_eq!(checked(rules, "strict"), Err(error));
+        for rules in [json!([]), json!({"Rule": {}}), json!({"Rule": {"Assertions": [{}]}})] {
+            assert!(checked(rules.clone(), "p").is_err(), "{rules}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
-use super::error::TemplateError;
+use super::error::{TemplateError, invalid};
 
 /// Parses a template.
 ///
@@ -14,7 +14,7 @@ pub fn parse(text: &str) -> Result<Value, TemplateError> {
     let documents = Yaml::load_from_str(text).map_err(TemplateError::Yaml)?;
     match documents.as_slice() {
         [document] => Ok(value(document)),
-        _ => Err(TemplateError::Documents),
+        _ => Err(invalid("it is not one YAML document")),
     }
 }
 

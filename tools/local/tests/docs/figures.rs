@@ -10,26 +10,6 @@ fn file(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// Returns the monthly cost in the row of the scaling table for these updates a second.
-fn cost(updates: &str) -> String {
-    let page = file("docs/scaling.md");
-    let row = page
-        .lines()
-        .find(|line| line.starts_with(&format!("| {updates} |")))
-        .unwrap();
-    row.split(" | ").nth(7).unwrap().trim().to_owned()
-}
-
-#[test]
-fn the_cost_in_the_readme_equals_the_scaling_table() {
-    let expected = format!(
-        "about {} USD a month at one update a second, {} at ten",
-        cost("1"),
-        cost("10")
-    );
-    assert!(file("README.md").contains(&expected), "{expected}");
-}
-
 /// Returns the cells of the first row of a page that starts with these cells.
 fn row(page: &str, start: &[&str]) -> Vec<String> {
     let mut rows = rows(page).into_iter();
@@ -38,41 +18,61 @@ fn row(page: &str, start: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn write_units_and_rates_of_an_entity_equal_the_scaling_table() {
+fn figures_of_the_scaling_table_are_the_same_on_other_pages() {
+    let cost = |updates: &str| {
+        let mut rows = rows("docs/scaling.md").into_iter();
+        rows.find(|row| row[0] == updates).unwrap()[7].clone()
+    };
+    let [one, ten] = ["1", "10"].map(cost);
     let updates = row("docs/scaling.md", &["1", "2"]);
     let (units, history) = (&updates[1], &updates[2]);
     let number = |cell: &str| cell.parse::<f64>().unwrap();
     let latest = format!("{:.2}", number(units) - number(history));
-    assert!(file("README.md").contains(&format!("consumes {units} write units on average")));
-    let expected = format!("| {units} on one partition | {latest} and {history}, ");
-    assert!(file("docs/history-table.md").contains(&expected), "{expected}");
     // The maximum rate of one entity, in both layouts.
     let rates = row("docs/scaling.md", &["`stream`", "`recent, 10`"]);
     let [same, own] = [&rates[3], &rates[4]];
     let rounded = format!("{}0", &same[..same.len() - 1]);
-    assert!(file("docs/users.md").contains(&format!("one entity accepts about {rounded} updates a second")));
-    let expected = format!("[about {rounded} updates a second of one entity](scaling.md), or {own} with");
-    assert!(file("docs/comparison.md").contains(&expected), "{expected}");
-    let expected = format!("| {same} a second | {own} a second, ");
-    assert!(file("docs/history-table.md").contains(&expected), "{expected}");
+    for (page, expected) in [
+        (
+            "README.md",
+            format!("about {one} USD a month at one update a second, {ten} at ten"),
+        ),
+        ("README.md", format!("consumes {units} write units on average")),
+        (
+            "docs/history-table.md",
+            format!("| {units} on one partition | {latest} and {history}, "),
+        ),
+        ("docs/history-table.md", format!("| {same} a second | {own} a second, ")),
+        (
+            "docs/users.md",
+            format!("one entity accepts about {rounded} updates a second"),
+        ),
+        (
+            "docs/comparison.md",
+            format!("[about {rounded} updates a second of one entity](scaling.md), or {own} with"),
+        ),
+    ] {
+        assert!(file(page).contains(&expected), "{page}: {expected}");
+    }
 }
 
 #[test]
 fn the_number_of_alarms_equals_that_of_the_template() {
-    let count = |name: &str| file(name).matches("    Type: AWS::CloudWatch::Alarm\n").count();
-    let alarms = row("docs/costs.md", &["[alarms]"]);
-    let of_monitoring = count("tools/monitoring/template.yaml");
-    assert_eq!(alarms[1], (count("template.yaml") + of_monitoring).to_string());
-    let attach = file("tools/attach/template.yaml");
-    let of_writer = file("tools/monitoring/template.yaml");
-    let of_writer = of_writer
-        .matches("    Type: AWS::CloudWatch::Alarm\n    Condition: HasWriter\n")
-        .count();
-    let words = ["three", "four", "five", "six"];
-    let [of_attach, more] =
-        [count("tools/attach/template.yaml"), of_monitoring - of_writer].map(|count| words[count - 3]);
+    let count = |name: &str, more: &str| {
+        let alarm = format!("    Type: AWS::CloudWatch::Alarm\n{more}");
+        file(name).matches(&alarm).count()
+    };
+    let monitoring = "tools/monitoring/template.yaml";
+    let alarms = count("template.yaml", "") + count(monitoring, "");
+    assert_eq!(row("docs/costs.md", &["[alarms]"])[1], alarms.to_string());
+    let of_writer = count(monitoring, "    Condition: HasWriter\n");
+    let counts = [
+        count("tools/attach/template.yaml", ""),
+        count(monitoring, "") - of_writer,
+    ];
+    let [of_attach, more] = counts.map(|count| ["three", "four", "five", "six"][count - 3]);
     let costs = format!("{of_attach} alarms at 0.10 USD a\n# month, and with tools/monitoring {more} more");
-    assert!(attach.contains(&costs), "{costs}");
+    assert!(file("tools/attach/template.yaml").contains(&costs), "{costs}");
 }
 
 #[test]
@@ -81,15 +81,15 @@ fn every_parameter_of_a_template_is_explained() {
         let rest = text.split(from).nth(1).unwrap();
         rest.split(to).next().unwrap().to_owned()
     };
-    let operations = file("docs/operations.md");
-    let deploying = part(&operations, "\n## Deploying\n", "\n## ");
+    let deploying = part(&file("docs/operations.md"), "\n## Deploying\n", "\n## ");
+    let events = file("docs/events.md");
     for (template, end, count, page, [before, after]) in [
         ("template.yaml", "\nRules:\n", 10, deploying, ["`", "`"]),
         (
             "tools/events/template.yaml",
             "\nConditions:\n",
             5,
-            file("docs/events.md"),
+            events,
             ["| `", "` |"],
         ),
     ] {

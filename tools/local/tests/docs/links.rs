@@ -1,4 +1,4 @@
-//! Every link points to an existing file, and to a heading in it.
+//! Every link points to an existing file, and to a heading in it. Every file that a page names exists.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -19,64 +19,59 @@ const FOLDERS: [&str; 8] = [
 #[test]
 fn every_link_has_a_target() {
     let mut names = pages();
-    names.extend(["CHANGELOG.md".to_owned(), "SECURITY.md".to_owned()]);
+    names.extend(["CHANGELOG.md", "SECURITY.md"].map(str::to_owned));
     let dead: Vec<_> = names.iter().flat_map(|name| dead(&read(name))).collect();
     assert!(dead.is_empty(), "{dead:#?}");
 }
 
-/// The README, or a page that it links to, links to every page.
+/// The README, or a page that it links to, links to every page, or to its folder.
 #[test]
 fn every_page_is_reachable_from_the_readme() {
-    let readme = read("README.md");
-    let linked = |page: &Page, name: &str| {
-        page.links
-            .iter()
-            .any(|link| link.ends_with(name.trim_start_matches("docs/")))
+    let links = |name: &str| -> Vec<_> {
+        let page = read(name);
+        let targets = page.links.iter().filter_map(|link| target(&page, link));
+        targets.map(|path| path.to_string_lossy().into_owned()).collect()
     };
-    let near: Vec<_> = readme
-        .links
-        .iter()
-        .filter(|link| root().join(link).is_file())
-        .map(|link| read_any(link))
-        .collect();
-    for name in pages().iter().filter(|name| *name != "README.md") {
-        // Linked directly, or by its folder.
-        let folder = Path::new(name).parent().unwrap().to_string_lossy().into_owned();
-        let targets = [name.as_str(), &folder];
-        let targets = targets
-            .iter()
-            .filter(|target| target.contains("docs/") || *target == name);
-        let found = targets
-            .clone()
-            .any(|target| linked(&readme, target) || near.iter().any(|page| linked(page, target)));
-        assert!(found, "no link leads to {name}");
+    let mut linked = links("README.md");
+    for near in linked.clone() {
+        if Path::new(&near).extension().is_some_and(|end| end == "md") {
+            linked.extend(links(&near));
+        }
+    }
+    for name in pages() {
+        let folder = Path::new(&name).parent().unwrap().to_string_lossy().into_owned();
+        let is_folder_linked = folder.contains('/') && linked.contains(&folder);
+        assert!(
+            name == "README.md" || is_folder_linked || linked.contains(&name),
+            "no link leads to {name}"
+        );
     }
 }
 
-fn read_any(name: &str) -> Page {
-    match Path::new(name).extension() {
-        Some(end) if end == "md" => read(name),
-        _ => Page::default(),
-    }
+/// Returns the file or folder of a link, unless it is one of another site.
+fn target(page: &Page, link: &str) -> Option<PathBuf> {
+    let (file, _) = link.split_once('#').unwrap_or((link, ""));
+    let path = match file {
+        "" => PathBuf::from(&page.name),
+        file => normalized(&Path::new(&page.name).parent().unwrap().join(file)),
+    };
+    root().join(&path).exists().then_some(path)
 }
 
 fn dead(page: &Page) -> Vec<String> {
     let resolves = |link: &str| {
-        if link.starts_with("https://") {
+        let Some(path) = target(page, link) else {
+            return link.starts_with("https://");
+        };
+        let Some((file, anchor)) = link.split_once('#') else {
             return true;
+        };
+        let has_anchor = |page: &Page| page.anchors.iter().any(|known| known == anchor);
+        if file.is_empty() {
+            has_anchor(page)
+        } else {
+            has_anchor(&read(&path.to_string_lossy()))
         }
-        let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-        let path = match file {
-            "" => PathBuf::from(&page.name),
-            file => normalized(&Path::new(&page.name).parent().unwrap().join(file)),
-        };
-        let there = root().join(&path).exists();
-        let known = |page: &Page| page.anchors.iter().any(|known| known == anchor);
-        let anchored = || match file {
-            "" => known(page),
-            _ => known(&read(&path.to_string_lossy())),
-        };
-        there && (anchor.is_empty() || anchored())
     };
     let links = page.links.iter().filter(|link| !resolves(link));
     links.map(|link| format!("{}: {link}", page.name)).collect()
@@ -86,26 +81,26 @@ fn dead(page: &Page) -> Vec<String> {
 fn normalized(path: &Path) -> PathBuf {
     let mut normalized = PathBuf::new();
     for part in path.components() {
-        match part {
-            Component::ParentDir => {
-                normalized.pop();
-            }
-            part => normalized.push(part),
+        if part == Component::ParentDir {
+            normalized.pop();
+        } else {
+            normalized.push(part);
         }
     }
     normalized
 }
 
-/// Every file that a page names exists. Arguments after the name, and the name of a test in the file, are ignored.
+/// Arguments after the name, and the name of a test in the file, are ignored.
 #[test]
 fn every_named_file_exists() {
     let missing = |name: &String| -> Vec<String> {
         let page = read(name);
         let words = page.codes.iter().filter_map(|(_, code)| code.split([' ', ':']).next());
-        let paths = words
-            .map(|word| word.trim_end_matches('*'))
-            .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)));
-        let missing = paths.filter(|path| !root().join(path).exists());
+        let paths = words.map(|word| word.trim_end_matches('*'));
+        let missing = paths.filter(|path| {
+            let is_file = FOLDERS.iter().any(|folder| path.starts_with(folder));
+            is_file && !root().join(path).exists()
+        });
         missing.map(|path| format!("{name}: {path}")).collect()
     };
     let missing: Vec<_> = pages().iter().flat_map(missing).collect();
@@ -114,16 +109,9 @@ fn every_named_file_exists() {
 
 #[test]
 fn a_dead_link_is_found() {
-    let page = Page::parse(
-        "docs/vzero.md",
-        "[a](costs.md) [b](costs.md#no) [c](../README.md) [d](../docs) [e](#x) [f](none.md) [g](http://x)\n\n# X\n",
-    );
-    assert_eq!(
-        dead(&page),
-        [
-            "docs/vzero.md: costs.md#no",
-            "docs/vzero.md: none.md",
-            "docs/vzero.md: http://x"
-        ]
-    );
+    let text =
+        "[a](costs.md) [b](costs.md#no) [c](../README.md) [d](../docs) [e](#x) [f](none.md) [g](http://x)\n\n# X\n";
+    let page = Page::parse("docs/vzero.md", text);
+    let expected = ["costs.md#no", "none.md", "http://x"].map(|link| format!("docs/vzero.md: {link}"));
+    assert_eq!(dead(&page), expected);
 }

@@ -21,16 +21,8 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) text: String,
-    pub(crate) comments: Vec<Comment>,
-}
-
-/// A comment before a block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Comment {
-    Output,
-    Update,
-    Needs(String),
-    RunByCi,
+    /// Texts of the comments before the block.
+    pub(crate) comments: Vec<String>,
 }
 
 impl Page {
@@ -53,16 +45,14 @@ impl Page {
                         .push(if *before == 0 { slug } else { format!("{slug}-{before}") });
                 }
                 Event::Start(Tag::CodeBlock(kind)) => {
-                    let language = match &kind {
-                        CodeBlockKind::Fenced(info) => info.to_string(),
-                        CodeBlockKind::Indented => panic!("{name}:{line}: an indented block has no language"),
+                    let CodeBlockKind::Fenced(info) = &kind else {
+                        panic!("{name}:{line}: an indented block has no language");
                     };
-                    let comments = std::mem::take(&mut comments);
                     block = Some(Block {
                         line,
-                        language,
+                        language: info.to_string(),
                         text: String::new(),
-                        comments,
+                        comments: std::mem::take(&mut comments),
                     });
                 }
                 Event::End(TagEnd::CodeBlock) => page.blocks.extend(block.take()),
@@ -92,7 +82,7 @@ impl Page {
         page
     }
 
-    fn comment(&mut self, html: &str, line: usize, comments: &mut Vec<Comment>) {
+    fn comment(&mut self, html: &str, line: usize, comments: &mut Vec<String>) {
         let html = html.trim();
         let Some(text) = html.strip_prefix("<!--").and_then(|html| html.strip_suffix("-->")) else {
             // Other HTML, such as pictures: its addresses are links, too.
@@ -102,20 +92,16 @@ impl Page {
             return;
         };
         let text = text.trim();
-        match text.split_once(':') {
-            None if text == "output" => comments.push(Comment::Output),
-            None if text == "update" => comments.push(Comment::Update),
-            // Between these, `bench --page` replaces the text.
-            None if ["results", "end of results"].contains(&text) => {}
-            Some(("needs", what)) => comments.push(Comment::Needs(what.trim().to_owned())),
-            Some(("run by", what)) if what.trim() == "ci" => comments.push(Comment::RunByCi),
-            Some(("first", commands)) => self.blocks.push(Block {
+        if let Some(commands) = text.strip_prefix("first:") {
+            self.blocks.push(Block {
                 line,
                 language: "sh".to_owned(),
                 text: format!("{}\n", commands.trim()),
                 comments: Vec::new(),
-            }),
-            _ => panic!("{}:{line}: unknown comment {text:?}", self.name),
+            });
+        } else if !["results", "end of results"].contains(&text) {
+            // Between those two, `bench --page` replaces the text.
+            comments.push(text.to_owned());
         }
     }
 }
@@ -129,33 +115,13 @@ fn slug(heading: &str) -> String {
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_is_parsed() {
-        let text = "# A `b`, c?\n\n<!-- first: x --> \n\n- in a list\n\n  <!-- needs: account -->\n  ```sh\n  y [no](link)\n  ```\n\n[one](a.md#b) ![two](c.svg)\n\n## A b c\n";
-        let page = Page::parse("p", text);
-        assert_eq!(page.anchors, ["a-b-c", "a-b-c-1"]);
-        assert_eq!(page.links, ["a.md#b", "c.svg"]);
-        let blocks: Vec<_> = page
-            .blocks
-            .iter()
-            .map(|block| (block.line, block.text.as_str(), &block.comments[..]))
-            .collect();
-        assert_eq!(
-            blocks,
-            [
-                (3, "x\n", &[][..]),
-                (9, "y [no](link)\n", &[Comment::Needs("account".to_owned())][..])
-            ]
-        );
-    }
-
-    #[test]
-    #[should_panic = "unknown comment \"ouput\""]
-    fn an_unknown_comment_panics() {
-        Page::parse("p", "<!-- ouput -->\n```text\nx\n```\n");
-    }
+#[test]
+fn a_page_is_parsed() {
+    let text = "# A `b`, c?\n\n<!-- first: x --> \n\n- in a list\n\n  <!-- needs: account -->\n  ```sh\n  y [no](link)\n  ```\n\n[one](a.md#b) ![two](c.svg)\n\n## A b c\n";
+    let page = Page::parse("p", text);
+    assert_eq!(page.anchors, ["a-b-c", "a-b-c-1"]);
+    assert_eq!(page.links, ["a.md#b", "c.svg"]);
+    let block = |block: &Block| format!("{} {:?} {:?}", block.line, block.text, block.comments);
+    let blocks: Vec<_> = page.blocks.iter().map(block).collect();
+    assert_eq!(blocks, [r#"3 "x\n" []"#, r#"9 "y [no](link)\n" ["needs: account"]"#]);
 }

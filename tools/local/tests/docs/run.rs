@@ -6,7 +6,7 @@ use serde_json::{Deserializer, Value};
 
 use crate::{
     output::difference,
-    page::{Block, Comment, Page},
+    page::{Block, Page},
     pages, read, root,
     session::{Session, provided},
 };
@@ -15,137 +15,100 @@ use crate::{
 const TOOLS: [&str; 1] = ["aws-cli"];
 /// Requirements of commands that are only parsed.
 const PARSED: [&str; 3] = ["account", "browser", "cargo-lambda"];
+/// Comment of updates.
+const UPDATE: &str = "update";
 /// Beginnings of lines that are commands, and therefore not allowed in a text block.
 const PROGRAMS: [&str; 9] = [
     "aws ", "cargo ", "curl ", "just ", "npm ", "pip ", "sam ", "vzero ", "$ ",
 ];
 
-#[derive(Debug, PartialEq, Eq)]
-enum Class {
-    Run,
-    Parse,
-    Skip,
-    Ci,
-    Update,
+/// What a test does with a block.
+enum Step {
+    /// Runs these commands, or only parses them.
+    Run { commands: String, is_parsed: bool },
+    /// Compares the block with the output of the commands before it.
     Output,
-    Json,
-    Text,
-    Rust,
-    Toml,
-    Example,
+    /// Nothing: the tool is not provided, so the output is unknown.
+    Skip,
+    /// Nothing more.
+    Checked,
 }
 
-fn class(block: &Block) -> Result<Class, String> {
-    use Class::{Ci, Example, Json, Output, Parse, Run, Rust, Skip, Text, Toml, Update};
-    let no_class = || {
-        Err(format!(
-            "unknown block: language {:?}, comments {:?}",
-            block.language, block.comments
-        ))
-    };
-    match (block.language.as_str(), &block.comments[..]) {
-        ("sh", []) => Ok(Run),
-        ("sh", [Comment::RunByCi]) => Ok(Ci),
-        ("sh", [Comment::Needs(what)]) if PARSED.contains(&what.as_str()) => Ok(Parse),
-        ("sh", [Comment::Needs(what)]) if TOOLS.contains(&what.as_str()) => Ok(if provided(what) { Run } else { Skip }),
-        ("json", [Comment::Update]) => Ok(Update),
-        ("json" | "text", [Comment::Output]) => Ok(Output),
-        ("json", []) => Ok(Json),
-        ("text", []) => Ok(Text),
-        ("rust,no_run", []) => Ok(Rust),
-        ("toml", []) => Ok(Toml),
-        ("python" | "js", []) => Ok(Example),
-        _ => no_class(),
+fn step(page: &Page, block: &Block, session: Option<&Session>) -> Result<Step, String> {
+    let text = &block.text;
+    let to_actual = |text: &str| session.map_or_else(|| text.to_owned(), |session| session.to_actual(text));
+    let checked = |checked: Result<(), String>| checked.map(|()| Step::Checked);
+    let run = |commands, is_parsed| Ok(Step::Run { commands, is_parsed });
+    let comments: Vec<_> = block.comments.iter().map(String::as_str).collect();
+    let needs = |comment: &str, what: &[&str]| comment.strip_prefix("needs: ").is_some_and(|tool| what.contains(&tool));
+    match (block.language.as_str(), &comments[..]) {
+        ("sh", []) => run(to_actual(text), false),
+        ("sh", ["run by: ci"]) => checked(by_ci(text)),
+        ("sh", [comment]) if needs(comment, &PARSED) => run(fill_placeholders(text)?, true),
+        ("sh", [comment]) if needs(comment, &TOOLS) => match provided(&comment["needs: ".len()..]) {
+            true => run(to_actual(text), false),
+            false => Ok(Step::Skip),
+        },
+        ("json", [UPDATE]) => {
+            let lambda = session.map(Session::lambda).unwrap_or_default();
+            let updates = json(text)?;
+            run(updates.iter().map(|update| invocation(lambda, update)).collect(), false)
+        }
+        ("json" | "text", ["output"]) => Ok(Step::Output),
+        ("json", []) => checked(json(text).map(drop)),
+        ("text", []) => {
+            let is_command = |line: &&str| PROGRAMS.iter().any(|program| line.starts_with(program));
+            let command = text.lines().find(is_command);
+            checked(command.map_or(Ok(()), |line| Err(format!("a command in a text block: {line}"))))
+        }
+        ("rust,no_run", []) if page.name == "docs/library.md" => Ok(Step::Checked),
+        ("rust,no_run", []) => Err("this page is not part of the documentation tests".to_owned()),
+        ("toml", []) => checked(manifest(text)),
+        ("python" | "js", []) if is_in_examples(text) => Ok(Step::Checked),
+        ("python" | "js", []) => Err("no program in docs/examples has these lines".to_owned()),
+        (language, comments) => Err(format!("unknown block: language {language:?}, comments {comments:?}")),
     }
 }
 
+/// Returns what is wrong with a page.
 fn check(page: &Page) -> Vec<String> {
-    let mut errors = Vec::new();
-    let mut parts: Vec<(String, bool)> = Vec::new();
-    // The block of each part, and the part of each output.
-    let (mut blocks, mut outputs) = (Vec::new(), Vec::new());
     let inline = inline(page);
-    let needs_a_stack = page
-        .blocks
-        .iter()
-        .chain(&inline)
-        .any(|block| ["sh", "json"].contains(&block.language.as_str()));
+    let blocks = || page.blocks.iter().chain(&inline);
+    let needs_a_stack = blocks().any(|block| ["sh", "json"].contains(&block.language.as_str()));
     let session = needs_a_stack.then(Session::start);
-    let mut skipped = false;
-    for block in page.blocks.iter().chain(&inline) {
-        let class = class(block);
-        // The output of a skipped command is unknown.
-        skipped = class == Ok(Class::Skip) || (skipped && class == Ok(Class::Output));
-        let mut fail = |message: String| errors.push(format!("{}:{}: {message}", page.name, block.line));
-        let to_actual = |text: &str| {
-            session
-                .as_ref()
-                .map_or_else(|| text.to_owned(), |session| session.to_actual(text))
-        };
-        match class {
-            Err(message) => fail(message),
-            Ok(Class::Skip) => {}
-            Ok(Class::Output) if skipped => {}
-            Ok(Class::Run) => {
-                blocks.push(block);
-                parts.push((to_actual(&block.text), false));
+    let error = |block: &Block, message: &str| format!("{}:{}: {message}", page.name, block.line);
+    let (mut errors, mut is_skipped) = (Vec::new(), false);
+    // The parts of the script with their blocks, and the blocks of outputs with the number of their part.
+    let (mut parts, mut run, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
+    for block in blocks() {
+        match step(page, block, session.as_ref()) {
+            Err(message) => errors.push(error(block, &message)),
+            Ok(Step::Run { commands, is_parsed }) => {
+                is_skipped = false;
+                parts.push((commands, is_parsed));
+                run.push(block);
             }
-            Ok(Class::Parse) => match fill_placeholders(&block.text) {
-                Err(message) => fail(message),
-                Ok(text) => {
-                    blocks.push(block);
-                    parts.push((text, true));
-                }
-            },
-            Ok(Class::Update) => match json(&block.text) {
-                Err(error) => fail(error),
-                Ok(updates) => {
-                    blocks.push(block);
-                    let lambda = session.as_ref().map(Session::lambda).unwrap_or_default();
-                    parts.push((updates.iter().map(|update| invocation(lambda, update)).collect(), false));
-                }
-            },
-            Ok(Class::Output) => match parts.len().checked_sub(1) {
-                Some(part) => outputs.push((block, part)),
-                None => fail("no block was run before it".to_owned()),
-            },
-            Ok(Class::Json) => drop(json(&block.text).map_err(fail)),
-            Ok(Class::Text) => {
-                if let Some(line) = block
-                    .text
-                    .lines()
-                    .find(|line| PROGRAMS.iter().any(|program| line.starts_with(program)))
-                {
-                    fail(format!("a command in a text block: {line}"));
-                }
-            }
-            Ok(Class::Ci) => drop(by_ci(&block.text).map_err(fail)),
-            Ok(Class::Rust) if page.name == "docs/library.md" => {}
-            Ok(Class::Rust) => fail("this page is not part of the documentation tests".to_owned()),
-            Ok(Class::Toml) => drop(manifest(&block.text).map_err(fail)),
-            Ok(Class::Example) if is_in_examples(&block.text) => {}
-            Ok(Class::Example) => fail("no program in docs/examples has these lines".to_owned()),
+            Ok(Step::Output) if is_skipped => {}
+            Ok(Step::Output) if parts.is_empty() => errors.push(error(block, "no block was run before it")),
+            Ok(Step::Output) => outputs.push((block, parts.len() - 1)),
+            Ok(Step::Skip) => is_skipped = true,
+            Ok(Step::Checked) => is_skipped = false,
         }
     }
     let Some(session) = session else { return errors };
-    let outputs_of_parts = session.run(&parts);
-    for (block, output) in blocks.iter().zip(&outputs_of_parts) {
-        match output {
-            Err(message) => errors.push(format!("{}:{}: {message}\n{}", page.name, block.line, block.text)),
-            Ok(output)
-                if block.comments == [Comment::Update]
-                    && output.stdout.lines().any(|line| !line.contains("\"Written\"")) =>
-            {
-                errors.push(format!("{}:{}: {}", page.name, block.line, output.stdout));
-            }
+    let results = session.run(&parts);
+    for (block, result) in run.iter().zip(&results) {
+        let is_rejected = |line: &str| block.comments == [UPDATE] && !line.contains("\"Written\"");
+        match result {
+            Err(message) => errors.push(error(block, &format!("{message}\n{}", block.text))),
+            Ok(output) if output.stdout.lines().any(is_rejected) => errors.push(error(block, &output.stdout)),
             Ok(_) => {}
         }
     }
     for (block, part) in outputs {
-        let Ok(output) = &outputs_of_parts[part] else { continue };
-        if let Some(difference) = difference(&block.text, &session.to_documented(&output.stdout)) {
-            errors.push(format!("{}:{}: {difference}\n{}", page.name, block.line, output.stderr));
-        }
+        let Ok(output) = &results[part] else { continue };
+        let difference = difference(&block.text, &session.to_documented(&output.stdout));
+        errors.extend(difference.map(|difference| error(block, &format!("{difference}\n{}", output.stderr))));
     }
     errors
 }
@@ -153,8 +116,7 @@ fn check(page: &Page) -> Vec<String> {
 /// Returns the commands with a word in place of each placeholder `<Name>`. A capitalized name must exist in the template.
 fn fill_placeholders(text: &str) -> Result<String, String> {
     let template = fs::read_to_string(root().join("template.yaml")).unwrap();
-    let mut filled = String::new();
-    let mut rest = text;
+    let (mut filled, mut rest) = (String::new(), text);
     while let Some((before, (name, after))) = rest
         .split_once('<')
         .and_then(|(before, rest)| Some((before, rest.split_once('>')?)))
@@ -174,14 +136,13 @@ fn fill_placeholders(text: &str) -> Result<String, String> {
 fn inline(page: &Page) -> Vec<Block> {
     let commands = page.codes.iter().filter_map(|(line, code)| {
         let words: Vec<_> = code.trim_end_matches('…').split(' ').collect();
-        let parsed = words.len() > 1 && ["vzero", "aws"].contains(&words[0]);
-        let number = |word: &&str| word.len() == 1 && word.starts_with(char::is_uppercase);
-        let words = words.iter().map(|word| if number(word) { "1" } else { word });
-        parsed.then(|| Block {
+        let is_number = |word: &str| word.len() == 1 && word.starts_with(char::is_uppercase);
+        let filled = words.iter().map(|word| if is_number(word) { "1" } else { word });
+        (words.len() > 1 && ["vzero", "aws"].contains(&words[0])).then(|| Block {
             line: *line,
             language: "sh".to_owned(),
-            text: words.collect::<Vec<_>>().join(" "),
-            comments: vec![Comment::Needs("account".to_owned())],
+            text: filled.collect::<Vec<_>>().join(" "),
+            comments: vec!["needs: account".to_owned()],
         })
     });
     commands.collect()
@@ -213,15 +174,15 @@ fn by_ci(text: &str) -> Result<(), String> {
     for workflow in fs::read_dir(root().join(".github/workflows")).unwrap() {
         scripts += &fs::read_to_string(workflow.unwrap().path()).unwrap();
     }
-    for line in text
+    let commands = text
         .lines()
-        .filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#'))
-    {
-        let command = line.split(" #").next().unwrap_or_default().trim();
+        .map(|line| line.split(" #").next().unwrap_or_default().trim());
+    for command in commands.filter(|command| !command.is_empty() && !command.starts_with('#')) {
+        let first = |words: &str| words.split(' ').next().unwrap_or_default().to_owned();
         // CI builds the optimized binaries once, and runs them directly.
         let program = match command.strip_prefix("cargo run --release -p ") {
-            Some(rest) => format!("target/release/{}", rest.split(' ').next().unwrap_or_default()),
-            None if command.starts_with("tools/") => command.split(' ').next().unwrap_or_default().to_owned(),
+            Some(rest) => format!("target/release/{}", first(rest)),
+            None if command.starts_with("tools/") => first(command),
             None => command.to_owned(),
         };
         if !scripts.contains(&program) {
@@ -231,10 +192,10 @@ fn by_ci(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that the dependencies of a manifest beside the repository are crates of it.
 fn manifest(dependencies: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
-    let path = Path::new("dynamodb-version-control");
-    std::os::unix::fs::symlink(root(), folder.path().join(path)).unwrap();
+    std::os::unix::fs::symlink(root(), folder.path().join("dynamodb-version-control")).unwrap();
     fs::create_dir(folder.path().join("src")).unwrap();
     fs::write(folder.path().join("src/lib.rs"), "").unwrap();
     let manifest = format!("[package]\nname = \"service\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n{dependencies}");
@@ -244,16 +205,13 @@ fn manifest(dependencies: &str) -> Result<(), String> {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let stderr = String::from_utf8_lossy(&cargo.stderr).into_owned();
     if !cargo.status.success() {
-        return Err(stderr);
+        return Err(String::from_utf8_lossy(&cargo.stderr).into_owned());
     }
     let metadata: Value = serde_json::from_slice(&cargo.stdout).unwrap();
-    let dependencies = metadata["packages"][0]["dependencies"].as_array().unwrap();
-    let missing = dependencies
-        .iter()
-        .filter_map(|dependency| dependency["path"].as_str())
-        .find(|path| !Path::new(path).join("Cargo.toml").is_file());
+    let dependencies = metadata["packages"][0]["dependencies"].as_array().unwrap().iter();
+    let mut paths = dependencies.filter_map(|dependency| dependency["path"].as_str());
+    let missing = paths.find(|path| !Path::new(path).join("Cargo.toml").is_file());
     missing.map_or(Ok(()), |path| Err(format!("{path} is not a crate")))
 }
 
@@ -270,53 +228,60 @@ fn every_command_runs_and_prints_the_shown_output() {
 
 #[test]
 fn errors_in_a_page_are_found() {
-    let errors = |text: &str| check(&Page::parse("p", text)).join("\n");
-    for (text, message) in [
-        ("```sh\nfalse\n```", "p:1: failed"),
-        ("```sh\nnosuchprogram\n```", "command not found"),
-        ("```sh\ncargo test --workspace\n```", "not run in this test"),
+    for (comment, language, text, message) in [
+        ("", "sh", "false", "p:1: failed"),
+        ("", "sh", "nosuchprogram", "command not found"),
+        ("", "sh", "cargo test --workspace", "not run in this test"),
+        ("output", "text", "b", "no block was run before it"),
+        ("", "", "ls", "unknown block: language \"\""),
+        ("", "console", "$ ls", "unknown block: language \"console\""),
+        ("needs: a moon", "sh", "ls", "unknown block"),
+        ("ouput", "text", "x", "unknown block"),
+        (
+            "",
+            "text",
+            "vzero history A",
+            "a command in a text block: vzero history A",
+        ),
+        ("", "json", "{\"a\": }", "not JSON"),
+        ("update", "json", "{\"ID\": \"A\", \"PK\": 1}", "PK is reserved"),
+        ("needs: account", "sh", "vzero audit --everything", "--everything"),
+        ("needs: account", "sh", "vzero audit <id>\nls", "ls: "),
+        (
+            "needs: account",
+            "sh",
+            "vzero audit <NoSuchOutput>",
+            "template.yaml has no NoSuchOutput",
+        ),
+        (
+            "run by: ci",
+            "sh",
+            "cargo test --frobnicate",
+            "CI does not run cargo test --frobnicate",
+        ),
+        ("", "python", "print()", "no program in docs/examples has these lines"),
+        ("", "rust,no_run", "fn main() {}", "not part of the documentation tests"),
+        (
+            "",
+            "toml",
+            "[dependencies]\nshared = { path = \"dynamodb-version-control/none\" }",
+            "is not a crate",
+        ),
+    ] {
+        let comment = (!comment.is_empty()).then(|| format!("<!-- {comment} -->\n"));
+        let page = format!("{}```{language}\n{text}\n```", comment.unwrap_or_default());
+        let errors = check(&Page::parse("p", &page)).join("\n");
+        assert!(errors.contains(message), "{page}: {errors}");
+    }
+    for (page, message) in [
         (
             "```sh\necho a\n```\n\n<!-- output -->\n```text\nb\n```",
             "p:6: shown:\nb\n\nactual:\na",
         ),
-        ("<!-- output -->\n```text\nb\n```", "no block was run before it"),
-        ("```\nls\n```", "unknown block: language \"\""),
-        ("```console\n$ ls\n```", "unknown block: language \"console\""),
-        ("<!-- needs: a moon -->\n```sh\nls\n```", "unknown block"),
-        (
-            "```text\nvzero history A\n```",
-            "a command in a text block: vzero history A",
-        ),
-        ("```json\n{\"a\": }\n```", "not JSON"),
-        (
-            "<!-- update -->\n```json\n{\"ID\": \"A\", \"PK\": 1}\n```",
-            "PK is reserved",
-        ),
-        (
-            "<!-- needs: account -->\n```sh\nvzero audit --everything\n```",
-            "--everything",
-        ),
-        ("<!-- needs: account -->\n```sh\nvzero audit <id>\nls\n```", "ls: "),
-        (
-            "<!-- needs: account -->\n```sh\nvzero audit <NoSuchOutput>\n```",
-            "template.yaml has no NoSuchOutput",
-        ),
         ("Type `vzero audit --everything`.", "--everything"),
-        (
-            "<!-- run by: ci -->\n```sh\ncargo test --frobnicate\n```",
-            "CI does not run cargo test --frobnicate",
-        ),
-        ("```python\nprint()\n```", "no program in docs/examples has these lines"),
-        (
-            "```rust,no_run\nfn main() {}\n```",
-            "not part of the documentation tests",
-        ),
-        (
-            "```toml\n[dependencies]\nshared = { path = \"dynamodb-version-control/none\" }\n```",
-            "is not a crate",
-        ),
     ] {
-        assert!(errors(text).contains(message), "{text}: {}", errors(text));
+        let errors = check(&Page::parse("p", page)).join("\n");
+        assert!(errors.contains(message), "{page}: {errors}");
     }
 }
 

@@ -6,8 +6,7 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::{Once, mpsc},
-    time::Duration,
+    sync::Once,
 };
 
 use tempfile::TempDir;
@@ -15,7 +14,8 @@ use tempfile::TempDir;
 use crate::root;
 
 const LOCAL: &str = env!("CARGO_BIN_EXE_local");
-const PAGE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Maximum time of a page in seconds.
+const PAGE_TIMEOUT: &str = "300";
 
 pub(crate) struct Session {
     stack: Child,
@@ -70,20 +70,14 @@ impl Session {
 
     /// Returns the text with the actual addresses in place of the documented ones.
     pub(crate) fn to_actual(&self, text: &str) -> String {
-        self.addresses
-            .iter()
-            .fold(text.to_owned(), |text, (documented, actual)| {
-                text.replace(documented, actual)
-            })
+        let [(dynamodb, at), (lambda, lambda_at)] = &self.addresses;
+        text.replace(dynamodb, at).replace(lambda, lambda_at)
     }
 
     /// Returns the text with the documented addresses in place of the actual ones.
     pub(crate) fn to_documented(&self, text: &str) -> String {
-        self.addresses
-            .iter()
-            .fold(text.to_owned(), |text, (documented, actual)| {
-                text.replace(actual, documented)
-            })
+        let [(dynamodb, at), (lambda, lambda_at)] = &self.addresses;
+        text.replace(at, dynamodb).replace(lambda_at, lambda)
     }
 
     pub(crate) fn lambda(&self) -> &str {
@@ -109,22 +103,22 @@ impl Session {
         };
         write("run", "cargo", CARGO);
         write("run", "vzero", VZERO);
-        if !on_the_path("curl") {
-            write("run", "curl", CURL);
-        }
+        write("run", "settle", SETTLE);
         write(
             "parse",
             "vzero",
             "#!/bin/bash\nexec BIN/vzero \"$@\" --help >/dev/null\n",
         );
-        write("run", "settle", SETTLE);
         write("parse", "aws", &parsing("aws-cli", "aws", CALL_CLOSED_PORT));
-        write("parse", "sam", &parsing("sam", "sam", CALL_HELP));
-        let cargo_lambda = parsing("cargo-lambda", "cargo", CALL_HELP);
-        write("parse", "cargo", &cargo_lambda.replace("#!/bin/bash\n", PARSE_RUN));
-        write("parse", "rustup", &parsing("rustup", "rustup", CALL_HELP));
-        // tools/check-modules runs it.
-        write("parse", "cdk", &parsing("cdk", "cdk", CALL_HELP));
+        write(
+            "parse",
+            "cargo",
+            &parsing("cargo-lambda", "cargo", CALL_HELP).replace("#!/bin/bash\n", PARSE_RUN),
+        );
+        // tools/check-modules runs cdk.
+        for program in ["sam", "rustup", "cdk"] {
+            write("parse", program, &parsing(program, program, CALL_HELP));
+        }
     }
 
     /// Runs the parts of a script in order in one shell, and returns the output of each. The `PATH` of a part that is only
@@ -133,57 +127,45 @@ impl Session {
         let folder = |name: &str| self.home.path().join(name);
         let out = |index: usize, name: &str| folder(&format!("{name}.{index}"));
         let path = search_path();
+        let (home, settle) = (self.home.path().display(), folder("run/settle"));
         let mut script = vec!["set -euo pipefail\n".to_owned()];
-        for (index, (part, parsed)) in parts.iter().enumerate() {
-            let path = match parsed {
-                true => folder("parse").display().to_string(),
-                false => format!("{}:{path}", folder("run").display()),
+        for (index, (part, is_parsed)) in parts.iter().enumerate() {
+            // A part that is parsed runs in a subshell: the variables that it sets have placeholder values.
+            let (path, [begin, end]) = match is_parsed {
+                true => (format!("{home}/parse"), ["(", ")"]),
+                false => (format!("{home}/run:{path}"), ["{", "}"]),
             };
-            let (stdout, stderr) = (out(index, "stdout"), out(index, "stderr"));
-            let settle = folder("run/settle");
-            let (stdout, stderr, settle) = (stdout.display(), stderr.display(), settle.display());
-            script.push(format!("{settle} 2>{stderr}\n"));
-            script.push(match parsed {
-                // In a subshell: the variables that it sets have placeholder values.
-                true => format!("( PATH='{path}'\n{part}\n) >{stdout} 2>{stderr}\n"),
-                false => format!("PATH='{path}'\n{{\n{part}\n}} >{stdout} 2>{stderr}\n"),
-            });
+            let outputs = format!(">{home}/stdout.{index} 2>{home}/stderr.{index}");
+            script.push(format!("{} {outputs}\n", settle.display()));
+            script.push(format!("{begin}\nPATH='{path}'\n{part}\n{end} {outputs}\n"));
         }
-        script.push(format!("PATH='{path}'\ntouch {}\n", folder("done").display()));
+        script.push(format!("PATH='{path}'\ntouch {home}/done\n"));
         let file = folder("script");
         fs::write(&file, script.concat()).unwrap();
-        let mut shell = Command::new("/bin/bash")
+        // `timeout` kills a page that hangs.
+        let mut shell = Command::new("timeout");
+        shell
+            .args([PAGE_TIMEOUT, "/bin/bash"])
             .arg(&file)
-            .current_dir(folder("repository"))
+            .current_dir(folder("repository"));
+        shell
             .env("AWS_ACCESS_KEY_ID", "local")
-            .env("AWS_SECRET_ACCESS_KEY", "local")
-            .env("AWS_DEFAULT_REGION", "us-east-1")
-            .env("AWS_PAGER", "")
-            .env_remove("AWS_PROFILE")
-            .env_remove("TABLE_NAME")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        wait(&mut shell);
+            .env("AWS_SECRET_ACCESS_KEY", "local");
+        shell.env("AWS_DEFAULT_REGION", "us-east-1").env("AWS_PAGER", "");
+        shell.env_remove("AWS_PROFILE").env_remove("TABLE_NAME");
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.status().unwrap();
         let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
-        let whole = folder("done").exists();
-        (0..parts.len())
-            .map(|index| {
-                let output = Output {
-                    stdout: read(out(index, "stdout")),
-                    stderr: read(out(index, "stderr")),
-                };
-                match whole || out(index + 1, "stdout").exists() {
-                    true => Ok(output),
-                    false if out(index, "stdout").exists() => {
-                        Err(format!("failed: {}{}", output.stdout, output.stderr))
-                    }
-                    false => Err("not reached".to_owned()),
-                }
-            })
-            .collect()
+        let is_whole = folder("done").exists();
+        let output = |index: usize| {
+            let (stdout, stderr) = (read(out(index, "stdout")), read(out(index, "stderr")));
+            match out(index, "stdout").exists() {
+                true if is_whole || out(index + 1, "stdout").exists() => Ok(Output { stdout, stderr }),
+                true => Err(format!("failed: {stdout}{stderr}")),
+                false => Err("not reached".to_owned()),
+            }
+        };
+        (0..parts.len()).map(output).collect()
     }
 }
 
@@ -194,29 +176,9 @@ impl Drop for Session {
     }
 }
 
-/// Waits for the shell, and kills it after `PAGE_TIMEOUT`.
-fn wait(shell: &mut Child) {
-    let (ended, end) = mpsc::channel::<()>();
-    let pid = shell.id().to_string();
-    let watch = std::thread::spawn(move || {
-        if end.recv_timeout(PAGE_TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let _ = Command::new("kill").arg(pid).status();
-        }
-    });
-    shell.wait().unwrap();
-    drop(ended);
-    watch.join().unwrap();
-}
-
 #[allow(clippy::disallowed_methods, reason = "the test runs the installed programs")]
 pub(crate) fn search_path() -> String {
     std::env::var("PATH").unwrap()
-}
-
-fn on_the_path(program: &str) -> bool {
-    search_path()
-        .split(':')
-        .any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Returns `true` if `tools/check-docs` provides this tool.
@@ -233,18 +195,15 @@ fn build_missing_programs(bin: &Path) {
             ("vzero", ["-p", "vzero", "--bins"]),
             ("examples/time_series", ["-p", "patterns", "--examples"]),
         ] {
-            if !bin.join(file).exists() {
-                let mut cargo = Command::new(env!("CARGO"));
-                cargo.current_dir(root()).args(["build", "--quiet"]).args(arguments);
-                if bin.ends_with("release") {
-                    cargo.arg("--release");
-                }
-                let built = cargo.status();
-                assert!(
-                    built.unwrap().success() && bin.join(file).exists(),
-                    "{file} does not exist"
-                );
-            }
+            let profile = bin.ends_with("release").then_some("--release");
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo
+                .current_dir(root())
+                .args(["build", "--quiet"])
+                .args(arguments)
+                .args(profile);
+            let is_built = bin.join(file).exists() || cargo.status().unwrap().success();
+            assert!(is_built && bin.join(file).exists(), "{file} does not exist");
         }
     });
 }
@@ -305,59 +264,34 @@ case " $* " in
 esac
 "#;
 
+/// Runs `cargo run [-q] -p PACKAGE [--example NAME] [--] ARGUMENTS` with the built programs.
 const CARGO: &str = r#"#!/bin/bash
 set -euo pipefail
 refuse() { echo "not run in this test: cargo $arguments" >&2; exit 97; }
-arguments="$*" package= example=
-[ "${1-}" = run ] || refuse
-shift
-while [ $# -gt 0 ]; do
-    case "$1" in
-        -q | --quiet) ;;
-        -p) package=$2; shift ;;
-        --example) example=$2; shift ;;
-        --) shift; break ;;
-        *) refuse ;;
-    esac
-    shift
-done
-case "$package $example" in
-    "vzero ") exec "$(dirname "$0")/vzero" "$@" ;;
-    "local ") ;;
-    "patterns "?*) exec "BIN/examples/$example" "$@" ;;
+arguments="$*"
+words=" $* "
+words=${words/ -q / } words=${words/ --quiet / }
+case "$words" in
+    " run -p vzero "*) program=("$(dirname "$0")/vzero") count=3 ;;
+    " run -p patterns --example "*) read -r _ _ _ _ example _ <<<"$words"; program=("BIN/examples/$example") count=5 ;;
+    " run -p local "*) program=(LOCAL --dynamodb-port 0 --lambda-port 0) count=3 ;;
     *) refuse ;;
 esac
-case " $* " in
-    *" --help "*) exec LOCAL "$@" ;;
-    *" --once "*) exec LOCAL --dynamodb-port 0 --lambda-port 0 "$@" ;;
+case " $* " in *" -q "* | *" --quiet "*) count=$((count + 1)) ;; esac
+shift "$count"
+[ "${1-}" = -- ] && shift
+case "${program[0]} $* " in
+    LOCAL*" --help "*) exec LOCAL "$@" ;;
+    LOCAL*" --once "*) ;;
+    LOCAL*)
+        # Serves until it is stopped: stop it when it is ready.
+        coproc "${program[@]}" "$@"
+        pid=$COPROC_PID
+        while read -r line <&"${COPROC[0]}"; do
+            case "$line" in "Serving until"*) kill "$pid"; exit 0 ;; esac
+        done
+        echo "the stack did not start" >&2
+        exit 1 ;;
 esac
-# Serves until it is stopped: stop it when it is ready.
-coproc LOCAL --dynamodb-port 0 --lambda-port 0 "$@"
-pid=$COPROC_PID
-while read -r line <&"${COPROC[0]}"; do
-    case "$line" in "Serving until"*) kill "$pid"; exit 0 ;; esac
-done
-echo "the stack did not start" >&2
-exit 1
-"#;
-
-/// The subset of curl that pages use: a URL and a request body.
-const CURL: &str = r#"#!/bin/bash
-set -euo pipefail
-body= url=
-while [ $# -gt 0 ]; do
-    case "$1" in
-        -d) body=$2; shift ;;
-        -s | -S | -f | -sS | -fsS) ;;
-        *) url=$1 ;;
-    esac
-    shift
-done
-case "$body" in @*) body=$(cat "${body#@}") ;; esac
-host=${url#http://}; path=/${host#*/}; host=${host%%/*}
-exec 3<>"/dev/tcp/${host%:*}/${host#*:}"
-LC_ALL=C
-printf 'POST %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' "$path" "$host" "${#body}" "$body" >&3
-while read -r line <&3 && [ "$line" != $'\r' ]; do :; done
-cat <&3
+exec "${program[@]}" "$@"
 "#;

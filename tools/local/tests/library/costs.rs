@@ -1,4 +1,4 @@
-//! Consumed capacity of each write mode, compared with `docs/costs.md`.
+//! Consumed capacity of writes, compared with `docs/costs.md` and `docs/indexes.md`, and requests of concurrent writers.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,47 +6,31 @@ use aws_sdk_dynamodb::{
     Client,
     config::{ConfigBag, Intercept, RuntimeComponents, interceptors::AfterDeserializationInterceptorContextRef},
     error::BoxError,
-    operation::{
-        batch_execute_statement::BatchExecuteStatementOutput, put_item::PutItemOutput,
-        transact_write_items::TransactWriteItemsOutput,
+    operation::transact_write_items::TransactWriteItemsOutput,
+    types::{
+        AttributeDefinition, ConsumedCapacity, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate,
+        KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
     },
-    types::{ConsumedCapacity, ScalarAttributeType},
 };
+use futures::future::join_all;
 use patterns::time_series::{StateTime, TimeSeries};
 use serde_json::json;
-use shared::{
-    config::{Idempotency, Ordering, Retention, WriteMode, WriteOptions},
-    domain::Item,
-};
 use testkit::{
-    database::{Database, entity, update},
+    database::{Database, KEYS, entity},
+    endpoint::{is_about_one_table, is_skipped},
     pages::rows,
+    updates::{Idempotency, MODES, WriteMode, WriteOptions, WriteOutcome, ledger, mode, parse},
+    world::World,
 };
-use writer_fn::{counter, update::Update};
 
-/// A row of the table in `docs/costs.md`: name, write units, write units in the history table, read units.
-type Row = (String, f64, f64, f64);
-
-/// Returns the rows of the table.
-fn documented() -> Vec<Row> {
-    let rows = rows("docs/costs.md").into_iter().filter(|row| row[0].starts_with('`'));
-    let units = |cell: &str| cell.parse().unwrap();
-    rows.map(|row| {
-        (
-            row[0].trim_matches('`').to_owned(),
-            units(&row[2]),
-            units(&row[3]),
-            units(&row[4]),
-        )
-    })
-    .collect()
-}
-
-/// Returns the rows of the idempotency table: settings, and write units per version.
-fn documented_idempotency() -> Vec<(Vec<String>, f64)> {
-    let is_mode = |row: &Vec<String>| row[0].parse::<WriteMode>().is_ok();
-    let rows = rows("docs/costs.md").into_iter().filter(is_mode);
-    rows.map(|row| (row[..2].to_vec(), row[2].parse().unwrap())).collect()
+/// Write units of requests, without those of reads.
+fn write_units(consumed: &[(&str, f64)]) -> f64 {
+    let is_write = |operation: &str| !operation.starts_with("Get") && operation != "Query";
+    consumed
+        .iter()
+        .filter(|(operation, _)| is_write(operation))
+        .map(|(_, units)| units)
+        .sum()
 }
 
 #[tokio::test]
@@ -54,55 +38,46 @@ async fn measured_idempotency_costs_match_the_documentation() {
     /// Number of updates: complete rounds of pruning, after the first.
     const UPDATES: u32 = 160;
     let database = Database::start().await;
-    for (index, (settings, documented)) in documented_idempotency().into_iter().enumerate() {
+    let is_mode = |row: &Vec<String>| row[0].parse::<WriteMode>().is_ok();
+    for (index, row) in rows("docs/costs.md").into_iter().filter(is_mode).enumerate() {
+        let of_mode: WriteMode = row[0].parse().unwrap();
         // Some engines report too few write units for a transaction.
-        let ledger = settings[1] == "ledger";
-        if ledger
+        let is_ledger = row[1] == "ledger";
+        if is_ledger
             && database
                 .endpoint
-                .differs(&format!("the cost of {settings:?}"), &["transaction-units"])
+                .differs("the cost of a ledger", &["transaction-units"])
         {
             continue;
         }
-        let mode: WriteMode = settings[0].parse().unwrap();
-        let options = WriteOptions {
-            mode,
-            idempotency: match settings[1].as_str() {
-                "ledger" => Idempotency::Ledger(Retention::default()),
-                recent => Idempotency::Recent(recent.strip_prefix("recent, ").unwrap().parse().unwrap()),
+        let options = match row[1].strip_prefix("recent, ") {
+            Some(window) => WriteOptions {
+                idempotency: Idempotency::Recent(window.parse().unwrap()),
+                ..mode(of_mode)
             },
-            skip_unchanged: false,
+            None => ledger(of_mode),
         };
-        let store = database.store(&format!("Idempotency{index}"), 1).await;
+        let world = World::new(&database, &format!("Idempotency{index}"), 1)
+            .await
+            .with(options);
         let mut units = 0.0;
         for number in 0..UPDATES {
             // Just under 600 bytes with its keys, the number of the version and its request id.
             let json = json!({"ID": "Equipment#1", "State": "x".repeat(515), "N": number});
-            let update = Update::parse(json, &uuid::Uuid::new_v4().to_string(), Ordering::Arrival).unwrap();
+            let update = parse(json, &uuid::Uuid::new_v4().to_string());
             database.consumed();
             database.requests.take();
-            counter::write(&store, &update, options).await.unwrap();
-            if mode == WriteMode::Stream {
-                testkit::database::put_version(&store, &entity("Equipment#1")).await;
-            }
-            let consumed = database.consumed();
-            units += consumed
-                .iter()
-                .filter(|(operation, _)| !operation.starts_with("Get") && *operation != "Query")
-                .map(|(_, units)| units)
-                .sum::<f64>();
-            // Every item is below 1 KB.
+            world.record(&update).await.unwrap();
+            units += write_units(&database.consumed());
+            // Every item is below 1 KB. A failed condition consumes a unit, which the response does not contain.
             units += f64::from(database.requests.take().1);
         }
-        let measured = units / f64::from(UPDATES);
-        assert!(
-            (measured - documented).abs() < 0.005,
-            "{settings:?}: {measured} instead of {documented}"
-        );
+        let (measured, documented): (f64, f64) = (units / f64::from(UPDATES), row[2].parse().unwrap());
+        assert!((measured - documented).abs() < 0.005, "{row:?}: {measured}");
     }
 }
 
-/// Sums the write units that requests consumed in one table.
+/// Sums the write units that transactions consumed in one table.
 #[derive(Debug, Clone)]
 struct UnitsOf {
     table: String,
@@ -120,105 +95,195 @@ impl Intercept for UnitsOf {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let output = context.output_or_error();
-        let Ok(output) = output else { return Ok(()) };
-        let consumed = if let Some(output) = output.downcast_ref::<BatchExecuteStatementOutput>() {
-            output.consumed_capacity()
-        } else if let Some(output) = output.downcast_ref::<TransactWriteItemsOutput>() {
-            output.consumed_capacity()
-        } else if let Some(output) = output.downcast_ref::<PutItemOutput>() {
-            output.consumed_capacity().map(std::slice::from_ref).unwrap_or_default()
-        } else {
-            &[]
-        };
-        let of_table = consumed.iter().filter(|one| one.table_name() == Some(&self.table));
+        let output = context.output_or_error().ok().and_then(|output| output.downcast_ref());
+        let consumed = output
+            .map(TransactWriteItemsOutput::consumed_capacity)
+            .unwrap_or_default()
+            .iter();
+        let of_table = consumed.filter(|one| one.table_name() == Some(&self.table));
         *self.units.lock().unwrap() += of_table.filter_map(ConsumedCapacity::capacity_units).sum::<f64>();
         Ok(())
     }
 }
 
+/// A row of the table in `docs/costs.md`: name, write units, write units in the history table, read units.
+type Row = (String, f64, f64, f64);
+
 /// Measures the second version, with a latest item of just under 1 KB.
-async fn measured(database: &Database, own: bool, mode: WriteMode) -> Row {
-    let name = format!("{mode:?}").to_lowercase();
+async fn measured(database: &Database, has_own_history: bool, write_mode: WriteMode) -> Row {
+    let mut name = format!("{write_mode:?}").to_lowercase();
     let history = format!("{name}-versions");
     let units_of = UnitsOf {
         table: database.table_name(&history),
         units: Arc::default(),
     };
-    let store = database.store(&format!("{name}-{own}"), 1).await.with_history(None);
-    let (name, store) = if own {
-        database
-            .table(
-                &history,
-                &[("PK", ScalarAttributeType::S), ("SK", ScalarAttributeType::S)],
-            )
-            .await;
+    let mut world = World::new(database, &format!("{name}-{has_own_history}"), 1)
+        .await
+        .in_mode(write_mode);
+    world.store = world.store.with_history(None);
+    if has_own_history {
+        database.table(&history, &KEYS).await;
         let config = database.client.config().to_builder().interceptor(units_of.clone());
-        let store = store.with_client(Client::from_conf(config.build()));
-        let history = units_of.table.clone();
-        (format!("{name}, own"), store.with_history(Some(history)))
-    } else {
-        (name, store)
-    };
-    let large = || update(json!({"ID": "E", "State": "x".repeat(700)}));
-    let options = testkit::database::mode(mode);
-    counter::write(&store, &large(), options).await.unwrap();
+        let store = world.store.with_client(Client::from_conf(config.build()));
+        world.store = store.with_history(Some(units_of.table.clone()));
+        name += ", own";
+    }
+    world.write(json!({"State": "x".repeat(700)})).await.unwrap();
     database.consumed();
     *units_of.units.lock().unwrap() = 0.0;
-    counter::write(&store, &large(), options).await.unwrap();
+    world.apply(json!({"State": "x".repeat(700)})).await.unwrap();
     let mut consumed = database.consumed();
-    if mode == WriteMode::Stream {
-        testkit::database::put_version(&store, &entity("E")).await;
+    if write_mode == WriteMode::Stream {
+        world.put_version().await;
         // On AWS the stream delivers the image; this test reads it.
-        let put = database
-            .consumed()
-            .into_iter()
-            .filter(|(operation, _)| *operation != "GetItem");
-        consumed.extend(put);
+        consumed.extend(
+            database
+                .consumed()
+                .into_iter()
+                .filter(|(operation, _)| *operation != "GetItem"),
+        );
     }
-    let in_history = *units_of.units.lock().unwrap();
-    (name, units(&consumed, false), in_history, units(&consumed, true))
-}
-
-fn units(consumed: &[(&str, f64)], reads: bool) -> f64 {
-    let of_kind = consumed
+    let statements = consumed
         .iter()
-        .filter(|(operation, _)| operation.starts_with("Get") == reads);
-    of_kind.map(|(_, units)| units).sum()
+        .filter(|(operation, _)| *operation == "BatchExecuteStatement");
+    let in_history = *units_of.units.lock().unwrap() + statements.map(|(_, units)| units).sum::<f64>();
+    let writes = write_units(&consumed);
+    let all: f64 = consumed.iter().map(|(_, units)| units).sum();
+    (name, writes, in_history, all - writes)
 }
 
 #[tokio::test]
 async fn measured_costs_match_the_documentation() {
-    if testkit::endpoint::is_about_one_table("measured_costs_match_the_documentation") {
+    if is_about_one_table("measured_costs_match_the_documentation") {
         return;
     }
     let database = Database::start().await;
-    let mut rows = Vec::new();
     // Versions are inserted by statements, whose units DynamoDB Local does not count as AWS does.
-    let test = "the cost of statements";
-    let is_metered = !database
-        .endpoint
-        .differs(test, &["statement-units", "large-statement-units"]);
-    for own in if is_metered { vec![false, true] } else { vec![false] } {
-        for mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
-            rows.push(measured(&database, own, mode).await);
+    let rows_of_statements = ["statement-units", "large-statement-units"];
+    let is_metered = !database.endpoint.differs("the cost of statements", &rows_of_statements);
+    let mut measured_rows = Vec::new();
+    for has_own_history in if is_metered { vec![false, true] } else { vec![false] } {
+        for mode in MODES {
+            measured_rows.push(measured(&database, has_own_history, mode).await);
         }
     }
     database.store("Table", 1).await;
     let series = TimeSeries::new(database.client.clone(), database.table_name("Table"));
+    let (time, state) = (
+        StateTime::parse("2020-11-12T20:04:00").unwrap(),
+        json!({"State": {"S": "x".repeat(850)}}),
+    );
     database.consumed();
-    let state = serde_json::from_value::<Item>(json!({"State": {"S": "x".repeat(850)}})).unwrap();
-    series
-        .put(
-            &entity("series"),
-            &StateTime::parse("2020-11-12T20:04:00").unwrap(),
-            state,
-            false,
-        )
-        .await
-        .unwrap();
-    let consumed = database.consumed();
-    rows.push(("state".to_owned(), units(&consumed, false), 0.0, units(&consumed, true)));
+    let state = serde_json::from_value(state).unwrap();
+    series.put(&entity("series"), &time, state, false).await.unwrap();
+    measured_rows.push(("state".to_owned(), database.units(), 0.0, 0.0));
+    let documented = rows("docs/costs.md")
+        .into_iter()
+        .filter(|row| row[0].starts_with('`'))
+        .map(|row| {
+            let [writes, in_history, reads] = [2, 3, 4].map(|cell| row[cell].parse().unwrap());
+            (row[0].trim_matches('`').to_owned(), writes, in_history, reads)
+        });
     let is_measured = |row: &Row| is_metered || !row.0.ends_with(", own");
-    assert_eq!(rows, documented().into_iter().filter(is_measured).collect::<Vec<_>>());
+    assert_eq!(measured_rows, documented.filter(is_measured).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_concurrent_writers_of_one_entity_take_few_requests() {
+    const WRITERS: u32 = 20;
+    const UPDATES: u32 = 20;
+    /// Maximum number of requests of an update, on average. `docs/adr/0019-author-and-time-of-a-version.md` names it.
+    const MAX_REQUESTS: f64 = 3.0;
+    let database = Database::start().await;
+    let world = World::new(&database, "Table", 1).await.in_mode(WriteMode::Stream);
+    let writer = async || {
+        for _ in 0..UPDATES {
+            let outcome = world.apply(json!({"State": "OK"})).await;
+            assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
+        }
+    };
+    database.requests.take();
+    join_all((0..WRITERS).map(|_| writer())).await;
+    // Successful requests, and those whose condition failed.
+    let requests = u32::try_from(database.consumed().len()).unwrap() + database.requests.take().1;
+    let requests = f64::from(requests) / f64::from(WRITERS * UPDATES);
+    assert!(requests <= MAX_REQUESTS, "{requests} requests per update");
+    assert_eq!(world.latest().await.version.get(), u64::from(WRITERS * UPDATES));
+}
+
+type Index = (&'static str, &'static [(&'static str, ScalarAttributeType)]);
+
+const INDEXES: [Index; 2] = [
+    ("ByState", &[("State", ScalarAttributeType::S)]),
+    (
+        "LatestByState",
+        &[("State", ScalarAttributeType::S), ("Latest", ScalarAttributeType::N)],
+    ),
+];
+
+async fn create_index(database: &Database, table: &str, (name, keys): Index) {
+    let mut request = database.client.update_table().table_name(table);
+    let mut index = CreateGlobalSecondaryIndexAction::builder().index_name(name);
+    for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
+        let attribute = AttributeDefinition::builder().attribute_name(*name);
+        request = request.attribute_definitions(attribute.attribute_type(kind.clone()).build().unwrap());
+        let key = KeySchemaElement::builder().attribute_name(*name).key_type(role);
+        index = index.key_schema(key.build().unwrap());
+    }
+    let projection = Projection::builder().projection_type(ProjectionType::KeysOnly);
+    let index = index.projection(projection.build()).build().unwrap();
+    let created = GlobalSecondaryIndexUpdate::builder().create(index).build();
+    request.global_secondary_index_updates(created).send().await.unwrap();
+}
+
+/// Returns the number of entries of an entity with three versions, and the write units of storing another version.
+async fn measured_index(database: &Database, layout: &str, index: Index) -> (usize, f64) {
+    let table = format!("{layout}-{}", index.0);
+    let mut world = World::new(database, &table, 1).await.in_mode(WriteMode::Stream);
+    world.store = world.store.with_history(None);
+    create_index(database, world.store.latest_table(), index).await;
+    if layout == "own" {
+        let history = format!("{table}-versions");
+        database.table(&history, &KEYS).await;
+        world.store = world.store.with_history(Some(database.table_name(&history)));
+    }
+    for number in 1..=3 {
+        world.writes(json!({"State": "OK", "N": number}), number).await;
+    }
+    let scan = database
+        .client
+        .scan()
+        .table_name(world.store.latest_table())
+        .index_name(index.0);
+    let entries = scan.send().await.unwrap().items().len();
+    world.apply(json!({"State": "OK", "N": 4})).await.unwrap();
+    database.consumed();
+    world.put_version().await;
+    (entries, write_units(&database.consumed()))
+}
+
+#[tokio::test]
+async fn versions_in_indexes_match_the_documentation() {
+    if is_skipped(
+        "versions_in_indexes_match_the_documentation",
+        "an index takes time to be created",
+    ) {
+        return;
+    }
+    let database = Database::start().await;
+    let mut measured = Vec::new();
+    for layout in ["same", "own"] {
+        let by_state = measured_index(&database, layout, INDEXES[0]).await;
+        let latest = measured_index(&database, layout, INDEXES[1]).await;
+        let cells = [
+            by_state.0.to_string(),
+            latest.0.to_string(),
+            by_state.1.to_string(),
+            latest.1.to_string(),
+        ];
+        measured.push([&[format!("`{layout}`")][..], &cells].concat());
+    }
+    let is_layout = |row: &Vec<String>| ["`same`", "`own`"].contains(&row[0].as_str());
+    let documented: Vec<_> = rows("docs/indexes.md").into_iter().filter(is_layout).collect();
+    assert_eq!(measured, documented);
 }

@@ -4,46 +4,105 @@
 use std::{collections::HashMap, time::Duration};
 
 use operations::{
-    prune::requests::{mark_version, pin_version, unpin_version},
-    purge::entity::purge,
+    prune::requests::{Mark, mark_version},
+    purge::entity::{ItemCounts, purge},
+    read::history::{History, HistoryQuery},
     read::item_collection::item_collection,
 };
 use serde_json::{Map, Value, json};
 use shared::{
-    config::{Ordering, WriteMode},
     domain::{
         AttributeValue, Item,
-        keys::{LATEST_KEY, partition_key_of},
+        entity::EntityId,
         layout,
         size::{self, MAX_ITEM_BYTES},
+        version::Version,
         version_item::VersionItem,
     },
-    dynamodb::{Store, client::error::ErrorKind, put::put_version::PutOutcome, read::history::HistoryQuery},
+    dynamodb::{client::error::ErrorKind, put::put_version::PutOutcome},
     logging::chain,
 };
-use testkit::database::{self, Database, MODES, entity, settings};
-use writer_fn::{
-    counter::{self, WriteOutcome},
-    update::{MAX_ATTRIBUTES, Update},
+use testkit::{
+    database::{self, Database, entity},
+    updates::{MAX_ATTRIBUTES, MODES, WriteOutcome, parse, settings, version, written},
+    world::World,
 };
 
-use crate::edge;
+fn text(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+/// Returns the latest item of the entity `E`.
+async fn v0(world: &World<'_>) -> Item {
+    serde_json::from_value(world.v0().await).unwrap()
+}
+
+/// Writes an attribute of this many bytes. Returns `false` if DynamoDB rejects the item for its size.
+async fn fits(world: &World<'_>, name: &str, bytes: usize) -> bool {
+    let update = json!({name: "x".repeat(bytes), "RequestId": uuid::Uuid::new_v4().to_string()});
+    match world.apply(update).await {
+        Ok(WriteOutcome::Written { .. }) => true,
+        Err(error) if error.kind() == ErrorKind::Rejected => {
+            let line = chain(&error);
+            assert!(
+                line.contains("larger than 400 KB") || line.contains("409600 are allowed"),
+                "{line}"
+            );
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test]
 async fn the_largest_latest_item_has_a_version_item_that_fits() {
     let database = Database::start().await;
     for digits in [1, 20] {
-        let table = format!("Edge{digits}");
-        let store = database.store(&table, digits).await;
-        for options in settings() {
-            let id = format!("{options:?}");
-            let edge = edge::find(&database.client, &database.table_name(&table), &store, &id, options).await;
+        for (number, options) in settings().into_iter().enumerate() {
+            let world = World::new(&database, &format!("Edge{digits}-{number}"), digits)
+                .await
+                .with(options);
+            // Grows the latest item until DynamoDB rejects one more byte.
+            assert!(fits(&world, "First", MAX_ITEM_BYTES / 2).await);
+            let (mut accepted, mut rejected) = (0, MAX_ITEM_BYTES / 2);
+            while rejected - accepted > 1 {
+                let middle = usize::midpoint(accepted, rejected);
+                match fits(&world, "Second", middle).await {
+                    true => accepted = middle,
+                    false => rejected = middle,
+                }
+            }
+            // Each accepted write lengthens the list of recent requests, so that the largest size may no longer fit.
+            while !fits(&world, "Second", accepted).await {
+                accepted -= 1;
+            }
             // The writer rejects an update at the size limit, and not well below it.
+            let latest = v0(&world).await;
+            let bytes = size::of_item(&latest);
             assert!(
-                (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&edge.latest),
-                "{id} {edge:?}"
+                (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&bytes),
+                "{options:?} {bytes}"
             );
-            assert!(edge.version <= MAX_ITEM_BYTES && edge.marked, "{id} {edge:?}");
+            let item = VersionItem::from_image(latest, world.store.digits()).unwrap();
+            assert!(size::of_item(item.item()) <= MAX_ITEM_BYTES);
+            let put = world.put_version().await;
+            assert!(
+                matches!(put, PutOutcome::Recorded | PutOutcome::AlreadyRecorded),
+                "{put:?}"
+            );
+            // It fits with the marks that a version item may get later.
+            let (entity, number, now) = (world.entity(), item.version(), world.store.clock().now());
+            let pinned = mark_version(&world.store, &entity, number, Mark::Pinned { now }).await;
+            assert_eq!(pinned, Ok(true));
+            assert_eq!(
+                mark_version(&world.store, &entity, number, Mark::Unpinned).await,
+                Ok(true)
+            );
+            let expires = now + Duration::from_secs(3600);
+            assert_eq!(
+                mark_version(&world.store, &entity, number, Mark::Expires(expires)).await,
+                Ok(true)
+            );
         }
     }
 }
@@ -51,32 +110,26 @@ async fn the_largest_latest_item_has_a_version_item_that_fits() {
 #[tokio::test]
 async fn dynamodb_accepts_what_the_writer_accepts() {
     let database = Database::start().await;
-    let store = database.store("Limits", 1).await;
-    let nested = |levels: usize, innermost: &str| {
-        serde_json::from_str::<Value>(&format!("{}{innermost}{}", "[".repeat(levels), "]".repeat(levels))).unwrap()
-    };
-    let number = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-    let attributes = |attributes: Vec<(String, Value)>| Map::from_iter(attributes);
+    let world = World::new(&database, "Limits", 1).await;
+    let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let nested = |levels: usize, inner: &str| value(&format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels)));
     let one = |value: Value| Map::from_iter([("A".to_owned(), value)]);
     let longest = database.longest_name("names above 50,000 characters");
+    let removed = (0..6).map(|n| (format!("{n}{}", "x".repeat(longest - 5000)), Value::Null));
     for (index, mut update) in [
         one(nested(31, "7")),
         one(nested(31, "")),
         one(nested(15, r#"{"a": {"b": [{"c": [{}]}]}}"#)),
-        one(number("12345678901234567890123456789012345678")),
-        one(number("-9.9999999999999999999999999999999999999e125")),
-        one(number("1e-130")),
-        one(number("0e999")),
-        one(number(&format!("1.{}", "0".repeat(900)))),
+        one(value("12345678901234567890123456789012345678")),
+        one(value("-9.9999999999999999999999999999999999999e125")),
+        one(value("1e-130")),
+        one(value("0e999")),
+        one(value(&format!("1.{}", "0".repeat(900)))),
         one(json!({"x".repeat(longest): ""})),
-        attributes(vec![("x".repeat(longest), json!(""))]),
-        attributes(vec![("RequestId".to_owned(), json!("r".repeat(1000)))]),
-        attributes((0..MAX_ATTRIBUTES).map(|n| (format!("A{n}"), json!([n]))).collect()),
-        attributes(
-            (0..6)
-                .map(|n| (format!("{n}{}", "x".repeat(longest - 5000)), Value::Null))
-                .collect(),
-        ),
+        Map::from_iter([("x".repeat(longest), json!(""))]),
+        Map::from_iter([("RequestId".to_owned(), json!("r".repeat(1000)))]),
+        (0..MAX_ATTRIBUTES).map(|n| (format!("A{n}"), json!([n]))).collect(),
+        removed.collect(),
     ]
     .into_iter()
     .enumerate()
@@ -84,9 +137,7 @@ async fn dynamodb_accepts_what_the_writer_accepts() {
         for mode in MODES {
             let id = format!("{index}{mode:?}");
             update.insert("ID".to_owned(), json!(format!("{id:x<2048}")));
-            let update = Update::parse(Value::Object(update.clone()), "r", Ordering::Arrival);
-            let update = update.unwrap_or_else(|error| panic!("{id}: {}", chain(&error)));
-            let written = counter::write(&store, &update, testkit::database::mode(mode)).await;
+            let written = world.in_mode(mode).apply(Value::Object(update.clone())).await;
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{id}: {written:?}");
         }
     }
@@ -98,55 +149,42 @@ fn random(bytes: usize) -> AttributeValue {
     AttributeValue::B(std::iter::repeat_with(|| random.u8(..)).take(bytes).collect())
 }
 
-fn text(text: impl Into<String>) -> AttributeValue {
-    AttributeValue::S(text.into())
-}
-
-/// Returns attributes at the limits, by name.
-fn at_the_limits() -> Vec<(&'static str, HashMap<String, AttributeValue>)> {
+/// Returns latest items with attributes at the limits, by name.
+fn at_the_limits(latest: u64) -> Vec<(&'static str, Item)> {
     let of = |name: &str, value| HashMap::from([(name.to_owned(), value)]);
     let deep = (1..32).fold(text("deep ".repeat(30_000)), |inner, level| match level % 2 {
         0 => AttributeValue::L(vec![inner]),
         _ => AttributeValue::M(of("\"", inner)),
     });
-    vec![
-        (
-            "Many",
-            (0..541)
-                .map(|number| (format!("A{number}"), text("a".repeat(700))))
-                .collect(),
-        ),
+    let mut named = of("ImageDeflate", random(10));
+    named.insert("Parts".to_owned(), AttributeValue::N("2".to_owned()));
+    let many = (0..541).map(|number| (format!("A{number}"), text("a".repeat(700))));
+    let all = [
+        ("Many", many.collect()),
         ("Deep", of("A", deep)),
         ("Empty", HashMap::new()),
-        (
-            "Named",
-            HashMap::from([
-                ("ImageDeflate".to_owned(), random(10)),
-                ("Parts".to_owned(), AttributeValue::N("2".to_owned())),
-            ]),
-        ),
-    ]
+        ("Named", named),
+    ];
+    let with_keys = |(name, mut attributes): (_, HashMap<String, AttributeValue>)| {
+        attributes.insert("Latest".to_owned(), AttributeValue::N(latest.to_string()));
+        attributes.extend([("PK", "E"), ("SK", "v0")].map(|(name, key)| (name.to_owned(), text(key))));
+        (name, Item::from(attributes))
+    };
+    all.map(with_keys).into()
 }
 
 /// Returns a value of this many bytes, or a smaller one.
 type Filler = fn(usize) -> AttributeValue;
 
 /// Puts the largest latest item with these attributes that the engine accepts, filled with a value, as another program does.
-async fn put_largest(
-    store: &Store,
-    table: &str,
-    client: &aws_sdk_dynamodb::Client,
-    mut item: Item,
-    filler: Filler,
-) -> Item {
+async fn put_largest(world: &World<'_>, mut item: Item, filler: Filler) {
     let rest = MAX_ITEM_BYTES - size::of_item(&item) - "Z".len();
     // The engines count some values differently.
     for less in 0..2000 {
         item.insert("Z".to_owned(), filler(rest - less));
-        let put = client.put_item().table_name(table).set_item(Some(item.clone().into()));
-        if put.send().await.is_ok() {
-            let id = partition_key_of(&item).unwrap();
-            return store.get(&entity(id), LATEST_KEY, true).await.unwrap().unwrap();
+        let put = world.database.client.put_item().table_name(world.store.latest_table());
+        if put.set_item(Some(item.clone().into())).send().await.is_ok() {
+            return;
         }
     }
     panic!("no size is accepted");
@@ -155,173 +193,163 @@ async fn put_largest(
 #[tokio::test]
 async fn every_latest_item_becomes_a_version() {
     let database = Database::start().await;
+    let fillers: [(&str, Filler); 3] = [
+        ("Random", random),
+        ("Text", |bytes| text("z".repeat(bytes))),
+        ("Small", |_| text("")),
+    ];
     for digits in [1, 20] {
-        let name = format!("Versions{digits}");
-        let store = database.store(&name, digits).await;
-        let table = database.table_name(&name);
-        for (id, attributes) in at_the_limits() {
-            let fillers: [(&str, Filler); 3] = [
-                ("Random", random),
-                ("Text", |bytes| text("z".repeat(bytes))),
-                ("Small", |_| text("")),
-            ];
+        for (name, item) in at_the_limits(9) {
             for (filled, filler) in fillers {
                 // All but these compress to an item.
-                let has_parts = filled == "Random" && ["Empty", "Named"].contains(&id);
+                let has_parts = filled == "Random" && ["Empty", "Named"].contains(&name);
                 // Both widths store items alike, and read them differently.
                 if digits > 1 && !has_parts {
                     continue;
                 }
-                let id = format!("{id}{filled}");
-                let mut item = Item::from(attributes.clone());
-                for (name, value) in [
-                    ("PK", text(&id)),
-                    ("SK", text("v0")),
-                    ("Latest", AttributeValue::N("9".to_owned())),
-                ] {
-                    item.insert(name.to_owned(), value);
-                }
-                let latest = put_largest(&store, &table, &database.client, item, filler).await;
-                let version = VersionItem::from_image(latest.clone(), store.digits()).unwrap();
-                let version = version.with_stream_time(Some(1_795_328_688_000_000));
+                let world = World::new(&database, &format!("{name}{filled}{digits}"), digits).await;
+                let (store, entity, nine) = (&world.store, world.entity(), version(9));
+                put_largest(&world, item.clone(), filler).await;
+                let image = v0(&world).await;
+                let of_image = |image: Item| VersionItem::from_image(image, store.digits()).unwrap();
+                let stored = of_image(image.clone()).with_stream_time(Some(1_795_328_688_000_000));
                 for expected in [PutOutcome::Recorded, PutOutcome::AlreadyRecorded] {
-                    assert_eq!(store.put_version(&version).await.unwrap(), expected, "{id}");
+                    assert_eq!(store.put_version(&stored).await.unwrap(), expected, "{}", world.table);
                 }
-                let mut other = latest.clone();
+                let mut other = image;
                 other.insert("Z".to_owned(), text("other"));
-                let other = VersionItem::from_image(other, store.digits()).unwrap();
-                assert_eq!(store.put_version(&other).await.unwrap(), PutOutcome::Conflict, "{id}");
-                check_reads(&store, &id, version.item()).await;
-                let history = store.history_table();
-                check_marks(&database, &store, history, &id, has_parts).await;
+                let other = store.put_version(&of_image(other)).await;
+                assert_eq!(other.unwrap(), PutOutcome::Conflict, "{}", world.table);
+                check_reads(&world, &entity, stored.item()).await;
+                check_marks(&world, &entity, has_parts).await;
                 // Expired, and not deleted yet: a record that is delivered again is compared with the whole version.
-                let nine = database::version(9);
                 let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
                 assert!(
-                    mark_version(&store, &entity(&id), nine, an_hour_ago).await.unwrap(),
-                    "{id}"
+                    mark_version(store, &entity, nine, Mark::Expires(an_hour_ago))
+                        .await
+                        .unwrap(),
+                    "{}",
+                    world.table
                 );
-                let again = store.put_version(&version).await.unwrap();
-                assert_eq!(again, PutOutcome::AlreadyRecorded, "{id}");
-                let mut deleted = operations::purge::entity::ItemCounts::new();
-                let purged = purge(&store, &entity(&id), Duration::ZERO, |_| {}, &mut deleted).await;
+                let again = store.put_version(&stored).await.unwrap();
+                assert_eq!(again, PutOutcome::AlreadyRecorded, "{}", world.table);
+                let purged = purge(store, &entity, Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
                 purged.unwrap();
-                assert_eq!(items_of(&database, history, &id).await.len(), 0, "{id}");
+                assert!(!history(&world).await.iter().any(|item| item["PK"]["S"] == "E"));
             }
         }
     }
 }
 
-async fn items_of(database: &Database, table: &str, id: &str) -> Vec<Value> {
-    let mut items = database::items(&database.client, table).await;
-    items.retain(|item| item["PK"]["S"] == id);
-    items
+async fn history(world: &World<'_>) -> Vec<Value> {
+    database::items(&world.database.client, world.store.history_table()).await
 }
 
-async fn check_reads(store: &Store, id: &str, expected: &Item) {
-    let (entity, nine) = (entity(id), database::version(9));
-    let read = store.get(&entity, &store.digits().version_key(nine), true).await;
-    assert!(read.unwrap().unwrap() == *expected, "{id}");
-    let keys = store.digits().version_keys([9]);
-    assert!(
-        store.batch_get(&entity, &keys, false).await.unwrap() == [expected.clone()],
-        "{id}"
-    );
+async fn check_reads(world: &World<'_>, entity: &EntityId, expected: &Item) {
+    let (store, name) = (&world.store, &world.table);
+    let keys: Vec<_> = store.digits().version_keys([9]).into_iter().collect();
+    let read = store.get(entity, &keys[0], true).await;
+    assert!(read.unwrap().unwrap() == *expected, "{name}");
+    let batch = store.batch_get(entity, &keys, false).await;
+    assert!(batch.unwrap() == [expected.clone()], "{name}");
     let query = HistoryQuery {
         consistent: true,
         ..HistoryQuery::default()
     };
-    let history = store
-        .history(&entity, query)
-        .await
-        .unwrap()
-        .unwrap()
-        .collect()
-        .await
-        .unwrap();
+    let history = History::read(store, entity, query).await.unwrap().unwrap();
+    let history = history.collect().await.unwrap();
     let [view] = &history[..] else {
-        panic!("{id} has {} versions", history.len())
+        panic!("{name} has {} versions", history.len())
     };
-    assert_eq!(view.version, nine);
-    assert!(view.attributes["Z"] == expected["Z"] && view.recorded_by_stream, "{id}");
-    let collection = item_collection(store, &entity, true, |_| {}).await.unwrap();
+    assert_eq!(view.version, version(9));
+    assert!(
+        view.attributes["Z"] == expected["Z"] && view.recorded_by_stream,
+        "{name}"
+    );
+    let collection = item_collection(store, entity, true, |_| {}).await.unwrap();
     let mut flat = collection.items.iter().map(|item| &item.attributes);
     assert!(
-        flat.any(|item| item.get("RecordedBy").is_some() && item.get("Z") == expected.get("Z")),
-        "{id}"
+        flat.any(|item| item.contains_key("RecordedBy") && item.get("Z") == expected.get("Z")),
+        "{name}"
     );
 }
 
 /// A version expires with all of its items, or with none.
-async fn check_marks(database: &Database, store: &Store, table: &str, id: &str, has_parts: bool) {
-    let (entity, nine) = (entity(id), database::version(9));
+async fn check_marks(world: &World<'_>, entity: &EntityId, has_parts: bool) {
+    let (store, nine) = (&world.store, version(9));
     let marked = async || {
-        let items = items_of(database, table, id).await;
-        let history = items
-            .iter()
-            .filter(|item| layout::is_history(item["SK"]["S"].as_str().unwrap(), store.digits()));
-        history.map(|item| item.get("TTL").is_some()).collect::<Vec<_>>()
+        let items = history(world).await.into_iter();
+        let is_version = |item: &Value| layout::is_history(item["SK"]["S"].as_str().unwrap(), store.digits());
+        let versions = items.filter(|item| item["PK"]["S"] == "E" && is_version(item));
+        versions.map(|item| item.get("TTL").is_some()).collect::<Vec<_>>()
     };
     let count = if has_parts { 2 } else { 1 };
-    assert_eq!(marked().await, vec![false; count], "{id}");
+    assert_eq!(marked().await, vec![false; count], "{}", world.table);
     let now = store.clock().now();
     let expires = now + Duration::from_secs(3600);
     for (is_pinned, expected) in [(false, true), (true, false), (false, false)] {
-        let done = match is_pinned {
-            true => pin_version(store, &entity, nine, now).await,
-            false => mark_version(store, &entity, nine, expires).await,
+        let mark = match is_pinned {
+            true => Mark::Pinned { now },
+            false => Mark::Expires(expires),
         };
-        assert_eq!(done.unwrap(), is_pinned || expected, "{id}");
-        assert_eq!(marked().await, vec![expected; count], "{id}");
+        let done = mark_version(store, entity, nine, mark).await;
+        assert_eq!(done.unwrap(), is_pinned || expected, "{}", world.table);
+        assert_eq!(marked().await, vec![expected; count], "{}", world.table);
     }
-    assert!(unpin_version(store, &entity, nine).await.unwrap());
+    assert!(mark_version(store, entity, nine, Mark::Unpinned).await.unwrap());
 }
 
 /// Write modes that put the version themselves acknowledge no update that cannot be recorded.
 #[tokio::test]
 async fn every_acknowledged_update_of_a_large_item_is_recorded() {
     let database = Database::start().await;
-    let store = database.store("Acknowledged", 1).await;
-    let table = database.table_name("Acknowledged");
     for mode in MODES {
-        for (name, attributes) in at_the_limits() {
-            let id = format!("{name}{mode:?}");
-            let mut item = Item::from(attributes);
-            for (name, value) in [
-                ("PK", text(&id)),
-                ("SK", text("v0")),
-                ("Latest", AttributeValue::N("1".to_owned())),
-            ] {
-                item.insert(name.to_owned(), value);
-            }
+        for (name, mut item) in at_the_limits(1) {
+            let world = World::new(&database, &format!("{name}{mode:?}"), 1).await.in_mode(mode);
             // The update adds its record to the item.
             let room = MAX_ITEM_BYTES - size::of_item(&item) - 700;
             item.insert("Z".to_owned(), random(room));
-            database::put_into(&database.client, &table, serde_json::to_value(&item).unwrap()).await;
-            database::put_version(&store, &entity(&id)).await;
+            world.put(serde_json::to_value(&item).unwrap()).await;
+            world.put_version().await;
             let mut acknowledged = 0;
             for number in 0..8 {
-                let update = Update::parse(
-                    json!({"ID": id, "State": number, "Filler": "f".repeat(150 * number)}),
-                    &format!("{id}{number}"),
-                    Ordering::Arrival,
-                )
-                .unwrap();
-                match counter::write(&store, &update, database::mode(mode)).await {
+                let filler = "f".repeat(150 * number);
+                let update = json!({"ID": "E", "State": number, "Filler": filler});
+                match world.record(&parse(update, &format!("{name}{number}"))).await {
                     Ok(WriteOutcome::Written { version }) => {
-                        if mode == WriteMode::Stream {
-                            database::put_version(&store, &entity(&id)).await;
-                        }
                         acknowledged += 1;
-                        let key = store.digits().version_key(version);
-                        let recorded = store.get(&entity(&id), &key, true).await.unwrap().unwrap();
-                        assert!(recorded["Filler"] == text("f".repeat(150 * number)), "{id}");
+                        let key = world.store.digits().version_key(version);
+                        let recorded = world.store.get(&entity("E"), &key, true).await;
+                        assert!(recorded.unwrap().unwrap()["Filler"] == text(filler), "{}", world.table);
                     }
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Rejected, "{id} {number}: {}", chain(&error)),
-                    other => panic!("{id}: {other:?}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Rejected, "{}: {}", world.table, chain(&error)),
+                    other => panic!("{}: {other:?}", world.table),
                 }
             }
-            assert!((1..8).contains(&acknowledged), "{id}: {acknowledged}");
+            assert!((1..8).contains(&acknowledged), "{}: {acknowledged}", world.table);
         }
     }
+}
+
+#[tokio::test]
+async fn an_update_of_the_greatest_version_is_rejected_and_changes_nothing() {
+    let database = Database::start().await;
+    let world = World::new(&database, "Greatest", 1).await;
+    for latest in [Version::MAX, Version::MAX + 1, u64::MAX] {
+        for options in settings() {
+            let world = world.clone().with(options);
+            world
+                .put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}}))
+                .await;
+            let before = world.rows().await;
+            let error = chain(&world.write(json!({"A": "a"})).await.unwrap_err());
+            let names_it = error.contains("Latest is above") || error.contains("the greatest version");
+            assert!(names_it, "{latest} {options:?}: {error}");
+            assert_eq!(world.rows().await, before, "{latest} {options:?}");
+        }
+    }
+    // The version before it still has a next one.
+    let last = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": (Version::MAX - 1).to_string()}});
+    world.put(last).await;
+    assert_eq!(world.write(json!({})).await, Ok(written(Version::MAX)));
 }

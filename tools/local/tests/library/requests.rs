@@ -1,144 +1,103 @@
 //! Number of requests per read, and equal results of reads that omit requests.
 
-use std::time::Duration;
-
+use operations::{read::history::HistoryQuery, read::item_collection::item_collection};
 use serde_json::{Value, json};
 use shared::{
-    config::WriteMode,
-    domain::{keys::LATEST_KEY, recorded_at::RecordedAt, version::Version},
-    dynamodb::{
-        Store,
-        read::{history::HistoryQuery, versions::ReadError},
-    },
+    domain::{keys::LATEST_KEY, version::Version},
+    dynamodb::read::versions::ReadError,
 };
-use testkit::database::{Database, delete_item, entity, history, mode, update};
-use writer_fn::counter;
+use testkit::{database::Database, updates::WriteMode, world::World};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Present,
-    /// Its TTL has passed.
-    Expired,
-    Deleted,
-}
-
-impl State {
-    /// Returns the additional attributes of the item, or `None` if it does not exist.
-    fn extra(self) -> Option<Value> {
-        match self {
-            Self::Present => Some(json!({})),
-            Self::Expired => Some(json!({"TTL": {"N": "1"}})),
-            Self::Deleted => None,
-        }
+/// Returns the additional attributes of a version item, or `None` if it does not exist.
+fn marked(state: &str) -> Option<Value> {
+    match state {
+        "present" => Some(json!({})),
+        "expired" => Some(json!({"TTL": {"N": "1"}})),
+        "pinned" => Some(json!({"Pinned": {"BOOL": true}})),
+        _ => None,
     }
 }
 
 /// Puts an entity of `latest` versions, version n at n seconds; `item` returns the additional attributes of a version item.
-async fn put(
-    database: &Database,
-    store: &Store,
-    table: &str,
-    id: &str,
-    latest: u64,
-    item: impl Fn(u64) -> Option<Value>,
-) {
+async fn put(world: &World<'_>, id: &str, latest: u64, item: impl Fn(u64) -> Option<Value>) {
     let put = async |sort_key: String, number: u64, more: Value| {
         let time = format!("1970-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
         let mut all =
             json!({"PK": {"S": id}, "SK": {"S": sort_key}, "n": {"N": number.to_string()}, "RecordedAt": {"S": time}});
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        database.put(table, all).await;
+        world.put(all).await;
     };
-    let digits = store.digits();
-    put(
-        LATEST_KEY.to_owned(),
-        latest,
-        json!({"Latest": {"N": latest.to_string()}, "RecordedVersion": {"N": latest.to_string()}}),
-    )
-    .await;
+    let count = json!({"N": latest.to_string()});
+    let counted = json!({"Latest": count, "RecordedVersion": count});
+    put(LATEST_KEY.to_owned(), latest, counted).await;
     for number in 1..=latest {
         if let Some(more) = item(number) {
-            put(digits.version_key(Version::new(number).unwrap()), number, more).await;
+            let key = world.store.digits().version_key(Version::new(number).unwrap());
+            put(key, number, more).await;
         }
     }
 }
 
-async fn floor(database: &Database, table: &str, id: &str, floor: u64) {
+async fn floor(world: &World<'_>, id: &str, floor: u64) {
     let floor = json!({"PK": {"S": id}, "SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}});
-    database.put(table, floor).await;
+    world.put(floor).await;
 }
 
-async fn as_of(store: &Store, id: &str, second: u64) -> Result<Option<u64>, ReadError> {
-    let at = RecordedAt::since_epoch(Duration::from_secs(second));
-    let found = operations::as_of::as_of(store, &entity(id), at, true).await?;
-    Ok(found.map(|view| view.version.get()))
-}
-
-/// Returns the binary logarithm, rounded up.
-fn log2(number: u64) -> usize {
-    (u64::BITS - (number - 1).leading_zeros()) as usize
+/// Returns the version as of a second, which must take at most this many reads more than a bisection.
+async fn as_of(world: &World<'_>, id: &str, latest: u64, second: u64, more: usize) -> Result<Option<u64>, ReadError> {
+    // The binary logarithm, rounded up.
+    let bisection = (u64::BITS - (latest - 1).leading_zeros()) as usize;
+    let (found, reads) = world.operations(world.as_of(id, second)).await;
+    assert!(reads.len() <= bisection + more, "{id} {second}: {reads:?}");
+    found
 }
 
 #[tokio::test]
 async fn as_of_needs_one_read_per_bisection() {
     let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    let mut max_reads = 0;
+    let world = World::new(&database, "Table", 1).await;
     for latest in 1..=40 {
         let id = format!("E{latest}");
-        put(&database, &store, "Table", &id, latest, |_| Some(json!({}))).await;
+        put(&world, &id, latest, |_| marked("present")).await;
         for second in 0..=latest + 1 {
-            database.consumed();
-            let found = as_of(&store, &id, second).await.unwrap();
-            assert_eq!(
-                found,
-                Some(second.min(latest)).filter(|found| *found > 0),
-                "{latest} {second}"
-            );
-            let reads = database.consumed().len();
-            assert!(reads <= log2(latest) + 1, "{latest} {second}: {reads} reads");
-            max_reads = max_reads.max(reads);
+            let expected = Some(second.min(latest)).filter(|found| *found > 0);
+            let found = as_of(&world, &id, latest, second, 1).await;
+            assert_eq!(found, Ok(expected), "{latest} {second}");
         }
     }
-    assert_eq!(max_reads, 7);
 }
 
 #[tokio::test]
 async fn as_of_needs_one_more_read_if_history_was_pruned() {
     let database = Database::start().await;
-    let store = database.store("Table", 10).await;
+    let world = World::new(&database, "Table", 10).await;
     for latest in [2, 3, 5, 8, 11] {
         for below in 2..=latest {
             // Pinned below the floor: none, some, some in a row.
-            for (name, pinned) in [("none", &[][..]), ("some", &[1, 4, 9]), ("row", &[2, 3, 4, 8, 9])] {
+            for (name, pins) in [("none", &[][..]), ("some", &[1, 4, 9]), ("row", &[2, 3, 4, 8, 9])] {
                 let id = format!("{name}{latest}/{below}");
-                put(&database, &store, "Table", &id, latest, |number| match number {
-                    number if number >= below => State::Present.extra(),
-                    number if pinned.contains(&number) => Some(json!({"Pinned": {"BOOL": true}})),
-                    number if number % 2 == 0 => State::Expired.extra(),
-                    _ => State::Deleted.extra(),
+                put(&world, &id, latest, |number| match number {
+                    number if number >= below => marked("present"),
+                    number if pins.contains(&number) => marked("pinned"),
+                    number => marked("expired").filter(|_| number % 2 == 0),
                 })
                 .await;
-                floor(&database, "Table", &id, below).await;
+                floor(&world, &id, below).await;
                 for second in 0..=latest + 1 {
-                    database.consumed();
-                    let found = as_of(&store, &id, second).await;
-                    let reads = database.consumed().len();
-                    assert!(reads <= log2(latest) + 2, "{id} {second}: {reads} reads");
-                    let pruned = Err(ReadError::Pruned {
-                        floor: Version::new(below).unwrap(),
-                    });
+                    let found = as_of(&world, &id, latest, second, 2).await;
+                    let floor = Version::new(below).unwrap();
                     if second >= below {
                         assert_eq!(found, Ok(Some(second.min(latest))), "{id} {second}");
                         continue;
                     }
                     // A pinned version is found only if the next version is kept, too.
-                    let is_left = |number: u64| number >= below || pinned.contains(&number);
+                    let is_left = |number: u64| number >= below || pins.contains(&number);
                     let known = match second {
                         0 => is_left(1).then_some(None),
                         second => (is_left(second) && is_left(second + 1)).then_some(Some(second)),
                     };
-                    assert!(found == pruned || found.ok() == known, "{id} {second}");
+                    let is_pruned = found == Err(ReadError::Pruned { floor });
+                    assert!(is_pruned || found.ok() == known, "{id} {second}");
                 }
             }
         }
@@ -148,53 +107,62 @@ async fn as_of_needs_one_more_read_if_history_was_pruned() {
 #[tokio::test]
 async fn as_of_distinguishes_pruned_from_missing_versions() {
     let database = Database::start().await;
-    let store = database.store("Table", 1).await;
-    let missing = |number| {
-        Err(ReadError::Missing {
-            version: Version::new(number).unwrap(),
-        })
-    };
-    // The stream is two versions behind.
-    put(&database, &store, "Table", "E", 8, |number| {
-        (number < 6).then(|| json!({}))
-    })
-    .await;
-    assert_eq!(as_of(&store, "E", 3).await, Ok(Some(3)));
-    assert_eq!(as_of(&store, "E", 7).await, missing(6));
-    // A version missing above the floor is still an error.
-    floor(&database, "Table", "E", 4).await;
-    assert_eq!(as_of(&store, "E", 7).await, missing(6));
-    assert_eq!(as_of(&store, "E", 5).await, missing(6));
+    let world = World::new(&database, "Table", 1).await;
+    let version = |number: u64| Version::new(number).unwrap();
+    let missing = || Err(ReadError::Missing { version: version(6) });
+    // The stream is two versions behind. A version missing above the floor is an error.
+    let behind = |number: u64| marked("present").filter(|_| number < 6);
     // A version without a time is ignored below the floor, and an error above it.
-    for (id, below) in [("Below", 6), ("Above", 5)] {
-        put(&database, &store, "Table", id, 10, |number| {
-            Some(if number == 5 {
-                json!({"RecordedAt": {"NULL": true}})
-            } else {
-                json!({})
-            })
-        })
-        .await;
-        floor(&database, "Table", id, below).await;
-    }
-    assert_eq!(as_of(&store, "Below", 7).await, Ok(Some(7)));
-    assert_eq!(as_of(&store, "Above", 3).await, Ok(Some(3)));
-    let version = Version::new(5).unwrap();
-    assert_eq!(
-        as_of(&store, "Above", 4).await,
-        Err(ReadError::NotRecordedAt { version })
-    );
+    let timeless = |number: u64| match number {
+        5 => Some(json!({"RecordedAt": {"NULL": true}})),
+        _ => marked("present"),
+    };
+    put(&world, "Behind", 8, behind).await;
+    put(&world, "Pruned", 8, behind).await;
+    put(&world, "Below", 10, timeless).await;
+    put(&world, "Above", 10, timeless).await;
     // The floor was raised above the latest version.
-    put(&database, &store, "Table", "Raised", 8, |_| None).await;
-    floor(&database, "Table", "Raised", 20).await;
-    let floor = Version::new(20).unwrap();
-    assert_eq!(as_of(&store, "Raised", 3).await, Err(ReadError::Pruned { floor }));
+    put(&world, "Raised", 8, |_| None).await;
+    for (id, to) in [("Pruned", 4), ("Below", 6), ("Above", 5), ("Raised", 20)] {
+        floor(&world, id, to).await;
+    }
+    for (id, second, expected) in [
+        ("Behind", 3, Ok(Some(3))),
+        ("Behind", 7, missing()),
+        ("Pruned", 7, missing()),
+        ("Pruned", 5, missing()),
+        ("Below", 7, Ok(Some(7))),
+        ("Above", 3, Ok(Some(3))),
+        ("Above", 4, Err(ReadError::NotRecordedAt { version: version(5) })),
+        ("Raised", 3, Err(ReadError::Pruned { floor: version(20) })),
+    ] {
+        assert_eq!(world.as_of(id, second).await, expected, "{id} {second}");
+    }
+}
+
+fn query(from: u64, to: u64, oldest_first: bool, limit: Option<usize>) -> HistoryQuery {
+    HistoryQuery {
+        from: Version::new(from),
+        to: Version::new(to),
+        oldest_first,
+        limit,
+        consistent: true,
+    }
+}
+
+/// Returns the versions of a history, oldest first.
+async fn sorted(world: &World<'_>, id: &str, query: HistoryQuery) -> Vec<u64> {
+    let mut found = Box::pin(world.history_of(id, query)).await.unwrap();
+    if !query.oldest_first {
+        found.reverse();
+    }
+    found
 }
 
 #[tokio::test]
 async fn a_history_read_without_the_latest_item_is_the_same() {
     const LATEST: u64 = 3;
-    const ORDERS: [(bool, Option<usize>); 5] = [
+    let orders = [
         (true, None),
         (false, Some(2)),
         (false, None),
@@ -202,55 +170,37 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
         (true, Some(2)),
     ];
     let database = Database::start().await;
-    let version = |number: u64| Version::new(number);
     for digits in [1, 2] {
         // Width 1 always reads the latest item: two orders suffice for comparison.
-        let orders = if digits == 1 { &ORDERS[..2] } else { &ORDERS };
-        let table = format!("Table{digits}");
-        let store = database.store(&table, digits).await;
+        let orders = if digits == 1 { &orders[..2] } else { &orders };
+        let world = World::new(&database, &format!("Table{digits}"), digits).await;
         for left in 0..3_u32.pow(3) {
             let item = |number: u64| match left / 3_u32.pow(u32::try_from(number - 1).unwrap()) % 3 {
-                0 => State::Present,
-                1 => State::Expired,
-                _ => State::Deleted,
+                0 => marked("present"),
+                1 => marked("expired"),
+                _ => None,
             };
             let id = format!("E{left}");
-            put(&database, &store, &table, &id, LATEST, |number| item(number).extra()).await;
+            put(&world, &id, LATEST, item).await;
+            let is_there = |number: &u64| *number == LATEST || item(*number) == marked("present");
             for (from, to) in (0..=LATEST + 1).flat_map(|from| (0..=LATEST + 1).map(move |to| (from, to))) {
                 for (oldest_first, limit) in orders.iter().copied() {
-                    let query = HistoryQuery {
-                        from: version(from),
-                        to: version(to),
-                        oldest_first,
-                        limit,
-                        consistent: true,
-                    };
-                    let is_there = |number: &u64| *number == LATEST || item(*number) == State::Present;
                     let last = if to == 0 { LATEST } else { to.min(LATEST) };
                     let mut expected: Vec<_> = (from.max(1)..=last).filter(is_there).collect();
                     if !oldest_first {
                         expected.reverse();
                     }
                     expected.truncate(limit.unwrap_or(usize::MAX));
-                    let found = history(&store, &id, query).await.unwrap();
-                    assert_eq!(
-                        found,
-                        expected,
-                        "{digits} {query:?} {:?}",
-                        (1..=LATEST).map(item).collect::<Vec<_>>()
-                    );
+                    let query = query(from, to, oldest_first, limit);
+                    let found = world.history_of(&id, query).await.unwrap();
+                    assert_eq!(found, expected, "{digits} {query:?} {left}");
                 }
             }
         }
         for oldest_first in [true, false] {
-            for (to, limit) in [(None, None), (version(3), None), (None, Some(0)), (None, Some(1))] {
-                let query = HistoryQuery {
-                    to,
-                    limit,
-                    oldest_first,
-                    ..HistoryQuery::default()
-                };
-                assert!(history(&store, "F", query).await.is_none(), "{query:?}");
+            for (to, limit) in [(0, None), (3, None), (0, Some(0)), (0, Some(1))] {
+                let query = query(0, to, oldest_first, limit);
+                assert!(world.history_of("F", query).await.is_none(), "{query:?}");
             }
         }
     }
@@ -260,48 +210,40 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
 #[tokio::test]
 async fn strays_are_not_in_history_and_orphans_are() {
     let database = Database::start().await;
-    let store = database.store("Table", 10).await;
-    let large = || json!({"Large": {"S": "x".repeat(390_000)}});
-    put(&database, &store, "Table", "E", 8, |_| Some(large())).await;
-    let latest = json!({"PK": {"S": "E"}, "SK": {"S": LATEST_KEY}, "Latest": {"N": "5"}});
-    database.put("Table", latest).await;
-    put(&database, &store, "Table", "Orphan", 2, |_| Some(json!({}))).await;
-    delete_item(&database.client, &database.table_name("Table"), "Orphan", LATEST_KEY).await;
+    let world = World::new(&database, "Table", 10).await;
+    put(&world, "E", 8, |_| Some(json!({"Large": {"S": "x".repeat(390_000)}}))).await;
+    world
+        .put(json!({"PK": {"S": "E"}, "SK": {"S": LATEST_KEY}, "Latest": {"N": "5"}}))
+        .await;
+    put(&world, "Orphan", 2, |_| marked("present")).await;
+    world.delete("Orphan", LATEST_KEY).await;
     for (to, oldest_first) in [(0, true), (0, false), (20, true), (20, false)] {
-        let query = HistoryQuery {
-            to: Version::new(to),
-            oldest_first,
-            consistent: true,
-            ..HistoryQuery::default()
-        };
-        let mut found = history(&store, "E", query).await.unwrap();
-        found.sort_unstable();
+        let query = query(0, to, oldest_first, None);
         // Pages contain three items, and the latest item is read with the last page only.
-        let expected: &[u64] = if oldest_first {
-            &[1, 2, 3, 4, 5, 6]
-        } else {
-            &[1, 2, 3, 4, 5]
-        };
-        assert_eq!(found, expected, "{query:?}");
-        let mut orphans = history(&store, "Orphan", query).await.unwrap();
-        orphans.sort_unstable();
-        assert_eq!(orphans, [1, 2], "{query:?}");
+        let last = if oldest_first { 6 } else { 5 };
+        assert_eq!(
+            sorted(&world, "E", query).await,
+            (1..=last).collect::<Vec<_>>(),
+            "{query:?}"
+        );
+        assert_eq!(sorted(&world, "Orphan", query).await, [1, 2], "{query:?}");
     }
 }
 
 #[tokio::test]
 async fn a_page_of_wide_keys_is_one_request() {
     let database = Database::start().await;
-    let store = database.store("Table", 2).await;
+    let world = World::new(&database, "Table", 2).await;
     for (id, latest) in [("E10", 10), ("E60", 60), ("E105", 105)] {
-        put(&database, &store, "Table", id, latest, |_| Some(json!({}))).await;
+        put(&world, id, latest, |_| marked("present")).await;
     }
-    put(&database, &store, "Table", "Behind", 9, |number| {
-        (number < 7).then(|| json!({}))
-    })
-    .await;
-    put(&database, &store, "Table", "Pruned", 9, |number| {
-        if number < 7 { State::Expired } else { State::Present }.extra()
+    put(&world, "Behind", 9, |number| marked("present").filter(|_| number < 7)).await;
+    put(&world, "Pruned", 9, |number| {
+        if number < 7 {
+            marked("expired")
+        } else {
+            marked("present")
+        }
     })
     .await;
     let numbers = |from: u64, to: u64| (from..=to).collect::<Vec<_>>();
@@ -348,57 +290,38 @@ async fn a_page_of_wide_keys_is_one_request() {
         ("E105", 100, 103, true, 2, 2, numbers(100, 101)),
         ("E105", 0, 99, false, 50, 1, numbers(50, 99)),
     ] {
-        let query = HistoryQuery {
-            from: Version::new(from),
-            to: Version::new(to),
-            oldest_first,
-            limit: Some(limit),
-            consistent: true,
-        };
-        database.consumed();
-        let mut found = history(&store, id, query).await.unwrap();
-        if !oldest_first {
-            found.reverse();
-        }
-        assert_eq!(
-            (found, database.consumed().len()),
-            (expected, requests),
-            "{id} {query:?}"
-        );
+        let query = query(from, to, oldest_first, Some(limit));
+        let (found, sent) = world.operations(sorted(&world, id, query)).await;
+        assert_eq!((found, sent.len()), (expected, requests), "{id} {query:?}");
     }
 }
 
 #[tokio::test]
 async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
     let database = Database::start().await;
-    if database
-        .endpoint
-        .differs("a_long_history_is_read_to_its_end_without_the_latest_item", &["page"])
-    {
+    let test = "a_long_history_is_read_to_its_end_without_the_latest_item";
+    if database.endpoint.differs(test, &["page"]) {
         return;
     }
     for digits in [1, 10] {
-        let store = database.store(&format!("Table{digits}"), digits).await;
+        let world = World::new(&database, &format!("Table{digits}"), digits).await;
+        let world = world.in_mode(WriteMode::Inline);
         for number in 1..=12 {
-            let update = update(json!({"ID": "E", "n": number, "Large": "x".repeat(200_000)}));
-            counter::write(&store, &update, mode(WriteMode::Inline)).await.unwrap();
+            world
+                .writes(json!({"n": number, "Large": "x".repeat(200_000)}), number)
+                .await;
         }
         // More than 1 MB requires several pages, and the latest item one more request.
         for (oldest_first, to, requests) in [(true, 0, 4), (true, 12, 3), (false, 12, 3), (false, 0, 4)] {
-            let query = HistoryQuery {
-                to: Version::new(to),
-                oldest_first,
-                consistent: true,
-                ..HistoryQuery::default()
-            };
-            database.consumed();
-            let mut found = history(&store, "E", query).await.unwrap();
-            if !oldest_first {
-                found.reverse();
-            }
+            let query = query(0, to, oldest_first, None);
+            let (found, sent) = world.operations(sorted(&world, "E", query)).await;
             assert_eq!(found, (1..=12).collect::<Vec<_>>(), "{digits} {query:?}");
             // Keys of width 1 are read by number.
-            assert!(digits == 1 || database.consumed().len() == requests, "{query:?}");
+            assert!(digits == 1 || sent.len() == requests, "{query:?}");
         }
+        let mut counts = Vec::new();
+        let collection = item_collection(&world.store, &world.entity(), true, |read| counts.push(read)).await;
+        assert_eq!(collection.unwrap().items.len(), 13);
+        assert!(counts.len() > 1 && counts.last() == Some(&13), "{counts:?}");
     }
 }

@@ -12,36 +12,21 @@ use shared::domain::keys::LATEST_KEY;
 
 use testkit::{endpoint::is_skipped, stack::options, tap::Tap};
 
-use crate::support::{PROGRAM, eventually, invoke, root, settled, template};
+use crate::support::{PROGRAM, eventually, failed, first, insert, invoke, message, root, settled, template};
 
 /// Actions that Lambda itself performs with a role: it writes logs, polls the queue, sends records of failed
 /// asynchronous invocations, stores failure documents, lists the table's streams, and sends traces (Lambda developer guide, "Using Lambda with Amazon SQS", "… with DynamoDB",
 /// "Capturing records in Amazon S3", and the managed policies named there).
-const BY_LAMBDA: [(&str, &[&str]); 2] = [
+const BY_LAMBDA: [(&str, &str); 2] = [
     (
         "WriterRole",
-        &[
-            "logs:CreateLogStream",
-            "logs:PutLogEvents",
-            "sqs:DeleteMessage",
-            "sqs:GetQueueAttributes",
-            "sqs:ReceiveMessage",
-            "sqs:SendMessage",
-            "xray:PutTelemetryRecords",
-            "xray:PutTraceSegments",
-        ],
+        "logs:CreateLogStream logs:PutLogEvents sqs:DeleteMessage sqs:GetQueueAttributes sqs:ReceiveMessage sqs:SendMessage \
+         xray:PutTelemetryRecords xray:PutTraceSegments",
     ),
     (
         "StreamRole",
-        &[
-            "dynamodb:ListStreams",
-            "logs:CreateLogStream",
-            "logs:PutLogEvents",
-            "s3:ListBucket",
-            "s3:PutObject",
-            "xray:PutTelemetryRecords",
-            "xray:PutTraceSegments",
-        ],
+        "dynamodb:ListStreams logs:CreateLogStream logs:PutLogEvents s3:ListBucket s3:PutObject xray:PutTelemetryRecords \
+         xray:PutTraceSegments",
     ),
 ];
 
@@ -53,30 +38,17 @@ const ACCESS_KEYS: [(&str, &[&str]); 2] = [("WriterRole", &["writerfn"]), ("Stre
 
 #[tokio::test]
 async fn each_role_is_allowed_exactly_the_actions_it_needs() {
-    if is_skipped(
-        "each_role_is_allowed_exactly_the_actions_it_needs",
-        "it needs a proxy of an embedded DynamoDB",
-    ) {
+    let name = "each_role_is_allowed_exactly_the_actions_it_needs";
+    if is_skipped(name, "it needs a proxy of an embedded DynamoDB") {
         return;
     }
     for mode in ["stream", "inline", "transaction"] {
         for idempotency in ["recent", "ledger"] {
-            let own = [
-                ("HistoryTable", "own"),
-                ("WriteMode", mode),
-                ("Idempotency", idempotency),
-            ];
-            check(&own).await;
-            for skip_unchanged in ["false", "true"] {
-                for digits in ["1", "10"] {
-                    let same = [
-                        ("WriteMode", mode),
-                        ("Idempotency", idempotency),
-                        ("SkipUnchanged", skip_unchanged),
-                        ("VersionDigits", digits),
-                    ];
-                    check(&same).await;
-                }
+            let common = [("WriteMode", mode), ("Idempotency", idempotency)];
+            check(&[&common[..], &[("HistoryTable", "own")]].concat()).await;
+            for (skip_unchanged, digits) in [("false", "1"), ("true", "10")] {
+                let same = [("SkipUnchanged", skip_unchanged), ("VersionDigits", digits)];
+                check(&[&common[..], &same].concat()).await;
             }
         }
     }
@@ -86,8 +58,8 @@ async fn each_role_is_allowed_exactly_the_actions_it_needs() {
 async fn check(parameters: &[(&str, &str)]) {
     let mut asked = needed(parameters).await;
     for (role, actions) in BY_LAMBDA {
-        for action in actions {
-            let new = asked.entry(role.to_owned()).or_default().insert((*action).to_owned());
+        for action in actions.split(' ') {
+            let new = asked.entry(role.to_owned()).or_default().insert(action.to_owned());
             assert!(new, "{role} does {action} itself");
         }
     }
@@ -159,8 +131,8 @@ async fn work(stack: &Stack) {
         "VersionConflict"
     );
     write(json!({"ID": "E", "RequestId": "5"})).await;
-    let batch = json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"F\"}"}]});
-    assert_eq!(write(batch).await, json!({"batchItemFailures": []}));
+    let batch = json!({"Records": [message("m", &json!({"ID": "F"}))]});
+    assert_eq!(write(batch).await, failed(&[]));
     // The recent requests of `v0` do not reach back to the first time that this update was sent.
     for number in 1..=30 {
         write(json!({"ID": "G", "N": number})).await;
@@ -173,18 +145,11 @@ async fn work(stack: &Stack) {
     testkit::database::delete_item(&client, &stack.table, "F", LATEST_KEY).await;
     assert_eq!(write(json!({"ID": "F"})).await["errorType"], "Internal");
     // One record, and two in a batch that exist already the second time.
-    let record = |entity: &str| {
-        let keys = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
-        let mut image = keys.clone();
-        image["Latest"] = json!({"N": "1"});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": entity}})
-    };
-    let event =
-        |entities: &[&str]| json!({"Records": entities.iter().map(|entity| record(entity)).collect::<Vec<_>>()});
-    for event in [event(&["1"]), event(&["2", "3"]), event(&["2", "3"])] {
+    for entities in [&["1"][..], &["2", "3"], &["2", "3"]] {
+        let records: Vec<_> = entities.iter().map(|entity| insert(entity, &first(entity))).collect();
         assert_eq!(
-            invoke(stack, "stream-fn", &event).await,
-            json!({"batchItemFailures": []})
+            invoke(stack, "stream-fn", &json!({"Records": records})).await,
+            failed(&[])
         );
     }
 }

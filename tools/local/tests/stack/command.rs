@@ -26,15 +26,14 @@ pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Writes the template with this number of retries, instead of retries until a record is 12 h old, and returns its path.
-pub(crate) fn template_with_retries(folder: &Path, retries: u32) -> String {
+/// Returns the arguments of a stack whose stream-fn does not start. Its mapping retries this many times, instead of until a record
+/// is 12 h old.
+pub(crate) fn broken(folder: &Path, retries: u32) -> [String; 4] {
     let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
     let (before, after) = template.split_once("MaximumRetryAttempts: -1").unwrap();
-    file(
-        folder,
-        "template.yaml",
-        &format!("{before}MaximumRetryAttempts: {retries}{after}"),
-    )
+    let edited = format!("{before}MaximumRetryAttempts: {retries}{after}");
+    let template = file(folder, "template.yaml", &edited);
+    ["--template", &template, "--bootstrap", "stream-fn=/bin/false"].map(str::to_owned)
 }
 
 /// Writes a program, and returns its path.
@@ -87,25 +86,20 @@ fn without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped() {
     let output = run(&["--once"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("Press#12"));
-    let mut child = command(&["--once", "--feed", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"{\"ID\": \"Piped#1\"}\n")
-        .unwrap();
+    let piped = |command: &mut Command| command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let mut child = piped(&mut command(&["--once", "--feed", "-"])).unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"ID\": \"Piped#1\"}\n").unwrap();
+    drop(stdin);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("Piped#1") && !text(&output.stdout).contains("Press#12"));
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("Piped#1") && !stdout.contains("Press#12"), "{stdout}");
 }
 
 #[test]
 fn a_piped_feed_is_sent_as_it_comes() {
-    let mut stack = Serving::start_piped(&["--feed", "-"]);
+    let mut stack = Serving::start_with(&["--feed", "-"], Stdio::piped());
     let mut pipe = stack.child.stdin.take().unwrap();
     for version in 1..=3 {
         writeln!(pipe, r#"{{"ID": "Piped#1", "RequestId": "r{version}"}}"#).unwrap();
@@ -159,111 +153,84 @@ fn each_error_is_one_line() {
         ),
         (&["--data-dir", &not_a_folder], "cannot be used".to_owned()),
         (
+            &["--bootstrap", "no-fn=/bin/sh"],
+            "the template has no function no-fn".to_owned(),
+        ),
+        (
+            &["--bootstrap", "writer-fn=/no/such/file"],
+            "there is no bootstrap /no/such/file".to_owned(),
+        ),
+        (&["--bootstrap", "writer-fn"], "use FUNCTION=FILE".to_owned()),
+        (
             &["--once", "--feed", "/dev/null", "--dump", "/no/such/folder/dump"],
             "/no/such/folder/dump cannot be written".to_owned(),
         ),
     ] {
         // The last `--*-port` wins.
-        let ports = ["--dynamodb-port", "--lambda-port"]
-            .into_iter()
-            .filter(|flag| !arguments.contains(flag));
+        let ports = ["--dynamodb-port", "--lambda-port"].into_iter();
+        let ports = ports
+            .filter(|flag| !arguments.contains(flag))
+            .flat_map(|flag| [flag, "0"]);
         let mut command = Command::new(PROGRAM);
-        command
-            .current_dir(root())
-            .args(ports.flat_map(|flag| [flag, "0"]))
-            .args(arguments);
+        command.current_dir(root()).args(ports).args(arguments);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let stderr = text(&output.stderr);
         assert_ne!(output.status.code(), Some(0), "{arguments:?}");
         assert!(stderr.contains(&line), "{arguments:?}: {stderr}");
-        assert_eq!(
-            stderr.trim().lines().filter(|line| line.starts_with("error: ")).count(),
-            1,
-            "{stderr}"
-        );
+        let errors = stderr.lines().filter(|line| line.starts_with("error: "));
+        assert_eq!(errors.count(), 1, "{stderr}");
     }
 }
 
 #[test]
 fn once_lists_missing_versions_at_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data").to_string_lossy().into_owned();
-    let failed = folder.path().join("failed");
-    let mut stack = Serving::start(&[
-        "--data-dir",
-        &data,
-        "--feed",
-        "/dev/null",
-        "--failed",
-        &failed.to_string_lossy(),
-    ]);
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (data, failed) = (path("data"), path("failed"));
+    let folders = ["--data-dir", &data, "--failed", &failed];
+    let mut stack = Serving::start(&[&folders[..], &["--feed", "/dev/null"]].concat());
     stack.put(&json!({"PK": {"S": "Poison#1"}, "SK": {"S": "v0"}}));
     stack.write(&json!({"ID": "Taken#1"}));
     stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}));
     stack.write(&json!({"ID": "Taken#1"}));
     stack.write(&json!({"ID": "Good#1"}));
     stack.kill();
-    let stderr = fails(&[
-        "--once",
-        "--timeout",
-        "20",
-        "--data-dir",
-        &data,
-        "--failed",
-        &failed.to_string_lossy(),
-    ]);
-    assert!(
-        stderr.contains("the history of Poison#1 is not complete: v0 makes no version: Latest is missing"),
-        "{stderr}"
-    );
-    assert!(
-        stderr.contains("the history of Taken#1 is not complete: v2 differs from v0"),
-        "{stderr}"
-    );
+    let stderr = fails(&[&folders[..], &["--once", "--timeout", "10"]].concat());
+    for line in [
+        "the history of Poison#1 is not complete: v0 makes no version: Latest is missing",
+        "the history of Taken#1 is not complete: v2 differs from v0",
+    ] {
+        assert!(stderr.contains(line), "{stderr}");
+    }
     assert!(!stderr.contains("Good#1"), "{stderr}");
     // Records are retried for 12 h before they move to a failure document.
-    assert!(documents(&failed).is_empty());
+    assert!(documents(std::path::Path::new(&failed)).is_empty());
 }
 
 #[test]
 fn once_reports_dropped_records() {
     let folder = tempfile::tempdir().unwrap();
-    let template = template_with_retries(folder.path(), 0);
     let updates = file(folder.path(), "feed.jsonl", r#"{"ID": "E#1", "Secret": "attribute"}"#);
     // A function that does not start, and a destination below a file.
     let failed = file(folder.path(), "file", "") + "/failed";
+    let broken = broken(folder.path(), 0);
     let output = run(&[
-        "--once",
-        "--timeout",
-        "5",
-        "--feed",
-        &updates,
-        "--failed",
-        &failed,
-        "--template",
-        &template,
-        "--bootstrap",
-        "stream-fn=/bin/false",
-    ]);
-    let stderr = text(&output.stderr);
+        &["--once", "--timeout", "5", "--feed", &updates, "--failed", &failed],
+        &broken.each_ref().map(String::as_str)[..],
+    ]
+    .concat());
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let dropped = stderr
-        .lines()
-        .find(|line| line.starts_with("error: 1 record(s) of "))
-        .unwrap();
-    assert!(
-        dropped.contains(" were dropped, because their failure document cannot be stored: "),
-        "{stderr}"
-    );
-    assert!(
-        stderr.contains("error: 1 record(s) were dropped, and are in no failure document"),
-        "{stderr}"
-    );
+    let mut lines = stderr.lines();
+    let dropped = lines.find(|line| line.starts_with("error: 1 record(s) of ")).unwrap();
+    let cause = " were dropped, because their failure document cannot be stored: ";
+    assert!(dropped.contains(cause), "{stderr}");
+    let summary = "error: 1 record(s) were dropped, and are in no failure document";
+    assert!(lines.any(|line| line == summary), "{stderr}");
     assert!(
         !stderr.contains("attribute") && !stderr.contains("failure document(s)"),
         "{stderr}"
     );
-    let stdout = text(&output.stdout);
     let summary = stdout.lines().last().unwrap();
     assert!(
         summary.contains(" failures=0 dropped=1 result=FunctionCallFailed"),
@@ -296,16 +263,8 @@ fn a_killed_stack_keeps_every_acknowledged_update() {
             }
             stack.kill();
         }
-        let dump = folder.path().join("dump.jsonl");
-        succeeds(&[
-            "--once",
-            "--data-dir",
-            &data,
-            "--dump",
-            &dump.to_string_lossy(),
-            "--parameter",
-            history,
-        ]);
+        let dump = folder.path().join("dump.jsonl").to_string_lossy().into_owned();
+        succeeds(&["--once", "--data-dir", &data, "--dump", &dump, "--parameter", history]);
         let versions = versions(&std::fs::read_to_string(dump).unwrap());
         assert_eq!(versions["Ours#1"], acknowledged);
         assert!(versions.len() > 1, "the feed was under way");
@@ -353,20 +312,4 @@ fn a_bootstrap_replaces_the_built_in_function() {
     let output = run(&["--once", "--bootstrap", &format!("writer-fn={bootstrap}")]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(started.exists());
-    for (argument, error) in [
-        (format!("no-fn={bootstrap}"), "the template has no function no-fn"),
-        (
-            "writer-fn=/no/such/file".to_owned(),
-            "there is no bootstrap /no/such/file",
-        ),
-        ("writer-fn".to_owned(), "FUNCTION=FILE"),
-    ] {
-        let output = run(&["--once", "--bootstrap", &argument]);
-        assert_ne!(output.status.code(), Some(0), "{argument}");
-        assert!(
-            text(&output.stderr).contains(error),
-            "{argument}: {}",
-            text(&output.stderr)
-        );
-    }
 }

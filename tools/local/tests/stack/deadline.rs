@@ -10,7 +10,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::support::{PROGRAM, function, host, silent_endpoint};
+use crate::support::{PROGRAM, first, function, host, insert, message, silent_endpoint};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -27,20 +27,12 @@ fn functions(dynamodb: String, logs: &std::path::Path) -> Lambda {
 
 /// Messages of a queue; `entities` is the number of their entities.
 fn messages(count: usize, entities: usize) -> Value {
-    let message = |number: usize| {
-        let body = json!({"ID": format!("E{}", number % entities)}).to_string();
-        json!({"messageId": number.to_string(), "body": body, "eventSource": "aws:sqs"})
-    };
+    let message = |number: usize| message(&number.to_string(), &json!({"ID": format!("E{}", number % entities)}));
     json!({"Records": (0..count).map(message).collect::<Vec<_>>()})
 }
 
 fn records(count: usize) -> Value {
-    let record = |number: usize| {
-        let keys = json!({"PK": {"S": number.to_string()}, "SK": {"S": "v0"}});
-        let mut image = keys.clone();
-        image["Latest"] = json!({"N": "1"});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number.to_string()}})
-    };
+    let record = |number: usize| insert(&number.to_string(), &first(&number.to_string()));
     json!({"Records": (1..=count).map(record).collect::<Vec<_>>()})
 }
 

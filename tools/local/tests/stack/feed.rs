@@ -1,7 +1,7 @@
 //! The feed while functions are killed.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     process::Stdio,
     sync::{
@@ -52,9 +52,9 @@ fn forward(mut client: TcpStream, mut server: TcpStream, lambda: &OnceLock<Lambd
         server.write_all(&request).ok()?;
         let response = message(&mut server)?;
         // An update whose condition fails has another status.
-        let is_applied = contains(&request, "DynamoDB_20120810.UpdateItem")
-            && contains(&request, "RecentRequests")
-            && response.starts_with(b"HTTP/1.1 200 ");
+        let text = String::from_utf8_lossy(&request);
+        let is_update = text.contains("DynamoDB_20120810.UpdateItem") && text.contains("RecentRequests");
+        let is_applied = is_update && response.starts_with(b"HTTP/1.1 200 ");
         if is_applied && kills.fetch_add(1, Ordering::Relaxed) < KILLS {
             lambda.get().unwrap().kill_all();
             // The kernel closes the connection when it has ended the process.
@@ -67,25 +67,18 @@ fn forward(mut client: TcpStream, mut server: TcpStream, lambda: &OnceLock<Lambd
 
 /// Reads a request or a response, or returns `None` at the end of the connection.
 fn message(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let (mut message, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
-    while !is_complete(&message) {
-        let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
-        message.extend(&buffer[..read]);
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (Vec::new(), 0);
+    while !head.ends_with(b"\r\n\r\n") {
+        let start = head.len();
+        reader.read_until(b'\n', &mut head).ok().filter(|read| *read > 0)?;
+        let line = String::from_utf8_lossy(&head[start..]).to_lowercase();
+        let given = line.strip_prefix("content-length: ");
+        length = given.map_or(length, |given| given.trim().parse().unwrap());
     }
-    Some(message)
-}
-
-fn contains(message: &[u8], text: &str) -> bool {
-    message.windows(text.len()).any(|bytes| bytes == text.as_bytes())
-}
-
-fn is_complete(message: &[u8]) -> bool {
-    let Some(end) = message.windows(4).position(|bytes| bytes == b"\r\n\r\n") else {
-        return false;
-    };
-    let head = String::from_utf8_lossy(&message[..end]).to_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    message.len() >= end + 4 + length.map_or(0, |length| length.parse().unwrap())
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some([head, body].concat())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +167,7 @@ fn a_function_that_always_dies_ends_the_feed_and_not_the_stack() {
         .stderr(std::fs::File::create(&errors).unwrap())
         .spawn()
         .unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let serves = lines.any(|line| line.unwrap().starts_with("Serving until"));
     assert!(child.try_wait().unwrap().is_none(), "the command still runs");
     child.kill().unwrap();

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::{endpoint::is_skipped, hostile::overflow};
 
-use crate::support::{RunningStack, eventually, item, start};
+use crate::support::{RunningStack, eventually, failed, item, start};
 
 /// `MemorySize` of `template.yaml`.
 const MAX_MEGABYTES: u64 = 512;
@@ -23,13 +23,6 @@ fn batch(bodies: &[String]) -> String {
     json!({"Records": messages}).to_string()
 }
 
-fn failed(answer: &Value) -> Vec<&str> {
-    let failures = answer["batchItemFailures"].as_array().unwrap().iter();
-    failures
-        .map(|failure| failure["itemIdentifier"].as_str().unwrap())
-        .collect()
-}
-
 fn update(id: &str, list: &str) -> String {
     format!(r#"{{"ID":"{id}","A":[{list}]}}"#)
 }
@@ -37,6 +30,13 @@ fn update(id: &str, list: &str) -> String {
 /// Returns lists of this element, as many as fit into the length.
 fn repeated(element: &str, length: usize) -> String {
     vec![element; length / (element.len() + 1)].join(",")
+}
+
+/// Starts a process with a first invocation, and returns it.
+async fn first_process(stack: &RunningStack) -> u32 {
+    let written = answer(stack, r#"{"ID": "first"}"#.to_owned()).await;
+    assert_eq!(written["Outcome"], "Written");
+    process(stack)
 }
 
 /// Returns the only process of the function: none has ended.
@@ -49,11 +49,7 @@ fn process(stack: &RunningStack) -> u32 {
 #[tokio::test]
 async fn a_document_that_overflows_the_stack_of_a_parser_ends_no_process() {
     let stack = start().await;
-    assert_eq!(
-        answer(&stack, r#"{"ID": "first"}"#.to_owned()).await["Outcome"],
-        "Written"
-    );
-    let first = process(&stack);
+    let first = first_process(&stack).await;
     for objects in [40, 100] {
         let document = overflow(120, objects);
         let hostile = update("hostile", &document);
@@ -63,7 +59,7 @@ async fn a_document_that_overflows_the_stack_of_a_parser_ends_no_process() {
             .map(|number| json!({"ID": format!("{objects}#{number}"), "A": objects}).to_string())
             .collect();
         bodies.push(hostile);
-        assert_eq!(failed(&answer(&stack, batch(&bodies)).await), ["9"]);
+        assert_eq!(answer(&stack, batch(&bodies)).await, failed(&["9"]));
         for number in 0..9 {
             let latest = item(&stack, &format!("{objects}#{number}"), "v0").await;
             assert_eq!(latest["A"], json!({"N": objects.to_string()}));
@@ -84,11 +80,7 @@ async fn documents_with_many_elements_fit_into_memory() {
         return;
     }
     let stack = start().await;
-    assert_eq!(
-        answer(&stack, r#"{"ID": "first"}"#.to_owned()).await["Outcome"],
-        "Written"
-    );
-    let first = process(&stack);
+    let first = first_process(&stack).await;
     let peak = |what: &str| {
         assert_eq!(process(&stack), first, "{what}");
         let status = std::fs::read_to_string(format!("/proc/{first}/status")).unwrap();

@@ -1,10 +1,9 @@
 //! Kinesis as the change stream.
 
 use serde_json::{Value, json};
-use shared::domain::entity::EntityId;
 
 use crate::support::{
-    documents, eventually, invoke, item, settled, start_with, start_without_stream_fn, template, write,
+    documents, eventually, invoke, item, quarantined, settled, start_with, start_without_stream_fn, template, write,
 };
 
 #[tokio::test]
@@ -22,14 +21,7 @@ async fn the_same_history_by_kinesis() {
     stack
         .put(json!({"PK": {"S": "odd"}, "SK": {"S": "v0"}, "Latest": {"S": "x"}}))
         .await;
-    let odd = EntityId::new("odd").unwrap();
-    let quarantined = eventually("quarantine", async || {
-        operations::read::quarantined::quarantined(&stack.store, &odd)
-            .await
-            .unwrap()
-            .pop()
-    })
-    .await;
+    let quarantined = quarantined(&stack, "odd").await;
     let record: Value = serde_json::from_str(&quarantined.record).unwrap();
     assert_eq!(record["kinesis"]["sequenceNumber"], quarantined.number.as_str());
 }

@@ -3,15 +3,13 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use local::lambda::{Host, InvocationObserver, InvokeOutput, Lambda};
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::TcpStream,
-    sync::mpsc,
-    time::Instant,
-};
+use serde_json::json;
+use tokio::{sync::mpsc, time::Instant};
 
-use crate::support::{eventually, function, host};
+use crate::{
+    http::{Connection, Response},
+    support::{eventually, function, host},
+};
 
 const MB: usize = 1024 * 1024;
 /// Maximum number of bytes of the payloads that wait for a function.
@@ -35,69 +33,29 @@ fn serve(folder: &Path) -> Lambda {
     Lambda::serve(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), &[function], &host).unwrap()
 }
 
-/// A connection to one of the APIs.
-pub(crate) struct Connection(BufReader<TcpStream>);
+const INVOKE: &str = "POST /2015-03-31/functions/f/invocations";
+const RUNTIME: &str = "/2018-06-01/runtime/invocation";
 
-impl Connection {
-    pub(crate) async fn open(address: &str) -> Self {
-        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
-    }
-
-    async fn send(&mut self, line: &str, headers: &str, body: &[u8]) {
-        let length = body.len();
-        let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n");
-        self.0.write_all(&[head.as_bytes(), body].concat()).await.unwrap();
-    }
-
-    /// Returns the status, the head in lower case, and the body.
-    async fn receive(&mut self) -> (u16, String, String) {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(self.0.read_line(&mut head).await.unwrap() > 0, "{head}");
-        }
-        let head = head.to_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        self.0.read_exact(&mut body).await.unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head, String::from_utf8(body).unwrap())
-    }
-
-    pub(crate) async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> (u16, String, String) {
-        self.send(line, headers, body).await;
-        self.receive().await
-    }
-
-    async fn invoke(&mut self, kind: &str, payload: &[u8]) -> (u16, String, String) {
-        self.ask(INVOKE, &format!("X-Amz-Invocation-Type: {kind}\r\n"), payload)
-            .await
-    }
-
-    /// Requests the next invocation, and returns its id.
-    async fn next(&mut self) -> String {
-        let (status, head, _) = self.ask("GET /2018-06-01/runtime/invocation/next", "", b"").await;
-        assert_eq!(status, 200);
-        header(&head, "lambda-runtime-aws-request-id")
-    }
-
-    async fn fail(&mut self, id: &str) {
-        let line = format!("POST /2018-06-01/runtime/invocation/{id}/error");
-        assert_eq!(self.ask(&line, "", b"{}").await.0, 202);
-    }
-
-    async fn respond(&mut self, id: &str) {
-        let line = format!("POST /2018-06-01/runtime/invocation/{id}/response");
-        assert_eq!(self.ask(&line, "", b"null").await.0, 202);
-    }
+async fn invoke(client: &mut Connection, kind: &str, payload: &[u8]) -> Response {
+    let headers = format!("X-Amz-Invocation-Type: {kind}\r\n");
+    client.request(INVOKE, &headers, payload).await
 }
 
-const INVOKE: &str = "POST /2015-03-31/functions/f/invocations";
+/// Requests the next invocation, and returns its id.
+async fn next(function: &mut Connection) -> String {
+    let response = function.request(&format!("GET {RUNTIME}/next"), "", b"").await;
+    assert_eq!(response.status, 200);
+    response.header("lambda-runtime-aws-request-id").unwrap().to_owned()
+}
 
-fn header(head: &str, name: &str) -> String {
-    let value = head
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    value.unwrap().to_owned()
+/// Ends an invocation with a `response` or an `error`.
+async fn end(function: &mut Connection, id: &str, end: &str) {
+    let line = format!("POST {RUNTIME}/{id}/{end}");
+    assert_eq!(function.request(&line, "", b"null").await.status, 202);
+}
+
+fn id_of(response: &Response) -> String {
+    response.header("x-amzn-requestid").unwrap().to_owned()
 }
 
 /// A payload of this many bytes.
@@ -112,28 +70,25 @@ async fn runtime_api(folder: &Path) -> Connection {
     Connection::open(address.await.trim()).await
 }
 
-fn assert_too_many(response: &(u16, String, String)) {
-    let (status, head, body) = response;
-    assert_eq!(*status, 429, "{head}");
-    assert_eq!(header(head, "x-amzn-errortype"), "toomanyrequestsexception");
-    assert_eq!(
-        serde_json::from_str::<Value>(body).unwrap(),
-        json!({"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."})
-    );
+fn assert_too_many(response: &Response) {
+    assert_eq!(response.status, 429, "{response:?}");
+    assert_eq!(response.header("x-amzn-errortype"), Some("TooManyRequestsException"));
+    let body = json!({"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."});
+    assert_eq!(response.json(), body);
 }
 
 /// Sends events until one is rejected. Then the function processes all accepted ones, and accepts more.
 async fn fill_and_empty(payload: &[u8], count: usize) {
     let folder = tempfile::tempdir().unwrap();
     let lambda = serve(folder.path());
-    let mut client = Connection::open(lambda.endpoint().strip_prefix("http://").unwrap()).await;
+    let mut client = Connection::open(lambda.endpoint()).await;
     let mut accepted = Vec::new();
     let rejected = loop {
-        let response = client.invoke("Event", payload).await;
-        if response.0 != 202 {
+        let response = invoke(&mut client, "Event", payload).await;
+        if response.status != 202 {
             break response;
         }
-        accepted.push(header(&response.1, "x-amzn-requestid"));
+        accepted.push(id_of(&response));
         assert!(accepted.len() <= count, "the events have no limit");
     };
     assert_too_many(&rejected);
@@ -141,22 +96,19 @@ async fn fill_and_empty(payload: &[u8], count: usize) {
     let mut function = runtime_api(folder.path()).await;
     let mut processed = Vec::new();
     for _ in 0..count {
-        let id = function.next().await;
-        function.respond(&id).await;
+        let id = next(&mut function).await;
+        end(&mut function, &id, "response").await;
         processed.push(id);
     }
     processed.sort();
     accepted.sort();
     assert_eq!(processed, accepted);
     let response = eventually("a place for an event", async || {
-        let response = Connection::open(lambda.endpoint().strip_prefix("http://").unwrap())
-            .await
-            .invoke("Event", payload)
-            .await;
-        (response.0 == 202).then_some(response)
+        let response = invoke(&mut Connection::open(lambda.endpoint()).await, "Event", payload).await;
+        (response.status == 202).then_some(response)
     });
-    let id = header(&response.await.1, "x-amzn-requestid");
-    assert_eq!(function.next().await, id);
+    let id = id_of(&response.await);
+    assert_eq!(next(&mut function).await, id);
 }
 
 #[tokio::test]
@@ -191,19 +143,19 @@ async fn failed_events_do_not_block_others_and_the_number_of_retried_ones_is_lim
     let folder = tempfile::tempdir().unwrap();
     let lambda = serve(folder.path());
     let mut observed = observe(&lambda);
-    let mut client = Connection::open(lambda.endpoint().strip_prefix("http://").unwrap()).await;
+    let mut client = Connection::open(lambda.endpoint()).await;
     let mut function: Option<Connection> = None;
     // As many as can be retried, and two more.
     for number in 0..MAX_INVOCATIONS + 2 {
-        let (status, head, _) = client.invoke("Event", b"{}").await;
-        assert_eq!(status, 202, "event {number}: {head}");
-        let id = header(&head, "x-amzn-requestid");
+        let accepted = invoke(&mut client, "Event", b"{}").await;
+        assert_eq!(accepted.status, 202, "event {number}: {accepted:?}");
+        let id = id_of(&accepted);
         if function.is_none() {
             function = Some(runtime_api(folder.path()).await);
         }
         let function = function.as_mut().unwrap();
-        assert_eq!(function.next().await, id);
-        function.fail(&id).await;
+        assert_eq!(next(function).await, id);
+        end(function, &id, "error").await;
         if number >= MAX_INVOCATIONS {
             assert_eq!(
                 observed.recv().await,
@@ -213,10 +165,10 @@ async fn failed_events_do_not_block_others_and_the_number_of_retried_ones_is_lim
         }
     }
     assert!(observed.try_recv().is_err(), "the others are retried");
-    let (_, head, _) = client.invoke("Event", b"{}").await;
-    let (id, mut function) = (header(&head, "x-amzn-requestid"), function.unwrap());
-    assert_eq!(function.next().await, id);
-    function.respond(&id).await;
+    let id = id_of(&invoke(&mut client, "Event", b"{}").await);
+    let mut function = function.unwrap();
+    assert_eq!(next(&mut function).await, id);
+    end(&mut function, &id, "response").await;
     assert_eq!(observed.recv().await, Some((id, false)));
 }
 
@@ -225,15 +177,14 @@ async fn a_failed_event_is_retried_twice_and_observed_once() {
     let folder = tempfile::tempdir().unwrap();
     let lambda = serve(folder.path());
     let mut observed = observe(&lambda);
-    let mut client = Connection::open(lambda.endpoint().strip_prefix("http://").unwrap()).await;
-    let (_, head, _) = client.invoke("Event", b"{}").await;
-    let id = header(&head, "x-amzn-requestid");
+    let mut client = Connection::open(lambda.endpoint()).await;
+    let id = id_of(&invoke(&mut client, "Event", b"{}").await);
     let mut function = runtime_api(folder.path()).await;
     let mut elapsed = Vec::new();
     for attempt in 0..3 {
-        assert_eq!(function.next().await, id);
+        assert_eq!(next(&mut function).await, id);
         elapsed.push(Instant::now());
-        function.fail(&id).await;
+        end(&mut function, &id, "error").await;
         if attempt == 0 {
             // The clock advances to the next attempt when nothing else is to do.
             tokio::time::pause();
@@ -252,28 +203,29 @@ async fn a_failed_event_is_retried_twice_and_observed_once() {
 async fn the_size_of_waiting_requests_is_limited_also_without_their_clients() {
     let folder = tempfile::tempdir().unwrap();
     let lambda = serve(folder.path());
-    let address = lambda.endpoint().strip_prefix("http://").unwrap();
-    let mut probe = Connection::open(address).await;
+    let mut probe = Connection::open(lambda.endpoint()).await;
     let body = payload(6 * MB);
     let mut waiting = Vec::new();
     for _ in 0..MAX_PAYLOADS / body.len() {
-        let mut client = Connection::open(address).await;
-        client.send(INVOKE, "", &body).await;
+        let mut client = Connection::open(lambda.endpoint()).await;
+        client
+            .send(&format!("{INVOKE} HTTP/1.1"), "Host: localhost\r\n", &body)
+            .await;
         waiting.push(client);
     }
     // A dry run needs a place as well.
     eventually("all requests", async || {
-        let response = Connection::open(address).await.invoke("DryRun", &body).await;
-        (response.0 == 429).then_some(())
+        let mut client = Connection::open(lambda.endpoint()).await;
+        (invoke(&mut client, "DryRun", &body).await.status == 429).then_some(())
     })
     .await;
-    assert_too_many(&probe.invoke("RequestResponse", &body).await);
+    assert_too_many(&invoke(&mut probe, "RequestResponse", &body).await);
     // The function still gets the invocations of clients that disconnect, so they still count.
     waiting.clear();
     for _ in 0..20 {
-        assert_eq!(probe.invoke("DryRun", &body).await.0, 429);
+        assert_eq!(invoke(&mut probe, "DryRun", &body).await.status, 429);
     }
     // Small requests and events are accepted.
-    assert_eq!(probe.invoke("DryRun", b"{}").await.0, 204);
-    assert_eq!(probe.invoke("Event", b"{}").await.0, 202);
+    assert_eq!(invoke(&mut probe, "DryRun", b"{}").await.status, 204);
+    assert_eq!(invoke(&mut probe, "Event", b"{}").await.status, 202);
 }

@@ -1,11 +1,9 @@
 //! No log line contains attribute values or keys: all lines of both functions, at every level.
 
-use operations::read::quarantined::quarantined;
 use serde_json::{Value, json};
-use shared::domain::entity::EntityId;
 
 use crate::{
-    support::{eventually, invoke, start, start_with, template},
+    support::{insert, invoke, quarantined, start, start_with, template},
     telemetry::Documented,
 };
 
@@ -93,13 +91,8 @@ async fn lines(level: &str, mode: &str) -> Vec<String> {
     ] {
         let answer = write(&update).await;
         assert!(!answer["errorMessage"].to_string().contains(SECRET), "{answer}");
-        kinds.push(
-            answer["errorType"]
-                .as_str()
-                .or(answer["Outcome"].as_str())
-                .unwrap()
-                .to_owned(),
-        );
+        let kind = answer["errorType"].as_str().or(answer["Outcome"].as_str());
+        kinds.push(kind.unwrap().to_owned());
     }
     for kind in ["Written", "Duplicate", "VersionConflict", "InvalidEvent"] {
         assert!(kinds.iter().any(|found| found == kind), "{kind} is not among {kinds:?}");
@@ -127,24 +120,24 @@ async fn lines(level: &str, mode: &str) -> Vec<String> {
         .put(json!({"PK": {"S": id("taken")}, "SK": {"S": "v1"}, "A": {"S": SECRET}}))
         .await;
     write(&json!({"ID": id("taken"), "A": format!("{SECRET} too")})).await;
-    let record = |number: &str, image: Value| {
-        let keys = json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+    let record = |number: &str, image: &Value| {
+        let mut record = insert(number, image);
+        record["dynamodb"]["Keys"] = json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}});
+        record
     };
-    let image = |attribute: Value| json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": attribute});
+    let with = |number: &str, attribute: Value| {
+        let image = json!({"PK": {"S": id("streamed")}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": attribute});
+        record(number, &image)
+    };
     let batch = json!({"Records": [
-        record("1", image(json!({"BS": [SECRET_IN_BASE64]}))), record("2", image(json!({"Q": SECRET}))),
-        record("3", image(json!({"B": format!("{SECRET}!")}))), record("4", image(json!(SECRET))),
-        record("5", json!({"PK": {"S": id("streamed")}, "Latest": {"N": SECRET}})), record("6", json!(SECRET)), SECRET,
+        with("1", json!({"BS": [SECRET_IN_BASE64]})), with("2", json!({"Q": SECRET})), with("4", json!(SECRET)),
+        with("3", json!({"B": format!("{SECRET}!")})), record("6", &json!(SECRET)), SECRET,
+        record("5", &json!({"PK": {"S": id("streamed")}, "Latest": {"N": SECRET}})),
     ]});
     invoke(&stack, "stream-fn", &batch).await;
     invoke(&stack, "stream-fn", &json!({"Records": SECRET})).await;
     // The item that is no version.
-    let odd = EntityId::new(id("odd")).unwrap();
-    eventually("quarantine", async || {
-        quarantined(&stack.store, &odd).await.unwrap().pop()
-    })
-    .await;
+    quarantined(&stack, &id("odd")).await;
     let read = |name: &str| std::fs::read_to_string(stack.logs.join(name)).unwrap();
     let lines = [read("writer-fn.log"), read("stream-fn.log")];
     lines.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use shared::logging::MAX_LINE_BYTES;
 
-use crate::support::{RunningStack, invoke, start_with, template};
+use crate::support::{RunningStack, failed, first, insert, invoke, start_with, template};
 
 const MEGABYTE: usize = 1_000_000;
 
@@ -64,7 +64,7 @@ async fn the_ids_of_an_event_do_not_make_long_lines() {
     ];
     let ids: Vec<_> = (0..bodies.len()).map(|index| format!("m-{index}-")).collect();
     let records: Vec<_> = ids.iter().zip(&bodies).map(|(id, body)| message(id, body)).collect();
-    let mut failed = 0;
+    let mut failures = 0;
     for records in records.chunks(2) {
         let response = invoke(&stack, "writer-fn", &json!({"Records": records})).await;
         for failure in response["batchItemFailures"].as_array().unwrap() {
@@ -73,10 +73,10 @@ async fn the_ids_of_an_event_do_not_make_long_lines() {
                 ids.iter().any(|start| id == long(start)),
                 "the response has the whole id"
             );
-            failed += 1;
+            failures += 1;
         }
     }
-    assert_eq!(failed, 6);
+    assert_eq!(failures, 6);
     for event in [&bridge, &sns, &number(&name)] {
         let response = invoke(&stack, "writer-fn", event).await;
         assert_eq!(response["errorType"], "InvalidEvent");
@@ -98,28 +98,18 @@ async fn the_ids_of_an_event_do_not_make_long_lines() {
 
     // stream-fn: sequence numbers, in both kinds of records, and names of attributes.
     let record = |number: &str, id: &str, attribute: &str| {
-        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
-        let image = json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, attribute: {"Q": "x"}});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+        let mut image = first(id);
+        image[attribute] = json!({"Q": "x"});
+        insert(number, &image)
     };
     let kinesis = json!({"kinesis": {"sequenceNumber": long("9"), "data": long("data")}});
     let batch = json!({"Records": [
         record(&long("7"), "F", "a"), record(&long("8"), "", &long("a")), kinesis, record("111", "F", &"a".repeat(65_000)),
     ]});
     let response = invoke(&stack, "stream-fn", &batch).await;
-    let failed: Vec<_> = response["batchItemFailures"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|failure| &failure["itemIdentifier"])
-        .collect();
-    assert_eq!(failed, [&json!(long("7")), &json!(long("8")), &json!(long("9"))]);
-    let response = invoke(
-        &stack,
-        "stream-fn",
-        &json!({"Records": [{"dynamodb": record("", "", &long("a"))["dynamodb"]}]}),
-    )
-    .await;
+    assert_eq!(response, failed(&[&long("7"), &long("8"), &long("9")]));
+    let nameless = json!({"Records": [{"dynamodb": record("", "", &long("a"))["dynamodb"]}]});
+    let response = invoke(&stack, "stream-fn", &nameless).await;
     assert!(response["errorType"] == "Malformed" && response.to_string().len() < MAX_LINE_BYTES);
     let lines = checked(&stack, "stream-fn");
     for digit in ["7", "8", "9"] {
@@ -138,17 +128,12 @@ async fn the_lines_of_a_large_batch_name_each_request_once() {
     let stack = start_with(template(&[])).await;
     let request = |index: usize| format!("0c2ad5cf-6a0e-4f5e-8e05-{index:012}");
     let record = |index: usize| {
-        let id = format!("E{index}");
-        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
-        let image =
-            json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RequestId": {"S": request(index)}});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": index.to_string()}})
+        let mut image = first(&format!("E{index}"));
+        image["RequestId"] = json!({"S": request(index)});
+        insert(&index.to_string(), &image)
     };
     let batch = json!({"Records": (0..RECORDS).map(record).collect::<Vec<_>>()});
-    assert_eq!(
-        invoke(&stack, "stream-fn", &batch).await,
-        json!({"batchItemFailures": []})
-    );
+    assert_eq!(invoke(&stack, "stream-fn", &batch).await, failed(&[]));
     let lines = checked(&stack, "stream-fn");
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
     for id in with(&lines, "requests").flat_map(|requests| requests.split(' ')) {

@@ -10,6 +10,7 @@ mod deadline;
 mod events;
 mod feed;
 mod hostile;
+mod http;
 mod invoke_api;
 mod killed;
 mod kinesis;

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use shared::domain::entity::EntityId;
 
-use crate::support::{documents, eventually, item, start, start_with, table, template, write};
+use crate::support::{documents, eventually, item, quarantined, start, start_with, table, template, write};
 
 const GOOD: usize = 100;
 
@@ -54,14 +54,9 @@ async fn two_poison_records_delay_no_good_record() {
         );
     }
 
-    let quarantined = async |id: &str| {
-        operations::read::quarantined::quarantined(&stack.store, &EntityId::new(id).unwrap())
-            .await
-            .unwrap()
-    };
     let image = |record: &str| serde_json::from_str::<Value>(record).unwrap()["dynamodb"]["NewImage"].clone();
     for (id, kind) in [("conflict", "Conflict"), ("malformed", "Malformed")] {
-        let record = eventually("quarantine", async || quarantined(id).await.pop()).await;
+        let record = quarantined(&stack, id).await;
         assert_eq!(record.kind, kind);
         assert_eq!(image(&record.record)["State"], json!({"S": "BAD"}), "{id}");
         assert!(!record.reason.contains("BAD"), "{}", record.reason);

@@ -9,7 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, root};
+use crate::{
+    http::SIGNED,
+    support::{PROGRAM, root},
+};
 
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
@@ -55,10 +58,6 @@ impl Serving {
         Self::start_with(arguments, Stdio::null())
     }
 
-    pub(crate) fn start_piped(arguments: &[&str]) -> Self {
-        Self::start_with(arguments, Stdio::piped())
-    }
-
     pub(crate) fn start_with(arguments: &[&str], stdin: Stdio) -> Self {
         let mut child = command(arguments)
             .stdin(stdin)
@@ -70,12 +69,8 @@ impl Serving {
         let mut address = |name: &str| {
             let line = lines.next().unwrap().unwrap();
             assert!(line.starts_with(name), "{line}");
-            line.split_whitespace()
-                .nth(1)
-                .unwrap()
-                .strip_prefix("http://")
-                .unwrap()
-                .to_owned()
+            let url = line.split_whitespace().nth(1).unwrap();
+            url.strip_prefix("http://").unwrap().to_owned()
         };
         let (dynamodb, lambda) = (address("DynamoDB"), address("Lambda"));
         // Reads all output, so that the pipe never blocks the stack.
@@ -108,16 +103,9 @@ impl Serving {
     }
 
     pub(crate) fn put(&mut self, item: &Value) {
-        let headers = "X-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Type: application/x-amz-json-1.0\r\n\
-                       Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
-                       X-Amz-Date: 20260101T000000Z\r\n";
-        let response = post(
-            &self.dynamodb,
-            "/",
-            headers,
-            &json!({"TableName": "VersionControl", "Item": item}),
-        );
-        assert_eq!(response, json!({}));
+        let headers = SIGNED.replace("ListTables", "PutItem");
+        let put = json!({"TableName": "VersionControl", "Item": item});
+        assert_eq!(post(&self.dynamodb, "/", &headers, &put), json!({}));
     }
 
     /// Sends SIGKILL, as the kernel does when it runs out of memory.

@@ -6,8 +6,9 @@ use local::{
     lambda::Host,
     template::{Function, Template},
 };
-use serde_json::Value;
-use shared::domain::{keys::VersionDigits, version_item::VersionItem};
+use operations::read::quarantined;
+use serde_json::{Value, json};
+use shared::domain::{entity::EntityId, keys::VersionDigits, quarantine::QuarantinedRecord, version_item::VersionItem};
 pub(crate) use testkit::{
     pages::root,
     stack::{RunningStack, documents, invoke, item, options, settled, table, template, write},
@@ -64,45 +65,68 @@ pub(crate) async fn start_without_stream_fn(template: Template) -> RunningStack 
     Box::pin(RunningStack::start(options)).await
 }
 
+/// Returns a stream record of an item.
+pub(crate) fn insert(number: &str, image: &Value) -> Value {
+    let keys = json!({"PK": image["PK"], "SK": image["SK"]});
+    json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+}
+
+/// Returns the first latest item of an entity.
+pub(crate) fn first(entity: &str) -> Value {
+    json!({"PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": "1"}})
+}
+
+/// Returns a message of a queue with an update.
+pub(crate) fn message(id: &str, update: &Value) -> Value {
+    json!({"messageId": id, "body": update.to_string(), "eventSource": "aws:sqs"})
+}
+
+/// Returns the response to a batch in which these messages or records failed.
+pub(crate) fn failed(ids: &[&str]) -> Value {
+    let failures = ids.iter().map(|id| json!({"itemIdentifier": id}));
+    json!({"batchItemFailures": failures.collect::<Vec<_>>()})
+}
+
+/// Waits until an entity has a record in quarantine.
+pub(crate) async fn quarantined(stack: &RunningStack, id: &str) -> QuarantinedRecord {
+    let entity = EntityId::new(id).unwrap();
+    eventually("quarantine", async || {
+        quarantined::quarantined(&stack.store, &entity).await.unwrap().pop()
+    })
+    .await
+}
+
 /// Checks that each v0 equals its newest version plus `Latest` and the recent requests, and returns the number of versions of each entity.
 pub(crate) fn versions(lines: &str) -> BTreeMap<String, usize> {
-    let items: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let find = |pk: &Value, sk: &str| items.iter().find(|item| item["PK"] == *pk && item["SK"]["S"] == sk);
+    let items = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let key = |item: &Value, name: &str| item[name]["S"].as_str().unwrap().to_owned();
+    let items: BTreeMap<_, _> = items.map(|item| ((key(&item, "PK"), key(&item, "SK")), item)).collect();
     let mut counts = BTreeMap::new();
-    for v0 in items.iter().filter(|item| item["SK"]["S"] == "v0") {
+    for ((pk, _), v0) in items.iter().filter(|((_, sk), _)| sk == "v0") {
         let latest: usize = v0["Latest"]["N"].as_str().unwrap().parse().unwrap();
         for version in 1..=latest {
             assert!(
-                find(&v0["PK"], &format!("v{version}")).is_some(),
+                items.contains_key(&(pk.clone(), format!("v{version}"))),
                 "{v0} lacks v{version}"
             );
         }
-        let newest = find(&v0["PK"], &format!("v{latest}")).unwrap();
-        let known = v0["RecentRequests"]["M"]
-            .as_object()
-            .unwrap()
-            .values()
-            .map(|entry| {
-                entry["N"]
-                    .as_str()
-                    .unwrap()
-                    .split('.')
-                    .next()
-                    .unwrap()
-                    .parse::<usize>()
-                    .unwrap()
-            })
-            .max();
-        assert_eq!(known, Some(latest), "the newest request is among the recent requests");
+        // Before the point, an entry has the version.
+        let requests = v0["RecentRequests"]["M"].as_object().unwrap().values();
+        let versions = requests.map(|entry| entry["N"].as_str().unwrap().split('.').next().unwrap());
+        let newest_request = versions.map(|version| version.parse::<usize>().unwrap()).max();
+        assert_eq!(
+            newest_request,
+            Some(latest),
+            "the newest request is among the recent requests"
+        );
+        let newest = &items[&(pk.clone(), format!("v{latest}"))];
         let image = serde_json::from_value(v0.clone()).unwrap();
         let made = VersionItem::from_image(image, VersionDigits::default()).unwrap();
         let newest_item = serde_json::from_value(newest.clone()).unwrap();
         assert!(made.is_same_as(&newest_item), "{v0} and {newest}");
-        counts.insert(newest["PK"]["S"].as_str().unwrap().to_owned(), latest);
+        counts.insert(pk.clone(), latest);
     }
-    let versions = items
-        .iter()
-        .filter(|item| item["SK"]["S"].as_str().unwrap().starts_with('v') && item["SK"]["S"] != "v0");
+    let versions = items.keys().filter(|(_, sk)| sk.starts_with('v') && sk != "v0");
     assert_eq!(
         versions.count(),
         counts.values().sum::<usize>(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use local::stack::Stack;
 use serde_json::{Value, json};
 
-use crate::support::{eventually, invoke, item, settled, start_with, template};
+use crate::support::{eventually, first, insert, invoke, item, message, settled, start_with, template};
 
 const PAGE: &str = include_str!("../../../../docs/telemetry.md");
 
@@ -130,37 +130,21 @@ fn the_dashboard_shows_every_metric_and_no_other() {
     let body: Value = serde_json::from_str(body).unwrap();
     let mut shown = BTreeSet::new();
     for widget in body["widgets"].as_array().unwrap() {
-        let mut before: Vec<Value> = Vec::new();
+        let mut before: Vec<&str> = Vec::new();
         for metric in widget["properties"]["metrics"].as_array().into_iter().flatten() {
             // "." repeats the value at the same position of the previous line, "..." all values before.
-            let fields: Vec<Value> = metric
-                .as_array()
-                .unwrap()
-                .iter()
-                .filter(|field| field.is_string())
-                .cloned()
-                .collect();
-            let repeated = before
-                .len()
-                .saturating_sub(fields.len() - usize::from(fields[0] == "..."));
-            let fields: Vec<Value> = match fields[0] == "..." {
-                true => before.iter().take(repeated).chain(&fields[1..]).cloned().collect(),
-                false => fields,
-            };
-            let fields: Vec<Value> = fields
-                .into_iter()
-                .enumerate()
-                .map(|(place, field)| if field == "." { before[place].clone() } else { field })
-                .collect();
+            let fields = metric.as_array().unwrap().iter().filter_map(Value::as_str);
+            let mut fields: Vec<_> = fields.collect();
+            if fields[0] == "..." {
+                let repeated = before.len() + 1 - fields.len();
+                fields.splice(..1, before[..repeated].iter().copied());
+            }
+            for (place, field) in fields.iter_mut().enumerate().filter(|(_, field)| **field == ".") {
+                *field = before[place];
+            }
             if fields[0] == "${Namespace}" {
-                assert_eq!(
-                    (&fields[2], &fields[3], &fields[4]),
-                    (&json!("Service"), &json!("${StackName}"), &json!("Function"))
-                );
-                shown.insert((
-                    fields[5].as_str().unwrap().to_owned(),
-                    fields[1].as_str().unwrap().to_owned(),
-                ));
+                assert_eq!(fields[2..5], ["Service", "${StackName}", "Function"]);
+                shown.insert((fields[5].to_owned(), fields[1].to_owned()));
             }
             before = fields;
         }
@@ -175,15 +159,7 @@ fn the_dashboard_shows_every_metric_and_no_other() {
 fn every_saved_query_is_documented() {
     let page = include_str!("../../../../docs/operations.md");
     let definitions = MONITORING.split("Type: AWS::Logs::QueryDefinition").skip(1);
-    let names = definitions.map(|definition| {
-        definition
-            .split("${StackName}/")
-            .nth(1)
-            .unwrap()
-            .split('"')
-            .next()
-            .unwrap()
-    });
+    let names = definitions.map(|definition| definition.split(['/', '"']).nth(2).unwrap());
     let names: Vec<_> = names.collect();
     assert_eq!(names.len(), 6);
     for name in names {
@@ -191,14 +167,14 @@ fn every_saved_query_is_documented() {
     }
     let documented = Documented::read();
     // Queries use members that lines have.
-    for fields in MONITORING
-        .split("        fields ")
-        .skip(1)
-        .map(|rest| rest.lines().next().unwrap())
+    let fields = MONITORING
+        .lines()
+        .filter_map(|line| line.strip_prefix("        fields "));
+    for field in fields
+        .flat_map(|fields| fields.split(", "))
+        .filter(|field| !field.starts_with('@'))
     {
-        for field in fields.split(", ").filter(|field| !field.starts_with('@')) {
-            assert!(documented.members.contains_key(field), "{field}");
-        }
+        assert!(documented.members.contains_key(field), "{field}");
     }
 }
 
@@ -222,7 +198,6 @@ async fn every_outcome_is_counted_once() {
     ] {
         invoke(&stack, "writer-fn", &update).await;
     }
-    let message = |id: &str, body: &Value| json!({"messageId": id, "body": body.to_string()});
     let batch = json!({"Records": [message("m-1", &at("F", 1, "f-1", "OK")), message("m-2", &json!({}))]});
     invoke(&stack, "writer-fn", &batch).await;
     settled(&stack).await;
@@ -240,23 +215,21 @@ async fn every_outcome_is_counted_once() {
     stack
         .put(json!({"PK": {"S": "T"}, "SK": {"S": "v1"}, "A": {"S": "mine"}}))
         .await;
-    let record = |number: &str, image: Value| {
-        let id = image["PK"]["S"].as_str().unwrap_or("T");
-        let keys = json!({"PK": {"S": id}, "SK": {"S": "v0"}});
-        json!({"eventName": "INSERT", "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": number}})
+    let record = |number: &str, id: &str| {
+        let mut image = first(id);
+        image["A"] = json!({"S": "other"});
+        insert(number, &image)
     };
-    let image = |id: &str| json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": {"S": "other"}});
     // A version exists before the invocation that put it writes its metrics.
     let recorded = 3.0;
     eventually("metrics of the versions", async || {
         (sum(&stack, "stream-fn", "Recorded") >= recorded).then_some(())
     })
     .await;
-    let mut removed = record("3", image("G"));
+    let (mut removed, mut empty) = (record("3", "G"), record("4", "T"));
     removed["eventName"] = json!("REMOVE");
-    let batch = json!({"Records": [
-        record("1", image("T")), record("2", image("G")), removed, record("4", json!({})), record("5", image("G")), json!({}),
-    ]});
+    empty["dynamodb"]["NewImage"] = json!({});
+    let batch = json!({"Records": [record("1", "T"), record("2", "G"), removed, empty, record("5", "G"), json!({})]});
     invoke(&stack, "stream-fn", &batch).await;
     let counts = [
         ("Recorded", recorded + 1.0),
@@ -285,13 +258,8 @@ async fn no_namespace_no_metrics() {
 async fn one_id_connects_the_message_and_the_version() {
     const ID: &str = "0c2ad5cf-6a0e-4f5e-8e05-4a4c3e0f1b77";
     let stack = start_with(template(&[])).await;
-    let body = json!({"ID": "E", "A": 1}).to_string();
-    invoke(
-        &stack,
-        "writer-fn",
-        &json!({"Records": [{"messageId": ID, "body": body}]}),
-    )
-    .await;
+    let batch = json!({"Records": [message(ID, &json!({"ID": "E", "A": 1}))]});
+    invoke(&stack, "writer-fn", &batch).await;
     settled(&stack).await;
     let find = async |function: &str, member: &'static str| {
         lines(&stack, function).into_iter().find(|line| {
@@ -308,21 +276,13 @@ async fn one_id_connects_the_message_and_the_version() {
     assert_eq!(item(&stack, "E", "v1").await["RequestId"], json!({"S": ID}));
     // At the level ERROR, only the span of the invocation is present.
     let stack = start_with(template(&[("LogLevel", "WARN")])).await;
-    invoke(
-        &stack,
-        "writer-fn",
-        &json!({"ID": "E", "RequestId": "of my own", "ExpectedVersion": 7}),
-    )
-    .await;
-    let refused = lines(&stack, "writer-fn")
-        .into_iter()
-        .find(|line| line["message"] == "update")
-        .unwrap();
-    assert_eq!(refused["request"].as_str().map(str::len), Some(11));
-    assert!(
-        refused["span"]["requestId"].as_str().is_some_and(|id| id.len() == 36),
-        "{refused}"
-    );
+    let refused = json!({"ID": "E", "RequestId": "of my own", "ExpectedVersion": 7});
+    invoke(&stack, "writer-fn", &refused).await;
+    let mut lines = lines(&stack, "writer-fn").into_iter();
+    let refused = lines.find(|line| line["message"] == "update").unwrap();
+    let length = |text: &Value| text.as_str().map(str::len);
+    let lengths = (length(&refused["request"]), length(&refused["span"]["requestId"]));
+    assert_eq!(lengths, (Some(11), Some(36)), "{refused}");
 }
 
 #[tokio::test]
@@ -340,11 +300,8 @@ async fn debug_lines_report_each_request() {
     settled(&stack).await;
     for (function, operation) in [("writer-fn", "UpdateItem"), ("stream-fn", "PutItem")] {
         let line = requests(function, operation, Value::Null).await;
-        assert_eq!(
-            (line["attempts"].as_u64(), line["capacity"].as_f64()),
-            (Some(1), Some(1.0)),
-            "{line}"
-        );
+        let numbers = (line["attempts"].as_u64(), line["capacity"].as_f64());
+        assert_eq!(numbers, (Some(1), Some(1.0)), "{line}");
         assert!(
             line["span"]["requestId"].is_string() && line["micros"].is_u64(),
             "{line}"

@@ -5,11 +5,13 @@
 
 use shared::{
     domain::{
+        AttributeValue, Item,
         entity::EntityId,
         marks::is_expired,
-        time::ClientTime,
+        names,
+        time::{ClientTime, InvalidTime},
         version::Version,
-        view::{NoTime, VersionView},
+        view::{NoTime, VersionView, time_of},
     },
     dynamodb::{
         Store,
@@ -78,12 +80,24 @@ pub async fn effective_at(
 }
 
 fn is_in_effect(view: &VersionView, time: ClientTime) -> Result<bool, ReadError> {
-    match view.client_time() {
+    match client_time_of(&view.attributes) {
         Ok(own) => Ok(own <= time),
         Err(NoTime::Absent) => Ok(false),
         Err(source) => Err(ReadError::NoTime {
             version: view.version,
             source,
         }),
+    }
+}
+
+/// Returns the time that the client gave to a version, with all digits.
+fn client_time_of(item: &Item) -> Result<ClientTime, NoTime> {
+    let time = match item.get(names::TIME) {
+        Some(AttributeValue::S(text)) => ClientTime::parse(text).ok(),
+        _ => None,
+    };
+    match time {
+        Some(time) => Ok(time),
+        None => ClientTime::from_millis(time_of(item)?).ok_or(NoTime::Time(InvalidTime)),
     }
 }

@@ -7,32 +7,61 @@
 //!
 //! A repair of a time that was far ahead begins a new sequence of times at a version, which each later version names. So the
 //! search never compares versions of two sequences, except that a time before the whole sequence is searched in the one before.
+//!
+//! In an attached table, the result is the last version by place in the stream whose `RecordedAt` is not later:
+//!
+//! ```text
+//! versions in order   v1 ── v2 ───── v3 ───── v5     bisected by RecordedAt, which never decreases along them
+//! late versions           v6    v4                   late entries, which sort by RecordedAt and place: one Query
+//! time                               ^               v2 and v4, of which v4 has the higher place
+//! ```
+//!
+//! A late version is stored between versions that are later than it. It names the last version in order before it, so a probe that
+//! meets it divides the history there.
 
-mod attached;
 pub mod effective_at;
 
 use shared::{
     domain::{
-        AttributeValue, Item, entity::EntityId, names, number::Decimal, recorded_at::RecordedAt, version::Version,
+        AttributeValue, Item,
+        attached::{
+            change::Place,
+            item::{dividing, late_entries_until, late_entry_of},
+        },
+        entity::EntityId,
+        names,
+        number::Decimal,
+        recorded_at::RecordedAt,
+        version::Version,
         view::VersionView,
     },
-    dynamodb::{Store, read::versions::ReadError},
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        read::{query_items::Range, versions::ReadError},
+    },
 };
 
-/// Newest version of a sequence of times.
-enum Newest {
-    /// It was recorded later than the time.
-    Later(Version),
-    /// It has to be read.
-    Unknown(Version),
+/// Search for the version of an entity at a time.
+struct Search<'a> {
+    store: &'a Store,
+    entity: &'a EntityId,
+    time: RecordedAt,
+    consistent: bool,
+}
+
+/// Version that was read, or that a late version names.
+struct Found {
+    version: Version,
+    item: Option<Item>,
 }
 
 /// Result of reading a version.
 enum Probe {
     /// It was recorded at the time or before.
-    Earlier(Box<VersionView>),
-    /// It was recorded later, and so were all following versions.
-    Later,
+    Earlier(Found),
+    /// It was recorded later, and so were all versions from this one on.
+    Later(Version),
     /// It was recorded later, by a time from the stream.
     LaterByStream,
 }
@@ -40,9 +69,9 @@ enum Probe {
 /// Reads the version that was the latest at a time: the highest one that was recorded at that time or before. `None` if
 /// the entity did not exist yet.
 ///
-/// It uses binary search, since versions are dense: log2 N reads and one of the latest item. More reads are needed if the
-/// search reaches pruned versions, versions that another program wrote, or an earlier sequence of times. In an attached table,
-/// the state of a record that came late counts at its place.
+/// It uses binary search, since versions are dense: log2 N reads and one of the latest item; in an attached table, 4 more, with any
+/// number of late versions. More reads are needed if the search reaches pruned versions, versions that another program wrote, or an
+/// earlier sequence of times.
 ///
 /// # Errors
 ///
@@ -54,129 +83,179 @@ pub async fn as_of(
     time: RecordedAt,
     consistent: bool,
 ) -> Result<Option<VersionView>, ReadError> {
-    if store.attached_table().is_some() {
-        return Box::pin(crate::as_of::attached::attached_as_of(store, entity, time, consistent)).await;
-    }
-    let Some((mut number, mut item)) = store.newest(entity, consistent).await? else {
+    let Some((version, item)) = store.newest(entity, consistent).await? else {
         return Ok(None);
     };
-    loop {
-        let since = recorded_since(&item).min(number);
-        let view = store.view(entity, number, item);
-        // The latest item of another program has no time, but its version item has.
-        let newest = match view.recorded_at {
-            Some(recorded) if recorded <= time => return Ok(Some(view)),
-            Some(_) => Newest::Later(number),
-            None => Newest::Unknown(number),
-        };
-        // Boxed, to keep the future of a read small.
-        let found = Box::pin(as_of_in_sequence(store, entity, since, newest, time, consistent)).await?;
-        // A time before the whole sequence is searched in the one before.
-        let (None, Some(before)) = (&found, Version::new(since.get() - 1)) else {
-            return Ok(found);
-        };
-        let Some(earlier) = store.version_item(entity, before, consistent).await? else {
-            let floor = store.floor(entity, consistent).await?;
-            return Err(match floor > before {
-                true => ReadError::Pruned { floor },
-                false => ReadError::Missing { version: before },
-            });
-        };
-        (number, item) = (before, earlier);
-    }
+    let search = Search {
+        store,
+        entity,
+        time,
+        consistent,
+    };
+    // Boxed, to keep the future of a read small.
+    let found = Box::pin(search.from(version, item)).await?;
+    Ok(found.map(|(version, item)| store.view(entity, version, item)))
 }
 
-/// Searches the versions from `since` to the newest one of the same sequence of times.
-async fn as_of_in_sequence(
-    store: &Store,
-    entity: &EntityId,
-    since: Version,
-    newest: Newest,
-    time: RecordedAt,
-    consistent: bool,
-) -> Result<Option<VersionView>, ReadError> {
-    let (number, probed) = match newest {
-        Newest::Later(number) => (number, Ok(Probe::Later)),
-        Newest::Unknown(number) => (number, probe(store, entity, number, time, consistent).await),
-    };
-    let mut undecided = match probed {
-        Ok(Probe::Earlier(view)) => return Ok(Some(*view)),
-        Ok(Probe::Later | Probe::LaterByStream) => None,
-        Err(ReadError::Service(error)) => return Err(error.into()),
-        Err(unknown) => Some(unknown),
-    };
-    // Every version below `low` is not later or was pruned. Every version from `high` on is later, or undecided.
-    let (mut low, mut high) = (since.get(), number.get());
-    let (mut found, mut pruned) = (None, None);
-    while low < high {
-        let Some(middle) = Version::new(low + (high - low) / 2) else {
-            break;
+impl Search<'_> {
+    /// Searches all versions up to the newest one.
+    async fn from(&self, mut newest: Version, mut item: Item) -> Result<Option<(Version, Item)>, ReadError> {
+        if self.is_attached() {
+            let found = self.bisect(Version::FIRST, newest, item).await;
+            return self.last_by_place(found?).await;
+        }
+        loop {
+            let since = recorded_since(&item).min(newest);
+            let found = self.bisect(since, newest, item).await?;
+            // A time before the whole sequence is searched in the one before.
+            let (None, Some(before)) = (&found, Version::new(since.get() - 1)) else {
+                return match found {
+                    Some(found) => self.read(found).await.map(Some),
+                    None => Ok(None),
+                };
+            };
+            (newest, item) = self.read_existing(before).await?;
+        }
+    }
+
+    /// Searches the versions from `since` to the newest one of the same sequence of times.
+    async fn bisect(&self, since: Version, newest: Version, item: Item) -> Result<Option<Found>, ReadError> {
+        // Every version below `low` is not later or was pruned. Every version from `high` on is later, or undecided.
+        let (mut low, mut high) = (since.get(), newest.get() + 1);
+        let (mut found, mut pruned, mut undecided) = (None, None, None);
+        let mut first = match self.probe(newest, Some(item)).await {
+            // The latest item of another program has no time, but its version item has.
+            Err(ReadError::NotRecordedAt { .. }) => Some((newest, self.probe(newest, None).await)),
+            probe => Some((newest, probe)),
         };
-        match probe(store, entity, middle, time, consistent).await {
-            Ok(Probe::Earlier(view)) => (low, found) = (middle.get() + 1, Some(view)),
-            Ok(Probe::Later) => (high, undecided) = (middle.get(), None),
-            Ok(Probe::LaterByStream) => {
-                match earlier_after(store, entity, middle, high, time, consistent).await {
-                    Ok(Some(view)) => (low, found) = (view.version.get() + 1, Some(view)),
-                    Ok(None) => (high, undecided) = (middle.get(), None),
+        while low < high {
+            let (version, probe) = match (first.take(), Version::new(low + (high - low) / 2)) {
+                (Some(first), _) => first,
+                (None, Some(middle)) => (middle, self.probe(middle, None).await),
+                (None, None) => break,
+            };
+            match probe {
+                Ok(Probe::Earlier(earlier)) => {
+                    low = version.get() + 1;
+                    // Its item can be known from an earlier probe.
+                    found = found
+                        .filter(|found: &Found| found.version == earlier.version)
+                        .or(Some(earlier));
+                }
+                Ok(Probe::Later(from)) => (high, undecided) = (from.get(), None),
+                Ok(Probe::LaterByStream) => match self.earlier_after(version, high).await {
+                    Ok(Some(earlier)) => (low, found) = (earlier.version.get() + 1, Some(earlier)),
+                    Ok(None) => (high, undecided) = (version.get(), None),
                     Err(ReadError::Service(error)) => return Err(error.into()),
                     // A version above this one is not known. One below it can still decide.
-                    Err(unknown) => (high, undecided) = (middle.get(), Some(unknown)),
-                }
-            }
-            Err(ReadError::Service(error)) => return Err(error.into()),
-            Err(unknown) => {
-                let floor = store.floor(entity, consistent).await?;
-                if floor <= middle {
-                    (high, undecided) = (middle.get(), Some(unknown));
-                } else {
-                    (low, found, pruned) = (floor.get(), None, Some(floor));
+                    Err(unknown) => (high, undecided) = (version.get(), Some(unknown)),
+                },
+                Err(ReadError::Service(error)) => return Err(error.into()),
+                Err(unknown) => {
+                    let floor = self.store.floor(self.entity, self.consistent).await?;
+                    if floor <= version {
+                        (high, undecided) = (version.get(), Some(unknown));
+                    } else {
+                        (low, found, pruned) = (floor.get(), None, Some(floor));
+                    }
                 }
             }
         }
-    }
-    match (undecided, found, pruned) {
-        (Some(unknown), _, _) => Err(unknown),
-        (None, None, Some(floor)) => Err(ReadError::Pruned { floor }),
-        // Without a floor, the first version was read and is later.
-        (None, found, _) => Ok(found.map(|view| *view)),
-    }
-}
-
-async fn probe(
-    store: &Store,
-    entity: &EntityId,
-    version: Version,
-    time: RecordedAt,
-    consistent: bool,
-) -> Result<Probe, ReadError> {
-    let item = store.version_item(entity, version, consistent).await?;
-    let view = store.view(entity, version, item.ok_or(ReadError::Missing { version })?);
-    let recorded = view.recorded_at.ok_or(ReadError::NotRecordedAt { version })?;
-    Ok(match (recorded <= time, view.recorded_by_stream) {
-        (true, _) => Probe::Earlier(Box::new(view)),
-        (false, false) => Probe::Later,
-        (false, true) => Probe::LaterByStream,
-    })
-}
-
-/// Returns the first version after `from` and below `high` that is not later, up to the next version of writer-fn.
-async fn earlier_after(
-    store: &Store,
-    entity: &EntityId,
-    from: Version,
-    high: u64,
-    time: RecordedAt,
-    consistent: bool,
-) -> Result<Option<Box<VersionView>>, ReadError> {
-    for version in (from.get() + 1..high).filter_map(Version::new) {
-        match probe(store, entity, version, time, consistent).await? {
-            Probe::Earlier(view) => return Ok(Some(view)),
-            Probe::Later => break,
-            Probe::LaterByStream => {}
+        match (undecided, found, pruned) {
+            (Some(unknown), _, _) => Err(unknown),
+            (None, None, Some(floor)) => Err(ReadError::Pruned { floor }),
+            // Without a floor, the first version was read and is later.
+            (None, found, _) => Ok(found),
         }
     }
-    Ok(None)
+
+    /// Compares the time of a version, which is read unless its item is known.
+    async fn probe(&self, version: Version, item: Option<Item>) -> Result<Probe, ReadError> {
+        let item = match item {
+            Some(item) => Some(item),
+            None => self.store.version_item(self.entity, version, self.consistent).await?,
+        };
+        let item = item.ok_or(ReadError::Missing { version })?;
+        let (divides, recorded, is_by_stream) = if self.is_attached() {
+            let (divides, recorded) = dividing(version, &item);
+            (divides, recorded, false)
+        } else {
+            let view = self.store.view(self.entity, version, item.clone());
+            (version, view.recorded_at, view.recorded_by_stream)
+        };
+        let recorded = recorded.ok_or(ReadError::NotRecordedAt { version: divides })?;
+        Ok(match (recorded <= self.time, is_by_stream) {
+            (true, _) => Probe::Earlier(Found {
+                version: divides,
+                item: (divides == version).then_some(item),
+            }),
+            (false, false) => Probe::Later(divides),
+            (false, true) => Probe::LaterByStream,
+        })
+    }
+
+    /// Returns the first version after `from` and below `high` that is not later, up to the next version of writer-fn.
+    async fn earlier_after(&self, from: Version, high: u64) -> Result<Option<Found>, ReadError> {
+        for version in (from.get() + 1..high).filter_map(Version::new) {
+            match self.probe(version, None).await? {
+                Probe::Earlier(earlier) => return Ok(Some(earlier)),
+                Probe::Later(_) => break,
+                Probe::LaterByStream => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the last version by place: a late one that is not later than the time, or the last one in order.
+    async fn last_by_place(&self, in_order: Option<Found>) -> Result<Option<(Version, Item)>, ReadError> {
+        let in_order = match in_order {
+            Some(found) => Some(self.read(found).await?),
+            None => None,
+        };
+        let place = in_order.as_ref().and_then(|(_, item)| Place::of(item));
+        let late = self.late().await?;
+        match late.filter(|(_, late)| Some(late) > place.as_ref()) {
+            Some((version, _)) => self.read_existing(version).await.map(Some),
+            None => Ok(in_order),
+        }
+    }
+
+    /// Returns the last late version by place that is not later than the time.
+    async fn late(&self) -> Result<Option<(Version, Place)>, ServiceError> {
+        let (from, to) = late_entries_until(self.time);
+        let range = Range {
+            from,
+            to,
+            reversed: true,
+            limit: Some(1),
+            consistent: self.consistent,
+        };
+        let (items, _) = self.store.query_page(self.entity, &range, None).await?;
+        Ok(items.first().and_then(late_entry_of))
+    }
+
+    async fn read(&self, found: Found) -> Result<(Version, Item), ReadError> {
+        match found.item {
+            Some(item) => Ok((found.version, item)),
+            None => self.read_existing(found.version).await,
+        }
+    }
+
+    /// Reads a version that exists, or was pruned.
+    async fn read_existing(&self, version: Version) -> Result<(Version, Item), ReadError> {
+        if let Some(item) = self.store.version_item(self.entity, version, self.consistent).await? {
+            return Ok((version, item));
+        }
+        let floor = self.store.floor(self.entity, self.consistent).await?;
+        Err(match version < floor {
+            true => ReadError::Pruned { floor },
+            false => ReadError::Missing { version },
+        })
+    }
+
+    fn is_attached(&self) -> bool {
+        self.store.attached_table().is_some()
+    }
 }
 
 /// Returns the first version of the sequence of times to which an item belongs.

@@ -13,11 +13,8 @@ use shared::dynamodb::{
 /// Table of other programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachableTable {
-    /// Name.
     pub name: String,
-    /// Amazon Resource Name, with Region and account.
     pub arn: String,
-    /// Status, such as `ACTIVE`.
     pub status: TableStatus,
     /// Names and types of the key attributes, the partition key first.
     pub keys: Vec<(String, ScalarAttributeType)>,
@@ -33,47 +30,32 @@ pub struct AttachableTable {
     pub created: Option<Duration>,
 }
 
-/// Stream of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
-    /// Amazon Resource Name.
     pub arn: String,
-    /// Content of the records.
     pub view: StreamViewType,
 }
 
 /// Describes the table for an attachment, `None` if it does not exist.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if the request fails.
 pub async fn attachable_table(store: &Store) -> Result<Option<AttachableTable>, ServiceError> {
-    Ok(store
-        .described()
-        .await?
-        .map(|table| of_description(store.latest_table(), table)))
+    let table = store.described().await?;
+    Ok(table.map(|table| of_description(store.latest_table(), table)))
 }
 
-/// Reads a description.
 fn of_description(name: &str, table: TableDescription) -> AttachableTable {
     let whole = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default();
     let specification = table.stream_specification().filter(|stream| stream.stream_enabled);
     let view = specification.and_then(|stream| stream.stream_view_type.clone());
-    let created = table
-        .creation_date_time
-        .and_then(|time| u64::try_from(time.secs()).ok());
-    let replicas = table
-        .replicas()
-        .iter()
-        .filter_map(|replica| replica.region_name.clone());
+    let created = table.creation_date_time.map(|time| u64::try_from(time.secs()));
+    let replicas = table.replicas().iter();
     AttachableTable {
         name: name.to_owned(),
         status: status_of(&table),
         keys: keys_of(&table),
-        replicas: replicas.collect(),
+        replicas: replicas.filter_map(|replica| replica.region_name.clone()).collect(),
         items: whole(table.item_count),
         bytes: whole(table.table_size_bytes),
-        created: created.map(Duration::from_secs),
+        created: created.and_then(Result::ok).map(Duration::from_secs),
         // A disabled stream has an ARN, too: its records stay readable for 24 hours.
         stream: view
             .zip(table.latest_stream_arn)
@@ -90,7 +72,7 @@ mod tests {
 
     #[test]
     fn only_an_enabled_stream_is_one() {
-        let described = |enabled| {
+        for (enabled, expected) in [(true, Some("arn")), (false, None)] {
             let stream = StreamSpecification::builder()
                 .stream_enabled(enabled)
                 .stream_view_type(StreamViewType::KeysOnly);
@@ -100,22 +82,14 @@ mod tests {
                 .replicas(ReplicaDescription::builder().region_name("eu-west-1").build())
                 .item_count(-1)
                 .table_size_bytes(7);
-            of_description("Orders", table.build())
-        };
-        let table = described(true);
-        let stream = Stream {
-            arn: "arn".to_owned(),
-            view: StreamViewType::KeysOnly,
-        };
-        assert_eq!(table.stream, Some(stream));
-        assert_eq!(
-            (table.items, table.bytes, table.replicas),
-            (0, 7, vec!["eu-west-1".to_owned()])
-        );
-        assert_eq!(described(false).stream, None);
-        assert_eq!(
-            of_description("Orders", TableDescription::builder().build()).stream,
-            None
-        );
+            let table = of_description("Orders", table.build());
+            assert_eq!(
+                (table.items, table.bytes, table.replicas),
+                (0, 7, vec!["eu-west-1".to_owned()])
+            );
+            assert_eq!(table.stream.map(|stream| stream.arn).as_deref(), expected);
+        }
+        let table = of_description("Orders", TableDescription::builder().build());
+        assert_eq!(table.stream, None);
     }
 }

@@ -11,28 +11,29 @@
 //! The writers of the table go on in the meantime. An item that changes all the time can differ at every moment, but its history then
 //! grows. An item whose history does not follow differs, and its history does not grow.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::{Client, operation::scan::builders::ScanInputBuilder};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
     domain::{
         Item,
-        attached::{
-            self, AttachedTable,
-            decision::{Agreement, Tail, compare},
-            key,
-        },
+        attached::{self, AttachedTable, decision::Tail, key},
         entity::EntityId,
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        read::{
+            batch_get_items::{MAX_KEYS, Tables},
+            scan_items,
+        },
+    },
 };
 
 use crate::{
-    attach::{
-        attachable::attachable_table,
-        sample::{read_again, sample_items},
-    },
+    attach::attachable::attachable_table,
+    attached::agreement::{Agreement, compare, tail_in_order},
     error::OperationError,
 };
 
@@ -126,13 +127,43 @@ pub async fn check(
     Ok((counts, differences))
 }
 
+/// Reads the first items of the table: one page of at most this many, and of at most 1 MB.
+async fn sample_items(store: &Store, limit: u16) -> Result<Vec<Item>, ServiceError> {
+    let output = request(store.latest_table(), limit).send_with(store.client()).await;
+    let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
+    Ok(page.items.unwrap_or_default().into_iter().map(Item::from).collect())
+}
+
+pub(crate) fn request(table: &str, limit: u16) -> ScanInputBuilder {
+    scan_items::request(table, None).limit(limit.into())
+}
+
+/// Reads items of an attached table again. Items that were deleted are left out.
+pub(crate) async fn read_again(
+    store: &Store,
+    table: &AttachedTable,
+    items: &[&Item],
+) -> Result<Vec<Item>, ServiceError> {
+    let mut found = Vec::new();
+    for items in items.chunks(MAX_KEYS) {
+        let keys = items.iter().map(|item| {
+            let value = |name: &String| Some((name.clone(), item.get(name)?.clone()));
+            let key = table.keys().filter_map(|key| value(&key.name));
+            HashMap::from(Item::from(key.collect::<HashMap<_, _>>()))
+        });
+        let tables = Tables::from([(store.latest_table().to_owned(), keys.collect())]);
+        found.extend(store.read_all(&[], tables, true).await?);
+    }
+    Ok(found)
+}
+
 /// Reads the newest versions of items, in their order.
 async fn tails<'a>(
     store: &Store,
     items: impl Iterator<Item = (EntityId, &'a Item)>,
 ) -> Result<Vec<(EntityId, &'a Item, Tail)>, ServiceError> {
     let reads = stream::iter(items.map(async |(entity, item)| {
-        let tail = store.tail_in_order(&entity, true).await?;
+        let tail = tail_in_order(store, &entity, true).await?;
         Ok((entity, item, tail))
     }));
     reads.buffered(CONCURRENCY).try_collect().await
@@ -188,38 +219,34 @@ mod tests {
         (counts, started.elapsed(), waited.load(Ordering::Relaxed))
     }
 
-    fn one(edit: impl FnOnce(&mut Counts)) -> Counts {
-        let mut counts = Counts {
-            checked: 1,
-            ..Counts::default()
-        };
-        edit(&mut counts);
-        counts
-    }
-
     #[tokio::test(start_paused = true)]
-    async fn only_a_difference_waits_for_the_lag() {
-        let none = Duration::ZERO;
-        let following = one(|counts| counts.following = 1);
-        assert_eq!(checked(["a", ""], [(1, "a"), (0, "")]).await, (following, none, 0));
-        let missing = one(|counts| counts.missing = 1);
-        assert_eq!(checked(["a", ""], [(0, ""), (0, "")]).await, (missing, none, 0));
-        // History arrives.
-        assert_eq!(checked(["b", "b"], [(1, "a"), (2, "b")]).await, (following, LAG, 1));
-        // The item was read before a change, and its history afterwards.
-        assert_eq!(checked(["a", "b"], [(2, "b"), (2, "b")]).await, (following, LAG, 1));
-        // It was deleted.
-        assert_eq!(checked(["a", "-"], [(2, "-"), (2, "-")]).await, (following, LAG, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn after_the_lag_history_that_does_not_grow_differs() {
-        let differs = one(|counts| counts.differs = 1);
-        let behind = one(|counts| counts.behind = 1);
-        assert_eq!(checked(["b", "b"], [(1, "a"), (1, "a")]).await.0, differs);
-        assert_eq!(checked(["b", "c"], [(1, "a"), (2, "b")]).await.0, behind);
-        assert_eq!(checked(["b", "-"], [(1, "a"), (1, "a")]).await.0, differs);
-        // The item changes, and its history does not.
-        assert_eq!(checked(["b", "c"], [(1, "a"), (1, "a")]).await.0, differs);
+    async fn only_a_difference_waits_for_the_lag_and_history_that_does_not_grow_differs() {
+        for (items, versions, expected, different) in [
+            (["a", ""], [(1, "a"), (0, "")], "following", 0),
+            (["a", ""], [(0, ""), (0, "")], "missing", 0),
+            // History arrives.
+            (["b", "b"], [(1, "a"), (2, "b")], "following", 1),
+            // The item was read before a change, and its history afterwards.
+            (["a", "b"], [(2, "b"), (2, "b")], "following", 1),
+            // It was deleted.
+            (["a", "-"], [(2, "-"), (2, "-")], "following", 1),
+            (["b", "b"], [(1, "a"), (1, "a")], "differs", 1),
+            (["b", "c"], [(1, "a"), (2, "b")], "behind", 1),
+            (["b", "-"], [(1, "a"), (1, "a")], "differs", 1),
+            // The item changes, and its history does not.
+            (["b", "c"], [(1, "a"), (1, "a")], "differs", 1),
+        ] {
+            let is = |name: &str| u64::from(name == expected);
+            let counts = Counts {
+                checked: 1,
+                following: is("following"),
+                behind: is("behind"),
+                missing: is("missing"),
+                differs: is("differs"),
+            };
+            let lag = LAG * u32::try_from(different).unwrap();
+            let found = checked(items, versions).await;
+            assert_eq!(found, (counts, lag, different), "{items:?} {versions:?}");
+        }
     }
 }

@@ -55,8 +55,7 @@ fn parameters(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<(
         };
         parameters.push(("IgnoreAttributes", text));
     }
-    if let Some(filter) = attached.filter() {
-        let pattern = filter.pattern();
+    if let Some(pattern) = attached.filter() {
         let pattern = json::parse(pattern).map_or_else(|_| pattern.to_owned(), |pattern| json_text(&pattern));
         parameters.push(("Filter", pattern));
     }
@@ -117,14 +116,8 @@ pub fn region(table: &AttachableTable) -> Option<&str> {
 
 /// Returns the name of a stack: letters, digits and hyphens, beginning with a letter.
 fn stack_name(history: &str) -> String {
-    let allowed = |character: char| {
-        if character.is_ascii_alphanumeric() {
-            character
-        } else {
-            '-'
-        }
-    };
-    let mut name: String = history.chars().map(allowed).collect();
+    let is_other = |character: char| !character.is_ascii_alphanumeric();
+    let mut name = history.replace(is_other, "-");
     if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
         name.insert_str(0, "history-");
     }

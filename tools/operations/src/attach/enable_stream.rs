@@ -69,46 +69,37 @@ pub enum EnableStreamError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
+    use shared::domain::keys::VersionDigits;
     use testkit::scripted::{Reply, Scripted};
 
     use super::*;
-    use shared::domain::keys::VersionDigits;
 
-    fn described(status: &str, stream: bool) -> Value {
-        json!({"Table": {
-            "TableStatus": status, "LatestStreamArn": "arn",
-            "StreamSpecification": {"StreamEnabled": stream, "StreamViewType": "NEW_AND_OLD_IMAGES"},
-        }})
-    }
-
-    fn store(describe: impl Fn(usize) -> Value + Send + Sync + 'static) -> Store {
+    /// Returns the result and its duration for these descriptions, of which the last one is repeated.
+    async fn enabled(descriptions: &'static [(&str, bool)]) -> (Result<AttachableTable, EnableStreamError>, Duration) {
         let number = std::sync::atomic::AtomicUsize::new(0);
-        let scripted = Scripted::new(move |operation, _| match operation {
-            "DescribeTable" => Reply::now(describe(number.fetch_add(1, std::sync::atomic::Ordering::Relaxed))),
-            _ => Reply::now(json!({})),
+        let scripted = Scripted::new(move |operation, _| {
+            let next = || number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Reply::now(match operation {
+                "DescribeTable" => {
+                    let (status, stream) = descriptions[next().min(descriptions.len() - 1)];
+                    let stream = json!({"StreamEnabled": stream, "StreamViewType": "NEW_AND_OLD_IMAGES"});
+                    json!({"Table": {"TableStatus": status, "LatestStreamArn": "arn", "StreamSpecification": stream}})
+                }
+                _ => json!({}),
+            })
         });
-        Store::new(testkit::replay::client(scripted), "Orders", VersionDigits::default())
+        let store = Store::new(testkit::replay::client(scripted), "Orders", VersionDigits::default());
+        let started = Instant::now();
+        (enable_stream(&store).await, started.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_waits_for_the_stream_and_for_the_table() {
-        let store = store(|number| match number {
-            0 => described("UPDATING", false),
-            1 => described("UPDATING", true),
-            _ => described("ACTIVE", true),
-        });
-        let started = Instant::now();
-        let table = enable_stream(&store).await.unwrap();
-        assert_eq!(table.stream.unwrap().view, StreamViewType::NewAndOldImages);
-        assert_eq!(started.elapsed(), 2 * POLL_INTERVAL);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn it_gives_up_after_the_timeout() {
-        let store = store(|_| described("UPDATING", true));
-        let started = Instant::now();
-        assert_eq!(enable_stream(&store).await, Err(EnableStreamError::NotEnabled));
-        assert_eq!(started.elapsed(), ENABLE_TIMEOUT);
+    async fn it_waits_for_the_stream_and_for_the_table_until_the_timeout() {
+        let (table, waited) = enabled(&[("UPDATING", false), ("UPDATING", true), ("ACTIVE", true)]).await;
+        assert_eq!(table.unwrap().stream.unwrap().view, StreamViewType::NewAndOldImages);
+        assert_eq!(waited, 2 * POLL_INTERVAL);
+        let never = enabled(&[("UPDATING", true)]).await;
+        assert_eq!(never, (Err(EnableStreamError::NotEnabled), ENABLE_TIMEOUT));
     }
 }

@@ -5,7 +5,6 @@
 //! | this one | the definition of the attached table, what has to change first, and notes |
 //! | [`deploy`] | commands that deploy `tools/attach/template.yaml` |
 //! | [`attachable`], [`enable_stream`] | its keys, stream and size; its stream, if it has none |
-//! | [`sample`] | a sample of items |
 //! | [`check`] | comparison of a sample of items with their history |
 //!
 //! Nothing here writes to the table. Only [`enable_stream`] changes it, for the caller who asked for that.
@@ -14,14 +13,16 @@ pub mod attachable;
 pub mod check;
 pub mod deploy;
 pub mod enable_stream;
-pub mod sample;
 
-use crate::attach::attachable::AttachableTable;
 use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
 use serde_json::{Map, Value, json};
-use shared::domain::attached::{AttachedTable, definition::InvalidDefinition};
+use shared::domain::attached::AttachedTable;
 
-use crate::shell::argument;
+use crate::{
+    attach::attachable::AttachableTable,
+    attached::{self, definition::InvalidDefinition},
+    shell::argument,
+};
 
 /// Settings of the attachment, which are optional members of its definition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,7 +30,7 @@ pub struct Options {
     pub history_table: Option<String>,
     pub version_attribute: Option<String>,
     pub ignored: Vec<String>,
-    /// Filter in a form of `shared::domain::attached::filter`.
+    /// Filter in a form of [`attached::filter`].
     pub filter: Option<Value>,
 }
 
@@ -39,8 +40,7 @@ pub struct Options {
 ///
 /// Returns [`InvalidDefinition`] if an option does not fit to the table.
 pub fn definition(table: &AttachableTable, options: &Options) -> Result<(Value, AttachedTable), InvalidDefinition> {
-    let roles = ["HASH", "RANGE"];
-    let keys = table.keys.iter().zip(roles);
+    let keys = table.keys.iter().zip(["HASH", "RANGE"]);
     let keys: Vec<_> = keys
         .map(|((name, _), role)| json!({"AttributeName": name, "KeyType": role}))
         .collect();
@@ -48,6 +48,7 @@ pub fn definition(table: &AttachableTable, options: &Options) -> Result<(Value, 
     let types: Vec<_> = types
         .map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.as_str()}))
         .collect();
+    let ignored = Some(&options.ignored).filter(|ignored| !ignored.is_empty());
     let members = [
         ("TableName", Some(json!(table.name))),
         ("KeySchema", Some(json!(keys))),
@@ -57,17 +58,14 @@ pub fn definition(table: &AttachableTable, options: &Options) -> Result<(Value, 
             "VersionAttribute",
             options.version_attribute.as_ref().map(|name| json!(name)),
         ),
-        (
-            "IgnoreAttributes",
-            (!options.ignored.is_empty()).then(|| json!(options.ignored)),
-        ),
+        ("IgnoreAttributes", ignored.map(|names| json!(names))),
         ("Filter", options.filter.clone()),
     ];
     let members = members
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let definition = Value::Object(members.collect::<Map<_, _>>());
-    let parsed = AttachedTable::parse(&definition.to_string())?;
+    let parsed = attached::parse(&definition.to_string())?;
     Ok((definition, parsed))
 }
 
@@ -133,6 +131,8 @@ mod tests {
     use crate::attach::attachable::Stream;
     use aws_sdk_dynamodb::types::ScalarAttributeType;
 
+    use shared::domain::attached::definition::InvalidDefinition as InvalidTable;
+
     use super::*;
 
     pub(super) fn table(view: Option<StreamViewType>) -> AttachableTable {
@@ -157,61 +157,83 @@ mod tests {
     }
 
     #[test]
-    fn only_streams_with_new_images_can_be_attached() {
-        for (view, change) in [
-            (None, Some("the table has no stream: enable one with --enable-stream")),
-            (Some(StreamViewType::NewAndOldImages), None),
-            (Some(StreamViewType::NewImage), None),
+    fn only_streams_with_new_images_can_be_attached_and_notes_name_the_limits() {
+        for (view, status, replicas, change, noted) in [
             (
-                Some(StreamViewType::KeysOnly),
-                Some("the stream has the view type KEYS_ONLY, without new images"),
+                None,
+                "ACTIVE",
+                "",
+                "has no stream: enable one with --enable-stream",
+                &[][..],
             ),
             (
-                Some(StreamViewType::OldImage),
-                Some("the stream has the view type OLD_IMAGE, without new images"),
+                Some("NEW_AND_OLD_IMAGES"),
+                "ACTIVE",
+                "",
+                "",
+                &["a baseline", "at most two readers"],
+            ),
+            (
+                Some("NEW_IMAGE"),
+                "UPDATING",
+                "",
+                "",
+                &["a missing record is not noticed", "at most two readers"],
+            ),
+            (
+                Some("NEW_IMAGE"),
+                "CREATING",
+                "",
+                "the status of the table is CREATING, not ACTIVE",
+                &["NEW_IMAGE"],
+            ),
+            (
+                Some("KEYS_ONLY"),
+                "ACTIVE",
+                "",
+                "the view type KEYS_ONLY, without new images",
+                &["at most two readers"],
+            ),
+            (
+                Some("OLD_IMAGE"),
+                "ACTIVE",
+                "",
+                "the view type OLD_IMAGE, without new images",
+                &["at most two readers"],
+            ),
+            (
+                Some("NEW_AND_OLD_IMAGES"),
+                "ACTIVE",
+                "us-east-1 eu-north-1",
+                "",
+                &[
+                    "replicas in us-east-1, eu-north-1: attach it in one Region only",
+                    "at most one reader",
+                ],
             ),
         ] {
-            let required = required_changes(&table(view));
-            assert_eq!(required.len(), usize::from(change.is_some()));
-            assert!(
-                required.iter().all(|found| found.starts_with(change.unwrap())),
-                "{required:?}"
-            );
+            let table = AttachableTable {
+                status: status.into(),
+                replicas: replicas.split_whitespace().map(str::to_owned).collect(),
+                ..table(view.map(StreamViewType::from))
+            };
+            let required = required_changes(&table);
+            assert_eq!(required.len(), usize::from(!change.is_empty()), "{required:?}");
+            assert!(required.iter().all(|found| found.contains(change)), "{required:?}");
+            let notes = notes(&table);
+            assert_eq!(notes.is_empty(), noted.is_empty());
+            for text in noted {
+                assert!(notes.iter().any(|note| note.contains(text)), "{notes:?}");
+            }
         }
-        let mut creating = table(Some(StreamViewType::NewImage));
-        creating.status = TableStatus::Creating;
-        assert_eq!(
-            required_changes(&creating),
-            ["the status of the table is CREATING, not ACTIVE"]
-        );
-        creating.status = TableStatus::Updating;
-        assert!(required_changes(&creating).is_empty());
-    }
-
-    #[test]
-    fn notes_name_the_limits_of_the_stream() {
-        let mut global = table(Some(StreamViewType::NewAndOldImages));
-        assert!(notes(&global).iter().any(|note| note.contains("a baseline")));
-        assert!(notes(&global).iter().any(|note| note.contains("at most two readers")));
-        global.replicas = vec!["us-east-1".to_owned(), "eu-north-1".to_owned()];
-        let found = notes(&global);
-        assert!(
-            found
-                .iter()
-                .any(|note| note.contains("replicas in us-east-1, eu-north-1: attach it in one Region only"))
-        );
-        assert!(found.iter().any(|note| note.contains("at most one reader")));
-        let found = notes(&table(Some(StreamViewType::NewImage)));
-        assert!(found[0].contains("a missing record is not noticed"));
-        assert!(notes(&table(None)).is_empty());
     }
 
     #[test]
     fn the_definition_has_the_options() {
         let table = table(None);
-        let (plain, parsed) = definition(&table, &Options::default()).unwrap();
+        let (mut expected, parsed) = definition(&table, &Options::default()).unwrap();
         assert_eq!(parsed.history_table(), "Orders-history");
-        let expected = json!({
+        let plain = json!({
             "TableName": "Orders",
             "KeySchema": [
                 {"AttributeName": "customerId", "KeyType": "HASH"}, {"AttributeName": "orderNo", "KeyType": "RANGE"},
@@ -220,7 +242,7 @@ mod tests {
                 {"AttributeName": "customerId", "AttributeType": "S"}, {"AttributeName": "orderNo", "AttributeType": "N"},
             ],
         });
-        assert_eq!(plain, expected);
+        assert_eq!(expected, plain);
         let options = Options {
             history_table: Some("Log".to_owned()),
             version_attribute: Some("rev".to_owned()),
@@ -228,19 +250,15 @@ mod tests {
             filter: Some(json!({"status": ["open"]})),
         };
         let (full, parsed) = definition(&table, &options).unwrap();
-        assert_eq!(
-            (parsed.history_table(), parsed.version_attribute()),
-            ("Log", Some("rev"))
-        );
+        (expected["HistoryTable"], expected["VersionAttribute"]) = (json!("Log"), json!("rev"));
+        (expected["IgnoreAttributes"], expected["Filter"]) = (json!(["seen", "a,b"]), json!({"status": ["open"]}));
+        assert_eq!(full, expected);
         assert_eq!((parsed.ignored().len(), parsed.filter().is_some()), (2, true));
-        assert_eq!(full["IgnoreAttributes"], json!(["seen", "a,b"]));
         let options = Options {
             ignored: vec!["orderNo".to_owned()],
             ..Options::default()
         };
-        assert_eq!(
-            definition(&table, &options),
-            Err(InvalidDefinition::IgnoredKey("orderNo".to_owned()))
-        );
+        let invalid = InvalidTable::IgnoredKey("orderNo".to_owned());
+        assert_eq!(definition(&table, &options), Err(InvalidDefinition::Table(invalid)));
     }
 }

@@ -1,4 +1,5 @@
-//! Audit of the histories of an attached table, see [`attached_history`](super::attached_history).
+//! Audit of the history of an attached table's item: the newest version that is not late equals the item in the table, except
+//! for ignored attributes.
 //!
 //! Suspected findings are read again with strongly consistent reads. The record of a change may not be processed yet, so an item
 //! that differs from its history is compared again after the lag:
@@ -16,9 +17,13 @@ use std::collections::HashMap;
 use shared::{
     domain::{
         Item,
-        attached::{AttachedTable, item::LATE},
+        attached::{
+            AttachedTable, digits,
+            item::{self, KnownState, LATE, OMITTED},
+        },
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY},
+        keys::LATEST_KEY,
+        tombstone::is_deleted,
         version::Version,
         version_item::latest_of,
     },
@@ -26,166 +31,182 @@ use shared::{
 };
 
 use crate::{
+    attached::{agreement::agrees, selection::Selection},
     audit::{
-        attached_history::{History, Newest},
-        auditor::{Auditor, EntityFindings, MAX_ROUNDS},
-        collection::Finding,
-        deferred::{DeferredCheck, DifferentItem, entity_of},
+        auditor::{Auditor, MAX_ROUNDS},
+        collection::Collection,
+        deferred::DeferredCheck,
+        finding::{Discrepancies, Finding},
     },
-    read::{
-        attached_items::{attached_item, attached_items},
-        each_version::each_version,
-    },
+    read::attached_items::attached_items,
     segments::entities::SeenEntity,
 };
 
-impl Auditor {
-    /// Reads a history, and returns the number of its versions and the findings so far. `None` if there is neither a history nor,
-    /// if its key attributes are given, an item.
-    pub(super) async fn attached_entity(
-        &mut self,
-        entity: &EntityId,
-        key: Option<&Item>,
-    ) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
-        let history = self.read_history(entity).await?;
-        if history.is_entity() {
-            let findings = self.confirm_history(entity, &history).await?;
-            return Ok(Some((history.versions().len(), findings)));
-        }
-        // An item that never changed has no history, which is no finding.
-        let Some(key) = key else { return Ok(None) };
-        let item = self.item(key).await?;
-        Ok(item.map(|_| (0, Vec::new())))
+/// The newest state of an item in history.
+struct Newest {
+    version: Version,
+    is_deleted: bool,
+    /// `true` if the version does not have the state, see [`Omission`](shared::domain::attached::item::Omission).
+    is_omitted: bool,
+    /// The item, or the key attributes of a deleted or omitted one.
+    image: Item,
+}
+
+impl Newest {
+    /// Returns the newest state that is not late.
+    fn of(history: &Collection) -> Option<Self> {
+        let flat = history.newest()?;
+        Some(Self::of_flat(digits().version_of_item(flat)?, flat.clone()))
     }
 
+    /// Returns the newest state. `None` if only late versions are left.
+    fn of_latest(latest: Item) -> Option<Self> {
+        let version = latest_of(&latest).ok()?;
+        let is_late = latest.contains_key(LATE);
+        (!is_late).then(|| Self::of_flat(version, latest))
+    }
+
+    fn of_flat(version: Version, flat: Item) -> Self {
+        let is_deleted = is_deleted(&flat);
+        let (outer, image) = item::split_flat(flat);
+        Self {
+            version,
+            is_deleted,
+            is_omitted: outer.contains_key(OMITTED),
+            image,
+        }
+    }
+
+    /// Returns the key attributes of the item. `None` if the image does not have them.
+    fn key(&self, table: &AttachedTable) -> Option<Item> {
+        let mut key = Item::default();
+        for attribute in table.keys() {
+            key.insert(attribute.name.clone(), self.image.get(&attribute.name)?.clone());
+        }
+        Some(key)
+    }
+
+    /// Returns `true` if the item in the table is in another state, and its change should be part of history. Ignored attributes
+    /// are not compared.
+    fn differs(&self, table: &AttachedTable, selection: &Selection, item: Option<&Item>) -> bool {
+        let known = match (self.is_deleted, self.is_omitted) {
+            (true, _) => KnownState::Deleted,
+            (false, true) => KnownState::Unknown,
+            (false, false) => KnownState::Item(self.image.clone()),
+        };
+        let state = (!self.is_deleted).then_some(&self.image);
+        !agrees(&known, item, table.ignored()) && selection.has_change(state, item)
+    }
+}
+
+impl Auditor {
     /// Audits a history that was read with eventually consistent reads, as the item in the table was. An item that differs is
     /// deferred, see [`Self::settle`].
     pub(super) async fn examine_history(
         &mut self,
         entity: &EntityId,
-        seen: &History,
+        seen: &Collection,
         item: Option<&Item>,
     ) -> Result<Vec<Finding>, ServiceError> {
-        let findings = seen.findings();
-        let is_suspected = findings.iter().any(Finding::is_wrong) || self.differs(seen.newest(), item);
-        if !is_suspected {
-            return Ok(findings);
+        let found = self.check(seen);
+        let differs = Newest::of(seen).is_some_and(|newest| self.differs(&newest, item));
+        if found.is_clean() && !differs {
+            return Ok(found.findings());
         }
-        let history = self.read_history(entity).await?;
+        let history = self.read_all(entity).await?;
         self.confirm_history(entity, &history).await
     }
 
     /// Returns the findings of a history that was read with strongly consistent reads, and defers an item that differs.
-    async fn confirm_history(&mut self, entity: &EntityId, history: &History) -> Result<Vec<Finding>, ServiceError> {
-        let mut findings = history.findings();
-        let Some(newest) = history.newest() else {
-            return Ok(findings);
-        };
-        if self.item_differs(newest).await? {
+    pub(super) async fn confirm_history(
+        &mut self,
+        entity: &EntityId,
+        history: &Collection,
+    ) -> Result<Vec<Finding>, ServiceError> {
+        let mut findings = self.check(history).findings();
+        if let Some(newest) = Newest::of(history)
+            && self.item_differs(&newest).await?
+        {
             let version = newest.version;
             match self.lag.is_zero() {
                 true => findings.push(Finding::Differs { version }),
-                false => self.defer(DeferredCheck::Item(DifferentItem {
+                false => self.defer(DeferredCheck::Item {
                     id: entity.as_str().to_owned(),
                     first: version,
                     newest: version,
                     rounds: 0,
-                })),
+                }),
             }
         }
         Ok(findings)
     }
 
-    /// Decides whether an item that differed still does. There are no findings if it is deferred again.
-    pub(super) async fn settle_item(&mut self, check: DifferentItem) -> Result<EntityFindings, ServiceError> {
-        let entity = entity_of(&check.id)?;
-        let finding = self.decide_item(&entity, check).await?;
-        Ok(EntityFindings {
-            entity,
-            findings: finding.into_iter().collect(),
+    /// Decides whether an item that differed still does: from version `first` on, and from `before` on when it was compared last.
+    /// There are no findings if it is deferred again.
+    pub(super) async fn settle_item(
+        &mut self,
+        entity: &EntityId,
+        first: Version,
+        before: Version,
+        rounds: u32,
+    ) -> Result<Vec<Finding>, ServiceError> {
+        let latest = self.table.get(entity, LATEST_KEY).await?;
+        // A history that was purged in the meantime has no findings.
+        let Some(newest) = latest.and_then(Newest::of_latest) else {
+            return Ok(Vec::new());
+        };
+        let version = newest.version;
+        let lagging = Finding::Lagging {
+            through: first.get(),
+            latest: version,
+        };
+        Ok(match self.item_differs(&newest).await? {
+            false if version == first => Vec::new(),
+            false => vec![lagging],
+            true if version == before => vec![Finding::Differs { version }],
+            true if rounds >= MAX_ROUNDS => vec![lagging],
+            true => {
+                self.defer(DeferredCheck::Item {
+                    id: entity.as_str().to_owned(),
+                    first,
+                    newest: version,
+                    rounds: rounds + 1,
+                });
+                Vec::new()
+            }
         })
     }
 
-    async fn decide_item(&mut self, entity: &EntityId, check: DifferentItem) -> Result<Option<Finding>, ServiceError> {
-        let latest = self
-            .limiter
-            .run(async || self.store.get(entity, LATEST_KEY, true).await);
-        // A history that was purged in the meantime has no findings.
-        let Some((newest, version)) = latest.await?.and_then(newest_of) else {
-            return Ok(None);
-        };
-        let lagging = Finding::Lagging {
-            through: check.first.get(),
-            latest: version,
-        };
-        let has_advanced = version != check.newest;
-        if !self.item_differs(&newest).await? {
-            return Ok((version != check.first).then_some(lagging));
-        }
-        if !has_advanced {
-            return Ok(Some(Finding::Differs { version }));
-        }
-        if check.rounds >= MAX_ROUNDS {
-            return Ok(Some(lagging));
-        }
-        self.defer(DeferredCheck::Item(DifferentItem {
-            newest: version,
-            rounds: check.rounds + 1,
-            ..check
-        }));
-        Ok(None)
-    }
-
     /// Reads the items of at most [`MAX_KEYS`](shared::dynamodb::read::batch_get_items::MAX_KEYS) histories, eventually consistent.
-    pub(super) async fn items_of(&self, seen: &[SeenEntity<History>]) -> Result<HashMap<EntityId, Item>, ServiceError> {
-        let keys = seen.iter().filter_map(|seen| seen.summary.newest()?.key(self.table()?));
+    pub(super) async fn items_of(&self, seen: &[SeenEntity]) -> Result<HashMap<EntityId, Item>, ServiceError> {
+        let Some(table) = self.table.store.attached_table() else {
+            return Ok(HashMap::new());
+        };
+        let keys = seen.iter().filter_map(|seen| Newest::of(&seen.summary)?.key(table));
         let keys: Vec<_> = keys.collect();
-        let items = self
-            .limiter
-            .run(async || attached_items(&self.store, keys.clone()).await);
-        items.await
+        self.table.send(async |store| attached_items(store, &keys).await).await
     }
 
-    fn table(&self) -> Option<&AttachedTable> {
-        self.store.attached_table()
+    fn check(&self, history: &Collection) -> Discrepancies {
+        let store = &self.table.store;
+        history.check(store.digits(), store.clock().now())
     }
 
-    fn differs(&self, newest: Option<&Newest>, item: Option<&Item>) -> bool {
-        let newest = self.table().zip(newest);
-        newest.is_some_and(|(table, newest)| newest.differs(table, &self.selection, item))
+    fn differs(&self, newest: &Newest, item: Option<&Item>) -> bool {
+        let table = self.table.store.attached_table();
+        table.is_some_and(|table| newest.differs(table, &self.selection, item))
     }
 
     /// Compares a state with the item, which is read with a strongly consistent read. A state without key attributes differs.
     async fn item_differs(&self, newest: &Newest) -> Result<bool, ServiceError> {
-        let Some(key) = self.table().and_then(|table| newest.key(table)) else {
+        let table = self.table.store.attached_table();
+        let Some(key) = table.and_then(|table| newest.key(table)) else {
             return Ok(true);
         };
-        let item = self.item(&key).await?;
-        Ok(self.differs(Some(newest), item.as_ref()))
-    }
-
-    async fn item(&self, key: &Item) -> Result<Option<Item>, ServiceError> {
-        self.limiter.run(async || attached_item(&self.store, key).await).await
-    }
-
-    /// Reads the history of an item with strongly consistent reads.
-    async fn read_history(&self, entity: &EntityId) -> Result<History, ServiceError> {
-        let mut history = History::default();
-        let floor = self.limiter.run(async || self.store.get(entity, FLOOR_KEY, true).await);
-        floor.await?.into_iter().for_each(|floor| history.add(floor));
-        each_version(&self.store, &self.limiter, entity, |item| history.add(item)).await?;
-        let quarantined = self
-            .limiter
-            .run(async || crate::read::quarantined::quarantined(&self.store, entity).await)
-            .await?;
-        history.add_quarantined(quarantined.len() as u64);
-        Ok(history)
+        let item = self.table.attached_item(&key).await?;
+        Ok(self.differs(newest, item.as_ref()))
     }
 }
 
-/// Returns the newest state that is not late, and its version. `None` if only late versions are left.
-fn newest_of(latest: Item) -> Option<(Newest, Version)> {
-    let version = latest_of(&latest).ok()?;
-    let is_late = latest.contains_key(LATE);
-    (!is_late).then(|| (Newest::of_flat(version, latest), version))
-}
+#[cfg(test)]
+mod tests;

@@ -5,62 +5,45 @@
 //! - Missing versions are gaps only if they are still missing.
 //! - If the counter does not fit the versions, or there is none, a repair continues from the highest version. That is known
 //!   only when no higher version arrived during the lag. Otherwise the entity is read again after another lag.
-//!
-//! ```no_run
-//! # async fn example(store: shared::dynamodb::Store) -> Result<(), Box<dyn std::error::Error>> {
-//! use std::time::Duration;
-//! use shared::domain::entity::EntityId;
-//!
-//! let equipment = EntityId::new("Equipment#1")?;
-//! for finding in operations::audit::auditor::audit(&store, &equipment, Duration::from_secs(60)).await?.unwrap_or_default() {
-//!     println!("{}", finding.to_json(&equipment));
-//! }
-//! # Ok(())
-//! # }
-//! ```
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use tokio::time::Instant;
 
 use crate::{
+    attached::selection::Selection,
     audit::{
-        collection::{Collection, Discrepancies, Finding},
-        deferred::{DeferredCheck, DoubtfulCounter, MissingVersions, entity_of},
+        collection::{Collection, beyond},
+        deferred::DeferredCheck,
+        finding::{Discrepancies, Finding, counts_nothing},
     },
     rate_limit::RateLimiter,
+    read::paced::Paced,
+    version_set::VersionSet,
 };
 use shared::{
     domain::{
         Item,
-        attached::selection::Selection,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
         version::Version,
-        version_item::InvalidImage,
-        version_set::VersionSet,
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
 /// Maximum number of times that an entity is read again because its highest version changes.
-pub(crate) const MAX_ROUNDS: u32 = 5;
+pub(super) const MAX_ROUNDS: u32 = 5;
+/// Maximum number of versions that are read by key. For more, all versions of the entity are read.
+const MAX_READ_BY_KEY: u64 = 3 * MAX_KEYS as u64;
 
 /// Audits entities of a table. What can change while the stream is behind is deferred for the lag, and then read again.
 #[derive(Debug)]
 pub struct Auditor {
-    pub(super) store: Store,
-    pub(super) limiter: RateLimiter,
+    pub(super) table: Paced,
     pub(super) lag: Duration,
     /// Items of an attached table that have a history.
     pub(super) selection: Selection,
-    deferred: VecDeque<Deferred>,
-}
-
-#[derive(Debug, Clone)]
-struct Deferred {
-    check: DeferredCheck,
-    due: Instant,
+    deferred: VecDeque<(DeferredCheck, Instant)>,
 }
 
 /// Discrepancies that were confirmed with strongly consistent reads.
@@ -102,19 +85,17 @@ impl Auditor {
     /// Creates an auditor that continues with the deferred checks of an earlier one.
     pub fn new(store: Store, limiter: RateLimiter, lag: Duration, deferred: Vec<DeferredCheck>) -> Self {
         let due = Instant::now() + lag;
-        let deferred = deferred.into_iter().map(|check| Deferred { check, due });
         Self {
             selection: store.attached_table().map(Selection::new).unwrap_or_default(),
-            store,
-            limiter,
+            table: Paced { store, limiter },
             lag,
-            deferred: deferred.collect(),
+            deferred: deferred.into_iter().map(|check| (check, due)).collect(),
         }
     }
 
     /// Returns the deferred checks.
     pub fn deferred(&self) -> Vec<DeferredCheck> {
-        self.deferred.iter().map(|deferred| deferred.check.clone()).collect()
+        self.deferred.iter().map(|(check, _)| check.clone()).collect()
     }
 
     /// Returns the number of deferred checks.
@@ -124,7 +105,7 @@ impl Auditor {
 
     /// Returns `true` if the first deferred check can be settled without waiting.
     pub fn is_due(&self) -> bool {
-        self.deferred.front().is_some_and(|first| first.due <= Instant::now())
+        self.deferred.front().is_some_and(|(_, due)| *due <= Instant::now())
     }
 
     /// Reads all versions of an entity, and returns their number and the findings so far. `None` if the entity does not exist:
@@ -138,54 +119,71 @@ impl Auditor {
         entity: &EntityId,
         key: Option<&Item>,
     ) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
-        if self.store.attached_table().is_some() {
-            return Box::pin(self.attached_entity(entity, key)).await;
+        let collection = self.read_all(entity).await?;
+        if collection.is_entity() {
+            let findings = match self.table.store.attached_table() {
+                Some(_) => Box::pin(self.confirm_history(entity, &collection)).await?,
+                None => self.examine(entity, &collection).await?,
+            };
+            return Ok(Some((collection.versions().len(), findings)));
         }
-        let mut collection = Collection::default();
-        self.read_item(entity, FLOOR_KEY, &mut collection).await?;
-        self.read_versions(entity, &mut collection).await?;
-        self.read_quarantined(entity, &mut collection).await?;
-        if !collection.is_entity() {
-            return Ok(None);
-        }
-        let findings = self.examine(entity, &collection).await?;
-        Ok(Some((collection.versions().len(), findings)))
+        // An item of an attached table that never changed has no history, which is no finding.
+        let Some(key) = key else { return Ok(None) };
+        let item = self.table.attached_item(key).await?;
+        Ok(item.map(|_| (0, Vec::new())))
     }
 
     /// Audits an entity from items that were read with eventually consistent reads. What may change within the lag is
     /// deferred, see [`Self::settle`].
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
+    pub(super) async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
+        let confirmed = self.confirm(entity, seen).await?;
+        Ok(self.decide(entity, confirmed, None))
+    }
+
+    /// Returns the findings that are certain, and defers the others. A counter was doubtful `before` with this highest version, with
+    /// these missing versions, in this number of rounds.
+    fn decide(
+        &mut self,
+        entity: &EntityId,
+        confirmed: Confirmed,
+        before: Option<(Option<Version>, VersionSet, u32)>,
+    ) -> Vec<Finding> {
         let Confirmed {
             mut found,
             highest,
             latest,
-        } = self.confirm(entity, seen).await?;
+        } = confirmed;
         if self.lag.is_zero() {
-            return Ok(found.findings());
+            return found.findings();
         }
-        if found.is_counter_doubtful() {
-            self.defer(DeferredCheck::Counter(DoubtfulCounter {
-                id: entity.as_str().to_owned(),
+        let id = entity.as_str().to_owned();
+        let is_stable = |(known, _, rounds): &(_, _, u32)| *known == highest || *rounds >= MAX_ROUNDS;
+        if found.is_counter_doubtful() && !before.as_ref().is_some_and(is_stable) {
+            self.defer(DeferredCheck::Counter {
+                id,
                 highest,
                 missing: found.missing,
-                rounds: 0,
-            }));
-            return Ok(Vec::new());
+                rounds: before.map_or(0, |(_, _, rounds)| rounds + 1),
+            });
+            return Vec::new();
         }
         if let Some(latest) = latest {
-            self.defer_missing(entity, latest, std::mem::take(&mut found.missing));
+            let missing = mem::take(&mut found.missing);
+            let (_, known, _) = before.unwrap_or_default();
+            found.missing = missing.and(&known);
+            // The others can still be in the stream.
+            let versions = missing.without(&known);
+            if !versions.is_empty() {
+                self.defer(DeferredCheck::Missing { id, latest, versions });
+            }
         }
-        Ok(found.findings())
+        found.findings()
     }
 
     /// Reads suspected discrepancies again, with strongly consistent reads.
     async fn confirm(&self, entity: &EntityId, seen: &Collection) -> Result<Confirmed, ServiceError> {
-        let digits = self.store.digits();
-        let suspected = seen.check(digits, self.store.clock().now());
+        let (digits, time) = (self.table.store.digits(), self.table.store.clock().now());
+        let suspected = seen.check(digits, time);
         let mut found = Discrepancies::default();
         if suspected.is_clean() && !seen.is_uncompared() {
             return Ok(Confirmed {
@@ -194,11 +192,9 @@ impl Auditor {
                 latest: None,
             });
         }
-        let mut now = Collection::default();
-        self.read_item(entity, FLOOR_KEY, &mut now).await?;
-        self.read_item(entity, LATEST_KEY, &mut now).await?;
+        let mut now = self.read_counter(entity).await?;
         if suspected.quarantined > 0 {
-            self.read_quarantined(entity, &mut now).await?;
+            now.add_quarantined(self.table.quarantined(entity).await?);
         }
         found.quarantined = now.quarantined();
         if suspected.uncounted_floor.is_some() {
@@ -206,40 +202,30 @@ impl Auditor {
             found.uncounted_floor = now.uncounted_floor();
         }
         let latest = now.latest_version();
-        match latest {
-            None => {
+        if let Some(Ok(latest)) = latest {
+            let floor = now.floor();
+            let missing = suspected.missing.within(floor.get(), latest.get());
+            let strays = beyond(seen.versions(), latest);
+            let unpruned = match latest < floor {
+                true => VersionSet::default(),
+                false => seen.unsettled().within(1, floor.get() - 1),
+            };
+            let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([latest.get()])];
+            let ranges: Vec<_> = doubtful.into_iter().flat_map(VersionSet::ranges).collect();
+            self.read_selected(entity, &ranges.into(), &mut now).await?;
+            found.missing = missing.without(now.versions());
+            found.strays = strays.and(now.versions());
+            found.unpruned = unpruned.and(&now.unsettled());
+            let checked = now.check(digits, time);
+            (found.latest_differs, found.ahead) = (checked.latest_differs, checked.ahead);
+        } else {
+            found.no_version = match latest {
+                Some(invalid) => invalid.err(),
+                None => suspected.no_version.filter(|_| seen.is_padded()),
+            };
+            if counts_nothing(found.no_version) && found.uncounted_floor.is_none() {
                 self.read_selected(entity, seen.versions(), &mut now).await?;
-                found.no_version = suspected.no_version.filter(|_| seen.is_padded());
-                if found.uncounted_floor.is_none() {
-                    found.orphans = seen.versions().and(now.versions());
-                }
-            }
-            Some(Err(why)) => {
-                found.no_version = Some(why);
-                if why == InvalidImage::NoLatest && found.uncounted_floor.is_none() {
-                    self.read_selected(entity, seen.versions(), &mut now).await?;
-                    found.orphans = seen.versions().and(now.versions());
-                }
-            }
-            Some(Ok(latest)) => {
-                let (floor, latest) = (now.floor().get(), latest.get());
-                let missing = suspected.missing.within(floor, latest);
-                let strays = latest
-                    .checked_add(1)
-                    .map_or_else(VersionSet::default, |beyond| seen.versions().within(beyond, u64::MAX));
-                let unpruned = match latest < floor {
-                    true => VersionSet::default(),
-                    false => seen.unsettled().within(1, floor - 1),
-                };
-                let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([latest])];
-                let doubtful: VersionSet =
-                    VersionSet::from(doubtful.into_iter().flat_map(VersionSet::ranges).collect::<Vec<_>>());
-                self.read_selected(entity, &doubtful, &mut now).await?;
-                found.missing = missing.without(now.versions());
-                found.strays = strays.and(now.versions());
-                found.unpruned = unpruned.and(&now.unsettled());
-                let checked = now.check(digits, self.store.clock().now());
-                (found.latest_differs, found.ahead) = (checked.latest_differs, checked.ahead);
+                found.orphans = seen.versions().and(now.versions());
             }
         }
         Ok(Confirmed {
@@ -249,16 +235,8 @@ impl Auditor {
         })
     }
 
-    fn defer_missing(&mut self, entity: &EntityId, latest: Version, versions: VersionSet) {
-        if !versions.is_empty() {
-            let id = entity.as_str().to_owned();
-            self.defer(DeferredCheck::Missing(MissingVersions { id, latest, versions }));
-        }
-    }
-
     pub(super) fn defer(&mut self, check: DeferredCheck) {
-        let due = Instant::now() + self.lag;
-        self.deferred.push_back(Deferred { check, due });
+        self.deferred.push_back((check, Instant::now() + self.lag));
     }
 
     /// Waits for the lag, and decides the check that was deferred first. There are no findings if it is deferred again. `None`
@@ -268,89 +246,105 @@ impl Auditor {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn settle(&mut self) -> Result<Option<EntityFindings>, ServiceError> {
-        let Some(first) = self.deferred.front().cloned() else {
+        let Some((check, due)) = self.deferred.front().cloned() else {
             return Ok(None);
         };
-        tokio::time::sleep_until(first.due).await;
-        let audited = match first.check {
-            DeferredCheck::Missing(missing) => self.settle_missing(missing).await?,
-            DeferredCheck::Counter(counter) => self.settle_counter(counter).await?,
-            DeferredCheck::Item(item) => self.settle_item(item).await?,
-        };
-        self.deferred.pop_front();
-        Ok(Some(audited))
-    }
-
-    async fn settle_missing(&mut self, missing: MissingVersions) -> Result<EntityFindings, ServiceError> {
-        let MissingVersions { id, latest, versions } = missing;
-        let entity = entity_of(&id)?;
-        let mut now = Collection::default();
-        self.read_item(&entity, FLOOR_KEY, &mut now).await?;
-        self.read_item(&entity, LATEST_KEY, &mut now).await?;
-        let mut findings = Vec::new();
-        // The counter has changed, and versions before the change can still be on their way.
-        let is_set_back = |counted: Result<Version, InvalidImage>| counted.is_ok_and(|counted| counted < latest);
-        if now
-            .latest_version()
-            .is_some_and(|counted| counted.is_err() || is_set_back(counted))
-        {
-            let examined = self.entity(&entity, None).await?;
-            findings.extend(examined.into_iter().flat_map(|(_, findings)| findings));
-            return Ok(EntityFindings { entity, findings });
-        }
-        // An entity that was purged in the meantime has no gaps.
-        if let Some(counted) = now.latest_version() {
-            self.read_selected(&entity, &versions, &mut now).await?;
-            // It can also have been purged and created again.
-            let through = counted.map_or(latest, |counted| counted.min(latest));
-            let gaps = versions
-                .within(now.floor().get(), through.get())
-                .without(now.versions());
-            let found = Discrepancies {
-                missing: gaps,
-                ..Discrepancies::default()
-            };
-            findings = found.findings();
-            if !versions.and(now.versions()).is_empty() {
-                let first = versions.ranges().next().map_or(1, |(first, _)| first);
-                let through = first - 1;
-                findings.push(Finding::Lagging { through, latest });
-            }
-        }
-        Ok(EntityFindings { entity, findings })
-    }
-
-    async fn settle_counter(&mut self, before: DoubtfulCounter) -> Result<EntityFindings, ServiceError> {
-        let entity = entity_of(&before.id)?;
-        let mut seen = Collection::default();
-        self.read_item(&entity, FLOOR_KEY, &mut seen).await?;
-        self.read_versions(&entity, &mut seen).await?;
-        self.read_quarantined(&entity, &mut seen).await?;
-        let Confirmed {
-            mut found,
-            highest,
-            latest,
-        } = self.confirm(&entity, &seen).await?;
-        if found.is_counter_doubtful() && highest != before.highest && before.rounds < MAX_ROUNDS {
-            let (missing, rounds) = (found.missing, before.rounds + 1);
-            self.defer(DeferredCheck::Counter(DoubtfulCounter {
+        tokio::time::sleep_until(due).await;
+        let entity = check.entity()?;
+        let findings = match check {
+            DeferredCheck::Missing { latest, versions, .. } => self.settle_missing(&entity, latest, versions).await?,
+            DeferredCheck::Counter {
                 highest,
                 missing,
                 rounds,
-                ..before
-            }));
-            let findings = Vec::new();
-            return Ok(EntityFindings { entity, findings });
+                ..
+            } => {
+                let seen = self.read_all(&entity).await?;
+                let confirmed = self.confirm(&entity, &seen).await?;
+                self.decide(&entity, confirmed, Some((highest, missing, rounds)))
+            }
+            DeferredCheck::Item {
+                first, newest, rounds, ..
+            } => self.settle_item(&entity, first, newest, rounds).await?,
+        };
+        self.deferred.pop_front();
+        Ok(Some(EntityFindings { entity, findings }))
+    }
+
+    async fn settle_missing(
+        &mut self,
+        entity: &EntityId,
+        latest: Version,
+        versions: VersionSet,
+    ) -> Result<Vec<Finding>, ServiceError> {
+        let mut now = self.read_counter(entity).await?;
+        match now.latest_version() {
+            // An entity that was purged in the meantime has no gaps.
+            None => return Ok(Vec::new()),
+            Some(Ok(counted)) if counted >= latest => {}
+            // The counter has changed, and versions before the change can still be on their way.
+            Some(_) => {
+                let examined = self.entity(entity, None).await?;
+                return Ok(examined.map_or_else(Vec::new, |(_, findings)| findings));
+            }
         }
-        if let Some(latest) = latest {
-            let missing = std::mem::take(&mut found.missing);
-            found.missing = missing.and(&before.missing);
-            // A writer has added them since.
-            self.defer_missing(&entity, latest, missing.without(&before.missing));
+        self.read_selected(entity, &versions, &mut now).await?;
+        let wanted = versions.within(now.floor().get(), latest.get());
+        let found = Discrepancies {
+            missing: wanted.without(now.versions()),
+            ..Discrepancies::default()
+        };
+        let mut findings = found.findings();
+        if !versions.and(now.versions()).is_empty() {
+            let first = versions.ranges().next().map_or(1, |(first, _)| first);
+            let through = first - 1;
+            findings.push(Finding::Lagging { through, latest });
         }
-        Ok(EntityFindings {
-            entity,
-            findings: found.findings(),
-        })
+        Ok(findings)
+    }
+
+    /// Reads floor, versions and quarantine of an entity, and its latest item unless other programs write it.
+    pub(super) async fn read_all(&self, entity: &EntityId) -> Result<Collection, ServiceError> {
+        let mut all = Collection::default();
+        self.read_item(entity, FLOOR_KEY, &mut all).await?;
+        self.read_versions(entity, &mut all).await?;
+        all.add_quarantined(self.table.quarantined(entity).await?);
+        Ok(all)
+    }
+
+    /// Reads the floor and the latest item.
+    async fn read_counter(&self, entity: &EntityId) -> Result<Collection, ServiceError> {
+        let mut counter = Collection::default();
+        self.read_item(entity, FLOOR_KEY, &mut counter).await?;
+        self.read_item(entity, LATEST_KEY, &mut counter).await?;
+        Ok(counter)
+    }
+
+    async fn read_item(&self, entity: &EntityId, key: &str, into: &mut Collection) -> Result<(), ServiceError> {
+        if let Some(item) = self.table.get(entity, key).await? {
+            into.add(item, &self.table.store);
+        }
+        Ok(())
+    }
+
+    async fn read_selected(
+        &self,
+        entity: &EntityId,
+        versions: &VersionSet,
+        into: &mut Collection,
+    ) -> Result<(), ServiceError> {
+        if versions.len() > MAX_READ_BY_KEY {
+            return self.read_versions(entity, into).await;
+        }
+        let add = |item| into.add(item, &self.table.store);
+        self.table.versions(entity, versions.numbers(), add).await
+    }
+
+    async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
+        if self.table.store.has_own_history() && self.table.store.attached_table().is_none() {
+            self.read_item(entity, LATEST_KEY, into).await?;
+        }
+        let add = |item| into.add(item, &self.table.store);
+        self.table.each_version(entity, add).await
     }
 }

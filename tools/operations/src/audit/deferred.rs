@@ -3,60 +3,50 @@
 use serde::{Deserialize, Serialize};
 
 use shared::{
-    domain::{entity::EntityId, version::Version, version_set::VersionSet},
+    domain::{entity::EntityId, version::Version},
     dynamodb::client::error::ServiceError,
 };
 
-/// Part of an audit that is decided after the lag.
+use crate::version_set::VersionSet;
+
+/// Part of an audit of an entity that is decided after the lag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, rename_all_fields = "PascalCase")]
 pub enum DeferredCheck {
-    /// Missing versions.
-    Missing(MissingVersions),
-    /// Counter that does not fit the versions.
-    Counter(DoubtfulCounter),
-    /// Item of an attached table that differs from its history.
-    Item(DifferentItem),
+    /// Missing versions, which may still arrive.
+    Missing {
+        #[serde(rename = "ID")]
+        id: String,
+        #[serde(alias = "Head")]
+        latest: Version,
+        versions: VersionSet,
+    },
+    /// The counter does not fit the versions. Higher versions may still arrive.
+    Counter {
+        #[serde(rename = "ID")]
+        id: String,
+        highest: Option<Version>,
+        missing: VersionSet,
+        rounds: u32,
+    },
+    /// The item of an attached table differs from its newest state in history. The record of its change may still arrive.
+    Item {
+        #[serde(rename = "ID")]
+        id: String,
+        /// Newest version when the item was first compared.
+        first: Version,
+        /// Newest version when the item was compared last.
+        newest: Version,
+        rounds: u32,
+    },
 }
 
-/// Missing versions of an entity, which may still arrive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct MissingVersions {
-    #[serde(rename = "ID")]
-    pub(crate) id: String,
-    #[serde(rename = "Latest", alias = "Head")]
-    pub(super) latest: Version,
-    pub(super) versions: VersionSet,
-}
-
-/// Entity whose counter does not fit its versions. Higher versions may still arrive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct DoubtfulCounter {
-    #[serde(rename = "ID")]
-    pub(crate) id: String,
-    pub(super) highest: Option<Version>,
-    pub(super) missing: VersionSet,
-    pub(super) rounds: u32,
-}
-
-/// Item of an attached table that differs from its newest state in history. The record of its change may still arrive.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct DifferentItem {
-    #[serde(rename = "ID")]
-    pub(crate) id: String,
-    /// Newest version when the item was first compared.
-    pub(crate) first: Version,
-    /// Newest version when the item was compared last.
-    pub(crate) newest: Version,
-    pub(crate) rounds: u32,
-}
-
-/// Returns the entity of a deferred check. Its id was valid when the check was deferred.
-pub(crate) fn entity_of(id: &str) -> Result<EntityId, ServiceError> {
-    EntityId::new(id).map_err(|_| ServiceError::not_built("GetItem"))
+impl DeferredCheck {
+    /// Returns the entity. Its id was valid when the check was deferred.
+    pub(super) fn entity(&self) -> Result<EntityId, ServiceError> {
+        let (Self::Missing { id, .. } | Self::Counter { id, .. } | Self::Item { id, .. }) = self;
+        EntityId::new(id.as_str()).map_err(|_| ServiceError::not_built("GetItem"))
+    }
 }
 
 #[cfg(test)]
@@ -67,32 +57,24 @@ mod tests {
 
     #[test]
     fn checks_are_read_as_they_were_written() {
-        let versions = VersionSet::from_iter([3, 4]);
-        let missing = DeferredCheck::Missing(MissingVersions {
-            id: "E".to_owned(),
-            latest: Version::FIRST,
-            versions: versions.clone(),
-        });
-        let counter = |highest| {
-            DeferredCheck::Counter(DoubtfulCounter {
-                id: "E".to_owned(),
-                highest,
-                missing: versions.clone(),
-                rounds: 2,
-            })
-        };
-        let item = DeferredCheck::Item(DifferentItem {
-            id: "E".to_owned(),
-            first: Version::FIRST,
-            newest: Version::FIRST,
-            rounds: 2,
-        });
-        for check in [missing.clone(), counter(None), counter(Some(Version::FIRST)), item] {
-            let text = serde_json::to_string(&check).unwrap();
-            assert_eq!(serde_json::from_str::<DeferredCheck>(&text).unwrap(), check, "{text}");
+        for (json, expected) in [
+            (json!({"ID": "E", "Latest": 1, "Versions": [[3, 4]]}), "Missing"),
+            // The state file of an earlier release.
+            (json!({"ID": "E", "Head": 1, "Versions": [[3, 4]]}), "Missing"),
+            (
+                json!({"ID": "E", "Highest": null, "Missing": [[3, 4]], "Rounds": 2}),
+                "Counter",
+            ),
+            (json!({"ID": "E", "Highest": 1, "Missing": [], "Rounds": 0}), "Counter"),
+            (json!({"ID": "E", "First": 1, "Newest": 2, "Rounds": 2}), "Item"),
+        ] {
+            let check: DeferredCheck = serde_json::from_value(json.clone()).unwrap();
+            assert!(format!("{check:?}").starts_with(expected), "{check:?}");
+            let written = serde_json::to_string(&check).unwrap();
+            assert_eq!(
+                written.replace("Latest", "Head"),
+                json.to_string().replace("Latest", "Head")
+            );
         }
-        // The state file of an earlier release.
-        let earlier = json!({"ID": "E", "Head": 1, "Versions": [[3, 4]]});
-        assert_eq!(serde_json::from_value::<DeferredCheck>(earlier).unwrap(), missing);
     }
 }

@@ -5,11 +5,10 @@
 //! an interrupted audit resumes. It may return its last findings twice, but never skips one.
 
 mod attached;
-pub mod attached_history;
 pub mod auditor;
 pub mod collection;
 mod deferred;
-mod reads;
+mod finding;
 pub mod segment;
 
 use std::{path::Path, time::Duration, vec};
@@ -17,24 +16,16 @@ use std::{path::Path, time::Duration, vec};
 use crate::{
     audit::{
         auditor::{Auditor, EntityFindings},
-        segment::{Counts, Progress, SegmentAudit, Step},
+        segment::{Progress, SegmentAudit},
     },
+    connection::entity_of,
+    error::OperationError,
     rate_limit::RateLimiter,
-    segments::scan::Segment,
-};
-use futures::{
-    Stream, StreamExt as _, TryStreamExt as _,
-    stream::{self, LocalBoxStream},
+    segments::{self, SegmentRun},
 };
 use shared::{
     domain::{Item, attached::key, entity::EntityId},
     dynamodb::{Store, client::error::ServiceError},
-};
-
-use crate::{
-    connection::{Connection, entity_of},
-    error::OperationError,
-    segments::{self, SegmentRun},
 };
 
 pub use crate::segments::SEGMENTS;
@@ -86,37 +77,13 @@ impl EntitiesAudit {
     }
 }
 
-/// Audits the segments of a table in parallel, each from its progress. Yields the index of the segment with each step.
-pub fn segments(
-    store: &Store,
-    pace: &RateLimiter,
-    lag: Duration,
-    segments: Vec<Progress>,
-) -> impl Stream<Item = Result<(usize, Step), ServiceError>> + use<> {
-    segments::in_parallel(segments, steps(store, pace, lag))
-}
-
-fn steps(
-    store: &Store,
-    pace: &RateLimiter,
-    lag: Duration,
-) -> impl Fn(Segment, Progress) -> LocalBoxStream<'static, Result<Step, ServiceError>> {
-    move |segment, progress| {
-        let audit = SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
-        stream::try_unfold(audit, |mut audit| async move {
-            let step = audit.step().await?;
-            Ok(step.map(|step| (step, audit)))
-        })
-        .boxed_local()
-    }
-}
-
-pub struct TableAudit(SegmentRun<(), Progress, Vec<EntityFindings>>);
+/// Audit of a table.
+pub type TableAudit = SegmentRun<(), Progress, Vec<EntityFindings>>;
 
 impl TableAudit {
     /// Prepares an audit in this number of segments, or resumes the run of the checkpoint.
     pub fn new(
-        connection: &Connection,
+        store: &Store,
         pace: &RateLimiter,
         lag: Duration,
         segments: Option<u32>,
@@ -124,34 +91,18 @@ impl TableAudit {
     ) -> Result<Self, OperationError> {
         let plan = segments::Plan {
             command: "audit",
-            connection,
+            store,
             options: None,
             segments,
             checkpoint,
+            pace,
         };
-        let steps = steps(&connection.store, pace, lag);
-        let run = SegmentRun::new(plan, pace, |segment, progress| {
-            steps(segment, progress).map_ok(|Step { audited, progress }| (audited, progress))
-        });
-        Ok(Self(run?))
-    }
-
-    /// Audits further. Returns the audited entities, or `None` at the end.
-    pub async fn step(&mut self) -> Result<Option<Vec<EntityFindings>>, OperationError> {
-        self.0.step().await
-    }
-
-    /// Returns the counts so far, including earlier runs.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for progress in self.0.progress() {
-            counts.merge(&progress.counts);
-        }
-        counts
+        let audit = |segment, progress| SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
+        Self::begin(plan, audit)
     }
 
     /// Returns the consumed read units so far, including earlier runs.
     pub fn read_units(&self) -> f64 {
-        self.0.consumed().read
+        self.consumed().read
     }
 }

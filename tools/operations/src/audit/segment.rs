@@ -1,40 +1,29 @@
 //! Audit of one segment of a table, page by page. It can continue from the progress of an earlier run.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, iter::Sum, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     audit::{
-        attached_history::History,
         auditor::{Auditor, EntityFindings},
-        collection::Collection,
         deferred::DeferredCheck,
     },
+    error::OperationError,
     rate_limit::RateLimiter,
     segments::{
-        entities::{ItemKey, SeenEntity, SegmentEntities, Summary},
+        self, Work,
+        entities::{ItemKey, SeenEntity, SegmentEntities},
         scan::Segment,
     },
 };
 use shared::dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS};
 
 /// Maximum number of deferred entities. They are settled before more pages are read.
-pub(crate) const MAX_DEFERRED: usize = 10_000;
+const MAX_DEFERRED: usize = 10_000;
 
-/// Progress of the audit of a segment: the state needed to continue.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Progress {
-    /// Last item of the last entity that was audited.
-    pub(crate) after: Option<ItemKey>,
-    /// `true` if the whole segment was read.
-    pub(crate) read: bool,
-    #[serde(rename = "Missing")]
-    pub(crate) deferred: Vec<DeferredCheck>,
-    /// Counts so far.
-    pub counts: Counts,
-}
+/// Progress of the audit of a segment.
+pub type Progress = segments::Progress<ItemKey, Counts, Vec<DeferredCheck>>;
 
 /// Counts of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,7 +31,6 @@ pub struct Progress {
 pub struct Counts {
     /// Items read, of all kinds.
     pub items: u64,
-    /// Entities.
     pub entities: u64,
     /// Version items.
     pub versions: u64,
@@ -56,7 +44,7 @@ impl Counts {
     /// Adds the findings of an entity.
     pub fn add(&mut self, audited: &EntityFindings) {
         for finding in &audited.findings {
-            *self.findings.entry(finding.name().to_owned()).or_default() += 1;
+            *self.findings.entry(finding.name()).or_default() += 1;
             self.wrong |= finding.is_wrong();
         }
     }
@@ -73,116 +61,94 @@ impl Counts {
     }
 }
 
-/// Result of one step of an audit.
-#[derive(Debug)]
-pub struct Step {
-    /// Entities with findings.
-    pub audited: Vec<EntityFindings>,
-    /// Progress after the step.
-    pub progress: Progress,
+impl<'a> Sum<&'a Self> for Counts {
+    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+        let mut sum = Self::default();
+        all.for_each(|counts| sum.merge(counts));
+        sum
+    }
 }
 
 /// Audit of a segment.
-pub struct SegmentAudit {
+pub(super) struct SegmentAudit {
     auditor: Auditor,
-    entities: Entities,
+    entities: SegmentEntities,
     progress: Progress,
-}
-
-/// Entities of a segment, as the kind of the table needs them.
-enum Entities {
-    Own(SegmentEntities<Collection>),
-    Attached(SegmentEntities<History>),
 }
 
 impl SegmentAudit {
     /// Starts an audit, or continues from the progress of an earlier one.
-    pub fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
-        let (after, own, pace) = (progress.after.as_ref(), store.clone(), limiter.clone());
+    pub(super) fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
+        let auditor = Auditor::new(store, limiter, lag, progress.deferred.clone());
         Self {
-            entities: match store.attached_table() {
-                Some(_) => Entities::Attached(SegmentEntities::new(own, pace, segment, after)),
-                None => Entities::Own(SegmentEntities::new(own, pace, segment, after)),
-            },
-            auditor: Auditor::new(store, limiter, lag, progress.deferred.clone()),
+            entities: SegmentEntities::new(auditor.table.clone(), segment, progress.after.as_ref()),
+            auditor,
             progress,
         }
     }
 
-    /// Executes one step, `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn step(&mut self) -> Result<Option<Step>, ServiceError> {
-        let mut audited = Vec::new();
+    /// Audits the entities of the next page.
+    async fn page(&mut self) -> Result<Vec<EntityFindings>, ServiceError> {
+        let (mut audited, mut seen) = (Vec::new(), self.entities.next_page().await?);
+        let is_attached = self.auditor.table.store.attached_table().is_some();
+        while !seen.is_empty() {
+            let next = seen.split_off(seen.len().min(MAX_KEYS));
+            let items = self.auditor.items_of(&seen).await?;
+            for SeenEntity {
+                entity,
+                summary,
+                items: read,
+                last,
+            } in seen
+            {
+                // Counted here, so that items that are read again after an interruption are not counted twice.
+                let counts = &mut self.progress.counts;
+                counts.items += read;
+                self.progress.after = Some(last);
+                if !summary.is_entity() {
+                    continue;
+                }
+                counts.entities += 1;
+                counts.versions += summary.versions().len();
+                let findings = match is_attached {
+                    true => {
+                        let item = items.get(&entity);
+                        Box::pin(self.auditor.examine_history(&entity, &summary, item)).await?
+                    }
+                    false => self.auditor.examine(&entity, &summary).await?,
+                };
+                audited.push(EntityFindings { entity, findings });
+            }
+            seen = next;
+        }
+        self.progress.done = self.entities.is_read();
+        Ok(audited)
+    }
+}
+
+impl Work for SegmentAudit {
+    type Progress = Progress;
+    type Found = Vec<EntityFindings>;
+
+    fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    async fn step(&mut self) -> Result<Option<Vec<EntityFindings>>, OperationError> {
         let is_full = self.auditor.waiting() >= MAX_DEFERRED;
-        if self.progress.read || is_full || self.auditor.is_due() {
+        let mut audited = if self.progress.done || is_full || self.auditor.is_due() {
             match self.auditor.settle().await? {
-                Some(settled) => audited.push(settled),
+                Some(settled) => vec![settled],
                 None => return Ok(None),
             }
         } else {
-            audited = Box::pin(self.page()).await?;
-        }
+            Box::pin(self.page()).await?
+        };
         audited.retain(|audited| !audited.findings.is_empty());
         for audited in &audited {
             self.progress.counts.add(audited);
         }
         self.progress.deferred = self.auditor.deferred();
-        Ok(Some(Step {
-            audited,
-            progress: self.progress.clone(),
-        }))
-    }
-
-    /// Audits the entities of the next page.
-    async fn page(&mut self) -> Result<Vec<EntityFindings>, ServiceError> {
-        let mut audited = Vec::new();
-        match &mut self.entities {
-            Entities::Own(entities) => {
-                for seen in entities.next_page().await? {
-                    if self.progress.add(&seen) {
-                        let SeenEntity { entity, summary, .. } = seen;
-                        let findings = self.auditor.examine(&entity, &summary).await?;
-                        audited.push(EntityFindings { entity, findings });
-                    }
-                }
-                self.progress.read = entities.is_read();
-            }
-            Entities::Attached(entities) => {
-                let mut seen = entities.next_page().await?;
-                while !seen.is_empty() {
-                    let next = seen.split_off(seen.len().min(MAX_KEYS));
-                    let items = self.auditor.items_of(&seen).await?;
-                    for seen in seen {
-                        if self.progress.add(&seen) {
-                            let SeenEntity { entity, summary, .. } = seen;
-                            let item = items.get(&entity);
-                            let findings = self.auditor.examine_history(&entity, &summary, item).await?;
-                            audited.push(EntityFindings { entity, findings });
-                        }
-                    }
-                    seen = next;
-                }
-                self.progress.read = entities.is_read();
-            }
-        }
-        Ok(audited)
-    }
-}
-
-impl Progress {
-    /// Adds what was seen of an entity. Returns `false` if it is none.
-    fn add<S: Summary>(&mut self, seen: &SeenEntity<S>) -> bool {
-        // Counted here, so that items that are read again after an interruption are not counted twice.
-        self.counts.items += seen.items;
-        self.after = Some(seen.last.clone());
-        let is_entity = seen.summary.is_entity();
-        if is_entity {
-            self.counts.entities += 1;
-            self.counts.versions += seen.summary.versions().len();
-        }
-        is_entity
+        Ok(Some(audited))
     }
 }

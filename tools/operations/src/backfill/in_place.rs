@@ -2,12 +2,20 @@
 //!
 //! No attribute is lost if an update comes first: it changes the latest item, whose other attributes stay.
 
-use aws_sdk_dynamodb::{
-    operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
-    types::{ReturnValue, ReturnValuesOnConditionCheckFailure},
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemInputBuilder;
+use aws_sdk_dynamodb::types::{ReturnValue, ReturnValuesOnConditionCheckFailure};
+
+use crate::{
+    backfill::{
+        import::{Backfill, ItemOutcome},
+        mapping::{Refusal, request_id},
+    },
+    condition::outcome,
+    error::OperationError,
+    latest::{self, move_latest::move_latest, raise_latest::raise_latest},
 };
 use shared::{
-    config::{Ordering, WriteMode},
+    config::WriteMode,
     domain::{
         Item,
         attributes::text,
@@ -20,29 +28,28 @@ use shared::{
         version::Version,
         version_item::{VersionItem, latest_of},
     },
-    dynamodb::{Store, client::error::ServiceError, n, put::put_version::PutOutcome, s},
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        n,
+        put::put_version::{PutError, PutOutcome},
+        s,
+    },
 };
+
 use writer_fn::counter::WriteError;
 
-use crate::{
-    backfill::{
-        import::{Backfill, BackfillError, ItemOutcome},
-        mapping::{Mapping, Refusal, Template},
-    },
-    latest::{
-        move_latest::move_latest,
-        raise_latest::raise_latest,
-        repair::{self, Step},
-    },
-};
+/// Highest version of an entity. `None` if the next one would be below the floor.
+type Highest = Option<Option<(Version, Item)>>;
 
 impl Backfill {
     /// Sets `Latest` of a latest item that has none.
-    pub(super) async fn adopt(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
+    pub(super) async fn adopt(&self, item: &Item) -> Result<ItemOutcome, OperationError> {
         let Some(id) = partition_key_of(item) else {
             return Ok(ItemOutcome::Skipped);
         };
-        let request_id = self.mapping_of_own_keys().request_id(item);
+        let keys = [names::PK, names::SK].map(str::to_owned);
+        let request_id = request_id(self.target.store.latest_table(), &keys, item);
         let (entity, request_id) = match (EntityId::new(id), request_id) {
             (Ok(entity), Ok(request_id)) => (entity, request_id),
             (Err(why), _) => return Ok(ItemOutcome::Refused(why.into())),
@@ -54,125 +61,97 @@ impl Backfill {
             }
             return Ok(ItemOutcome::AlreadyThere);
         }
-        let highest = self.highest(&entity).await?;
-        if self.is_below_floor(&entity, highest.as_ref()).await? {
+        let Some(highest) = self.highest(&entity).await? else {
             return Ok(ItemOutcome::Refused(Refusal::Uncounted));
-        }
+        };
         // A latest item that lost its counter has them too.
-        let is_reserved = |name: &&str| highest.is_none() || *name != names::RECENT_REQUESTS;
-        let reserved = [names::RECENT_REQUESTS, names::TTL, names::PINNED];
-        let mut reserved = reserved.into_iter().filter(is_reserved);
+        let recent = highest.is_none().then_some(names::RECENT_REQUESTS);
+        let mut reserved = recent.into_iter().chain([names::TTL, names::PINNED]);
         if let Some(name) = reserved.find(|name| item.contains_key(*name)) {
-            return Ok(ItemOutcome::Refused(Refusal::Reserved { name }));
+            return Ok(ItemOutcome::Refused(Refusal::Reserved(name)));
         }
         if self.dry_run {
             return Ok(ItemOutcome::Written);
         }
-        let adopted = match repair::adopted(item, highest.as_ref(), self.target.digits()) {
+        let adopted = match latest::adopted(item, highest.as_ref(), self.target.store.digits()) {
             _ if highest.is_none() => {
-                let adopted = self
-                    .limiter
-                    .run(async || adopt(&self.target, &entity, &request_id).await);
-                adopted.await?
+                let adopt = async |store: &Store| adopt(store, &entity, &request_id).await;
+                self.target.send(adopt).await?
             }
             Some(to) => {
-                let raised = self
-                    .limiter
-                    .run(async || raise_latest(&self.target, &entity, None, to).await);
-                raised.await?
+                let raise = async |store: &Store| raise_latest(store, &entity, None, to).await;
+                self.target.send(raise).await?
             }
             None => None,
         };
-        let Some(image) = adopted else {
-            return Ok(ItemOutcome::AlreadyThere);
-        };
-        self.put_version_of(image).await?;
-        Ok(ItemOutcome::Written)
+        self.put_version_of(adopted).await
     }
 
     /// Moves a latest item from the padded key of version 0 to `v0`.
-    pub(super) async fn move_padded(&self, item: &Item) -> Result<ItemOutcome, BackfillError> {
+    pub(super) async fn move_padded(&self, item: &Item) -> Result<ItemOutcome, OperationError> {
         let Some(entity) = partition_key_of(item).and_then(|id| EntityId::new(id).ok()) else {
             return Ok(ItemOutcome::Skipped);
         };
-        let latest = self
-            .limiter
-            .run(async || self.target.get(&entity, LATEST_KEY, true).await);
-        if latest.await?.is_some() {
+        if self.target.get(&entity, LATEST_KEY).await?.is_some() {
             return Ok(ItemOutcome::AlreadyThere);
         }
-        let highest = self.highest(&entity).await?;
-        if self.is_below_floor(&entity, highest.as_ref()).await? {
+        let Some(highest) = self.highest(&entity).await? else {
             return Ok(ItemOutcome::Refused(Refusal::Uncounted));
-        }
-        let Some(Step::Move { padded, latest, .. }) = repair::move_padded(item, highest.as_ref(), self.target.digits())
-        else {
+        };
+        let Some((_, latest)) = latest::moved(item, highest.as_ref(), self.target.store.digits()) else {
             return Ok(ItemOutcome::Skipped);
         };
         if self.dry_run {
             return Ok(ItemOutcome::Written);
         }
-        let moved = self
-            .limiter
-            .run(async || move_latest(&self.target, &padded, &latest).await);
-        if !moved.await? {
-            return Ok(ItemOutcome::AlreadyThere);
-        }
-        self.put_version_of(latest).await?;
-        Ok(ItemOutcome::Written)
+        let move_latest = async |store: &Store| move_latest(store, item, &latest).await;
+        let is_moved = self.target.send(move_latest).await?;
+        self.put_version_of(is_moved.then_some(latest)).await
     }
 
-    async fn highest(&self, entity: &EntityId) -> Result<Option<(Version, Item)>, ServiceError> {
-        self.limiter
-            .run(async || self.target.newest_in_history(entity, true).await)
-            .await
-    }
-
-    /// Returns `true` if history begins above its highest version: the next one would be below the floor.
-    async fn is_below_floor(&self, entity: &EntityId, highest: Option<&(Version, Item)>) -> Result<bool, ServiceError> {
-        let floor = self.limiter.run(async || self.target.floor(entity, true).await).await?;
-        Ok(floor > highest.map_or(Version::FIRST, |(version, _)| *version))
+    async fn highest(&self, entity: &EntityId) -> Result<Highest, ServiceError> {
+        let newest = async |store: &Store| store.newest_in_history(entity, true).await;
+        let highest = self.target.send(newest).await?;
+        let floor = self.target.floor(entity).await?;
+        let is_below_floor = floor > highest.as_ref().map_or(Version::FIRST, |(version, _)| *version);
+        Ok((!is_below_floor).then_some(highest))
     }
 
     /// Puts version 1 of a latest item, if it is missing: an interrupted run may have set `Latest`, but not put the version. The
     /// item does not show that, because it keeps its own request id. A different version 1 is a finding of the audit.
-    async fn put_missing_first(&self, latest: &Item) -> Result<(), BackfillError> {
+    async fn put_missing_first(&self, latest: &Item) -> Result<(), OperationError> {
         let is_first = latest_of(latest) == Ok(Version::FIRST);
         // Otherwise, the time of the version comes from its stream record.
         let is_own = Writer::of(latest, Version::FIRST) == Writer::Own;
         if self.options.mode == WriteMode::Stream || !is_first || !is_own {
             return Ok(());
         }
-        let item = VersionItem::from_image(latest.clone(), self.target.digits())?;
-        let stored = self.limiter.run(async || self.target.preview_put(&item).await);
-        match stored.await? {
-            PutOutcome::Recorded => self.put_version_of(latest.clone()).await,
-            PutOutcome::AlreadyRecorded | PutOutcome::Conflict => Ok(()),
+        let item = self.version_of(latest.clone())?;
+        let preview = async |store: &Store| store.preview_put(&item).await;
+        if self.target.send(preview).await? == PutOutcome::Recorded {
+            self.put_version_of(Some(latest.clone())).await?;
         }
+        Ok(())
     }
 
-    /// Puts the version of a latest item, unless stream-fn does.
-    async fn put_version_of(&self, image: Item) -> Result<(), BackfillError> {
-        if self.options.mode == WriteMode::Stream {
-            return Ok(());
+    /// Puts the version of a changed latest item, unless stream-fn does. `None` if another client was first.
+    async fn put_version_of(&self, image: Option<Item>) -> Result<ItemOutcome, OperationError> {
+        let Some(image) = image else {
+            return Ok(ItemOutcome::AlreadyThere);
+        };
+        if self.options.mode != WriteMode::Stream {
+            let item = self.version_of(image)?;
+            let put = self.target.send(async |store| store.put_version(&item).await).await;
+            if put.map_err(|PutError(error)| error)? == PutOutcome::Conflict {
+                let version = item.version();
+                return Err(WriteError::Taken { version }.into());
+            }
         }
-        let item = VersionItem::from_image(image, self.target.digits())?;
-        let put = self.limiter.run(async || self.target.put_version(&item).await);
-        let version = item.version();
-        match put.await? {
-            PutOutcome::Conflict => Err(WriteError::Taken { version }.into()),
-            PutOutcome::Recorded | PutOutcome::AlreadyRecorded => Ok(()),
-        }
+        Ok(ItemOutcome::Written)
     }
 
-    fn mapping_of_own_keys(&self) -> Mapping {
-        Mapping {
-            table: self.target.latest_table().to_owned(),
-            keys: vec![names::PK.to_owned(), names::SK.to_owned()],
-            id: Template::attribute(names::PK),
-            rename: std::collections::BTreeMap::new(),
-            ordering: Ordering::Arrival,
-        }
+    fn version_of(&self, image: Item) -> Result<VersionItem, WriteError> {
+        VersionItem::from_image(image, self.target.store.digits()).map_err(WriteError::Latest)
     }
 }
 
@@ -181,21 +160,14 @@ async fn adopt(store: &Store, entity: &EntityId, request_id: &RequestId) -> Resu
     store.check_writable("UpdateItem")?;
     let now = store.now();
     let request = request(entity, request_id, now, store.latest_table());
-    match request.send_with(store.client()).await {
-        Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
-        Err(error) => match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
-                let stored = failure.item().map(|item| Item::from(item.clone()));
-                // The response to an earlier attempt was lost.
-                let is_ours = |stored: &Item| {
-                    latest_of(stored) == Ok(Version::FIRST)
-                        && text(stored, names::RECORDED_AT) == Some(now.to_string().as_str())
-                };
-                Ok(stored.filter(is_ours))
-            }
-            _ => Err(ServiceError::new("UpdateItem", &error)),
-        },
-    }
+    // The response to an earlier attempt was lost.
+    let is_ours = |stored: &Item| {
+        latest_of(stored) == Ok(Version::FIRST) && text(stored, names::RECORDED_AT) == Some(now.to_string().as_str())
+    };
+    Ok(match outcome("UpdateItem", request.send_with(store.client()).await)? {
+        Ok(output) => Some(Item::from(output.attributes.unwrap_or_default())),
+        Err(stored) => stored.filter(is_ours),
+    })
 }
 
 /// Builds the request that sets `Latest` to 1. An existing request id is kept.

@@ -52,7 +52,7 @@ impl Template {
                 Part::Text(text) => id.push_str(text),
                 Part::Attribute(name) => match item.get(name) {
                     Some(AttributeValue::S(text) | AttributeValue::N(text)) => id.push_str(text),
-                    _ => return Err(Refusal::NoText { name: name.clone() }),
+                    _ => return Err(Refusal::NoText(name.clone())),
                 },
             }
         }
@@ -137,18 +137,18 @@ impl Mapping {
                 continue;
             }
             if let Some(name) = RESERVED.into_iter().chain(OWN).find(|reserved| reserved == name) {
-                return Err(Refusal::Reserved { name });
+                return Err(Refusal::Reserved(name));
             }
             if changes.insert(name.clone(), Change::Set(value.clone())).is_some() {
-                return Err(Refusal::Twice { name: name.clone() });
+                return Err(Refusal::Twice(name.clone()));
             }
         }
         if changes.len() > MAX_ATTRIBUTES {
-            return Err(Refusal::TooManyAttributes { count: changes.len() });
+            return Err(Refusal::TooManyAttributes(changes.len()));
         }
         Ok(Update {
             entity,
-            request_id: self.request_id(item)?,
+            request_id: request_id(&self.table, &self.keys, item)?,
             expected: Some(ExpectedVersion::Absent),
             deleted: false,
             timestamp,
@@ -172,53 +172,46 @@ impl Mapping {
     pub fn is_complete(&self, item: &Item, latest: &Item) -> bool {
         self.attributes(item).all(|(name, _)| latest.contains_key(name))
     }
+}
 
-    /// Returns the request id of an item: equal in every run, and different for every item.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Refusal::NoText`] if a key attribute is missing, [`Refusal::RequestId`] if the table name is too long.
-    pub fn request_id(&self, item: &Item) -> Result<RequestId, Refusal> {
-        let mut hash = Sha256::new();
-        for name in &self.keys {
-            let (kind, text) = match item.get(name) {
-                Some(AttributeValue::S(text)) => (b"S", text.as_bytes()),
-                Some(AttributeValue::N(text)) => (b"N", text.as_bytes()),
-                Some(AttributeValue::B(bytes)) => (b"B", bytes.as_slice()),
-                _ => return Err(Refusal::NoText { name: name.clone() }),
-            };
-            hash.update(kind);
-            hash.update(text.len().to_be_bytes());
-            hash.update(text);
-        }
-        let digest: [u8; 32] = hash.finalize().into();
-        let mut id = format!("{REQUEST_PREFIX}{}#", self.table);
-        for byte in digest {
-            // Writing to a String cannot fail.
-            let _ = write!(id, "{byte:02x}");
-        }
-        Ok(RequestId::new(id)?)
+/// Returns the request id of an item of a table with these key attributes: equal in every run, and different for every item.
+///
+/// # Errors
+///
+/// Returns [`Refusal::NoText`] if a key attribute is missing, [`Refusal::RequestId`] if the table name is too long.
+pub fn request_id(table: &str, keys: &[String], item: &Item) -> Result<RequestId, Refusal> {
+    let mut hash = Sha256::new();
+    for name in keys {
+        let (kind, text) = match item.get(name) {
+            Some(AttributeValue::S(text)) => (b"S", text.as_bytes()),
+            Some(AttributeValue::N(text)) => (b"N", text.as_bytes()),
+            Some(AttributeValue::B(bytes)) => (b"B", bytes.as_slice()),
+            _ => return Err(Refusal::NoText(name.clone())),
+        };
+        hash.update(kind);
+        hash.update(text.len().to_be_bytes());
+        hash.update(text);
     }
+    let mut id = format!("{REQUEST_PREFIX}{table}#");
+    for byte in hash.finalize() {
+        // Writing to a String cannot fail.
+        let _ = write!(id, "{byte:02x}");
+    }
+    Ok(RequestId::new(id)?)
 }
 
 /// Reason why an item cannot be brought under versioning. It holds names, but no values.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The template needs an attribute that is neither a string nor a number.
-    #[error("{name} is neither a string nor a number")]
-    NoText {
-        /// Name of the attribute.
-        name: String,
-    },
+    /// The template needs this attribute, which is neither a string nor a number.
+    #[error("{0} is neither a string nor a number")]
+    NoText(String),
     /// The template's result is not a valid partition key.
     #[error("it has no partition key")]
     Id(#[from] InvalidEntityId),
-    /// The item has a bookkeeping attribute.
-    #[error("{name} is reserved: give it another name")]
-    Reserved {
-        /// Name of the attribute.
-        name: &'static str,
-    },
+    /// The item has this bookkeeping attribute.
+    #[error("{0} is reserved: give it another name")]
+    Reserved(&'static str),
     /// Another item of the table has the same partition key in the target.
     #[error("another item of the table has the name of its entity")]
     SameName,
@@ -231,18 +224,12 @@ pub enum Refusal {
          history"
     )]
     FirstVersionUnknown,
-    /// Two attributes would have the same name.
-    #[error("two attributes would be {name}")]
-    Twice {
-        /// Name of the attribute.
-        name: String,
-    },
+    /// Two attributes would have this name.
+    #[error("two attributes would be {0}")]
+    Twice(String),
     /// The item has more attributes than one update can set.
-    #[error("it has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
-    TooManyAttributes {
-        /// Number of attributes.
-        count: usize,
-    },
+    #[error("it has {0} attributes, and {MAX_ATTRIBUTES} are allowed")]
+    TooManyAttributes(usize),
     /// Updates are ordered by time, and the item has no time.
     #[error("it has neither a Timestamp nor a Time that can be read, and updates are ordered by time")]
     NoTime,

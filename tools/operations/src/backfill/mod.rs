@@ -3,44 +3,38 @@
 //! The source table is scanned in parallel segments, and each page is written before the next one is read. With a
 //! checkpoint, an interrupted run resumes at the page that was not complete; writing an item twice changes nothing.
 
-pub mod attached;
-pub mod import;
+mod attached;
+mod import;
 pub mod in_place;
 pub mod mapping;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, iter::Sum, path::Path, sync::Arc};
 
-use futures::stream;
 use serde::{Deserialize, Serialize};
 use shared::{
     config::{Ordering, WriteOptions},
     domain::Item,
-    dynamodb::{
-        Store,
-        read::{describe_table::Description, query_items::Cursor},
-    },
+    dynamodb::{Store, read::describe_table::Description},
 };
 
 use crate::{
+    attached::selection::Selection,
     backfill::{
         attached::AttachedBackfill,
-        import::{Backfill, BackfillError, Counts, Progress},
-        mapping::{Mapping, Template},
+        import::{Backfill, ItemOutcome},
+        mapping::{Mapping, Refusal, Template},
     },
     connection::Connection,
     error::OperationError,
-    rate_limit::{Consumed, RateLimiter},
-    segments::{
-        Plan, SegmentRun,
-        scan::{Segment, scan_segment},
-    },
+    rate_limit::RateLimiter,
+    read::paced::Paced,
+    segments::{self, Plan, SegmentRun, Work, scan::Segment},
 };
 
-pub use import::Refused;
-
+/// Options of a backfill that a resumed run must have as well.
 #[derive(Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "PascalCase")]
-struct Options {
+pub struct Options {
     from_table: String,
     id: Option<String>,
 }
@@ -85,17 +79,16 @@ impl Import {
     ) -> Result<BackfillRun, OperationError> {
         let backfill = Backfill {
             mapping: self.mapping(connection, table)?,
-            source: self.source(connection),
-            target: connection.store.clone(),
+            source: Paced::new(&self.source(connection), &self.pace),
+            target: Paced::new(&connection.store, &self.pace),
             options: self.write,
-            limiter: self.pace.clone(),
             dry_run: self.dry_run,
         };
         let options = Options {
             id: self.id.as_ref().map(ToString::to_string),
             from_table: self.from_table,
         };
-        BackfillRun::new(connection, options, Engine::Import(backfill), segments, checkpoint)
+        BackfillRun::of(connection, options, Conversion::Import(backfill), segments, checkpoint)
     }
 
     fn source(&self, connection: &Connection) -> Store {
@@ -129,78 +122,47 @@ impl Import {
     }
 }
 
-/// Conversion of the items of a page to versions.
-enum Engine {
-    Import(Backfill),
-    Attached(AttachedBackfill),
+/// Items that were not imported, each with the reason.
+pub type Refused = Vec<(Item, Refusal)>;
+
+type Progress = segments::Progress<Item, Counts>;
+
+/// Counts of a backfill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Counts {
+    /// Items read.
+    pub items: u64,
+    /// Items that became version 1.
+    pub written: u64,
+    /// Items that an earlier run imported, or whose entity has all their attributes.
+    pub already_there: u64,
+    /// Items whose entity was created by another update, or may have been, and lacks attributes.
+    #[serde(default)]
+    pub conflicts: u64,
+    /// Items to which the backfill does not apply.
+    pub skipped: u64,
+    /// Items that cannot become a version.
+    pub refused: u64,
 }
 
-impl Engine {
-    /// Returns the store of the items that are read, and the limiter of all requests.
-    fn source(&self) -> (&Store, &RateLimiter) {
-        match self {
-            Self::Import(backfill) => (&backfill.source, &backfill.limiter),
-            Self::Attached(backfill) => (&backfill.store, &backfill.limiter),
-        }
-    }
-
-    /// Processes one page of a segment, and returns the refused items with the reasons. `None` at the end.
-    async fn step(&self, segment: Segment, progress: &mut Progress) -> Result<Option<Refused>, BackfillError> {
-        if progress.done {
-            return Ok(None);
-        }
-        let start: Option<Cursor> = progress.after.clone().map(Cursor::from);
-        let (store, limiter) = self.source();
-        let limit = limiter.page_limit();
-        let page =
-            limiter.run(async || scan_segment(store, store.latest_table(), segment, start.clone(), limit, true).await);
-        let (items, next) = page.await?;
-        // A page is complete when all its items are, so that a continued run does not skip one.
-        let mut counts = progress.counts;
-        counts.items += items.len() as u64;
-        let refused = match self {
-            Self::Import(backfill) => Box::pin(backfill.page(items, &mut counts)).await?,
-            Self::Attached(backfill) => Box::pin(backfill.page(items, &mut counts)).await?,
-        };
-        progress.counts = counts;
-        progress.done = next.is_none();
-        progress.after = next.map(Item::from);
-        Ok(Some(refused))
+impl<'a> Sum<&'a Self> for Counts {
+    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, counts| Self {
+            items: sum.items + counts.items,
+            written: sum.written + counts.written,
+            already_there: sum.already_there + counts.already_there,
+            conflicts: sum.conflicts + counts.conflicts,
+            skipped: sum.skipped + counts.skipped,
+            refused: sum.refused + counts.refused,
+        })
     }
 }
 
-pub struct BackfillRun(SegmentRun<Options, Progress, Refused>);
+/// Backfill of a table. A step writes the items of a page, and returns the refused ones.
+pub type BackfillRun = SegmentRun<Options, Progress, Refused>;
 
 impl BackfillRun {
-    /// Prepares a backfill in this number of segments, or resumes the run of the checkpoint.
-    fn new(
-        connection: &Connection,
-        options: Options,
-        backfill: Engine,
-        segments: Option<u32>,
-        checkpoint: Option<&Path>,
-    ) -> Result<Self, OperationError> {
-        let plan = Plan {
-            command: "backfill",
-            connection,
-            options: Some(options),
-            segments,
-            checkpoint,
-        };
-        let pace = backfill.source().1.clone();
-        let backfill = Arc::new(backfill);
-        let run = SegmentRun::new(plan, &pace, |segment, progress| {
-            stream::try_unfold(
-                (Arc::clone(&backfill), progress),
-                move |(backfill, mut progress)| async move {
-                    let refused = backfill.step(segment, &mut progress).await?;
-                    Ok::<_, BackfillError>(refused.map(|refused| ((refused, progress.clone()), (backfill, progress))))
-                },
-            )
-        });
-        Ok(Self(run?))
-    }
-
     /// Prepares the backfill of an attached table: its items that have no history get their present state as version 1.
     ///
     /// # Errors
@@ -217,26 +179,99 @@ impl BackfillRun {
             from_table: connection.table.clone(),
             id: None,
         };
-        let backfill = AttachedBackfill::new(connection.store.clone(), pace.clone(), dry_run);
-        Self::new(connection, options, Engine::Attached(backfill), segments, checkpoint)
+        let table = connection.store.attached_table();
+        let backfill = Conversion::Attached(AttachedBackfill {
+            selection: table.map(Selection::new).unwrap_or_default(),
+            table: Paced::new(&connection.store, pace),
+            dry_run,
+        });
+        Self::of(connection, options, backfill, segments, checkpoint)
     }
 
-    /// Writes the items of the next page. Returns the refused ones, or `None` at the end.
-    pub async fn step(&mut self) -> Result<Option<Refused>, OperationError> {
-        self.0.step().await
+    fn of(
+        connection: &Connection,
+        options: Options,
+        conversion: Conversion,
+        segments: Option<u32>,
+        checkpoint: Option<&Path>,
+    ) -> Result<Self, OperationError> {
+        let conversion = Arc::new(conversion);
+        let plan = Plan {
+            command: "backfill",
+            store: &connection.store,
+            options: Some(options),
+            segments,
+            checkpoint,
+            pace: &conversion.source().limiter.clone(),
+        };
+        Self::begin(plan, |segment, progress| SegmentBackfill {
+            conversion: Arc::clone(&conversion),
+            segment,
+            progress,
+        })
     }
+}
 
-    /// Returns the counts so far, including earlier runs.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for progress in self.0.progress() {
-            counts.merge(&progress.counts);
+/// Conversion of the items of a page to versions.
+enum Conversion {
+    Import(Backfill),
+    Attached(AttachedBackfill),
+}
+
+impl Conversion {
+    /// Returns the table of the items that are read.
+    fn source(&self) -> &Paced {
+        match self {
+            Self::Import(backfill) => &backfill.source,
+            Self::Attached(backfill) => &backfill.table,
         }
-        counts
+    }
+}
+
+struct SegmentBackfill {
+    conversion: Arc<Conversion>,
+    segment: Segment,
+    progress: Progress,
+}
+
+impl Work for SegmentBackfill {
+    type Progress = Progress;
+    type Found = Refused;
+
+    fn progress(&self) -> &Progress {
+        &self.progress
     }
 
-    /// Returns the consumed capacity so far, including earlier runs.
-    pub fn consumed(&self) -> Consumed {
-        self.0.consumed()
+    /// Processes one page. It is complete when all its items are, so that a continued run does not skip one.
+    async fn step(&mut self) -> Result<Option<Refused>, OperationError> {
+        if self.progress.done {
+            return Ok(None);
+        }
+        let (source, start) = (self.conversion.source(), self.progress.after.clone());
+        let page = source.scan(source.store.latest_table(), self.segment, start.map(Into::into), true);
+        let (items, next) = page.await?;
+        let outcomes = match &*self.conversion {
+            Conversion::Import(backfill) => Box::pin(backfill.page(items)).await?,
+            Conversion::Attached(backfill) => Box::pin(backfill.page(items)).await?,
+        };
+        let (counts, mut refused) = (&mut self.progress.counts, Vec::new());
+        for (item, outcome) in outcomes {
+            counts.items += 1;
+            match outcome {
+                ItemOutcome::Written => counts.written += 1,
+                ItemOutcome::AlreadyThere => counts.already_there += 1,
+                ItemOutcome::Skipped => counts.skipped += 1,
+                ItemOutcome::Refused(why) => {
+                    match why.is_conflict() {
+                        true => counts.conflicts += 1,
+                        false => counts.refused += 1,
+                    }
+                    refused.push((item, why));
+                }
+            }
+        }
+        self.progress.done = next.is_none();
+        self.progress.after = next.map(Item::from);
+        Ok(Some(refused))
     }
 }

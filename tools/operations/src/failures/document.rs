@@ -21,8 +21,6 @@ pub struct Document {
     pub stream_arn: Option<String>,
     /// Records as raw JSON. A document in a queue or topic has none.
     pub records: Option<Vec<String>>,
-    /// `true` if the records come from the table itself, whatever stream they name: the table can be a restored one.
-    pub is_own: bool,
 }
 
 /// Position of records in a stream.
@@ -52,32 +50,13 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
         stream_arn: stream_arn.map(|arn| json::string(arn).unwrap_or_default()),
         batch: document.value(STREAM_BATCH).and_then(batch),
         records: document.value("payload").map(records).transpose()?,
-        is_own: false,
     };
-    match document {
-        Document {
-            batch: None,
-            records: None,
-            ..
-        } => Err(NotADocument),
-        document => Ok(document),
-    }
+    let is_one = document.batch.is_some() || document.records.is_some();
+    is_one.then_some(document).ok_or(NotADocument)
 }
 
 /// Member with the position of the records in a DynamoDB stream.
 const STREAM_BATCH: &str = "DDBStreamBatchInfo";
-
-impl Document {
-    /// Returns a document of records that come from the table itself.
-    pub fn of_table(records: Vec<String>) -> Self {
-        Self {
-            batch: None,
-            stream_arn: None,
-            records: Some(records),
-            is_own: true,
-        }
-    }
-}
 
 fn whole_number(text: &str) -> Option<u64> {
     Decimal::parse(json::number(text)?).ok()?.to_u64()
@@ -115,127 +94,90 @@ fn records(payload: &str) -> Result<Vec<String>, NotADocument> {
 
 #[cfg(test)]
 mod tests {
-    use local::mapping::{
-        Identity,
-        failure::{Failure, Reason},
-        record::Record,
-    };
-    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn number(number: u64) -> SequenceNumber {
-        SequenceNumber::new(format!("{number:021}")).unwrap()
+    fn batch() -> Value {
+        json!({
+            "shardId": "shard-1", "startSequenceNumber": "8", "endSequenceNumber": "10", "batchSize": 2, "streamArn": "arn",
+            "approximateArrivalOfFirstRecord": "2026-01-01T00:00:00Z",
+        })
     }
 
-    fn written(numbers: &[u64]) -> Value {
-        let record = |n: &u64| {
-            let json = json!({"dynamodb": {"SequenceNumber": number(*n), "N": 0.10}, "n": n});
-            Record::new(number(*n), std::time::Duration::from_secs(*n), json)
+    /// `oracles::failure_documents` checks documents that the mapping of the local stack writes.
+    #[test]
+    fn a_payload_is_text_or_an_object_or_missing() {
+        let number = |text: &str| SequenceNumber::new(text).unwrap();
+        let position = Batch {
+            stream_arn: "arn".to_owned(),
+            shard: "shard-1".to_owned(),
+            first: number("8"),
+            last: number("10"),
+            size: 2,
         };
-        let failure = Failure {
-            identity: &Identity {
-                uuid: "mapping".to_owned(),
-                function_arn: "function".to_owned(),
-                stream_arn: "arn:aws:dynamodb:r:1:table/T/stream/1".to_owned(),
-            },
-            shard: "shard-1",
-            records: &numbers.iter().map(record).collect::<Vec<_>>(),
-            request_id: "r".to_owned(),
-            invoke_count: 1,
-            reason: Reason::RecordAgeExceeded,
-            now: std::time::Duration::from_secs(1),
-            id: "id".to_owned(),
-        };
-        failure.document().body
-    }
-
-    proptest! {
-        #[test]
-        fn documents_of_the_mapping_are_parsed(
-            mut numbers in prop::collection::vec(any::<u64>(), 1..20), kept in any::<bool>(), as_text in any::<bool>(),
-        ) {
-            numbers.sort_unstable();
-            let mut body = written(&numbers);
-            let payload: Value = serde_json::from_str(body["payload"].as_str().unwrap()).unwrap();
-            let records: Vec<String> = payload["Records"].as_array().unwrap().iter().map(Value::to_string).collect();
-            if !kept {
-                body.as_object_mut().unwrap().remove("payload");
-            } else if !as_text {
-                body["payload"] = payload;
-            }
-            let document = parse(&body.to_string()).unwrap();
-            prop_assert_eq!(document.batch, Some(Batch {
-                stream_arn: "arn:aws:dynamodb:r:1:table/T/stream/1".to_owned(),
-                shard: "shard-1".to_owned(),
-                first: number(numbers[0]),
-                last: number(numbers[numbers.len() - 1]),
-                size: numbers.len() as u64,
-            }));
-            let read = document.records.map(|records| records.iter().map(ToOwned::to_owned).collect::<Vec<_>>());
-            prop_assert_eq!(read, kept.then_some(records));
+        let payload = r#"{"Records": [7, {"a":  1.10}]}"#;
+        // Records are not validated here: stream-fn does that.
+        let records = vec!["7".to_owned(), r#"{"a":  1.10}"#.to_owned()];
+        for (payload, records) in [
+            (format!(r#", "payload": {payload}"#), Some(records.clone())),
+            (format!(r#", "payload": {}"#, json!(payload)), Some(records)),
+            (String::new(), None),
+        ] {
+            let document = parse(&format!(r#"{{"DDBStreamBatchInfo": {}{payload}}}"#, batch())).unwrap();
+            assert_eq!((document.batch, document.records), (Some(position.clone()), records));
+            assert_eq!(document.stream_arn.as_deref(), Some("arn"));
         }
-
-        #[test]
-        fn any_text_is_parsed_without_a_panic(text in "\\PC{0,64}", payload in "\\PC{0,32}") {
-            let _ = parse(&text);
-            let _ = parse(&json!({"payload": payload}).to_string());
+        // A batch that is invalid names a stream all the same.
+        for (batch, arn) in [
+            (
+                r#""DDBStreamBatchInfo": {"streamArn": "other", "batchSize": -1}, "#,
+                Some("other"),
+            ),
+            (r#""DDBStreamBatchInfo": {"streamArn": 7}, "#, Some("")),
+            (r#""KinesisBatchInfo": {"streamArn": "kinesis"}, "#, Some("kinesis")),
+            ("", None),
+        ] {
+            let document = parse(&format!(r#"{{{batch}"payload": {payload}}}"#)).unwrap();
+            assert_eq!((document.batch, document.stream_arn.as_deref()), (None, arn));
         }
     }
 
     #[test]
     fn other_texts_are_rejected() {
-        let batch = written(&[1, 2])["DDBStreamBatchInfo"].clone();
         let with = |name: &str, value: Value| {
-            let mut batch = batch.clone();
+            let mut batch = batch();
             batch[name] = value;
-            json!({"DDBStreamBatchInfo": batch})
+            json!({"DDBStreamBatchInfo": batch}).to_string()
         };
+        let of_records = |count| json!({"payload": {"Records": vec![7; count]}}).to_string();
+        let payload = |payload: Value| json!({"payload": payload, "DDBStreamBatchInfo": batch()}).to_string();
         for odd in [
-            json!({}),
-            json!([]),
-            json!(null),
-            json!("text"),
-            json!({"Records": []}),
-            json!({"payload": null}),
-            json!({"payload": 7, "DDBStreamBatchInfo": batch}),
-            json!({"payload": {"Records": 7}, "DDBStreamBatchInfo": batch}),
-            json!({"payload": "{", "DDBStreamBatchInfo": batch}),
-            json!({"DDBStreamBatchInfo": {}}),
-            json!({"KinesisBatchInfo": batch}),
-            with("startSequenceNumber", json!("")),
-            with("startSequenceNumber", json!("3")),
-            with("endSequenceNumber", json!(null)),
-            with("shardId", json!(7)),
-            with("batchSize", json!(-1)),
-            with("batchSize", json!(MAX_RECORDS + 1)),
-            with("batchSize", json!(u64::MAX)),
-            json!({"payload": {"Records": vec![7; MAX_RECORDS + 1]}}),
-            json!({"payload": json!({"Records": vec![7; MAX_RECORDS + 1]}).to_string()}),
+            "{\"payload\"",
+            "{}",
+            "[]",
+            "null",
+            "\"text\"",
+            r#"{"Records": []}"#,
+            r#"{"payload": null}"#,
+            r#"{"DDBStreamBatchInfo": {}}"#,
+            &payload(json!(7)),
+            &payload(json!({"Records": 7})),
+            &payload(json!("{")),
+            &json!({"KinesisBatchInfo": batch()}).to_string(),
+            &with("startSequenceNumber", json!("")),
+            &with("startSequenceNumber", json!("11")),
+            &with("endSequenceNumber", json!(null)),
+            &with("shardId", json!(7)),
+            &with("batchSize", json!(-1)),
+            &with("batchSize", json!(MAX_RECORDS + 1)),
+            &with("batchSize", json!(u64::MAX)),
+            &of_records(MAX_RECORDS + 1),
+            &json!({"payload": of_records(MAX_RECORDS + 1)}).to_string(),
         ] {
-            assert_eq!(parse(&odd.to_string()).unwrap_err(), NotADocument, "{odd}");
+            assert_eq!(parse(odd).unwrap_err(), NotADocument, "{odd}");
         }
-        assert_eq!(parse("{\"payload\"").unwrap_err(), NotADocument);
-        let largest = json!({"payload": {"Records": vec![7; MAX_RECORDS]}}).to_string();
-        assert_eq!(parse(&largest).unwrap().records.unwrap().len(), MAX_RECORDS);
-        // A batch that is invalid names a stream all the same.
-        for (batch, arn) in [
-            (
-                json!({"DDBStreamBatchInfo": {"streamArn": "other", "batchSize": -1}}),
-                Some("other"),
-            ),
-            (json!({"DDBStreamBatchInfo": {"streamArn": 7}}), Some("")),
-            (json!({"KinesisBatchInfo": {"streamArn": "kinesis"}}), Some("kinesis")),
-            (json!({}), None),
-        ] {
-            let mut document = batch;
-            document["payload"] = json!({"Records": []});
-            assert_eq!(parse(&document.to_string()).unwrap().stream_arn.as_deref(), arn);
-        }
-        // Records are not validated here: stream-fn does that.
-        let document = parse(r#"{"payload": {"Records": [7, {"a":  1.10}]}}"#).unwrap();
-        let records: Vec<_> = document.records.iter().flatten().map(String::as_str).collect();
-        assert_eq!(records, ["7", r#"{"a":  1.10}"#]);
+        let largest = parse(&of_records(MAX_RECORDS)).unwrap();
+        assert_eq!(largest.records.unwrap().len(), MAX_RECORDS);
     }
 }

@@ -101,7 +101,7 @@ mod tests {
             "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
             "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
         });
-        AttachedTable::parse(&definition.to_string()).unwrap()
+        crate::attached::parse(&definition.to_string()).unwrap()
     }
 
     fn item(members: Value) -> Item {

@@ -9,24 +9,26 @@
 
 pub mod change;
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 use aws_sdk_dynamodb::{
-    operation::{
-        delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
-        update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
-    },
-    types::ReturnValuesOnConditionCheckFailure,
+    operation::{delete_item::builders::DeleteItemInputBuilder, update_item::builders::UpdateItemInputBuilder},
+    types::{AttributeValue as Sent, ReturnValuesOnConditionCheckFailure},
 };
 use thiserror::Error;
 
-use crate::item_restore::change::{ItemChange, Restore, plan};
+use crate::{
+    attached::agreement::{agrees, tail_in_order},
+    condition::outcome,
+    item_restore::change::{ItemChange, Restore, plan},
+    read::attached_items::attached_item,
+};
 use shared::{
     domain::{
-        self, Item,
+        AttributeValue, Item,
         attached::{
             AttachedTable,
-            decision::{Tail, agrees},
+            decision::Tail,
             item::{KnownState, Recorded},
         },
         entity::EntityId,
@@ -130,17 +132,10 @@ pub async fn plan_item_restore(
         KnownState::Deleted => None,
         KnownState::Unknown => return Err(ItemRestoreError::Omitted),
     };
-    let mut tail = Tail::default();
-    let newest = loop {
-        store.extend_tail(entity, &mut tail, true).await?;
-        let newest = tail.last();
-        if newest.is_some() || tail.is_complete {
-            break newest.map(|newest| newest.state.clone());
-        }
-    };
-    let newest = newest.ok_or(ItemRestoreError::NoVersion)?;
-    let item = crate::read::attached_items::attached_item(store, &key).await?;
-    if !agrees(&newest, item.as_ref(), table.ignored()) {
+    let mut tail = tail_in_order(store, entity, true).await?;
+    let newest = tail.last().ok_or(ItemRestoreError::NoVersion)?;
+    let item = attached_item(store, &key).await?;
+    if !agrees(&newest.state, item.as_ref(), table.ignored()) {
         return Err(ItemRestoreError::Differs);
     }
     let last = match (&item, &old, table.version_attribute()) {
@@ -152,7 +147,9 @@ pub async fn plan_item_restore(
         key,
         item,
     };
-    check_limits(table, &restore)?;
+    if restore.change != Restore::Unchanged {
+        Expressions::new(table, &restore).check()?;
+    }
     Ok(restore)
 }
 
@@ -175,182 +172,138 @@ async fn last_state(store: &Store, entity: &EntityId, tail: &mut Tail) -> Result
 /// [`ItemRestoreError::Service`] if the request fails.
 pub async fn restore_item(store: &Store, restore: &ItemRestore) -> Result<ItemRestored, ItemRestoreError> {
     let table = store.attached_table().ok_or(ItemRestoreError::NotAttached)?;
+    let expressions = Expressions::new(table, restore);
+    let (names, values) = expressions.placeholders();
     match &restore.change {
         Restore::Unchanged => Ok(ItemRestored::Unchanged),
         Restore::Delete => {
-            let request = delete_request(table, restore);
-            match request.send_with(store.client()).await {
+            let request = DeleteItemInputBuilder::default()
+                .table_name(table.table())
+                .set_key(Some(restore.key.clone().into()))
+                .condition_expression(expressions.condition)
+                .set_expression_attribute_names(names)
+                .set_expression_attribute_values(values)
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            match outcome("DeleteItem", request.send_with(store.client()).await)? {
                 Ok(_) => Ok(ItemRestored::Deleted),
-                Err(error) => match error.as_service_error() {
-                    // The response to an earlier attempt was lost, or another client deleted it.
-                    Some(DeleteItemError::ConditionalCheckFailedException(failed)) => match &failed.item {
-                        None => deleted(store, restore).await,
-                        Some(_) => Err(ItemRestoreError::Changed),
-                    },
-                    _ => Err(ServiceError::new("DeleteItem", &error).into()),
-                },
+                // The response to an earlier attempt was lost, or another client deleted it.
+                Err(None) if attached_item(store, &restore.key).await?.is_none() => Ok(ItemRestored::Deleted),
+                Err(_) => Err(ItemRestoreError::Changed),
             }
         }
         Restore::Update(change) => {
-            let request = update_request(table, restore, change);
-            match request.send_with(store.client()).await {
+            let request = UpdateItemInputBuilder::default()
+                .table_name(table.table())
+                .set_key(Some(restore.key.clone().into()))
+                // An item of key attributes only is created without an expression.
+                .set_update_expression(Some(expressions.update).filter(|update| !update.is_empty()))
+                .condition_expression(expressions.condition)
+                .set_expression_attribute_names(names)
+                .set_expression_attribute_values(values)
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            match outcome("UpdateItem", request.send_with(store.client()).await)? {
                 Ok(_) => Ok(ItemRestored::Restored),
-                Err(error) => match error.as_service_error() {
-                    Some(UpdateItemError::ConditionalCheckFailedException(failed)) => {
-                        let item = failed.item.clone().map(Item::from);
-                        // The response to an earlier attempt was lost.
-                        match item.is_some_and(|item| change.is_applied(&item)) {
-                            true => Ok(ItemRestored::Restored),
-                            false => Err(ItemRestoreError::Changed),
-                        }
-                    }
-                    _ => Err(ServiceError::new("UpdateItem", &error).into()),
-                },
+                // The response to an earlier attempt was lost.
+                Err(Some(item)) if change.is_applied(&item) => Ok(ItemRestored::Restored),
+                Err(_) => Err(ItemRestoreError::Changed),
             }
         }
     }
 }
 
-async fn deleted(store: &Store, restore: &ItemRestore) -> Result<ItemRestored, ItemRestoreError> {
-    match crate::read::attached_items::attached_item(store, &restore.key).await? {
-        None => Ok(ItemRestored::Deleted),
-        Some(_) => Err(ItemRestoreError::Changed),
-    }
-}
+type Placeholders<T> = Option<HashMap<String, T>>;
 
-/// Expression with its number of operators and functions.
+/// Expressions of a request, with the names and values of their attributes.
 #[derive(Default)]
-struct Expression {
-    text: String,
+struct Expressions {
+    condition: String,
+    update: String,
+    /// Greatest number of operators and functions of one expression.
     operators: usize,
+    names: Vec<String>,
+    values: Vec<AttributeValue>,
 }
 
-/// Names and values of the attributes in the expressions of a request.
-#[derive(Default)]
-struct Placeholders {
-    names: Vec<(String, String)>,
-    values: Vec<(String, domain::AttributeValue)>,
-}
-
-impl Placeholders {
-    fn name(&mut self, name: &str) -> String {
-        if let Some((placeholder, _)) = self.names.iter().find(|(_, known)| known == name) {
-            return placeholder.clone();
+impl Expressions {
+    fn new(table: &AttachedTable, restore: &ItemRestore) -> Self {
+        let mut expressions = Self::default();
+        expressions.require_unchanged(table, restore);
+        if let Restore::Update(change) = &restore.change {
+            expressions.apply(change);
         }
-        let placeholder = format!("#{}", self.names.len());
-        self.names.push((placeholder.clone(), name.to_owned()));
-        placeholder
+        expressions
     }
 
-    fn value(&mut self, value: &domain::AttributeValue) -> String {
-        let placeholder = format!(":{}", self.values.len());
-        self.values.push((placeholder.clone(), value.clone()));
-        placeholder
-    }
-}
-
-/// Returns the condition that the item is as it was read.
-fn condition(table: &AttachedTable, restore: &ItemRestore, placeholders: &mut Placeholders) -> Expression {
-    let partition_key = table.keys().next().map_or("", |key| &key.name);
-    let partition_key = placeholders.name(partition_key);
-    let Some(item) = &restore.item else {
-        return Expression {
-            text: format!("attribute_not_exists({partition_key})"),
-            operators: 1,
+    /// Adds the condition that the item is as it was read.
+    fn require_unchanged(&mut self, table: &AttachedTable, restore: &ItemRestore) {
+        let partition_key = self.name(table.keys().next().map_or("", |key| &key.name));
+        self.operators = 1;
+        let Some(item) = &restore.item else {
+            self.condition = format!("attribute_not_exists({partition_key})");
+            return;
         };
-    };
-    let mut attributes: Vec<_> = item
-        .iter()
-        .filter(|(name, _)| !restore.key.contains_key(*name))
-        .collect();
-    attributes.sort_unstable_by_key(|(name, _)| *name);
-    let mut condition = Expression {
-        text: format!("attribute_exists({partition_key})"),
-        operators: 1 + 2 * attributes.len(),
-    };
-    for (name, value) in attributes {
-        let (name, value) = (placeholders.name(name), placeholders.value(value));
-        let _ = write!(condition.text, " AND {name} = {value}");
+        self.condition = format!("attribute_exists({partition_key})");
+        let attributes = item.iter().filter(|(name, _)| !restore.key.contains_key(*name));
+        let mut attributes: Vec<_> = attributes.collect();
+        attributes.sort_unstable_by_key(|(name, _)| *name);
+        self.operators += 2 * attributes.len();
+        for (name, value) in attributes {
+            let (name, value) = (self.name(name), self.value(value));
+            let _ = write!(self.condition, " AND {name} = {value}");
+        }
     }
-    condition
-}
 
-/// Returns the update of the item.
-fn update(change: &ItemChange, placeholders: &mut Placeholders) -> Expression {
-    let mut set: Vec<_> = Vec::new();
-    for (name, value) in &change.set {
-        set.push(format!("{} = {}", placeholders.name(name), placeholders.value(value)));
+    /// Adds the update of the item.
+    fn apply(&mut self, change: &ItemChange) {
+        let mut set: Vec<_> = Vec::new();
+        for (name, value) in &change.set {
+            set.push(format!("{} = {}", self.name(name), self.value(value)));
+        }
+        if let Some((name, number)) = &change.counted {
+            let (name, number) = (self.name(name), self.value(number));
+            let one = self.value(&AttributeValue::N("1".to_owned()));
+            set.push(format!("{name} = {number} + {one}"));
+        }
+        let removed: Vec<_> = change.removed.iter().map(|name| self.name(name)).collect();
+        let operators = set.len() + removed.len() + usize::from(change.counted.is_some());
+        self.operators = self.operators.max(operators);
+        let clauses = [("SET", set), ("REMOVE", removed)].into_iter();
+        let clauses = clauses.filter(|(_, actions)| !actions.is_empty());
+        let clauses: Vec<_> = clauses
+            .map(|(clause, actions)| format!("{clause} {}", actions.join(", ")))
+            .collect();
+        self.update = clauses.join(" ");
     }
-    if let Some((name, number)) = &change.counted {
-        let (name, number) = (placeholders.name(name), placeholders.value(number));
-        let one = placeholders.value(&domain::AttributeValue::N("1".to_owned()));
-        set.push(format!("{name} = {number} + {one}"));
-    }
-    let removed: Vec<_> = change.removed.iter().map(|name| placeholders.name(name)).collect();
-    let clauses = [("SET", &set), ("REMOVE", &removed)];
-    let clauses = clauses.into_iter().filter(|(_, actions)| !actions.is_empty());
-    let clauses: Vec<_> = clauses
-        .map(|(clause, actions)| format!("{clause} {}", actions.join(", ")))
-        .collect();
-    Expression {
-        text: clauses.join(" "),
-        operators: set.len() + removed.len() + usize::from(change.counted.is_some()),
-    }
-}
 
-fn check_limits(table: &AttachedTable, restore: &ItemRestore) -> Result<(), ItemRestoreError> {
-    let mut placeholders = Placeholders::default();
-    let condition = condition(table, restore, &mut placeholders);
-    let update = match &restore.change {
-        Restore::Unchanged => return Ok(()),
-        Restore::Delete => Expression::default(),
-        Restore::Update(change) => update(change, &mut placeholders),
-    };
-    let operators = condition.operators.max(update.operators);
-    let bytes = condition.text.len().max(update.text.len());
-    match operators > MAX_OPERATORS || bytes > MAX_EXPRESSION_BYTES {
-        true => Err(ItemRestoreError::TooManyAttributes { operators, bytes }),
-        false => Ok(()),
+    fn name(&mut self, name: &str) -> String {
+        let known = self.names.iter().position(|known| known == name);
+        let index = known.unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        format!("#{index}")
     }
-}
 
-/// Builds the request that changes the item, or creates it again.
-fn update_request(table: &AttachedTable, restore: &ItemRestore, change: &ItemChange) -> UpdateItemInputBuilder {
-    let mut placeholders = Placeholders::default();
-    let condition = condition(table, restore, &mut placeholders);
-    let update = update(change, &mut placeholders);
-    let mut request = UpdateItemInputBuilder::default()
-        .table_name(table.table())
-        .set_key(Some(restore.key.clone().into()))
-        .condition_expression(condition.text)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    // An item of key attributes only is created without an expression.
-    if !update.text.is_empty() {
-        request = request.update_expression(update.text);
+    fn value(&mut self, value: &AttributeValue) -> String {
+        self.values.push(value.clone());
+        format!(":{}", self.values.len() - 1)
     }
-    for (placeholder, name) in placeholders.names {
-        request = request.expression_attribute_names(placeholder, name);
-    }
-    for (placeholder, value) in placeholders.values {
-        request = request.expression_attribute_values(placeholder, value.into());
-    }
-    request
-}
 
-/// Builds the request that deletes the item.
-fn delete_request(table: &AttachedTable, restore: &ItemRestore) -> DeleteItemInputBuilder {
-    let mut placeholders = Placeholders::default();
-    let condition = condition(table, restore, &mut placeholders);
-    let mut request = DeleteItemInputBuilder::default()
-        .table_name(table.table())
-        .set_key(Some(restore.key.clone().into()))
-        .condition_expression(condition.text)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-    for (placeholder, name) in placeholders.names {
-        request = request.expression_attribute_names(placeholder, name);
+    /// Returns the names and values by their placeholders. `None` without values.
+    fn placeholders(&self) -> (Placeholders<String>, Placeholders<Sent>) {
+        let names = (0..).zip(&self.names);
+        let names = names.map(|(index, name): (usize, _)| (format!("#{index}"), name.clone()));
+        let values = (0..).zip(&self.values);
+        let values = values.map(|(index, value): (usize, _)| (format!(":{index}"), value.clone().into()));
+        let values: HashMap<_, _> = values.collect();
+        (Some(names.collect()), Some(values).filter(|values| !values.is_empty()))
     }
-    for (placeholder, value) in placeholders.values {
-        request = request.expression_attribute_values(placeholder, value.into());
+
+    fn check(&self) -> Result<(), ItemRestoreError> {
+        let (operators, bytes) = (self.operators, self.condition.len().max(self.update.len()));
+        match operators > MAX_OPERATORS || bytes > MAX_EXPRESSION_BYTES {
+            true => Err(ItemRestoreError::TooManyAttributes { operators, bytes }),
+            false => Ok(()),
+        }
     }
-    request
 }

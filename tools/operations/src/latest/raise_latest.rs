@@ -27,7 +27,7 @@ use writer_fn::{
     update::sent_at::{MAX_CLOCK_DIFFERENCE, MAX_DELAY, after},
 };
 
-use crate::latest::requests_from_history::requests_from_history;
+use super::requests_from_history;
 
 const OPERATION: &str = "UpdateItem";
 /// `Reason` of a version that begins a new sequence of times.
@@ -53,43 +53,17 @@ pub async fn raise_latest(
     from: Option<Version>,
     to: Version,
 ) -> Result<Option<Item>, ServiceError> {
-    let mut newest = None;
-    let mut entries = HashMap::new();
+    let Some(stored) = store.get(entity, LATEST_KEY, true).await? else {
+        return Ok(None);
+    };
+    let (mut entries, mut newest) = (HashMap::new(), None);
     if let Some(before) = Version::new(to.get() - 1) {
-        let requests = requests_from_history(store, entity, before, Window::default()).await?;
-        (entries, newest) = (requests.entries, requests.newest);
+        let history = requests_from_history(store, entity, before, Window::default()).await?;
+        (entries, newest) = (history.entries, history.newest);
     }
-    let stored = store.get(entity, LATEST_KEY, true).await?;
-    if let Some(stored) = &stored {
-        let of_latest = recent_requests::requests_of(stored).into_iter().flatten();
-        let since: Vec<_> = of_latest
-            .filter(|(key, _)| !entries.contains_key(*key))
-            .filter_map(|(key, value)| Some((key.clone(), Entry::from_value(value)?)))
-            .collect();
-        let items = versions_of(store, entity, since.iter().map(|(_, entry)| entry.version)).await?;
-        let by_another = |key: &str, version: Version| {
-            let item = items.get(&version);
-            item.is_some_and(|item| recent_requests::last_request(item).is_none_or(|hash| hash.key() != key))
-        };
-        let with = Entry {
-            version: to,
-            check: 0,
-            sent: SentCode::UNKNOWN,
-        };
-        for (key, entry) in since {
-            // The request keeps its number, unless another version has it in history.
-            let entry = if by_another(&key, entry.version) { with } else { entry };
-            entries.insert(key, entry.value());
-        }
-        if let Some(last) = recent_requests::last_request(stored) {
-            entries.entry(last.key().to_owned()).or_insert(with.value());
-        }
-    }
-    let is_stale = stored.as_ref().is_some_and(
-        |stored| matches!(Writer::of(stored, from.unwrap_or(to)), Writer::Stale(version) if version != to),
-    );
-    let known = stored.as_ref().and_then(RecordedAt::of_latest).max(newest);
+    add_requests(store, entity, &stored, to, &mut entries).await?;
     let now = store.now();
+    let known = RecordedAt::of_latest(&stored).max(newest);
     let is_ahead = known.is_some_and(|known| known.is_ahead_of(now));
     let recorded = match known {
         // A new sequence of times begins. A first attempt of another writer can still be on its way, with a time by its clock.
@@ -99,11 +73,10 @@ pub async fn raise_latest(
         None => now,
     };
     // Nor does this one, unless it was taken from a time far ahead: a claimed time can be later than the clock.
-    let since = recent_requests::since_all(stored.as_ref().filter(|_| !is_ahead), recorded);
-    let of_item = stored
-        .as_ref()
-        .and_then(|stored| recent_requests::since(stored).max(recent_requests::ahead(stored)));
-    let of_item = of_item.map(|since| since.min(after(recorded.next_milli(), MAX_DELAY)));
+    let since = recent_requests::since_all(Some(&stored).filter(|_| !is_ahead), recorded);
+    let of_item = recent_requests::since(&stored).max(recent_requests::ahead(&stored));
+    let of_item = of_item.map(|of_item| of_item.min(after(recorded.next_milli(), MAX_DELAY)));
+    let is_stale = matches!(Writer::of(&stored, from.unwrap_or(to)), Writer::Stale(version) if version != to);
     let raised = Raised {
         from,
         to,
@@ -117,7 +90,7 @@ pub async fn raise_latest(
         begins_times: is_ahead,
         is_stale: is_stale || (is_ahead && from.is_some_and(|from| from < to)),
     };
-    store.check_writable("UpdateItem")?;
+    store.check_writable(OPERATION)?;
     let request = request(entity, raised, store.latest_table());
     match request.send_with(store.client()).await {
         Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
@@ -132,22 +105,48 @@ pub async fn raise_latest(
     }
 }
 
-/// Returns the version items of those versions that history has.
-async fn versions_of(
+/// Adds the requests of the latest item that history does not have among its newest versions. A request keeps its number, unless
+/// another version has it in history.
+async fn add_requests(
     store: &Store,
     entity: &EntityId,
-    versions: impl Iterator<Item = Version>,
-) -> Result<HashMap<Version, Item>, ServiceError> {
-    let keys: BTreeSet<_> = versions.map(|version| store.digits().version_key(version)).collect();
-    let mut items = HashMap::new();
-    if !keys.is_empty() {
-        for item in store.batch_get(entity, &Vec::from_iter(keys), true).await? {
-            if let Some(version) = store.digits().version_of_item(&item) {
-                items.insert(version, item);
-            }
-        }
+    latest: &Item,
+    to: Version,
+    entries: &mut HashMap<String, AttributeValue>,
+) -> Result<(), ServiceError> {
+    let of_latest = recent_requests::requests_of(latest).into_iter().flatten();
+    let since: Vec<_> = of_latest
+        .filter(|(key, _)| !entries.contains_key(*key))
+        .filter_map(|(key, value)| Some((key.clone(), Entry::from_value(value)?)))
+        .collect();
+    let digits = store.digits();
+    let keys: BTreeSet<_> = since
+        .iter()
+        .map(|(_, entry)| digits.version_key(entry.version))
+        .collect();
+    let items = match keys.is_empty() {
+        true => Vec::new(),
+        false => store.batch_get(entity, &Vec::from_iter(keys), true).await?,
+    };
+    let is_of_another = |key: &str, version: Version| {
+        let mut of_version = items
+            .iter()
+            .filter(|item| digits.version_of_item(item) == Some(version));
+        of_version.any(|item| recent_requests::last_request(item).is_none_or(|request| request.key() != key))
+    };
+    let new = Entry {
+        version: to,
+        check: 0,
+        sent: SentCode::UNKNOWN,
+    };
+    for (key, entry) in since {
+        let entry = if is_of_another(&key, entry.version) { new } else { entry };
+        entries.insert(key, entry.value());
     }
-    Ok(items)
+    if let Some(last) = recent_requests::last_request(latest) {
+        entries.entry(last.key().to_owned()).or_insert(new.value());
+    }
+    Ok(())
 }
 
 /// Change of a latest item that is raised.

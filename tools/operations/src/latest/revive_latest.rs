@@ -11,9 +11,10 @@ use shared::{
 };
 use writer_fn::counter::recent_requests;
 
-use crate::latest::requests_from_history::requests_from_history;
+use super::requests_from_history;
 
 const OPERATION: &str = "PutItem";
+const OF_REQUESTS: [&str; 3] = [names::RECENT_REQUESTS, names::REQUESTS_SINCE, names::REQUESTS_DROPPED];
 
 /// Puts a latest item with the requests of the newest versions, as many as the window. Returns `false` if a different one exists.
 ///
@@ -27,7 +28,7 @@ pub async fn revive_latest(
     latest: &Item,
     window: Window,
 ) -> Result<bool, ServiceError> {
-    store.check_writable("PutItem")?;
+    store.check_writable(OPERATION)?;
     let latest = with_requests(store, entity, version, latest, window).await?;
     match request(&latest, store.latest_table()).send_with(store.client()).await {
         Ok(_) => Ok(true),
@@ -38,9 +39,7 @@ pub async fn revive_latest(
                 // requests may have changed.
                 let without_requests = |item: &Item| {
                     let mut item = item.clone();
-                    item.remove(names::RECENT_REQUESTS);
-                    item.remove(names::REQUESTS_SINCE);
-                    item.remove(names::REQUESTS_DROPPED);
+                    item.retain(|name, _| !OF_REQUESTS.contains(&name.as_str()));
                     item
                 };
                 let stored = stored.as_ref().map(without_requests);
@@ -52,7 +51,7 @@ pub async fn revive_latest(
 }
 
 /// Adds the requests of the newest versions to a latest item, as many as the window.
-pub(crate) async fn with_requests(
+async fn with_requests(
     store: &Store,
     entity: &EntityId,
     version: Version,
@@ -60,15 +59,17 @@ pub(crate) async fn with_requests(
     window: Window,
 ) -> Result<Item, ServiceError> {
     let requests = requests_from_history(store, entity, version, window).await?;
-    let mut latest = latest.clone();
     let newest = requests.newest.map_or(store.now(), |newest| newest.max(store.now()));
     let since = recent_requests::since_all(None, newest).get().to_string();
-    latest.insert(names::RECENT_REQUESTS.to_owned(), AttributeValue::M(requests.entries));
-    latest.insert(names::REQUESTS_SINCE.to_owned(), AttributeValue::N(since));
-    latest.insert(
-        names::REQUESTS_DROPPED.to_owned(),
+    let values = [
+        AttributeValue::M(requests.entries),
+        AttributeValue::N(since),
         AttributeValue::N(version.to_string()),
-    );
+    ];
+    let mut latest = latest.clone();
+    for (name, value) in OF_REQUESTS.into_iter().zip(values) {
+        latest.insert(name.to_owned(), value);
+    }
     Ok(latest)
 }
 

@@ -7,16 +7,8 @@
 pub mod plan;
 pub mod requests;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{iter::Sum, path::Path, time::Duration};
 
-use crate::{
-    prune::plan::{Keep, Plan, Seen},
-    rate_limit::{Consumed, RateLimiter},
-    segments::{
-        entities::{ItemKey, SeenEntity, SegmentEntities},
-        scan::Segment,
-    },
-};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use shared::{
@@ -30,10 +22,20 @@ use shared::{
 use thiserror::Error;
 
 use crate::{
+    audit::collection::Collection,
     connection::{Connection, entity_of},
     error::OperationError,
     progress::{Progress, Silent},
-    segments::{self, SegmentRun},
+    prune::{
+        plan::{Keep, Plan, plan},
+        requests::{Mark, mark_version, plan_prune, raise_floor},
+    },
+    rate_limit::RateLimiter,
+    read::paced::Paced,
+    segments::{
+        self, SegmentRun, Work,
+        entities::{ItemKey, SeenEntity, SegmentEntities},
+    },
 };
 
 const CONCURRENCY: usize = 16;
@@ -57,55 +59,82 @@ impl Rule {
     }
 }
 
-/// Carries out a plan: marked versions expire at this time since the epoch. Returns the number of versions that were marked.
-async fn carry_out(
-    store: &Store,
-    entity: &EntityId,
-    plan: &Plan,
-    expires: Duration,
-    pace: &RateLimiter,
-    progress: &impl Progress,
-) -> Result<u64, ServiceError> {
-    if plan.floor > plan.before {
-        pace.run(async || crate::prune::requests::raise_floor(store, entity, plan.floor).await)
-            .await?;
-    }
-    let mut marks = stream::iter(plan.mark.numbers().filter_map(Version::new))
-        .map(|version| async move {
-            let mark = pace.run(async || crate::prune::requests::mark_version(store, entity, version, expires).await);
-            mark.await
-        })
-        .buffer_unordered(CONCURRENCY);
-    let mut marked = 0;
-    while let Some(is_marked) = marks.try_next().await? {
-        marked += u64::from(is_marked);
-        progress.at(marked);
-    }
-    Ok(marked)
+/// Options of a pruning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Options {
+    pub rule: Rule,
+    /// Period in which marked versions can still be read.
+    pub grace: Duration,
+    pub over_gaps: bool,
+    pub dry_run: bool,
 }
 
-/// Pruning of one entity: what the options remove at the time of the plan.
+/// Table that is pruned, and the rule at the time of the start.
+#[derive(Debug, Clone)]
+struct Pruner {
+    table: Paced,
+    keep: Keep,
+    options: Options,
+}
+
+impl Pruner {
+    fn new(store: &Store, options: Options, pace: &RateLimiter) -> Self {
+        Self {
+            table: Paced::new(store, pace),
+            keep: options.rule.at(store.clock().now()),
+            options,
+        }
+    }
+
+    async fn plan(&self, entity: &EntityId) -> Result<Option<Plan>, ReadError> {
+        let Paced { store, limiter } = &self.table;
+        plan_prune(store, entity, self.keep, self.options.over_gaps, limiter).await
+    }
+
+    /// Returns the time at which versions expire that are marked now, since the epoch.
+    fn expires(&self) -> Duration {
+        self.table.store.clock().now() + self.options.grace
+    }
+
+    /// Carries out a plan. Returns the number of versions that were marked, or that a dry run would mark.
+    async fn carry_out(
+        &self,
+        entity: &EntityId,
+        plan: &Plan,
+        expires: Duration,
+        progress: &impl Progress,
+    ) -> Result<u64, ServiceError> {
+        if self.options.dry_run {
+            return Ok(plan.mark.len());
+        }
+        if plan.floor > plan.before {
+            let raise = async |store: &Store| raise_floor(store, entity, plan.floor).await;
+            self.table.send(raise).await?;
+        }
+        let mut marks = stream::iter(plan.mark.numbers().filter_map(Version::new))
+            .map(|version| async move {
+                let mark = async |store: &Store| mark_version(store, entity, version, Mark::Expires(expires)).await;
+                self.table.send(mark).await
+            })
+            .buffer_unordered(CONCURRENCY);
+        let mut marked = 0;
+        while let Some(is_marked) = marks.try_next().await? {
+            marked += u64::from(is_marked);
+            progress.at(marked);
+        }
+        Ok(marked)
+    }
+}
+
+/// Pruning of one entity.
 #[derive(Debug, Clone)]
 pub struct EntityPrune {
-    store: Store,
+    pruner: Pruner,
     entity: EntityId,
-    plan: Plan,
+    /// What the options remove at the time of the plan.
+    pub plan: Plan,
     /// Time at which marked versions expire, since the epoch.
-    expires: Duration,
-    dry_run: bool,
-}
-
-/// Result of the pruning of one entity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pruned {
-    pub floor: Version,
-    /// Versions that were marked, or that a dry run would mark.
-    pub marked: u64,
-    /// Versions below the floor that are pinned or were marked before.
-    pub left: u64,
-    /// Versions from the floor on whose time is not known.
-    pub undated: u64,
-    /// Time at which the marked versions expire, since the epoch.
     pub expires: Duration,
 }
 
@@ -116,57 +145,25 @@ impl EntityPrune {
     ///
     /// Returns [`OperationError::NoEntity`] if it does not exist, or the error of a read.
     pub async fn plan(store: &Store, id: &str, options: Options, pace: &RateLimiter) -> Result<Self, OperationError> {
-        let (entity, now) = (entity_of(store, id)?, store.clock().now());
-        let plan = crate::prune::requests::plan_prune(store, &entity, options.rule.at(now), options.over_gaps, pace);
-        let plan = plan.await?.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?;
+        let (entity, pruner) = (entity_of(store, id)?, Pruner::new(store, options, pace));
+        let plan = pruner.plan(&entity).await?;
         Ok(Self {
-            store: store.clone(),
+            plan: plan.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?,
+            expires: pruner.expires(),
+            pruner,
             entity,
-            plan,
-            expires: now + options.grace,
-            dry_run: options.dry_run,
         })
     }
 
-    /// Returns the version that is missing, if the floor stays below it.
-    pub fn stopped_at(&self) -> Option<Version> {
-        self.plan.stopped_at
-    }
-
-    /// Returns the number of versions that are not marked yet.
-    pub fn unmarked(&self) -> u64 {
-        self.plan.mark.len()
-    }
-
-    /// Carries out the plan, unless it is a dry run.
+    /// Carries out the plan. Returns the number of versions that were marked, or that a dry run would mark.
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails. The pruning can be repeated.
-    pub async fn run(&self, pace: &RateLimiter, progress: &impl Progress) -> Result<Pruned, ServiceError> {
-        let marked = match self.dry_run {
-            true => self.unmarked(),
-            false => carry_out(&self.store, &self.entity, &self.plan, self.expires, pace, progress).await?,
-        };
-        Ok(Pruned {
-            floor: self.plan.floor,
-            marked,
-            left: self.plan.settled,
-            undated: self.plan.undated,
-            expires: self.expires,
-        })
+    pub async fn run(&self, progress: &impl Progress) -> Result<u64, ServiceError> {
+        let (entity, plan) = (&self.entity, &self.plan);
+        self.pruner.carry_out(entity, plan, self.expires, progress).await
     }
-}
-
-/// Options of a pruning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Options {
-    pub rule: Rule,
-    /// Period in which marked versions can still be read.
-    pub grace: Duration,
-    pub over_gaps: bool,
-    pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -190,16 +187,18 @@ pub struct Counts {
     pub failed: u64,
 }
 
-impl Counts {
-    fn merge(&mut self, other: &Self) {
-        self.items += other.items;
-        self.entities += other.entities;
-        self.pruned += other.pruned;
-        self.marked += other.marked;
-        self.left += other.left;
-        self.undated += other.undated;
-        self.stopped += other.stopped;
-        self.failed += other.failed;
+impl<'a> Sum<&'a Self> for Counts {
+    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, counts| Self {
+            items: sum.items + counts.items,
+            entities: sum.entities + counts.entities,
+            pruned: sum.pruned + counts.pruned,
+            marked: sum.marked + counts.marked,
+            left: sum.left + counts.left,
+            undated: sum.undated + counts.undated,
+            stopped: sum.stopped + counts.stopped,
+            failed: sum.failed + counts.failed,
+        })
     }
 }
 
@@ -220,18 +219,10 @@ pub enum Cause {
     Rejected(ServiceError),
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct SegmentProgress {
-    /// Last item of the last entity that was processed.
-    after: Option<ItemKey>,
-    /// `true` if the whole segment was processed.
-    done: bool,
-    counts: Counts,
-}
+type SegmentProgress = segments::Progress<ItemKey, Counts>;
 
-/// Pruning of a table.
-pub struct TablePrune(SegmentRun<Options, SegmentProgress, Vec<FailedEntity>>);
+/// Pruning of a table. A step prunes the entities of a page, and returns those that failed.
+pub type TablePrune = SegmentRun<Options, SegmentProgress, Vec<FailedEntity>>;
 
 impl TablePrune {
     /// Prepares a run in this number of segments, or resumes the run of the checkpoint.
@@ -244,61 +235,33 @@ impl TablePrune {
     ) -> Result<Self, OperationError> {
         let plan = segments::Plan {
             command: "prune",
-            connection,
+            store: &connection.store,
             options: Some(options),
             segments,
             checkpoint,
+            pace,
         };
-        let pruner = Arc::new(Pruner {
-            store: connection.store.clone(),
-            pace: pace.clone(),
-            keep: options.rule.at(connection.store.clock().now()),
-            options,
-        });
-        let run = SegmentRun::new(plan, pace, |segment, progress| {
-            let prune = SegmentPrune::new(Arc::clone(&pruner), segment, progress);
-            stream::try_unfold(prune, |mut prune| async move {
-                let failed = prune.step().await?;
-                Ok::<_, OperationError>(failed.map(|failed| ((failed, prune.progress.clone()), prune)))
-            })
-        });
-        Ok(Self(run?))
-    }
-
-    /// Prunes the entities of the next page. Returns those that failed, or `None` at the end.
-    pub async fn step(&mut self) -> Result<Option<Vec<FailedEntity>>, OperationError> {
-        self.0.step().await
-    }
-
-    /// Returns the counts so far, including earlier runs.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for progress in self.0.progress() {
-            counts.merge(&progress.counts);
-        }
-        counts
-    }
-
-    /// Returns the consumed capacity so far, including earlier runs.
-    pub fn consumed(&self) -> Consumed {
-        self.0.consumed()
+        let pruner = Pruner::new(&connection.store, options, pace);
+        Self::begin(plan, |segment, progress: SegmentProgress| SegmentPrune {
+            entities: SegmentEntities::new(pruner.table.clone(), segment, progress.after.as_ref()),
+            pruner: pruner.clone(),
+            progress,
+        })
     }
 }
 
 struct SegmentPrune {
-    pruner: Arc<Pruner>,
-    entities: SegmentEntities<Seen>,
+    pruner: Pruner,
+    entities: SegmentEntities,
     progress: SegmentProgress,
 }
 
-impl SegmentPrune {
-    fn new(pruner: Arc<Pruner>, segment: Segment, progress: SegmentProgress) -> Self {
-        let (store, pace) = (pruner.store.clone(), pruner.pace.clone());
-        Self {
-            entities: SegmentEntities::new(store, pace, segment, progress.after.as_ref()),
-            pruner,
-            progress,
-        }
+impl Work for SegmentPrune {
+    type Progress = SegmentProgress;
+    type Found = Vec<FailedEntity>;
+
+    fn progress(&self) -> &SegmentProgress {
+        &self.progress
     }
 
     async fn step(&mut self) -> Result<Option<Vec<FailedEntity>>, OperationError> {
@@ -313,12 +276,11 @@ impl SegmentPrune {
             last,
         } in self.entities.next_page().await?
         {
-            let counts = &mut self.progress.counts;
-            if let Some(why) = self.pruner.entity(&entity, &summary, counts).await? {
-                counts.failed += 1;
+            if let Some(why) = self.entity(&entity, &summary).await? {
+                self.progress.counts.failed += 1;
                 failed.push(FailedEntity { entity, why });
             }
-            counts.items += items;
+            self.progress.counts.items += items;
             self.progress.after = Some(last);
         }
         self.progress.done = self.entities.is_read();
@@ -326,22 +288,12 @@ impl SegmentPrune {
     }
 }
 
-struct Pruner {
-    store: Store,
-    pace: RateLimiter,
-    keep: Keep,
-    options: Options,
-}
-
-impl Pruner {
+impl SegmentPrune {
     /// Prunes an entity of which these items were seen. Returns why it cannot be pruned, if its items are the reason.
-    async fn entity(
-        &self,
-        entity: &EntityId,
-        seen: &Seen,
-        counts: &mut Counts,
-    ) -> Result<Option<Cause>, OperationError> {
-        let plan = match self.plan(entity, seen).await {
+    async fn entity(&mut self, entity: &EntityId, seen: &Collection) -> Result<Option<Cause>, OperationError> {
+        let plan = self.plan(entity, seen).await;
+        let counts = &mut self.progress.counts;
+        let plan = match plan {
             Ok(Some(plan)) => plan,
             // Versions without a latest item are a finding of the audit.
             Ok(None) => return Ok(None),
@@ -352,13 +304,8 @@ impl Pruner {
             Err(error) => return Err(error.into()),
         };
         counts.entities += 1;
-        let marked = if self.options.dry_run {
-            Ok(plan.mark.len())
-        } else {
-            let expires = self.store.clock().now() + self.options.grace;
-            carry_out(&self.store, entity, &plan, expires, &self.pace, &Silent).await
-        };
-        let marked = match marked {
+        let expires = self.pruner.expires();
+        let marked = match self.pruner.carry_out(entity, &plan, expires, &Silent).await {
             Ok(marked) => marked,
             Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(Cause::Rejected(error))),
             Err(error) => return Err(error.into()),
@@ -372,14 +319,11 @@ impl Pruner {
     }
 
     /// Plans from the seen items, which may be outdated. If there is something to do or to report, reads them again.
-    async fn plan(&self, entity: &EntityId, seen: &Seen) -> Result<Option<Plan>, ReadError> {
-        let (keep, over_gaps) = (self.keep, self.options.over_gaps);
-        match seen.plan(keep, over_gaps) {
+    async fn plan(&self, entity: &EntityId, seen: &Collection) -> Result<Option<Plan>, ReadError> {
+        match plan(seen, self.pruner.keep, self.pruner.options.over_gaps) {
             Ok(None) => Ok(None),
             Ok(Some(plan)) if plan.is_done() && plan.stopped_at.is_none() => Ok(Some(plan)),
-            Ok(Some(_)) | Err(_) => {
-                crate::prune::requests::plan_prune(&self.store, entity, keep, over_gaps, &self.pace).await
-            }
+            Ok(Some(_)) | Err(_) => self.pruner.plan(entity).await,
         }
     }
 }

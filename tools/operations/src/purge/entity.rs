@@ -10,14 +10,18 @@
 //!
 //! The latest item is deleted last: an interrupted purge keeps the counter and can be repeated, and no concurrent update is
 //! lost unnoticed.
+//!
+//! The item of an attached table belongs to other programs, and stays. Its writers need not stop: a change after the purge begins a
+//! new history, with the state before it as its baseline. If versions from before the purge came first, history begins after
+//! them: their numbers are below the floor.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     error::BuildError,
     operation::{
-        batch_write_item::builders::BatchWriteItemInputBuilder,
-        delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
+        batch_write_item::builders::BatchWriteItemInputBuilder, delete_item::builders::DeleteItemInputBuilder,
+        put_item::builders::PutItemInputBuilder,
     },
     types::{DeleteRequest, WriteRequest},
 };
@@ -27,22 +31,21 @@ use tokio::time::Instant;
 use shared::{
     domain::{
         Item,
+        attached::item::late_key_of,
         entity::EntityId,
-        keys::{ItemKind, LATEST_KEY},
+        keys::{ItemKind, LATEST_KEY, sort_key_of},
         names,
-        purge_marker::PurgeMarker,
+        purge_marker::{PurgeMarker, SORT_KEY},
         version::Version,
         version_item::latest_of,
     },
-    dynamodb::{
-        Store,
-        client::error::{ErrorKind, ServiceError},
-        read::query_items::Range,
-        s,
-    },
+    dynamodb::{Store, client::error::ServiceError, s},
 };
 
-use crate::purge::{attached::purge_attached, marker::mark_purged};
+use crate::{
+    condition::outcome, prune::requests::raise_floor, rate_limit::RateLimiter, read::paced::Paced,
+    read::sort_keys::sort_keys,
+};
 
 /// Maximum number of deletions in a request, see
 /// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
@@ -52,10 +55,8 @@ pub const MAX_DELETIONS: usize = 25;
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(90);
 /// Maximum number of checks after the latest item is deleted, while items of a slow writer arrive.
 const MAX_CHECKS: u32 = 5;
-/// Maximum number of consecutive responses without a deletion before the request counts as throttled.
-const MAX_EMPTY_RESPONSES: u32 = 6;
-/// Wait before unprocessed deletions are requested again; it doubles.
-const INITIAL_WAIT: Duration = Duration::from_millis(50);
+/// Maximum number of attempts to write the marker, if the entity is purged concurrently.
+const MAX_MARKER_ATTEMPTS: u32 = 5;
 
 /// Attributes of a latest item that tell its version from any other, also of a later entity with the same key.
 const OF_VERSION: [&str; 3] = [names::LATEST, names::RECORDED_AT, names::INCARNATION];
@@ -70,15 +71,15 @@ pub type ItemCounts = BTreeMap<ItemKind, u64>;
 /// Returns [`ServiceError`] if a request fails.
 pub async fn count_items(store: &Store, entity: &EntityId) -> Result<ItemCounts, ServiceError> {
     let mut counts = ItemCounts::new();
-    for key in store.sort_keys(entity).await? {
+    for key in sort_keys(store, entity).await? {
         *counts.entry(store.digits().kind_of(&key)).or_default() += 1;
     }
     Ok(counts)
 }
 
-/// Deletes every item of an entity, of an attached table its history, and adds the deleted items to `deleted`. `wait` is the time between the purge marker
-/// and the last check: [`DEFAULT_WAIT`], or zero if nothing reads the table's stream. `on_wait` is called when the wait
-/// begins, with its remaining duration.
+/// Deletes every item of an entity, of an attached table its history, and adds the deleted items to `deleted`. `wait` is the time
+/// between the purge marker and the last check: [`DEFAULT_WAIT`], or zero if nothing reads the table's stream. `on_wait` is called
+/// when the wait begins, with its remaining duration.
 ///
 /// # Errors
 ///
@@ -90,11 +91,13 @@ pub async fn purge(
     on_wait: impl FnOnce(Duration),
     deleted: &mut ItemCounts,
 ) -> Result<(), PurgeError> {
-    if store.attached_table().is_some() {
-        return Ok(Box::pin(purge_attached(store, entity, wait, on_wait, deleted)).await?);
+    let is_attached = store.attached_table().is_some();
+    let mut marker = PurgeMarker::new(store.now());
+    let mut latest = None;
+    if !is_attached {
+        latest = store.get(entity, LATEST_KEY, true).await?;
+        add_incarnations(store, entity, latest.as_ref(), &mut marker).await?;
     }
-    let latest = store.get(entity, LATEST_KEY, true).await?;
-    let marker = new_marker(store, entity, latest.as_ref()).await?;
     mark_purged(store, entity, &marker).await?;
     let marked = Instant::now();
     // Versions of an update after the marker stay: if there is one, the purge is given up.
@@ -104,16 +107,24 @@ pub async fn purge(
         let end = marked + wait;
         on_wait(end.saturating_duration_since(Instant::now()));
         tokio::time::sleep_until(end).await;
-        // The versions that arrived may belong to an update after the marker.
-        if !is_unchanged(latest.as_ref(), store.get(entity, LATEST_KEY, true).await?.as_ref()) {
-            return Err(PurgeError::WrittenAgain);
+        if is_attached {
+            Box::pin(delete_covered(store, entity, &marker, deleted)).await?;
+        } else {
+            // The versions that arrived may belong to an update after the marker.
+            if !is_unchanged(latest.as_ref(), store.get(entity, LATEST_KEY, true).await?.as_ref()) {
+                return Err(PurgeError::WrittenAgain);
+            }
+            delete_others(store, entity, None, deleted).await?;
         }
-        delete_others(store, entity, None, deleted).await?;
     }
-    if let Some(latest) = &latest
-        && delete_latest(store, entity, latest).await?
-    {
-        *deleted.entry(ItemKind::Latest).or_default() += 1;
+    if is_attached {
+        return Ok(());
+    }
+    if let Some(latest) = &latest {
+        let request = latest_request(entity, latest, store.latest_table());
+        if outcome("DeleteItem", request.send_with(store.client()).await)?.is_ok() {
+            *deleted.entry(ItemKind::Latest).or_default() += 1;
+        }
     }
     for _ in 0..MAX_CHECKS {
         // If the condition failed, the latest item exists, unless the response to the deletion was lost.
@@ -127,103 +138,164 @@ pub async fn purge(
     Err(PurgeError::WrittenAgain)
 }
 
-/// Returns the marker of a purge of the latest item and all versions that history has. There are several incarnations if the
-/// latest item was deleted, or overwritten by another program.
-async fn new_marker(store: &Store, entity: &EntityId, latest: Option<&Item>) -> Result<PurgeMarker, ServiceError> {
-    let mut marker = PurgeMarker::new(store.now());
+/// Writes the marker of an entity, or raises the existing one: what it covers never decreases.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails, or if the existing item is not a valid marker.
+async fn mark_purged(store: &Store, entity: &EntityId, marker: &PurgeMarker) -> Result<(), ServiceError> {
+    for _ in 0..MAX_MARKER_ATTEMPTS {
+        let markers = store.purge_markers([entity]).await?;
+        let seen = markers.marker(entity);
+        let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
+        let request = marker_request(entity, &raised, seen, store.history_table());
+        // If the condition fails, the response to an earlier attempt was lost, or another purge changed the marker.
+        if outcome("PutItem", request.send_with(store.client()).await)?.is_ok() {
+            return Ok(());
+        }
+    }
+    let reason = "did not write the purge marker: other purges of the entity change it";
+    Err(ServiceError::unusable("PutItem", reason))
+}
+
+/// Adds the latest item and all versions that history has. There are several incarnations if the latest item was deleted, or
+/// overwritten by another program.
+async fn add_incarnations(
+    store: &Store,
+    entity: &EntityId,
+    latest: Option<&Item>,
+    marker: &mut PurgeMarker,
+) -> Result<(), ServiceError> {
     if let Some((latest, version)) = latest.and_then(|latest| Some((latest, latest_of(latest).ok()?))) {
         marker.add_latest(latest, version);
     }
-    let (range, mut cursor) = (Range::all_versions(None), None);
-    loop {
-        let (items, next) = store.query_page(entity, &range, cursor).await?;
-        for item in items {
-            if store.digits().version_of_item(&item).is_some() {
-                marker.add_version(&item);
-            }
+    let add = |version: Item| {
+        if store.digits().version_of_item(&version).is_some() {
+            marker.add_version(&version);
         }
-        cursor = next;
-        if cursor.is_none() {
-            return Ok(marker);
-        }
-    }
+    };
+    Paced::new(store, &RateLimiter::unlimited())
+        .each_version(entity, add)
+        .await
 }
 
 /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
-pub(crate) async fn delete_others(
+async fn delete_others(
     store: &Store,
     entity: &EntityId,
     through: Option<Version>,
     deleted: &mut ItemCounts,
 ) -> Result<usize, ServiceError> {
-    let mut keys = store.sort_keys(entity).await?;
+    let digits = store.digits();
+    let mut keys = sort_keys(store, entity).await?;
     let is_later = |key: &str| {
-        let version = store
-            .digits()
-            .version_of(key)
-            .or_else(|| store.digits().version_of_part(key));
+        let version = digits.version_of(key).or_else(|| digits.version_of_part(key));
         version.zip(through).is_some_and(|(version, through)| version > through)
     };
     keys.retain(|key| key != LATEST_KEY && !is_later(key));
     // A version item without its parts cannot be read.
-    keys.sort_by_key(|key| store.digits().version_of_part(key).is_some());
+    keys.sort_by_key(|key| digits.version_of_part(key).is_some());
     for table in store.tables() {
-        let of_table: Vec<_> = keys
-            .iter()
-            .filter(|key| store.table_of(key) == table)
-            .cloned()
-            .collect();
-        for keys in of_table.chunks(MAX_DELETIONS) {
-            batch_delete(store, entity, keys, table).await?;
-            for key in keys {
-                *deleted.entry(store.digits().kind_of(key)).or_default() += 1;
-            }
-        }
+        let of_table = keys.iter().filter(|key| store.table_of(key) == table);
+        let of_table: Vec<_> = of_table.cloned().collect();
+        delete(store, entity, &of_table, table, |key| {
+            *deleted.entry(digits.kind_of(key)).or_default() += 1;
+        })
+        .await?;
     }
     Ok(keys.len())
 }
 
-pub(crate) async fn batch_delete(
+/// Deletes the versions of an attached table's item from before a purge. If later ones exist, history begins with them.
+async fn delete_covered(
+    store: &Store,
+    entity: &EntityId,
+    marker: &PurgeMarker,
+    deleted: &mut ItemCounts,
+) -> Result<(), ServiceError> {
+    let (mut covered, mut late, mut first) = (Vec::new(), Vec::new(), None);
+    let add = |item: Item| match store.digits().version_of_item(&item) {
+        Some(version) if marker.covers_item(&item, version) => {
+            covered.extend(sort_key_of(&item).map(str::to_owned));
+            late.extend(late_key_of(&item));
+        }
+        // Their keys sort as their versions.
+        later => first = first.or(later),
+    };
+    Paced::new(store, &RateLimiter::unlimited())
+        .each_version(entity, add)
+        .await?;
+    if let Some(first) = first.filter(|first| *first > Version::FIRST) {
+        raise_floor(store, entity, first).await?;
+    }
+    let table = store.history_table();
+    delete(store, entity, &covered, table, |_| {
+        *deleted.entry(ItemKind::Version).or_default() += 1;
+    })
+    .await?;
+    delete(store, entity, &late, table, |_| {}).await
+}
+
+/// Deletes the items with these sort keys, and reports each deleted one.
+async fn delete(
     store: &Store,
     entity: &EntityId,
     keys: &[String],
     table: &str,
+    mut deleted: impl FnMut(&String),
 ) -> Result<(), ServiceError> {
     const OPERATION: &str = "BatchWriteItem";
-    let not_built = |_| ServiceError::not_built(OPERATION);
-    let mut left = deletions(entity, keys).map_err(not_built)?;
-    let mut empty_responses = 0;
-    loop {
-        let requested = left.len();
-        let request = batch_request(left, table);
-        let output = request.send_with(store.client()).await;
-        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
-        left = unprocessed.unwrap_or_default();
-        if left.is_empty() {
-            return Ok(());
-        }
-        empty_responses = if left.len() == requested {
-            empty_responses + 1
-        } else {
-            0
+    let unlimited = Paced::new(store, &RateLimiter::unlimited());
+    for keys in keys.chunks(MAX_DELETIONS) {
+        let left = deletions(entity, keys).map_err(|_| ServiceError::not_built(OPERATION))?;
+        let left = RefCell::new(left);
+        // Unprocessed deletions are requested again, as throttled ones are.
+        let delete = async |store: &Store| {
+            let request = batch_request(left.borrow().clone(), table);
+            let output = request.send_with(store.client()).await;
+            let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+            let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
+            match unprocessed.filter(|unprocessed| !unprocessed.is_empty()) {
+                Some(unprocessed) => {
+                    left.replace(unprocessed);
+                    Err(ServiceError::unprocessed(OPERATION))
+                }
+                None => Ok(()),
+            }
         };
-        if empty_responses == MAX_EMPTY_RESPONSES {
-            return Err(ServiceError::not_built(OPERATION).with_reason(ErrorKind::Throttled, "UnprocessedItems", None));
-        }
-        tokio::time::sleep(INITIAL_WAIT * (1 << empty_responses)).await;
+        unlimited.send(delete).await?;
+        keys.iter().for_each(&mut deleted);
     }
+    Ok(())
 }
 
-async fn delete_latest(store: &Store, entity: &EntityId, seen: &Item) -> Result<bool, ServiceError> {
-    let request = latest_request(entity, seen, store.latest_table());
-    match request.send_with(store.client()).await {
-        Ok(_) => Ok(true),
-        Err(error) => match error.as_service_error() {
-            Some(DeleteItemError::ConditionalCheckFailedException(_)) => Ok(false),
-            _ => Err(ServiceError::new("DeleteItem", &error)),
-        },
+/// Builds the request that writes a marker, on condition that it has not changed since it was read. `seen` is the existing one.
+pub fn marker_request(
+    entity: &EntityId,
+    marker: &PurgeMarker,
+    seen: Option<&PurgeMarker>,
+    table: &str,
+) -> PutItemInputBuilder {
+    let mut request = PutItemInputBuilder::default()
+        .table_name(table)
+        .item(names::PK, s(entity.of_purge_marker().as_str()))
+        .item(names::SK, s(SORT_KEY));
+    for (name, value) in marker.attributes() {
+        request = request.item(name, value.into());
     }
+    let Some(seen) = seen else {
+        return request
+            .condition_expression("attribute_not_exists(#pk)")
+            .expression_attribute_names("#pk", names::PK);
+    };
+    let [at, purged] = seen.attributes();
+    request = request.condition_expression("#at = :at AND #purged = :purged");
+    for (placeholder, (name, value)) in [("at", at), ("purged", purged)] {
+        request = request
+            .expression_attribute_names(format!("#{placeholder}"), name)
+            .expression_attribute_values(format!(":{placeholder}"), value.into());
+    }
+    request
 }
 
 /// Builds the deletions of items with these sort keys.

@@ -1,19 +1,20 @@
 //! Purge of an entity. [`entity::purge`] deletes it, and waits for the versions that are still in the stream.
 
-mod attached;
 pub mod entity;
-pub mod marker;
 
 use std::time::Duration;
 
-use crate::purge::entity::ItemCounts;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, keys::ItemKind},
     dynamodb::Store,
 };
 
-use crate::{connection::entity_of, error::OperationError};
+use crate::{
+    connection::entity_of,
+    error::OperationError,
+    purge::entity::{ItemCounts, count_items, purge},
+};
 
 /// Purge of one entity.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Purge {
     /// Returns [`OperationError::NoEntity`] if it has no items, or the error of a read.
     pub async fn of(store: &Store, id: &str) -> Result<Self, OperationError> {
         let entity = entity_of(store, id)?;
-        let existing = crate::purge::entity::count_items(store, &entity).await?;
+        let existing = count_items(store, &entity).await?;
         if existing.is_empty() {
             return Err(OperationError::NoEntity(id.to_owned()));
         }
@@ -60,8 +61,7 @@ impl Purge {
     ///
     /// Returns [`OperationError::Purge`] if a request fails, or if the entity is written concurrently. The purge can be repeated.
     pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), OperationError> {
-        let done = crate::purge::entity::purge(&self.store, &self.entity, wait, on_wait, &mut self.deleted);
-        Ok(done.await?)
+        Ok(purge(&self.store, &self.entity, wait, on_wait, &mut self.deleted).await?)
     }
 }
 

@@ -6,30 +6,23 @@ use aws_sdk_dynamodb::operation::get_item::builders::GetItemInputBuilder;
 
 use shared::{
     domain::{Item, attached::key, entity::EntityId},
-    dynamodb::{
-        Store,
-        client::error::ServiceError,
-        read::batch_get_items::{MAX_KEYS, Tables},
-    },
+    dynamodb::{Store, client::error::ServiceError, read::batch_get_items::Tables},
 };
-
-const OPERATION: &str = "GetItem";
 
 /// Reads the item of the attached table with these key attributes, consistently.
 pub(crate) async fn attached_item(store: &Store, key: &Item) -> Result<Option<Item>, ServiceError> {
     let output = request(key, store.latest_table()).send_with(store.client()).await;
-    let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+    let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
     Ok(output.item.map(Item::from))
 }
 
-/// Reads the items of the attached table with these key attributes, at most [`MAX_KEYS`], by the partition keys of their
-/// histories. Eventually consistent.
-pub(crate) async fn attached_items(store: &Store, keys: Vec<Item>) -> Result<HashMap<EntityId, Item>, ServiceError> {
-    debug_assert!(keys.len() <= MAX_KEYS);
+/// Reads the items of the attached table with these key attributes, at most
+/// [`MAX_KEYS`](shared::dynamodb::read::batch_get_items::MAX_KEYS), by the partition keys of their histories. Eventually consistent.
+pub(crate) async fn attached_items(store: &Store, keys: &[Item]) -> Result<HashMap<EntityId, Item>, ServiceError> {
     let Some(table) = store.attached_table().filter(|_| !keys.is_empty()) else {
         return Ok(HashMap::new());
     };
-    let keys = keys.into_iter().map(Into::into).collect();
+    let keys = keys.iter().cloned().map(Into::into).collect();
     let items = store.read_all(&[], Tables::from([(store.latest_table().to_owned(), keys)]), false);
     let by_entity = |item: Item| Some((key::of_item(table, &item).ok()?, item));
     Ok(items.await?.into_iter().filter_map(by_entity).collect())

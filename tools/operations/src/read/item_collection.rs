@@ -27,6 +27,17 @@ use shared::{
 };
 
 const OPERATION: &str = "Query";
+/// Order of the kinds.
+const ORDER: [&[ItemKind]; 8] = [
+    &[ItemKind::Metadata],
+    &[ItemKind::Latest],
+    &[ItemKind::Version],
+    &[ItemKind::State],
+    &[ItemKind::Part, ItemKind::Floor],
+    &[ItemKind::Quarantined],
+    &[ItemKind::Request],
+    &[ItemKind::Other],
+];
 
 /// All items of an entity.
 #[derive(Clone, PartialEq, Default)]
@@ -110,22 +121,10 @@ fn collect(items: Vec<Item>, digits: VersionDigits, now: Duration) -> ItemCollec
             ItemKind::State => (None, timestamp(&item.sort_key).ok()),
             _ => (None, None),
         };
-        (position(item.kind), version, time, item.sort_key.clone())
+        let position = ORDER.iter().position(|kinds| kinds.contains(&item.kind));
+        (position, version, time, item.sort_key.clone())
     });
     collection
-}
-
-fn position(kind: ItemKind) -> u8 {
-    match kind {
-        ItemKind::Metadata => 1,
-        ItemKind::Latest => 2,
-        ItemKind::Version => 3,
-        ItemKind::State => 4,
-        ItemKind::Part | ItemKind::Floor => 5,
-        ItemKind::Quarantined => 6,
-        ItemKind::Request => 7,
-        ItemKind::Other => 8,
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue as Sent};
 
-use crate::segments::scan::Segment;
+use crate::segments::scan::{self, Page, Segment, page};
 use shared::{
     domain::{
         Item,
@@ -18,8 +18,6 @@ use shared::{
     },
     dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor, s},
 };
-
-const OPERATION: &str = "Scan";
 
 /// Filter of latest items.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,17 +41,6 @@ pub struct LatestItem {
     pub recorded_at: Option<RecordedAt>,
 }
 
-/// Page of latest items.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LatestPage {
-    /// Latest items, in no particular order.
-    pub items: Vec<LatestItem>,
-    /// Number of items of all kinds that were read.
-    pub read: u64,
-    /// Cursor of the next page, if there may be one.
-    pub next: Option<Cursor>,
-}
-
 /// Reads one page of a segment, of at most `limit` items of all kinds.
 ///
 /// # Errors
@@ -65,32 +52,14 @@ pub async fn scan_latest(
     filter: &LatestFilter,
     start: Option<Cursor>,
     limit: Option<i32>,
-) -> Result<LatestPage, ServiceError> {
-    let request = request(segment, filter, start, limit, store.latest_table());
-    let output = request.send_with(store.client()).await;
-    let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-    let items = page.items.unwrap_or_default().into_iter().map(Item::from);
-    Ok(LatestPage {
-        items: items.filter_map(|item| latest_item(&item)).collect(),
-        read: u64::try_from(page.scanned_count).unwrap_or_default(),
-        next: page.last_evaluated_key.filter(|key| !key.is_empty()),
-    })
+) -> Result<Page<LatestItem>, ServiceError> {
+    let scan = scan::request(Some(segment), start, limit, store.latest_table());
+    page(store, of_latest(scan, filter), |item| latest_item(&item)).await
 }
 
-/// Builds the eventually consistent request for one page.
-pub fn request(
-    segment: Segment,
-    filter: &LatestFilter,
-    start: Option<Cursor>,
-    limit: Option<i32>,
-    table: &str,
-) -> ScanInputBuilder {
-    let mut request = ScanInputBuilder::default()
-        .table_name(table)
-        .segment(i32::try_from(segment.index).unwrap_or(i32::MAX))
-        .total_segments(i32::try_from(segment.total).unwrap_or(i32::MAX))
-        .set_limit(limit)
-        .set_exclusive_start_key(start)
+/// Adds the filter to a scan.
+pub fn of_latest(scan: ScanInputBuilder, filter: &LatestFilter) -> ScanInputBuilder {
+    let mut request = scan
         .projection_expression("#pk, #latest, #deleted, #recorded_at, #recorded_tick, #recorded_version, #ttl")
         .expression_attribute_names("#sk", names::SK)
         .expression_attribute_names("#pk", names::PK)

@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanInputBuilder;
 
-use crate::segments::scan::Segment;
+use crate::segments::scan::{self, Page, Segment, page};
 use shared::{
     domain::{
         Item,
@@ -17,20 +17,8 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor, s},
 };
 
-const OPERATION: &str = "Scan";
-
-/// Page of the versions that a request created.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RequestPage {
-    /// Versions, in no particular order. A version can occur twice: as the latest item, and as a version item.
-    pub versions: Vec<(EntityId, Version)>,
-    /// Number of items of all kinds that were read.
-    pub read: u64,
-    /// Cursor of the next page, if there may be one.
-    pub next: Option<Cursor>,
-}
-
-/// Reads one page of a segment of one of the store's [tables](Store::tables), of at most `limit` items of all kinds.
+/// Reads one page of a segment of one of the store's [tables](Store::tables), of at most `limit` items of all kinds. A version can
+/// occur twice: as the latest item, and as a version item.
 ///
 /// # Errors
 ///
@@ -42,18 +30,14 @@ pub async fn scan_request(
     request_id: &str,
     start: Option<Cursor>,
     limit: Option<i32>,
-) -> Result<RequestPage, ServiceError> {
+) -> Result<Page<(EntityId, Version)>, ServiceError> {
     // A history table has the attributes of a version in a map, or compressed beside the id.
     let is_nested = table != store.latest_table();
-    let request = request(segment, request_id, is_nested, start, limit, table);
-    let output = request.send_with(store.client()).await;
-    let page = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-    let items = page.items.unwrap_or_default().into_iter().map(Item::from);
-    Ok(RequestPage {
-        versions: items.filter_map(|item| version_of_request(store, &item)).collect(),
-        read: u64::try_from(page.scanned_count).unwrap_or_default(),
-        next: page.last_evaluated_key.filter(|key| !key.is_empty()),
+    let scan = scan::request(Some(segment), start, limit, table);
+    page(store, of_request(scan, request_id, is_nested), |item| {
+        version_of_request(store, &item)
     })
+    .await
 }
 
 fn version_of_request(store: &Store, item: &Item) -> Option<(EntityId, Version)> {
@@ -67,21 +51,9 @@ fn version_of_request(store: &Store, item: &Item) -> Option<(EntityId, Version)>
     Some((EntityId::new(partition_key_of(item)?).ok()?, version))
 }
 
-/// Builds the eventually consistent request for one page.
-pub fn request(
-    segment: Segment,
-    request_id: &str,
-    is_nested: bool,
-    start: Option<Cursor>,
-    limit: Option<i32>,
-    table: &str,
-) -> ScanInputBuilder {
-    let request = ScanInputBuilder::default()
-        .table_name(table)
-        .segment(i32::try_from(segment.index).unwrap_or(i32::MAX))
-        .total_segments(i32::try_from(segment.total).unwrap_or(i32::MAX))
-        .set_limit(limit)
-        .set_exclusive_start_key(start)
+/// Adds the filter to a scan.
+pub fn of_request(scan: ScanInputBuilder, request_id: &str, is_nested: bool) -> ScanInputBuilder {
+    let scan = scan
         .projection_expression("#pk, #sk, #latest, #recorded_version")
         .expression_attribute_names("#pk", names::PK)
         .expression_attribute_names("#sk", names::SK)
@@ -90,8 +62,8 @@ pub fn request(
         .expression_attribute_names("#request", names::REQUEST_ID)
         .expression_attribute_values(":request", s(request_id));
     match is_nested {
-        false => request.filter_expression("#request = :request"),
-        true => request
+        false => scan.filter_expression("#request = :request"),
+        true => scan
             .expression_attribute_names("#image", layout::IMAGE)
             .filter_expression("#image.#request = :request OR #request = :request"),
     }

@@ -1,16 +1,16 @@
-//! Documents of all sources, passed to a sink, and updates of dead-letter queues, sent again.
+//! The records of all sources, passed to a sink, and the updates of dead-letter queues, sent again.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::collections::{BTreeMap, HashSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
-use shared::{domain::quarantine::QuarantinedRecord, json};
+use shared::json;
+use stream_fn::response::{Outcome, ProcessedRecord};
 
 use super::{
-    bucket::Buckets,
-    folder::{self, Content},
-    queue::{Drain, Queue, Received},
-    resend::{Resend, Resender},
-    services::Services,
+    Services,
+    origin::Origin,
+    places::{self, Place, Places},
+    queue::{Drain, Received, Resend},
     stream::TableStream,
     tally::{Count, Tally},
 };
@@ -18,12 +18,12 @@ use crate::{
     connection::{Connection, entity_of},
     error::OperationError,
     failures::{
-        document::{self, Document},
-        message::{self, Message, Object},
+        document::Document,
+        message::{self, Message},
         source::Source,
     },
     progress::Progress,
-    quarantine::Quarantine,
+    quarantine::{Quarantine, delete_quarantined},
     rate_limit::RateLimiter,
 };
 
@@ -32,8 +32,8 @@ use crate::{
 const CONCURRENCY: usize = 4;
 
 pub trait Sink {
-    /// Processes a document. Returns the counts of its records.
-    fn document(&self, name: &str, document: Document) -> impl Future<Output = Result<Tally, OperationError>>;
+    /// Processes records of the table, in their order. `name` is that of their document.
+    fn records(&self, name: &str, records: Vec<&str>) -> impl Future<Output = Vec<ProcessedRecord>>;
 
     /// Returns `true` if the message with these records may be deleted.
     fn may_delete(&self, tally: &Tally) -> bool;
@@ -42,11 +42,16 @@ pub trait Sink {
 pub struct Feed<'a> {
     connection: &'a Connection,
     services: &'a Services,
-    buckets: Buckets,
+    places: Places,
+    /// Source of records that a document only refers to.
+    stream: TableStream,
+    pub origin: Origin,
     /// `None` if updates stay in their dead-letter queue.
     pub resend: Option<Resend>,
     progress: &'a dyn Progress,
 }
+
+type Processed = Result<(Tally, bool), OperationError>;
 
 impl<'a> Feed<'a> {
     /// Returns a feed that reports the number of documents and updates. Updates stay in their dead-letter queue.
@@ -54,53 +59,47 @@ impl<'a> Feed<'a> {
         Self {
             connection,
             services,
-            buckets: Buckets::new(connection, services),
+            places: Places::new(connection, services),
+            stream: TableStream::new(connection),
+            origin: Origin::new(connection),
             resend: None,
             progress,
         }
     }
 
-    /// Passes all documents of the sources to the sink, one source after the other. Adds to the tally, also before an error.
+    /// Passes all records of the sources to the sink, one source after the other. Adds to the tally, also before an error.
     ///
     /// # Errors
     ///
-    /// Returns [`OperationError`] if a source cannot be read, or the sink fails.
+    /// Returns [`OperationError`] if a source cannot be read.
     pub async fn all(&self, sources: &[Source], sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
         // Before anything is changed: a path that does not exist can be a typing error.
         for source in sources {
             if let Source::Path(path) = source {
-                folder::files(path)?;
+                places::files(path)?;
             }
         }
         for source in sources {
             match source {
-                Source::Path(path) => {
-                    let read = async |file: PathBuf| Ok((file.display().to_string(), folder::read(&file)?));
-                    self.documents(folder::files(path)?, read, sink, tally).await?;
-                }
+                Source::Path(path) => self.documents(places::files(path)?, sink, tally).await?,
                 Source::Bucket { bucket, prefix } => {
-                    let keys = self.buckets.keys(bucket, prefix).await?;
-                    if keys.is_empty() {
+                    let objects = self.places.objects(bucket, prefix).await?;
+                    if objects.is_empty() {
                         self.progress.note(&format!(
                             "no object of {bucket} has a key that begins with \"{prefix}\""
                         ));
                     }
-                    let read = async |key| {
-                        let bucket = bucket.clone();
-                        self.object(&Object { bucket, key }).await
-                    };
-                    self.documents(keys, read, sink, tally).await?;
+                    self.documents(objects, sink, tally).await?;
                 }
                 Source::Queue(url) => self.queue(url, sink, tally).await?,
                 Source::Quarantine(id) => self.quarantine(id.as_deref(), sink, tally).await?,
                 Source::Stream => {
-                    let take = async |records| {
-                        let one = sink.document("the stream", Document::of_table(records)).await?;
-                        self.add(one, tally);
+                    let take = async |records: Vec<String>| {
+                        let records = records.iter().map(String::as_str).collect();
+                        self.add(own_document("the stream", records, sink).await, tally);
                         Ok(())
                     };
-                    let stream = TableStream::new(self.connection);
-                    stream.all(&self.connection.table, take).await?;
+                    self.stream.all(&self.connection.table, take).await?;
                 }
             }
         }
@@ -112,30 +111,65 @@ impl<'a> Feed<'a> {
         self.progress.at(tally.documents_and_updates());
     }
 
-    fn concurrency(&self) -> usize {
-        match self.connection.store.attached_table() {
-            Some(_) => 1,
-            None => CONCURRENCY,
-        }
+    fn is_attached(&self) -> bool {
+        self.connection.store.attached_table().is_some()
     }
 
     /// Passes the documents at these places to the sink.
-    async fn documents<T>(
-        &self,
-        places: Vec<T>,
-        read: impl AsyncFn(T) -> Result<(String, Content), OperationError>,
-        sink: &impl Sink,
-        tally: &mut Tally,
-    ) -> Result<(), OperationError> {
-        let read = &read;
+    async fn documents(&self, places: Vec<Place>, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+        let concurrency = if self.is_attached() { 1 } else { CONCURRENCY };
         let taken = stream::iter(places)
-            .map(async |place| take(read(place).await?, sink).await)
-            .buffer_unordered(self.concurrency());
+            .map(async |place| self.place(&place, sink).await)
+            .buffer_unordered(concurrency);
         let mut taken = std::pin::pin!(taken);
         while let Some(one) = taken.try_next().await? {
             self.add(one, tally);
         }
         Ok(())
+    }
+
+    /// Passes the content of a file or an object to the sink, if it is a document.
+    async fn place(&self, place: &Place, sink: &impl Sink) -> Result<Tally, OperationError> {
+        match self.places.read(place).await? {
+            Ok(document) => self.document(&place.to_string(), document, sink).await,
+            Err(why) => Ok(Tally::open(Count::NotDocuments, &place.to_string(), &why)),
+        }
+    }
+
+    /// Passes the records of a document to the sink, those of this table. Returns the counts of all.
+    async fn document(&self, name: &str, document: Document, sink: &impl Sink) -> Result<Tally, OperationError> {
+        let Some(batch) = document.batch.filter(|_| document.records.is_none()) else {
+            let (mut own, mut others) = (Vec::new(), BTreeMap::<String, u64>::new());
+            for record in document.records.iter().flatten() {
+                match self.origin.other(record, document.stream_arn.as_deref()).await? {
+                    None => own.push(record.as_str()),
+                    Some(other) => *others.entry(other).or_default() += 1,
+                }
+            }
+            let mut tally = own_document(name, own, sink).await;
+            for (arn, records) in others {
+                tally.other_table(name, &arn, records);
+            }
+            return Ok(tally);
+        };
+        if !self.origin.is_own(&batch.stream_arn).await? {
+            let mut tally = Tally::document();
+            tally.other_table(name, &batch.stream_arn, batch.size);
+            return Ok(tally);
+        }
+        let fetched = self.stream.fetch(&batch).await?;
+        let records = fetched.records.iter().map(String::as_str).collect();
+        let (mut tally, mut done) = (Tally::document(), sink.records(name, records).await);
+        // The stream also contains records that the mapping filters out. Those of an attached table are not read.
+        if !self.is_attached() {
+            done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
+        }
+        if !fetched.is_whole {
+            let lost = batch.size.saturating_sub(done.len() as u64).max(1);
+            tally.lose(&batch, fetched.first.as_ref(), lost);
+        }
+        tally.processed(name, done);
+        Ok(tally)
     }
 
     /// Passes the records in quarantine to the sink, each as a document, and deletes those that the sink releases.
@@ -147,9 +181,13 @@ impl<'a> Feed<'a> {
         };
         while let Some(records) = quarantine.next().await? {
             for record in records {
-                let mut one = quarantined(&record, sink).await?;
+                let name = format!("{} {}", record.entity.as_str(), record.number);
+                let mut one = match json::check(&record.record) {
+                    Ok(raw) => own_document(&name, vec![raw], sink).await,
+                    Err(_) => Tally::open(Count::NotDocuments, &name, "its record is not JSON"),
+                };
                 if sink.may_delete(&one) {
-                    self.connection.store.delete_quarantined(&record).await?;
+                    delete_quarantined(&self.connection.store, &record).await?;
                     one.count(Count::QuarantineDeleted, 1);
                 } else {
                     one.count(Count::QuarantineKept, 1);
@@ -161,27 +199,19 @@ impl<'a> Feed<'a> {
     }
 
     async fn queue(&self, url: &str, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
-        let queue = Queue::new(self.connection, self.services, url);
-        let mut drain = Drain::new(&queue);
-        let resender = Resender::new(&queue, self.resend.as_ref());
-        let drained = self.drain(&mut drain, &resender, sink, tally).await;
+        let mut drain = Drain::new(self.connection, self.services, url, self.resend.as_ref());
+        let drained = self.drain(&mut drain, sink, tally).await;
         // Only at the end: a kept message that is visible would be received again and again.
         tally.count(Count::MessagesKept, drain.release().await?);
         drained
     }
 
-    async fn drain(
-        &self,
-        drain: &mut Drain<'_>,
-        resender: &Resender<'_>,
-        sink: &impl Sink,
-        tally: &mut Tally,
-    ) -> Result<(), OperationError> {
+    async fn drain(&self, drain: &mut Drain<'_>, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
         while let Some(messages) = drain.next().await? {
             let has_order = messages.iter().any(|message| message.deduplication_id.is_some());
-            let processed = match has_order || self.concurrency() == 1 {
-                true => self.in_order(&messages, resender, sink).await,
-                false => join_all(messages.iter().map(|message| self.message(message, resender, sink))).await,
+            let processed = match has_order || self.is_attached() {
+                true => self.in_order(&messages, drain, sink).await,
+                false => join_all(messages.iter().map(|message| self.message(message, drain, sink))).await,
             };
             let mut first_error = None;
             for (message, processed) in messages.iter().zip(processed) {
@@ -204,21 +234,15 @@ impl<'a> Feed<'a> {
     }
 
     /// Processes messages of a FIFO queue until the first error. If an update stays, so do the later ones of its group.
-    async fn in_order(
-        &self,
-        messages: &[Received],
-        resender: &Resender<'_>,
-        sink: &impl Sink,
-    ) -> Vec<Result<(Tally, bool), OperationError>> {
+    async fn in_order(&self, messages: &[Received], drain: &Drain<'_>, sink: &impl Sink) -> Vec<Processed> {
         let (mut processed, mut stopped) = (Vec::new(), HashSet::new());
         for message in messages {
-            let one = match stopped.contains(&message.group) {
-                true => {
-                    let reason = "an earlier message of its message group was not sent";
-                    Ok((Tally::open(Count::NotResent, &message.name(), reason), false))
-                }
-                false => self.message(message, resender, sink).await,
-            };
+            if stopped.contains(&message.group) {
+                let reason = "an earlier message of its message group was not sent";
+                processed.push(Ok((Tally::open(Count::NotResent, &message.name(), reason), false)));
+                continue;
+            }
+            let one = self.message(message, drain, sink).await;
             if one.as_ref().is_ok_and(|(tally, _)| tally.has(Count::NotResent)) {
                 stopped.insert(&message.group);
             }
@@ -232,21 +256,16 @@ impl<'a> Feed<'a> {
     }
 
     /// Processes a message. Returns its counts, and `true` if it may be deleted.
-    async fn message(
-        &self,
-        message: &Received,
-        resender: &Resender<'_>,
-        sink: &impl Sink,
-    ) -> Result<(Tally, bool), OperationError> {
+    async fn message(&self, message: &Received, drain: &Drain<'_>, sink: &impl Sink) -> Processed {
         let name = message.name();
         let tally = match message::parse(&message.body) {
-            Ok(Message::Update(update)) => return resender.resend(message, update).await,
+            Ok(Message::Update(update)) => return drain.resend(message, update).await,
             Ok(Message::TestEvent) => Tally::default(),
-            Ok(Message::Document(document)) => sink.document(&name, *document).await?,
+            Ok(Message::Document(document)) => self.document(&name, *document, sink).await?,
             Ok(Message::Objects(objects)) => {
                 let mut tally = Tally::default();
-                for object in &objects {
-                    tally.add(take(self.object(object).await?, sink).await?);
+                for object in objects {
+                    tally.add(self.place(&Place::Object(object), sink).await?);
                 }
                 tally
             }
@@ -255,29 +274,11 @@ impl<'a> Feed<'a> {
         let may_delete = sink.may_delete(&tally);
         Ok((tally, may_delete))
     }
-
-    async fn object(&self, object: &Object) -> Result<(String, Content), OperationError> {
-        let name = format!("s3://{}/{}", object.bucket, object.key);
-        Ok((name, self.buckets.read(&object.bucket, &object.key).await?))
-    }
 }
 
-/// Passes the content of a file or an object to the sink, if it is a document.
-async fn take((name, content): (String, Content), sink: &impl Sink) -> Result<Tally, OperationError> {
-    let document = match content {
-        Content::Text(text) => document::parse(&text).map_err(|error| error.to_string()),
-        Content::Other(why) => Err(why.to_owned()),
-    };
-    match document {
-        Ok(document) => sink.document(&name, document).await,
-        Err(why) => Ok(Tally::open(Count::NotDocuments, &name, &why)),
-    }
-}
-
-async fn quarantined(record: &QuarantinedRecord, sink: &impl Sink) -> Result<Tally, OperationError> {
-    let name = format!("{} {}", record.entity.as_str(), record.number);
-    match json::check(&record.record) {
-        Ok(raw) => sink.document(&name, Document::of_table(vec![raw.to_owned()])).await,
-        Err(_) => Ok(Tally::open(Count::NotDocuments, &name, "its record is not JSON")),
-    }
+/// Passes records that come from the table itself to the sink, whatever stream they name: the table can be a restored one.
+async fn own_document(name: &str, records: Vec<&str>, sink: &impl Sink) -> Tally {
+    let mut tally = Tally::document();
+    tally.processed(name, sink.records(name, records).await);
+    tally
 }

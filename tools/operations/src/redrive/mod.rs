@@ -1,30 +1,61 @@
 //! Redrive: puts the version items of failure documents, and sends the updates of a dead-letter queue again.
 //!
 //! ```text
-//! source ─ feed ─▶ document ─ reader ─▶ records ─ replay (stream-fn's own code) ─▶ tally
-//!               └─▶ update ─ resend ─▶ queue of the updates
+//! source ─ feed ─▶ records of this table ─▶ sink: replay (stream-fn's own code), or the search of a repair ─▶ tally
+//!               └─▶ update ─▶ queue of the updates
 //! ```
 //!
 //! The records of a document without a payload are read from the table's stream. A message is deleted only if all of its
 //! records are in history, or if its update was sent; so is a record in quarantine. No version item is overwritten.
 
-mod bucket;
 mod feed;
-mod folder;
+mod origin;
+mod places;
 mod queue;
-mod reader;
 mod replay;
-mod resend;
-mod services;
 mod stream;
 mod tally;
 
+use std::time::Duration;
+
+use aws_config::timeout::TimeoutConfig;
+
 pub use feed::{Feed, Sink};
-pub use reader::Reader;
+pub use queue::Resend;
 pub use replay::Replay;
-pub use resend::Resend;
-pub use services::{Services, VISIBILITY_TIMEOUT};
 pub use tally::{Count, Dropped, Tally};
+
+/// Default visibility timeout of a message, in seconds.
+pub const VISIBILITY_TIMEOUT: u16 = 900;
+
+/// Access to the services that hold failure documents.
+#[derive(Debug, Clone)]
+pub struct Services {
+    pub s3_endpoint_url: Option<String>,
+    pub sqs_endpoint_url: Option<String>,
+    /// Visibility timeout of a message while its documents are processed, in seconds.
+    pub visibility_timeout: u16,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self {
+            s3_endpoint_url: None,
+            sqs_endpoint_url: None,
+            visibility_timeout: VISIBILITY_TIMEOUT,
+        }
+    }
+}
+
+/// Timeouts of requests to S3 and SQS: a document can have 6 MB, and a receive request waits for messages.
+fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(2))
+        .read_timeout(Duration::from_secs(10))
+        .operation_attempt_timeout(Duration::from_secs(20))
+        .operation_timeout(Duration::from_secs(60))
+        .build()
+}
 
 /// Returns a connection whose requests, to all services, get these responses.
 #[cfg(test)]

@@ -4,17 +4,19 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodbstreams::{
     Client,
+    error::{ProvideErrorMetadata, SdkError},
     operation::get_shard_iterator::builders::GetShardIteratorFluentBuilder,
     primitives::{DateTime, DateTimeFormat as Format},
     types::{self, ShardIteratorType},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::{
-    domain::{Item, attached::selection::Selection, keys::LATEST_KEY, names, sequence::SequenceNumber},
+    domain::{Item, keys::LATEST_KEY, names, sequence::SequenceNumber},
     json,
 };
 
 use crate::{
+    attached::selection::Selection,
     connection::Connection,
     error::OperationError,
     failures::{
@@ -90,13 +92,15 @@ impl TableStream {
         let name = TableId::of_arn(table).map_or_else(|| table.to_owned(), |table| table.name);
         for stream_arn in self.streams(&name).await? {
             for shard in self.shards(&stream_arn).await? {
-                let request = self.client.get_shard_iterator().stream_arn(&stream_arn);
-                let request = request
-                    .shard_id(&shard)
-                    .shard_iterator_type(ShardIteratorType::TrimHorizon);
+                let request = self
+                    .client
+                    .get_shard_iterator()
+                    .stream_arn(&stream_arn)
+                    .shard_id(&shard);
+                let request = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
                 if let Some(iterator) = iterator(request).await? {
-                    let delivered = |record| delivered(record, &stream_arn, None);
                     let take = async |page: Vec<types::Record>| {
+                        let delivered = |record| delivered(record, &stream_arn, None);
                         take(page.into_iter().filter_map(delivered).collect()).await?;
                         Ok(false)
                     };
@@ -107,25 +111,24 @@ impl TableStream {
         Ok(())
     }
 
-    /// Passes the pages of a shard to `take`, until it returns `true` or the shard ends.
+    /// Passes the pages of a shard to `take`, until it returns `true`, the shard ends, or its records were trimmed.
     async fn pages(
         &self,
-        mut iterator: String,
+        iterator: String,
         mut take: impl AsyncFnMut(Vec<types::Record>) -> Result<bool, OperationError>,
     ) -> Result<(), OperationError> {
-        let mut empty_pages = 0;
-        while empty_pages < MAX_EMPTY_PAGES {
-            let Some((records, next)) = self.page(&iterator).await? else {
+        let (mut empty_pages, mut next) = (0, Some(iterator));
+        while let Some(iterator) = next.filter(|_| empty_pages < MAX_EMPTY_PAGES) {
+            let output = self.client.get_records().shard_iterator(iterator).send().await;
+            let Some(page) = existing("GetRecords", output)? else {
                 break;
             };
+            let records = page.records.unwrap_or_default();
             empty_pages = if records.is_empty() { empty_pages + 1 } else { 0 };
             if take(records).await? {
                 break;
             }
-            match next {
-                Some(next) => iterator = next,
-                None => break,
-            }
+            next = page.next_shard_iterator;
         }
         Ok(())
     }
@@ -152,12 +155,12 @@ impl TableStream {
             let request = self.client.describe_stream().stream_arn(stream_arn);
             let page = request.set_exclusive_start_shard_id(start).send().await;
             let page = page.map_err(|error| RequestError::new("DescribeStream", &error))?;
-            let Some(stream) = page.stream_description else {
-                return Ok(ids);
-            };
-            let shards = stream.shards.unwrap_or_default().into_iter();
+            let stream = page.stream_description;
+            start = stream
+                .as_ref()
+                .and_then(|stream| stream.last_evaluated_shard_id.clone());
+            let shards = stream.and_then(|stream| stream.shards).into_iter().flatten();
             ids.extend(shards.filter_map(|shard| shard.shard_id));
-            start = stream.last_evaluated_shard_id;
             if start.is_none() {
                 return Ok(ids);
             }
@@ -167,47 +170,32 @@ impl TableStream {
     /// Returns an iterator at the first record of the batch, or at the oldest one if that was trimmed. `None` if there is no such
     /// shard.
     async fn start(&self, batch: &Batch) -> Result<Option<String>, OperationError> {
-        let request = self
-            .client
-            .get_shard_iterator()
-            .stream_arn(&batch.stream_arn)
-            .shard_id(&batch.shard);
+        let request = self.client.get_shard_iterator();
+        let request = request.stream_arn(&batch.stream_arn).shard_id(&batch.shard);
         let at = request.clone().shard_iterator_type(ShardIteratorType::AtSequenceNumber);
-        let horizon = request.shard_iterator_type(ShardIteratorType::TrimHorizon);
-        for request in [at.sequence_number(batch.first.as_str()), horizon] {
-            if let Some(iterator) = iterator(request).await? {
-                return Ok(Some(iterator));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the next records and the next iterator, or `None` if they were trimmed in the meantime.
-    async fn page(&self, iterator: &str) -> Result<Option<(Vec<types::Record>, Option<String>)>, OperationError> {
-        match self.client.get_records().shard_iterator(iterator).send().await {
-            Ok(page) => Ok(Some((page.records.unwrap_or_default(), page.next_shard_iterator))),
-            Err(error) => {
-                let error = RequestError::new("GetRecords", &error);
-                match error.is(&GONE) {
-                    true => Ok(None),
-                    false => Err(error.into()),
-                }
-            }
+        match iterator(at.sequence_number(batch.first.as_str())).await? {
+            None => iterator(request.shard_iterator_type(ShardIteratorType::TrimHorizon)).await,
+            found => Ok(found),
         }
     }
 }
 
-/// Returns `None` if the shard does not exist or its records were trimmed.
 async fn iterator(request: GetShardIteratorFluentBuilder) -> Result<Option<String>, OperationError> {
-    match request.send().await {
-        Ok(output) => Ok(output.shard_iterator),
-        Err(error) => {
-            let error = RequestError::new("GetShardIterator", &error);
-            match error.is(&GONE) {
-                true => Ok(None),
-                false => Err(error.into()),
-            }
-        }
+    let output = existing("GetShardIterator", request.send().await)?;
+    Ok(output.and_then(|output| output.shard_iterator))
+}
+
+/// Returns `None` if the shard does not exist or its records were trimmed.
+fn existing<T, E: ProvideErrorMetadata, R>(
+    operation: &'static str,
+    output: Result<T, SdkError<E, R>>,
+) -> Result<Option<T>, OperationError> {
+    match output {
+        Ok(output) => Ok(Some(output)),
+        Err(error) => match RequestError::new(operation, &error) {
+            error if error.is(&GONE) => Ok(None),
+            error => Err(error.into()),
+        },
     }
 }
 
@@ -250,33 +238,33 @@ fn is_of_other_item(record: &types::Record) -> bool {
 /// Returns a record as functions receive it. `None` if the mapping of an attached table does not deliver it.
 fn delivered(record: types::Record, stream_arn: &str, attached: Option<&Selection>) -> Option<String> {
     let change = record.dynamodb?;
-    let mut dynamodb = json!({"SequenceNumber": change.sequence_number});
-    let images = [
-        ("Keys", change.keys),
-        ("OldImage", change.old_image),
-        ("NewImage", change.new_image),
+    let image = |image: Option<_>| image.map(json_of);
+    let created = match change.approximate_creation_date_time {
+        Some(created) => Some(json_of_time(created)?),
+        None => None,
+    };
+    let members = [
+        ("SequenceNumber", change.sequence_number.map(Value::from)),
+        ("Keys", image(change.keys)),
+        ("OldImage", image(change.old_image)),
+        ("NewImage", image(change.new_image)),
+        ("ApproximateCreationDateTime", created),
+        (
+            "StreamViewType",
+            change.stream_view_type.map(|view| json!(view.as_str())),
+        ),
+        ("SizeBytes", change.size_bytes.map(Value::from)),
     ];
-    for (name, image) in images {
-        if let Some(image) = image {
-            dynamodb[name] = json_of(image);
-        }
-    }
-    if let Some(created) = change.approximate_creation_date_time {
-        dynamodb["ApproximateCreationDateTime"] = json_of_time(created)?;
-    }
-    if let Some(view) = change.stream_view_type {
-        dynamodb["StreamViewType"] = json!(view.as_str());
-    }
-    if let Some(bytes) = change.size_bytes {
-        dynamodb["SizeBytes"] = json!(bytes);
-    }
+    let dynamodb = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let mut json = json!({
         "eventID": record.event_id,
         "eventName": record.event_name.map(|name| name.as_str().to_owned()),
         "eventVersion": record.event_version,
         "eventSource": record.event_source,
         "awsRegion": record.aws_region,
-        "dynamodb": dynamodb,
+        "dynamodb": dynamodb.collect::<Map<_, _>>(),
         "eventSourceARN": stream_arn,
     });
     if let Some(identity) = record.user_identity {

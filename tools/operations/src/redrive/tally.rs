@@ -23,7 +23,7 @@ pub struct Dropped {
     pub malformed: bool,
 }
 
-/// Outcomes that a summary counts. `Recorded` to `OtherTable` are the outcomes of stream records in failure documents.
+/// Outcomes that a summary counts, by their names in JSON. `Recorded` to `OtherTable` are the outcomes of stream records in failure documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Count {
     Documents,
@@ -66,26 +66,16 @@ pub enum Count {
 /// The summary of a command.
 #[derive(Debug)]
 struct Form {
-    counts: fn(&Tally) -> Value,
+    /// Names of the counts in JSON. `Records` is the number of all outcomes of stream records.
+    counts: &'static str,
     /// Outcomes after which a version is not in place: the outcome, the name of its list, if it has one, and its text in the error.
     open: &'static [(Count, Option<&'static str>, &'static str)],
     incomplete: &'static str,
 }
 
 const REDRIVE: Form = Form {
-    counts: |tally| {
-        let n = |count| tally.get(count);
-        json!({
-            "Documents": n(Count::Documents), "Records": tally.records(), "Recorded": n(Count::Recorded),
-            "AlreadyRecorded": n(Count::AlreadyRecorded), "Skipped": n(Count::Skipped), "Purged": n(Count::Purged),
-            "Pruned": n(Count::Pruned), "Conflict": n(Count::Conflict), "AboveLatest": n(Count::AboveLatest),
-            "Lost": n(Count::Lost), "Malformed": n(Count::Malformed), "Failed": n(Count::Failed),
-            "OtherTable": n(Count::OtherTable), "NotDocuments": n(Count::NotDocuments), "Resent": n(Count::Resent),
-            "NotResent": n(Count::NotResent), "MessagesDeleted": n(Count::MessagesDeleted),
-            "MessagesKept": n(Count::MessagesKept), "QuarantineDeleted": n(Count::QuarantineDeleted),
-            "QuarantineKept": n(Count::QuarantineKept),
-        })
-    },
+    counts: "Documents Records Recorded AlreadyRecorded Skipped Purged Pruned Conflict AboveLatest Lost Malformed Failed OtherTable \
+             NotDocuments Resent NotResent MessagesDeleted MessagesKept QuarantineDeleted QuarantineKept",
     open: &[
         (Count::Conflict, Some("Conflicts"), "in conflict with an existing item"),
         (
@@ -104,15 +94,7 @@ const REDRIVE: Form = Form {
 };
 
 const REPAIR: Form = Form {
-    counts: |tally| {
-        let n = |count| tally.get(count);
-        json!({
-            "Entities": n(Count::Entities), "Recorded": n(Count::Recorded), "AlreadyRecorded": n(Count::AlreadyRecorded),
-            "Raised": n(Count::Raised), "Adopted": n(Count::Adopted), "Revived": n(Count::Revived),
-            "Purged": n(Count::Purged), "Pruned": n(Count::Pruned), "Conflict": n(Count::Conflict),
-            "Failed": n(Count::Failed), "Left": n(Count::Left),
-        })
-    },
+    counts: "Entities Recorded AlreadyRecorded Raised Adopted Revived Purged Pruned Conflict Failed Left",
     open: &[
         (
             Count::Conflict,
@@ -164,6 +146,13 @@ impl Tally {
         }
     }
 
+    /// Returns the tally of a document without records.
+    pub(super) fn document() -> Self {
+        let mut tally = Self::default();
+        tally.count(Count::Documents, 1);
+        tally
+    }
+
     /// Returns the tally of one thing that is not in place.
     pub(super) fn open(count: Count, name: &str, why: &str) -> Self {
         let mut tally = Self::default();
@@ -180,8 +169,11 @@ impl Tally {
     }
 
     pub(crate) fn count(&mut self, count: Count, number: u64) {
-        let counted = self.counted.entry(count).or_default();
-        counted.count = counted.count.saturating_add(number);
+        let counted = Counted {
+            count: number,
+            ..Counted::default()
+        };
+        self.merge(count, counted);
     }
 
     /// Counts this number of things under one name.
@@ -278,18 +270,17 @@ impl Tally {
         self.counted.get(&count).map_or(0, |counted| counted.count)
     }
 
-    /// Returns the number of records of all documents.
-    fn records(&self) -> u64 {
-        let outcomes = self.counted.range(Count::Recorded..=Count::OtherTable);
-        outcomes.map(|(_, counted)| counted.count).fold(0, u64::saturating_add)
+    fn named(&self, name: &str) -> u64 {
+        let is_of_record = |count: &Count| (Count::Recorded..=Count::OtherTable).contains(count);
+        let is_named = |count: &Count| format!("{count:?}") == name || (name == "Records" && is_of_record(count));
+        let named = self.counted.iter().filter(|(count, _)| is_named(count));
+        named.map(|(_, counted)| counted.count).fold(0, u64::saturating_add)
     }
 
     /// Returns the number of documents and of updates.
     pub(super) fn documents_and_updates(&self) -> u64 {
-        [Count::Documents, Count::Resent, Count::NotResent]
-            .map(|count| self.get(count))
-            .iter()
-            .sum()
+        let counts = [Count::Documents, Count::Resent, Count::NotResent];
+        counts.map(|count| self.get(count)).iter().sum()
     }
 
     pub(super) fn has(&self, count: Count) -> bool {
@@ -308,46 +299,31 @@ impl Tally {
         !open.any(|count| self.has(count) && !is_dropped(count))
     }
 
-    pub fn counts(&self, is_dry: bool) -> Value {
-        let mut counts = (self.form.counts)(self);
-        counts["DryRun"] = json!(is_dry);
-        counts
-    }
-
-    /// Returns the names of what is not in place, by reason. Each list has at most 10,000 entries.
-    pub fn lists(&self) -> impl Iterator<Item = (&str, &[Value])> {
-        let open = self.form.open.iter();
-        open.filter_map(|(count, list, _)| Some(((*list)?, self.counted.get(count).map_or(&[][..], |of| &of.kept))))
-    }
-
-    /// Returns the number of entries that the lists leave out.
-    pub fn omitted(&self) -> u64 {
-        let lists = self.counted.values();
-        let omitted = lists.map(|counted| counted.entries.saturating_sub(counted.kept.len() as u64));
-        omitted.fold(0, u64::saturating_add)
-    }
-
-    /// Returns the queues that updates were sent to.
-    pub fn destinations(&self) -> Vec<Value> {
-        let queues = self.destinations.iter();
-        queues
-            .map(|(queue, updates)| json!({"Queue": queue, "Updates": updates}))
-            .collect()
-    }
-
-    /// Returns the counts and lists.
+    /// Returns the counts, and the names of what is not in place, by reason. Each list has at most 10,000 entries; `Omitted` is the
+    /// number of those that are left out.
     pub fn summary(&self, is_dry: bool) -> Value {
-        let mut summary = self.counts(is_dry);
-        for (name, list) in self.lists() {
-            summary[name] = json!(list);
+        let form = self.form;
+        let counts = form.counts.split_whitespace();
+        let counts = counts.map(|name| (name.to_owned(), json!(self.named(name))));
+        let mut summary: Map<_, _> = counts.collect();
+        summary.insert("DryRun".to_owned(), json!(is_dry));
+        for (count, list, _) in form.open {
+            if let Some(list) = list {
+                let kept = self.counted.get(count).map_or(&[][..], |counted| &counted.kept);
+                summary.insert((*list).to_owned(), json!(kept));
+            }
         }
-        if summary.get("Resent").is_some() {
-            summary["Destinations"] = self.destinations().into();
+        if form.counts == REDRIVE.counts {
+            let queues = self.destinations.iter();
+            let queues = queues.map(|(queue, updates)| json!({"Queue": queue, "Updates": updates}));
+            summary.insert("Destinations".to_owned(), queues.collect());
         }
-        if self.omitted() > 0 {
-            summary["Omitted"] = json!(self.omitted());
+        let omitted = self.counted.values().map(|of| of.entries - of.kept.len() as u64);
+        let omitted = omitted.fold(0, u64::saturating_add);
+        if omitted > 0 {
+            summary.insert("Omitted".to_owned(), json!(omitted));
         }
-        summary
+        Value::Object(summary)
     }
 
     /// Checks that everything is in place.

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::TryStreamExt as _;
 use shared::{domain::entity::EntityId, dynamodb::Store};
 
 use crate::{
-    audit::{EntitiesAudit, EntityStep, auditor::EntityFindings, collection::Finding, segment, segments},
+    audit::{EntitiesAudit, EntityStep, TableAudit, auditor::EntityFindings, collection::Finding},
     error::OperationError,
     progress::Progress,
     rate_limit::RateLimiter,
@@ -42,15 +41,12 @@ pub async fn of_entities(
 /// Audits the whole table. Reports the number of items that were read.
 pub async fn of_table(store: &Store, lag: Duration, progress: &dyn Progress) -> Result<Findings, OperationError> {
     let mut findings = Findings::new();
-    let mut steps = segments(
-        store,
-        &RateLimiter::unlimited(),
-        lag,
-        vec![segment::Progress::default()],
-    );
-    while let Some((_, step)) = steps.try_next().await? {
-        progress.at(step.progress.counts.items);
-        step.audited.into_iter().for_each(|audited| add(&mut findings, audited));
+    let mut audit = TableAudit::new(store, &RateLimiter::unlimited(), lag, Some(1), None)?;
+    while let Some(audited) = audit.step().await? {
+        progress.at(audit.counts().items);
+        for audited in audited {
+            add(&mut findings, audited);
+        }
     }
     Ok(findings)
 }

@@ -10,12 +10,8 @@ use shared::{
 };
 use stream_fn::record::{self, Content};
 
-use crate::{
-    error::OperationError,
-    latest::repair::{MAX_MISSING, Step},
-    read::quarantined::quarantined,
-    shell::argument,
-};
+use super::{entity::MAX_MISSING, step::Action};
+use crate::{error::OperationError, read::quarantined::quarantined, shell::argument};
 
 /// More than [`MAX_MISSING`] versions are missing before it.
 const OUT_OF_REACH: &str = "its version is more than 10000 above the highest one of the entity";
@@ -31,7 +27,7 @@ pub(super) async fn plan(
     store: &Store,
     entity: &EntityId,
     highest: Version,
-) -> Result<(Vec<(Version, Step)>, Vec<Value>), OperationError> {
+) -> Result<(Vec<Action>, Vec<Value>), OperationError> {
     let (mut found, mut left) = (BTreeMap::<Version, Vec<_>>::new(), Vec::new());
     for record in quarantined(store, entity).await? {
         match releasable(store, &record, highest).await? {
@@ -40,13 +36,13 @@ pub(super) async fn plan(
         }
     }
     let mut steps = Vec::new();
-    for (number, records) in found {
+    for records in found.into_values() {
         let (first, _) = &records[0];
         let first = first.item().clone();
         let is_clear = records.iter().all(|(version, _)| version.is_same_as(&first));
         for (version, record) in records {
             match is_clear {
-                true => steps.push((number, Step::Release { version, record })),
+                true => steps.push(Action::Release { version, record }),
                 false => left.push(stays(&record, AMBIGUOUS, DROP_CONFLICTS)),
             }
         }

@@ -133,9 +133,9 @@ async fn take_history(
         table: table.clone(),
         history_id: history.identity().await?.id,
     };
-    let name = || table_name(history.latest_table()).to_owned();
+    let name = table_name(history.latest_table());
     let in_use = |table: &TableIdentity| AdoptError::InUse {
-        history: name(),
+        history: name.to_owned(),
         table: table.name.clone(),
     };
     let stored = history.stored_owner().await?;
@@ -150,7 +150,7 @@ async fn take_history(
         None => {
             let named = before.and_then(|before| before.table.as_ref());
             if let Some(named) = named.filter(|named| named.name != table.name)
-                && names_history(&store.beside(&named.name), &name()).await?
+                && names_history(&store.beside(&named.name), name).await?
             {
                 return Err(in_use(named));
             }
@@ -216,41 +216,25 @@ pub enum AdoptError {
         "the table {table} writes the history table {history}: name a new table, or a copy of {history}, which AWS restores from \
          a backup"
     )]
-    InUse {
-        /// History table.
-        history: String,
-        /// Table of latest items that writes it.
-        table: String,
-    },
+    InUse { history: String, table: String },
     /// The layout belongs to the table, and its history table has items.
     #[error(
         "the history table {0} of this table has items: deploy with it, or name another history table, into which they are copied"
     )]
     HasVersions(String),
-    /// The history table has a layout of its own.
     #[error("the table {0} is a table of latest items, and no history table")]
     NoHistory(String),
-    /// The history table has other keys.
     #[error("the table {table} is no history table: {misfit}")]
-    Misfit {
-        /// History table.
-        table: String,
-        /// Difference.
-        misfit: Misfit,
-    },
-    /// The items of the earlier history table were not copied.
+    Misfit { table: String, misfit: Misfit },
     #[error(transparent)]
     Copy(#[from] CopyError),
     /// Another client changed the layout, or the owner of the history table.
     #[error("the layout was changed in the meantime: repeat the command")]
     Changed,
-    /// The layout cannot be read or stored.
     #[error(transparent)]
     Layout(#[from] LayoutError),
-    /// The history table cannot be created.
     #[error(transparent)]
     Create(#[from] CreateTableError),
-    /// A request failed.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }

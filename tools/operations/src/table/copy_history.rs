@@ -33,44 +33,31 @@ pub(crate) enum Source {
     BesideLatest,
 }
 
-#[derive(Debug, Default)]
-struct Pass {
-    /// Number of items of history.
-    items: u64,
-    /// Number of those that were put or deleted.
-    changed: u64,
-}
-
 /// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
 /// Copies the items of history of this store's table into that of another store. Returns their number.
 pub(crate) async fn copy_history(store: &Store, to: &Store, from: Source) -> Result<u64, CopyError> {
-    loop {
-        let pass = match from {
-            Source::History => pass(store, async |item| copy_item(to, item).await.map(Some)).await?,
-            Source::BesideLatest => pass(store, async |item| copy_from_beside(store, item, to).await).await?,
-        };
-        if pass.changed == 0 {
-            return Ok(pass.items);
-        }
-    }
+    passes(store, async |item| match from {
+        Source::History => copy_item(to, item).await.map(Some),
+        Source::BesideLatest => copy_from_beside(store, item, to).await,
+    })
+    .await
 }
 
 /// Deletes the items of history of this store's table, that of the latest items, once another table has them.
 pub(crate) async fn delete_copied(store: &Store, to: &Store) -> Result<(), CopyError> {
-    while pass(store, async |item| delete_item(store, item, to).await)
-        .await?
-        .changed
-        > 0
-    {}
-    Ok(())
+    let deleted = passes(store, async |item| delete_item(store, item, to).await).await;
+    deleted.map(drop)
 }
 
-/// Handles each item. `handle` returns `None` if it is not part of history, and `true` if it changed a table.
-async fn pass(store: &Store, handle: impl AsyncFn(Item) -> Result<Option<bool>, CopyError>) -> Result<Pass, CopyError> {
-    let mut pass = Pass::default();
-    let mut start = None;
+/// Handles all items, in passes until one changes nothing, and returns the number of items of history in the last one. `handle`
+/// returns `None` for an item that is not part of history, and `true` if it changed a table.
+async fn passes(
+    store: &Store,
+    handle: impl AsyncFn(Item) -> Result<Option<bool>, CopyError>,
+) -> Result<u64, CopyError> {
+    let (mut items, mut is_changed, mut start) = (0, false, None);
     loop {
         let output = scan_items::request(store.latest_table(), start)
             .send_with(store.client())
@@ -80,13 +67,15 @@ async fn pass(store: &Store, handle: impl AsyncFn(Item) -> Result<Option<bool>, 
         let mut handled = stream::iter(found.filter(|item| !is_owner(item)))
             .map(|item| handle(item))
             .buffer_unordered(CONCURRENCY);
-        while let Some(is_changed) = handled.try_next().await? {
-            pass.items += u64::from(is_changed.is_some());
-            pass.changed += u64::from(is_changed == Some(true));
+        while let Some(handled) = handled.try_next().await? {
+            items += u64::from(handled.is_some());
+            is_changed |= handled == Some(true);
         }
         start = page.last_evaluated_key.filter(|key| !key.is_empty());
-        if start.is_none() {
-            return Ok(pass);
+        match (&start, is_changed) {
+            (None, false) => return Ok(items),
+            (None, true) => (items, is_changed) = (0, false),
+            (Some(_), _) => {}
         }
     }
 }
@@ -176,16 +165,10 @@ async fn copy_item(store: &Store, item: Item) -> Result<bool, CopyError> {
 /// Reason why a history was not copied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CopyError {
-    /// The other table has a different item under the same key.
     #[error("the table {table} has a different item under the key of one that would be copied: name a new table")]
-    Conflict {
-        /// Table.
-        table: String,
-    },
-    /// An item was not put.
+    Conflict { table: String },
     #[error("an item of history was not copied: repeat the command")]
     Put(#[from] PutError),
-    /// A request failed.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }

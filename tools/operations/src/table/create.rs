@@ -41,9 +41,7 @@ pub enum CreateOutcome {
 /// Setting that a new table does not have, because the request for it failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotApplied {
-    /// Name of the setting, such as `point-in-time recovery`.
     pub setting: &'static str,
-    /// Reason.
     pub error: ServiceError,
 }
 
@@ -74,20 +72,20 @@ pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<Cre
     if exists {
         return Ok(CreateOutcome::Exists);
     }
-    let mut not_applied = Vec::new();
-    if let Some(attribute) = &settings.ttl
-        && let Err(error) = enable_ttl(store, attribute).await
-    {
-        let setting = "time to live";
-        not_applied.push(NotApplied { setting, error });
-    }
-    if settings.point_in_time_recovery
-        && let Err(error) = enable_point_in_time_recovery(store).await
-    {
-        let setting = "point-in-time recovery";
-        not_applied.push(NotApplied { setting, error });
-    }
-    Ok(CreateOutcome::Created(not_applied))
+    let ttl = match &settings.ttl {
+        Some(attribute) => enable_ttl(store, attribute).await,
+        None => Ok(()),
+    };
+    let recovery = match settings.point_in_time_recovery {
+        true => enable_point_in_time_recovery(store).await,
+        false => Ok(()),
+    };
+    let applied = [("time to live", ttl), ("point-in-time recovery", recovery)];
+    let not_applied = applied.into_iter().filter_map(|(setting, applied)| {
+        let error = applied.err()?;
+        Some(NotApplied { setting, error })
+    });
+    Ok(CreateOutcome::Created(not_applied.collect()))
 }
 
 /// Waits while the table is being created. A new table can be missing in the first descriptions.
@@ -133,10 +131,6 @@ async fn enable_point_in_time_recovery(store: &Store) -> Result<(), ServiceError
 }
 
 /// Builds the request that creates the table.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects the settings.
 pub fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInputBuilder, BuildError> {
     let stream = settings.stream.clone().map(|view| {
         let stream = StreamSpecification::builder().stream_enabled(true);
@@ -164,10 +158,6 @@ pub fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInput
 }
 
 /// Builds the request that enables time to live.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects the attribute.
 pub fn ttl_request(attribute: &str, table: &str) -> Result<UpdateTimeToLiveInputBuilder, BuildError> {
     let ttl = TimeToLiveSpecification::builder()
         .enabled(true)
@@ -177,10 +167,6 @@ pub fn ttl_request(attribute: &str, table: &str) -> Result<UpdateTimeToLiveInput
 }
 
 /// Builds the request that enables point-in-time recovery.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects the request.
 pub fn backups_request(table: &str) -> Result<UpdateContinuousBackupsInputBuilder, BuildError> {
     let recovery = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
     let request = UpdateContinuousBackupsInputBuilder::default().table_name(table);
@@ -190,7 +176,6 @@ pub fn backups_request(table: &str) -> Result<UpdateContinuousBackupsInputBuilde
 /// Reason why a table was not created.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CreateTableError {
-    /// A request failed.
     #[error("failed to create the table")]
     Service(#[from] ServiceError),
     /// The table is still being created.

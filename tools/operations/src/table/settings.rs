@@ -78,34 +78,34 @@ impl TableSettings {
 
     /// Returns a sentence for each other setting that a table does not have, or that cannot be read.
     pub fn missing(&self, table: &TableState) -> Vec<String> {
-        let mut missing = Vec::new();
-        if table.billing_mode != BillingMode::PayPerRequest {
-            missing.push(format!("the billing mode is {}", table.billing_mode));
-        }
-        if self.deletion_protection && !table.deletion_protection {
-            missing.push("deletion protection is disabled".to_owned());
-        }
-        if self.encryption && !table.encryption {
-            missing.push("encryption with the AWS managed key is disabled".to_owned());
-        }
-        match (&self.ttl, &table.ttl) {
+        let is_provisioned = table.billing_mode != BillingMode::PayPerRequest;
+        let is_unprotected = self.deletion_protection && !table.deletion_protection;
+        let is_unencrypted = self.encryption && !table.encryption;
+        let ttl = match (&self.ttl, &table.ttl) {
             (Some(expected), Ok(Some(found))) if found != expected => {
-                missing.push(format!("time to live uses the attribute {found}, not {expected}"));
+                Some(format!("time to live uses the attribute {found}, not {expected}"))
             }
-            (Some(_), Ok(None)) => missing.push("time to live is disabled".to_owned()),
-            (Some(_), Err(error)) => missing.push(format!("time to live is not known: {error}")),
-            _ => {}
-        }
-        match &table.point_in_time_recovery {
-            _ if !self.point_in_time_recovery => {}
-            Ok(true) => {}
-            Ok(false) => missing.push("point-in-time recovery is disabled".to_owned()),
+            (Some(_), Ok(None)) => Some("time to live is disabled".to_owned()),
+            (Some(_), Err(error)) => Some(format!("time to live is not known: {error}")),
+            _ => None,
+        };
+        let recovery = match &table.point_in_time_recovery {
+            _ if !self.point_in_time_recovery => None,
+            Ok(true) => None,
+            Ok(false) => Some("point-in-time recovery is disabled".to_owned()),
             Err(error) if error.is_unsupported => {
-                missing.push("this endpoint does not support point-in-time recovery".to_owned());
+                Some("this endpoint does not support point-in-time recovery".to_owned())
             }
-            Err(error) => missing.push(format!("point-in-time recovery is not known: {error}")),
-        }
-        missing
+            Err(error) => Some(format!("point-in-time recovery is not known: {error}")),
+        };
+        let missing = [
+            is_provisioned.then(|| format!("the billing mode is {}", table.billing_mode)),
+            is_unprotected.then(|| "deletion protection is disabled".to_owned()),
+            is_unencrypted.then(|| "encryption with the AWS managed key is disabled".to_owned()),
+            ttl,
+            recovery,
+        ];
+        missing.into_iter().flatten().collect()
     }
 }
 
@@ -118,96 +118,105 @@ fn shown(keys: &[(String, ScalarAttributeType)]) -> String {
 /// Setting of an existing table with which versioning does not work.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Misfit {
-    /// The table has other keys.
     #[error("its keys are {found}, not {expected}")]
-    Keys {
-        /// Keys of the table.
-        found: String,
-        /// Keys that are needed.
-        expected: String,
-    },
-    /// The table has no stream.
+    Keys { found: String, expected: String },
     #[error("it has no stream")]
     NoStream,
-    /// The stream has other content.
     #[error("the view type of its stream is {found}, not {expected}")]
-    View {
-        /// View type of the table.
-        found: String,
-        /// View type that is needed.
-        expected: String,
-    },
+    View { found: String, expected: String },
 }
 
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::TableStatus;
-
-    use super::*;
     use shared::dynamodb::client::error::ServiceError;
 
-    fn fitting() -> TableState {
-        let settings = TableSettings::default();
-        TableState {
-            status: TableStatus::Active,
-            keys: settings.keys,
-            billing_mode: BillingMode::PayPerRequest,
-            stream: settings.stream,
-            deletion_protection: true,
-            encryption: true,
-            ttl: Ok(settings.ttl),
-            point_in_time_recovery: Ok(true),
-        }
-    }
+    use super::*;
+
+    type Edit = fn(&mut TableState);
 
     #[test]
     fn each_difference_is_named() {
         let settings = TableSettings::default();
-        assert_eq!(settings.check(&fitting()), Ok(()));
-        assert!(settings.missing(&fitting()).is_empty());
-        let misfit = |edit: fn(&mut TableState)| {
-            let mut table = fitting();
-            edit(&mut table);
-            settings.check(&table).unwrap_err().to_string()
+        let fitting = TableState {
+            status: TableStatus::Active,
+            keys: settings.keys.clone(),
+            billing_mode: BillingMode::PayPerRequest,
+            stream: settings.stream.clone(),
+            deletion_protection: true,
+            encryption: true,
+            ttl: Ok(settings.ttl.clone()),
+            point_in_time_recovery: Ok(true),
         };
-        assert_eq!(
-            misfit(|table| table.keys[1].1 = ScalarAttributeType::N),
-            "its keys are PK (S), SK (N), not PK (S), SK (S)"
-        );
-        assert_eq!(
-            misfit(|table| table.keys.truncate(1)),
-            "its keys are PK (S), not PK (S), SK (S)"
-        );
-        assert_eq!(misfit(|table| table.stream = None), "it has no stream");
-        assert_eq!(
-            misfit(|table| table.stream = Some(StreamViewType::KeysOnly)),
-            "the view type of its stream is KEYS_ONLY, not NEW_IMAGE"
-        );
+        assert_eq!((settings.check(&fitting), settings.missing(&fitting)), (Ok(()), vec![]));
+        let misfits: [(Edit, &str); 4] = [
+            (
+                |table| table.keys[1].1 = ScalarAttributeType::N,
+                "its keys are PK (S), SK (N), not PK (S), SK (S)",
+            ),
+            (
+                |table| table.keys.truncate(1),
+                "its keys are PK (S), not PK (S), SK (S)",
+            ),
+            (|table| table.stream = None, "it has no stream"),
+            (
+                |table| table.stream = Some(StreamViewType::KeysOnly),
+                "the view type of its stream is KEYS_ONLY, not NEW_IMAGE",
+            ),
+        ];
+        for (edit, expected) in misfits {
+            let mut table = fitting.clone();
+            edit(&mut table);
+            assert_eq!(settings.check(&table).unwrap_err().to_string(), expected);
+        }
         let error = |is_unsupported| {
             let mut error = ServiceError::unprocessed("Describe");
             error.is_unsupported = is_unsupported;
             error
         };
-        let mut table = fitting();
+        let mut table = fitting;
         table.billing_mode = BillingMode::Provisioned;
         (table.deletion_protection, table.encryption) = (false, false);
-        (table.ttl, table.point_in_time_recovery) = (Ok(None), Ok(false));
-        let mut expected = vec![
-            "the billing mode is PROVISIONED",
-            "deletion protection is disabled",
-            "encryption with the AWS managed key is disabled",
-            "time to live is disabled",
-            "point-in-time recovery is disabled",
-        ];
-        assert_eq!(settings.missing(&table), expected);
-        (table.ttl, table.point_in_time_recovery) = (Ok(Some("Expires".to_owned())), Err(error(true)));
-        expected.truncate(3);
-        expected.push("time to live uses the attribute Expires, not TTL");
-        expected.push("this endpoint does not support point-in-time recovery");
-        assert_eq!(settings.missing(&table), expected);
-        (table.ttl, table.point_in_time_recovery) = (Err(error(false)), Err(error(false)));
-        let missing = settings.missing(&table);
-        assert!(missing[3].starts_with("time to live is not known: Describe was throttled"));
-        assert!(missing[4].starts_with("point-in-time recovery is not known: Describe was throttled"));
+        let other = Ok(Some("Expires".to_owned()));
+        for (ttl, recovery, expected) in [
+            (
+                Ok(None),
+                Ok(false),
+                ["time to live is disabled", "point-in-time recovery is disabled"],
+            ),
+            (
+                other,
+                Err(error(true)),
+                [
+                    "time to live uses the attribute Expires, not TTL",
+                    "this endpoint does not support point-in-time recovery",
+                ],
+            ),
+            (
+                Err(error(false)),
+                Err(error(false)),
+                [
+                    "time to live is not known: Describe was throttled",
+                    "point-in-time recovery is not known: Describe was throttled",
+                ],
+            ),
+        ] {
+            (table.ttl, table.point_in_time_recovery) = (ttl, recovery);
+            let missing = settings.missing(&table);
+            let others = [
+                "the billing mode is PROVISIONED",
+                "deletion protection is disabled",
+                "encryption with the AWS managed key is disabled",
+            ];
+            let expected = others.into_iter().chain(expected);
+            assert_eq!(missing.len(), 5);
+            assert!(
+                missing
+                    .iter()
+                    .zip(expected)
+                    .all(|(found, expected)| found.starts_with(expected)),
+                "{missing:?}"
+            );
+        }
     }
 }

@@ -20,11 +20,9 @@ use shared::dynamodb::{
 /// Settings that a table has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableState {
-    /// Status, such as `ACTIVE`.
     pub status: TableStatus,
     /// Names and types of the key attributes, the partition key first.
     pub keys: Vec<(String, ScalarAttributeType)>,
-    /// Billing mode.
     pub billing_mode: BillingMode,
     /// Content of the stream records, `None` if there is no stream.
     pub stream: Option<StreamViewType>,
@@ -50,6 +48,7 @@ pub async fn table_state(store: &Store) -> Result<Option<TableState>, ServiceErr
     let sse = table.sse_description().and_then(|sse| sse.status());
     let billing = table.billing_mode_summary().and_then(|billing| billing.billing_mode());
     let stream = table.stream_specification().filter(|stream| stream.stream_enabled);
+    let encrypted = [SseStatus::Enabled, SseStatus::Enabling, SseStatus::Updating];
     Ok(Some(TableState {
         status: status_of(&table),
         keys: keys_of(&table),
@@ -57,10 +56,7 @@ pub async fn table_state(store: &Store) -> Result<Option<TableState>, ServiceErr
         billing_mode: billing.cloned().unwrap_or(BillingMode::Provisioned),
         stream: stream.and_then(|stream| stream.stream_view_type.clone()),
         deletion_protection: table.deletion_protection_enabled == Some(true),
-        encryption: matches!(
-            sse,
-            Some(SseStatus::Enabled | SseStatus::Enabling | SseStatus::Updating)
-        ),
+        encryption: sse.is_some_and(|status| encrypted.contains(status)),
         ttl: ttl(store).await,
         point_in_time_recovery: point_in_time_recovery(store).await,
     }))
@@ -69,15 +65,10 @@ pub async fn table_state(store: &Store) -> Result<Option<TableState>, ServiceErr
 async fn ttl(store: &Store) -> Result<Option<String>, ServiceError> {
     let output = ttl_request(store.latest_table()).send_with(store.client()).await;
     let output = output.map_err(|error| ServiceError::new("DescribeTimeToLive", &error))?;
+    let enabled = [Some(TimeToLiveStatus::Enabled), Some(TimeToLiveStatus::Enabling)];
     let ttl = output.time_to_live_description;
-    let enabled = [TimeToLiveStatus::Enabled, TimeToLiveStatus::Enabling];
-    Ok(ttl
-        .filter(|ttl| {
-            ttl.time_to_live_status
-                .as_ref()
-                .is_some_and(|status| enabled.contains(status))
-        })
-        .and_then(|ttl| ttl.attribute_name))
+    let ttl = ttl.filter(|ttl| enabled.contains(&ttl.time_to_live_status));
+    Ok(ttl.and_then(|ttl| ttl.attribute_name))
 }
 
 async fn point_in_time_recovery(store: &Store) -> Result<bool, ServiceError> {
@@ -89,12 +80,10 @@ async fn point_in_time_recovery(store: &Store) -> Result<bool, ServiceError> {
     Ok(status == Some(PointInTimeRecoveryStatus::Enabled))
 }
 
-/// Builds the request for time to live.
 pub fn ttl_request(table: &str) -> DescribeTimeToLiveInputBuilder {
     DescribeTimeToLiveInputBuilder::default().table_name(table)
 }
 
-/// Builds the request for point-in-time recovery.
 pub fn backups_request(table: &str) -> DescribeContinuousBackupsInputBuilder {
     DescribeContinuousBackupsInputBuilder::default().table_name(table)
 }

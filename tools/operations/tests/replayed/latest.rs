@@ -21,8 +21,8 @@ use shared::{
 use testkit::replay::Replay;
 
 /// Returns a store on a DynamoDB that returns these responses, and the requests to it.
-fn replaying(responses: &[Value]) -> (Store, Replay) {
-    let replay = Replay::new(responses.iter().cloned());
+fn replaying(responses: impl IntoIterator<Item = Value>) -> (Store, Replay) {
+    let replay = Replay::new(responses);
     let store = Store::new(replay.client(), "Table", VersionDigits::default());
     (store, replay)
 }
@@ -32,102 +32,93 @@ fn version(number: u64) -> Version {
 }
 
 /// Returns a value of the map of recent requests, with an unknown time.
-fn entry(version: u64, check: u32) -> String {
-    format!("{version}.{check:05}{:05}", 0)
+fn entry(version: u64, check: u32) -> Value {
+    json!({"N": format!("{version}.{check:05}{:05}", 0)})
+}
+
+fn key(id: &str) -> String {
+    RequestHash::of(&RequestId::new(id).unwrap()).key().to_owned()
 }
 
 fn v0(latest: &str, request: &str) -> Value {
     json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest}, "RequestId": {"S": request}})
 }
 
+fn vn(key: &str, request: &str) -> Value {
+    json!({"PK": {"S": "E"}, "SK": {"S": key}, "RequestId": {"S": request}})
+}
+
+fn versions(items: &[Value]) -> Value {
+    json!({"Responses": {"Table": items}})
+}
+
+fn rejected(latest: &str) -> Value {
+    testkit::replay::rejected(Some(v0(latest, "r")))
+}
+
+/// Raises the latest item of E from version 2.
+async fn raise(store: &Store, to: u64) -> Option<Value> {
+    let entity = EntityId::new("E").unwrap();
+    let raised = raise_latest(store, &entity, Some(version(2)), version(to)).await;
+    raised.unwrap().map(|raised| serde_json::to_value(raised).unwrap())
+}
+
 #[tokio::test]
 async fn raise_latest_keeps_the_numbers_of_requests_that_history_does_not_have_yet() {
     let mut stored = v0("2", "r-2");
-    let key = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).key().to_owned();
-    stored["RecentRequests"] = json!({"M": {key("r-1"): {"N": entry(1, 11)}, key("r-2"): {"N": entry(2, 22)}}});
-    let by_another = json!({"PK": {"S": "E"}, "SK": {"S": "v3"}, "By": {"S": "import"}});
-    let versions = |items: &[Value]| json!({"Responses": {"Table": items}});
-    let raised = json!({"Attributes": v0("4", "r-2")});
+    stored["RecentRequests"] = json!({"M": {key("r-1"): entry(1, 11), key("r-2"): entry(2, 22)}});
     for (in_history, expected) in [
         // Both records are still in the stream.
-        (json!([]), [entry(1, 11), entry(2, 22)]),
+        (vec![], entry(1, 11)),
         // The counter was set back: another version has the number.
-        (
-            json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}}]),
-            [entry(4, 0), entry(2, 22)],
-        ),
+        (vec![json!({"PK": {"S": "E"}, "SK": {"S": "v1"}})], entry(4, 0)),
         // Its own version, older than the ones that were read before.
-        (
-            json!([{"PK": {"S": "E"}, "SK": {"S": "v1"}, "RequestId": {"S": "r-1"}}]),
-            [entry(1, 11), entry(2, 22)],
-        ),
+        (vec![vn("v1", "r-1")], entry(1, 11)),
     ] {
-        let taken = versions(in_history.as_array().unwrap());
-        let (store, replay) = replaying(&[
-            versions(std::slice::from_ref(&by_another)),
+        let by_another = json!({"PK": {"S": "E"}, "SK": {"S": "v3"}, "By": {"S": "import"}});
+        let (store, replay) = replaying([
             json!({"Item": stored}),
-            taken,
+            versions(&[by_another]),
+            versions(&in_history),
             json!({}),
-            raised.clone(),
+            json!({"Attributes": v0("4", "r-2")}),
         ]);
-        let entity = EntityId::new("E").unwrap();
-        raise_latest(&store, &entity, Some(version(2)), version(4))
-            .await
-            .unwrap();
+        raise(&store, 4).await;
         let requests = &replay.bodies()[4]["ExpressionAttributeValues"][":requests"]["M"];
-        let raised = [&requests[key("r-1")]["N"], &requests[key("r-2")]["N"]];
-        assert_eq!(raised, expected.each_ref().map(String::as_str));
+        assert_eq!(
+            [&requests[key("r-1")], &requests[key("r-2")]],
+            [&expected, &entry(2, 22)]
+        );
     }
 }
 
 #[tokio::test]
-async fn raise_latest_applies_once_and_does_not_overtake_a_writer() {
-    let rejected = |latest: &str| json!({"__type": "ConditionalCheckFailedException", "Item": v0(latest, "r")});
+async fn a_latest_item_is_numbered_once_and_does_not_overtake_a_writer() {
     let lost = json!({"__type": "InternalServerError"});
-    let version_item =
-        |version: &str, request: &str| json!({"PK": {"S": "E"}, "SK": {"S": version}, "RequestId": {"S": request}});
-    let versions = json!({"Responses": {"Table": [version_item("v6", "r-6"), version_item("v7", "r-7")]}});
-    let stored = json!({"Item": v0("2", "r")});
-    let absent = json!({});
-    let read = || [versions.clone(), stored.clone(), absent.clone()];
-    let responses = [&read()[..], &[lost, rejected("8")], &read()[..], &[rejected("3")]].concat();
-    let (store, replay) = replaying(&responses);
-    let entity = EntityId::new("E").unwrap();
+    let newest = versions(&[vn("v6", "r-6"), vn("v7", "r-7")]);
+    let read = || [json!({"Item": v0("2", "r")}), newest.clone(), json!({})];
+    let first = read().into_iter().chain([lost, rejected("8")]);
+    let (store, replay) = replaying(first.chain(read()).chain([rejected("3")]));
     // The response to the first attempt is lost: the second attempt finds its result.
-    let raised = raise_latest(&store, &entity, Some(version(2)), version(8))
-        .await
-        .unwrap();
-    assert_eq!(serde_json::to_value(raised).unwrap(), v0("8", "r"));
-    assert!(
-        raise_latest(&store, &entity, Some(version(2)), version(8))
-            .await
-            .unwrap()
-            .is_none()
-    );
-    let reads = ["BatchGetItem", "GetItem", "GetItem"];
-    assert_eq!(
-        replay.operations(),
-        [&reads[..], &["UpdateItem"; 2], &reads[..], &["UpdateItem"]].concat()
-    );
+    assert_eq!(raise(&store, 8).await, Some(v0("8", "r")));
+    assert_eq!(raise(&store, 8).await, None);
+    let reads = ["GetItem", "BatchGetItem", "GetItem"];
+    let expected = [&reads[..], &["UpdateItem"; 2], &reads[..], &["UpdateItem"]].concat();
+    assert_eq!(replay.operations(), expected);
     // A recent request maps to the version that it created, and the latest item's own request to the raised version.
-    let raise = &replay.bodies()[3];
-    let key = |id: &str| RequestHash::of(&RequestId::new(id).unwrap()).key().to_owned();
-    let requests = json!({
-        key("r-6"): {"N": entry(6, 0)}, key("r-7"): {"N": entry(7, 0)}, key("r"): {"N": entry(8, 0)},
-    });
-    assert_eq!(raise["ExpressionAttributeValues"][":requests"]["M"], requests);
+    let requests = json!({key("r-6"): entry(6, 0), key("r-7"): entry(7, 0), key("r"): entry(8, 0)});
+    assert_eq!(
+        replay.bodies()[3]["ExpressionAttributeValues"][":requests"]["M"],
+        requests
+    );
 
-    let responses = [&[versions.clone(), rejected("7")][..], &[versions, rejected("1")]].concat();
-    let (store, _) = replaying(&responses);
+    let (store, _) = replaying([newest.clone(), rejected("7"), newest, rejected("1")]);
     let latest = serde_json::from_value(v0("7", "r")).unwrap();
-    let revived = async || {
-        let window = Window::default();
-        revive_latest(&store, &entity, version(7), &latest, window)
-            .await
-            .unwrap()
-    };
-    assert!(revived().await);
-    assert!(!revived().await);
+    for is_revived in [true, false] {
+        let entity = EntityId::new("E").unwrap();
+        let revived = revive_latest(&store, &entity, version(7), &latest, Window::default()).await;
+        assert_eq!(revived, Ok(is_revived));
+    }
 }
 
 /// Items expire by the clock of the store.
@@ -136,12 +127,11 @@ async fn an_item_collection_has_no_expired_items() {
     const TTL: u64 = 1_000;
     for (second, is_expired) in [(TTL - 1, false), (TTL, true)] {
         let item = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "TTL": {"N": TTL.to_string()}});
-        let (store, _) = replaying(&[json!({"Items": [item], "Count": 1, "ScannedCount": 1})]);
+        let (store, _) = replaying([json!({"Items": [item], "Count": 1, "ScannedCount": 1})]);
         let store = store.with_clock(Clock::new(move || Duration::from_secs(second)));
-        let collection = item_collection(&store, &EntityId::new("E").unwrap(), true, |_| {})
-            .await
-            .unwrap();
-        assert_eq!(collection.items.is_empty(), is_expired, "at {second}");
-        assert_eq!(collection.expired, u64::from(is_expired), "at {second}");
+        let collection = item_collection(&store, &EntityId::new("E").unwrap(), true, |_| {}).await;
+        let collection = collection.unwrap();
+        let found = (collection.items.is_empty(), collection.expired);
+        assert_eq!(found, (is_expired, u64::from(is_expired)), "at {second}");
     }
 }

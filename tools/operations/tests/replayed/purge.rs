@@ -9,6 +9,7 @@ use shared::{
     domain::{
         entity::EntityId,
         keys::{ItemKind, VersionDigits},
+        recorded_at::RecordedAt,
         version::Version,
     },
     dynamodb::{Store, client::error::ErrorKind},
@@ -19,225 +20,205 @@ use tokio::time::Instant;
 /// Time of the operator's clock.
 const NOW: u64 = 1_795_328_688;
 const ZERO: Duration = Duration::ZERO;
+const AGAIN: Result<(), PurgeError> = Err(PurgeError::WrittenAgain);
+/// Responses after the read of the latest item, until the marker is written.
+const MARKED: &str = "history= markers -";
+/// Responses to the last check.
+const GONE: &str = "- keys=";
 
 /// Result of a purge with replayed responses.
 struct Purged {
     done: Result<(), PurgeError>,
     /// Deleted latest items and versions.
     deleted: [u64; 2],
-    requests: Vec<(String, Value)>,
+    operations: Vec<String>,
+    bodies: Vec<Value>,
     /// Announced and actual duration of the wait.
     waited: (Option<Duration>, Duration),
 }
 
-impl Purged {
-    fn operations(&self) -> Vec<&str> {
-        self.requests.iter().map(|(operation, _)| operation.as_str()).collect()
-    }
+async fn purge(wait: Duration, responses: &str) -> Purged {
+    purge_with(wait, Replay::new(responses.split_whitespace().map(response))).await
 }
 
-async fn purge(wait: Duration, responses: &[Vec<Value>]) -> Purged {
-    let replay = Replay::new(responses.concat());
+async fn purge_with(wait: Duration, replay: Replay) -> Purged {
     let clock = Clock::new(|| Duration::from_secs(NOW));
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let (start, announced) = (Instant::now(), Cell::new(None));
     let mut deleted = ItemCounts::new();
     let entity = EntityId::new("E").unwrap();
-    let done =
-        operations::purge::entity::purge(&store, &entity, wait, |wait| announced.set(Some(wait)), &mut deleted).await;
+    let on_wait = |wait| announced.set(Some(wait));
+    let done = operations::purge::entity::purge(&store, &entity, wait, on_wait, &mut deleted).await;
     Purged {
         done,
         deleted: [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default()),
-        requests: replay.requests(),
+        operations: replay.operations(),
+        bodies: replay.bodies(),
         waited: (announced.get(), start.elapsed()),
     }
 }
 
+fn is_unavailable(done: &Result<(), PurgeError>) -> bool {
+    matches!(done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Unavailable)
+}
+
 fn time(second: u64) -> String {
-    let time = shared::domain::recorded_at::RecordedAt::since_epoch(Duration::from_secs(second));
-    time.to_string()
+    RecordedAt::since_epoch(Duration::from_secs(second)).to_string()
 }
 
-/// Returns a latest item that was recorded this many seconds after 1970.
-fn v0(latest: u64, second: u64) -> Value {
-    json!({"Item": {
-        "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RecordedAt": {"S": time(second)},
-        "V0Id": {"S": "current"},
-    }})
-}
-
-/// Returns versions that history has, each with its incarnation.
-fn history(versions: &[(&str, &str)]) -> Value {
-    let item =
-        |(key, incarnation): &(&str, &str)| json!({"PK": {"S": "E"}, "SK": {"S": key}, "V0Id": {"S": incarnation}});
-    json!({"Items": versions.iter().map(item).collect::<Vec<_>>()})
-}
-
-fn none() -> Value {
-    json!({})
-}
-
-fn keys(keys: &[&str]) -> Value {
-    let keys: Vec<_> = keys.iter().map(|key| json!({"SK": {"S": key}})).collect();
-    json!({ "Items": keys })
+/// Returns the response that a word stands for:
+///
+/// | word | response |
+/// |---|---|
+/// | `-` | nothing |
+/// | `v0=2@-5` | the latest item of version 2, recorded 5 seconds before now |
+/// | `history=v1:a` | version 1 of the incarnation a |
+/// | `keys=v0,v1` | sort keys |
+/// | `markers` | no marker |
+/// | `unprocessed=v2` | a deletion that was not processed |
+/// | any other | an error |
+fn response(word: &str) -> Value {
+    let (kind, content) = word.split_once('=').unwrap_or((word, ""));
+    let words = content.split(',').filter(|word| !word.is_empty());
+    match kind {
+        "-" => json!({}),
+        "v0" => {
+            let (latest, second) = content.split_once('@').unwrap();
+            let second = NOW.saturating_add_signed(second.parse().unwrap());
+            json!({"Item": {
+                "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest}, "RecordedAt": {"S": time(second)},
+                "V0Id": {"S": "current"},
+            }})
+        }
+        "history" => {
+            let item = |(key, incarnation)| json!({"PK": {"S": "E"}, "SK": {"S": key}, "V0Id": {"S": incarnation}});
+            json!({"Items": words.map(|word| item(word.split_once(':').unwrap())).collect::<Vec<_>>()})
+        }
+        "keys" => json!({"Items": words.map(|key| json!({"SK": {"S": key}})).collect::<Vec<_>>()}),
+        "markers" => markers(&[]),
+        "unprocessed" => {
+            let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": content}}}});
+            json!({"UnprocessedItems": {"Table": [left]}})
+        }
+        error => json!({"__type": error}),
+    }
 }
 
 fn markers(markers: &[Value]) -> Value {
     json!({"Responses": {"Table": markers}, "UnprocessedKeys": {}})
 }
 
-fn condition_failed() -> Value {
-    json!({"__type": "ConditionalCheckFailedException"})
-}
-
-/// Returns the responses until the marker is written.
-fn until_marked(latest: Value) -> Vec<Value> {
-    vec![latest, history(&[]), markers(&[]), json!({})]
-}
-
-/// Returns the responses to the last check.
-fn gone() -> Vec<Value> {
-    vec![none(), keys(&[])]
+/// Returns a marker of `E`.
+fn marker(purged: u64, versions: Value) -> Value {
+    // printf E | sha256sum
+    let hash = "#vzero#purged#a9f51566bd6705f7ea6ad54bb9deb449f795582d6529a0e22207b8981233ec58";
+    json!({
+        "PK": {"S": hash}, "SK": {"S": "purged"}, "PurgedAt": {"S": time(purged)}, "Purged": {"M": versions},
+    })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_waits_for_the_stream_and_checks_again() {
-    let before = v0(2, NOW - 5);
-    let purged = purge(
-        DEFAULT_WAIT,
-        &[
-            until_marked(before.clone()),
-            vec![keys(&["v0", "v1"]), json!({})],
-            // The stream was behind: version 2 arrived during the wait.
-            vec![before, keys(&["v0", "v2"]), json!({}), json!({})],
-            gone(),
-        ],
-    )
-    .await;
-    assert_eq!((&purged.done, purged.deleted), (&Ok(()), [1, 2]));
-    assert_eq!(
-        purged.operations(),
-        [
-            "GetItem",
-            "Query",
-            "BatchGetItem",
-            "PutItem",
-            "Query",
-            "BatchWriteItem",
-            "GetItem",
-            "Query",
-            "BatchWriteItem",
-            "DeleteItem",
-            "GetItem",
-            "Query"
-        ]
-    );
-    assert_eq!(purged.waited, (Some(DEFAULT_WAIT), DEFAULT_WAIT));
-    let marker = &purged.requests[3].1["Item"];
-    assert_eq!(marker["PurgedAt"]["S"], time(NOW));
-    assert_eq!(marker["Purged"], json!({"M": {"current": {"N": "2"}}}));
-    assert_eq!(marker.as_object().unwrap().len(), 4, "{marker}");
-    assert!(!marker["PK"].to_string().contains("\"E\""), "{marker}");
-}
-
-/// The incarnation, and not the time, tells its versions from versions of a later entity.
-#[tokio::test(start_paused = true)]
-async fn a_time_far_ahead_prolongs_no_wait() {
-    let before = v0(1, NOW + 31_536_000);
-    let responses = [
-        until_marked(before.clone()),
-        vec![keys(&["v0"]), before.clone(), keys(&["v0"]), json!({})],
-        gone(),
-    ];
-    let waited = (Some(DEFAULT_WAIT), DEFAULT_WAIT);
-    assert_eq!(purge(DEFAULT_WAIT, &responses).await.waited, waited);
-    let responses = [until_marked(before), vec![keys(&["v0"]), json!({})], gone()];
-    let purged = purge(ZERO, &responses).await;
+    // The incarnation, and not the time, tells its versions from versions of a later entity: a time far ahead prolongs no wait.
+    for v0 in ["v0=2@-5", "v0=2@31536000"] {
+        // The stream was behind: version 2 arrived during the wait.
+        let responses = format!("{v0} {MARKED} keys=v0,v1 - {v0} keys=v0,v2 - - {GONE}");
+        let purged = purge(DEFAULT_WAIT, &responses).await;
+        assert_eq!((&purged.done, purged.deleted), (&Ok(()), [1, 2]));
+        let operations = "GetItem Query BatchGetItem PutItem Query BatchWriteItem GetItem Query BatchWriteItem \
+                          DeleteItem GetItem Query";
+        assert_eq!(purged.operations.join(" "), operations);
+        assert_eq!(purged.waited, (Some(DEFAULT_WAIT), DEFAULT_WAIT));
+        assert_eq!(purged.bodies[3]["Item"], marker(NOW, json!({"current": {"N": "2"}})));
+    }
+    let purged = purge(ZERO, &format!("v0=1@0 {MARKED} keys=v0 - {GONE}")).await;
     assert_eq!((purged.done, purged.waited), (Ok(()), (None, ZERO)));
 }
 
-/// Another program overwrote the latest item, and an update began a new incarnation.
 #[tokio::test(start_paused = true)]
 async fn all_incarnations_that_history_has_are_purged() {
-    let versions = history(&[("v1", "first"), ("v10", "current"), ("v2", "first")]);
-    let responses = [
-        vec![v0(11, NOW), versions, markers(&[]), json!({})],
-        vec![keys(&["v0"]), json!({})],
-        gone(),
-    ];
-    let purged = purge(ZERO, &responses).await;
-    assert_eq!(purged.done, Ok(()));
-    assert_eq!(
-        purged.requests[3].1["Item"]["Purged"],
-        json!({"M": {"first": {"N": Version::MAX.to_string()}, "current": {"N": "11"}}})
-    );
+    let all = Version::MAX.to_string();
+    for (until_marked, deletions, expected) in [
+        // Another program overwrote the latest item, and an update began a new incarnation.
+        (
+            "v0=11@0 history=v1:first,v10:current,v2:first markers -",
+            "keys=v0 -",
+            json!({"first": {"N": all}, "current": {"N": "11"}}),
+        ),
+        // Without a latest item, history tells the incarnations.
+        (
+            "- history=v7:current markers -",
+            "keys=v7 -",
+            json!({"current": {"N": all}}),
+        ),
+    ] {
+        let purged = purge(ZERO, &format!("{until_marked} {deletions} {GONE}")).await;
+        assert_eq!(purged.done, Ok(()));
+        assert_eq!(purged.bodies[3]["Item"], marker(NOW, expected));
+        let deletes_latest = until_marked.starts_with("v0");
+        assert_eq!(purged.operations.contains(&"DeleteItem".to_owned()), deletes_latest);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_before_the_marker_is_written() {
-    let lost = json!({"__type": "InternalServerError"});
-    let invalid = markers(&[json!({"PK": {"S": hash_of_e()}, "SK": {"S": "purged"}, "PurgedAt": {"N": "1"}})]);
-    for marker in [
-        vec![lost.clone(); 9],
-        [vec![markers(&[])], vec![lost; 9]].concat(),
-        vec![invalid],
+    let lost = "InternalServerError ".repeat(9);
+    for responses in [
+        lost.clone(),
+        format!("markers {lost}"),
         // Other purges change it at the same time.
-        vec![[markers(&[]), condition_failed()]; 9].concat(),
+        "markers ConditionalCheckFailedException ".repeat(9),
     ] {
-        let purged = purge(ZERO, &[vec![v0(2, NOW), history(&[])], marker]).await;
-        let unavailable = |error: &PurgeError| match error {
-            PurgeError::Service(error) => error.kind == ErrorKind::Unavailable,
-            PurgeError::WrittenAgain => false,
-        };
-        assert!(purged.done.as_ref().is_err_and(unavailable), "{:?}", purged.done);
-        let is_read_or_put = |operation: &&str| ["GetItem", "Query", "BatchGetItem", "PutItem"].contains(operation);
-        assert!(
-            purged.operations().iter().all(is_read_or_put),
-            "{:?}",
-            purged.operations()
-        );
+        let purged = purge(ZERO, &format!("v0=2@0 history= {responses}")).await;
+        assert!(is_unavailable(&purged.done), "{:?}", purged.done);
+        let is_deletion = |operation: &String| ["BatchWriteItem", "DeleteItem"].contains(&&**operation);
+        assert!(!purged.operations.iter().any(is_deletion), "{:?}", purged.operations);
     }
-}
-
-fn hash_of_e() -> String {
-    // printf E | sha256sum
-    format!(
-        "#vzero#purged#{}",
-        "a9f51566bd6705f7ea6ad54bb9deb449f795582d6529a0e22207b8981233ec58"
-    )
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_marker_covers_never_decreases() {
-    let marker = |purged: u64, versions: Value| {
-        json!({
-            "PK": {"S": hash_of_e()}, "SK": {"S": "purged"},
-            "PurgedAt": {"S": time(purged)}, "Purged": {"M": versions},
-        })
-    };
     let current = |version: &str| json!({"current": {"N": version}});
+    let before = json!({"before": {"N": "7"}});
     let both = json!({"before": {"N": "7"}, "current": {"N": "1"}});
+    let mut invalid = marker(NOW, json!({}));
+    invalid["PurgedAt"] = json!({"N": "1"});
     for (stored, expected) in [
-        (marker(NOW - 9, json!({})), marker(NOW, current("1"))),
-        (marker(NOW + 9, current("1")), marker(NOW + 9, current("1"))),
-        (marker(NOW - 9, current("3")), marker(NOW, current("3"))),
-        (marker(NOW - 9, json!({"before": {"N": "7"}})), marker(NOW, both)),
+        (marker(NOW - 9, json!({})), Some(marker(NOW, current("1")))),
+        (marker(NOW + 9, current("1")), Some(marker(NOW + 9, current("1")))),
+        (marker(NOW - 9, current("3")), Some(marker(NOW, current("3")))),
+        (marker(NOW - 9, before), Some(marker(NOW, both))),
+        (invalid, None),
     ] {
+        // Another purge writes the marker in between.
+        let found = markers(std::slice::from_ref(&stored));
         let responses = [
-            vec![v0(1, NOW - 5), history(&[])],
-            // Another purge writes the marker in between.
-            vec![
-                markers(&[]),
-                condition_failed(),
-                markers(std::slice::from_ref(&stored)),
-                json!({}),
-            ],
-            vec![keys(&["v0"]), json!({})],
-            gone(),
+            "v0=1@-5",
+            "history=",
+            "markers",
+            "ConditionalCheckFailedException",
+            "found",
+            "-",
+            "keys=v0",
+            "-",
+            "-",
+            "keys=",
         ];
-        let purged = purge(ZERO, &responses).await;
+        let response = |word: &&str| {
+            if *word == "found" {
+                found.clone()
+            } else {
+                response(word)
+            }
+        };
+        let replay = Replay::new(responses.iter().map(response));
+        let purged = purge_with(ZERO, replay).await;
+        let Some(expected) = expected else {
+            assert!(is_unavailable(&purged.done) && purged.operations.len() == 5);
+            continue;
+        };
         assert_eq!(purged.done, Ok(()));
-        let put = &purged.requests[5].1;
+        let put = &purged.bodies[5];
         assert_eq!(put["Item"], expected);
         assert_eq!(put["ConditionExpression"], "#at = :at AND #purged = :purged");
         assert_eq!(put["ExpressionAttributeValues"][":purged"], stored["Purged"]);
@@ -246,113 +227,63 @@ async fn what_a_marker_covers_never_decreases() {
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_retries_unprocessed_items() {
-    let left = json!({"DeleteRequest": {"Key": {"PK": {"S": "E"}, "SK": {"S": "v2"}}}});
-    let unprocessed = json!({"UnprocessedItems": {"Table": [left]}});
-    let responses = [
-        until_marked(v0(2, NOW)),
-        vec![keys(&["v0", "v1", "v2"]), unprocessed.clone(), json!({}), json!({})],
-        gone(),
-    ];
+    let responses = format!("v0=2@0 {MARKED} keys=v0,v1,v2 unprocessed=v2 - - {GONE}");
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.deleted), (Ok(()), [1, 2]));
     // Items that stay unprocessed are throttled, and the latest item is kept.
-    let responses = [
-        until_marked(v0(2, NOW)),
-        vec![keys(&["v0", "v2"])],
-        vec![unprocessed; 20],
-    ];
-    let purged = purge(ZERO, &responses).await;
+    let unprocessed = "unprocessed=v2 ".repeat(20);
+    let purged = purge(ZERO, &format!("v0=2@0 {MARKED} keys=v0,v1,v2 {unprocessed}")).await;
     assert!(matches!(&purged.done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
     assert_eq!(purged.deleted, [0, 0]);
-    assert!(!purged.operations().contains(&"DeleteItem"));
+    assert!(!purged.operations.contains(&"DeleteItem".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
-    // During the wait: a later version, the same version of a new entity, a first version.
-    for (before, after) in [
-        (v0(2, NOW - 5), v0(3, NOW + 1)),
-        (v0(1, NOW - 5), v0(1, NOW + 1)),
-        (none(), v0(1, NOW + 1)),
-    ] {
-        let purged = purge(
+    for (wait, v0, responses, done, deleted) in [
+        // During the wait: a later version, the same version of a new entity, a first version.
+        (DEFAULT_WAIT, "v0=2@-5", "keys=v1 - v0=3@1", AGAIN, [0, 1]),
+        (DEFAULT_WAIT, "v0=1@-5", "keys=v1 - v0=1@1", AGAIN, [0, 1]),
+        (DEFAULT_WAIT, "-", "keys=v1 - v0=1@1", AGAIN, [0, 1]),
+        // Between the last check and the deletion of the latest item.
+        (
+            ZERO,
+            "v0=2@0",
+            "keys=v0 ConditionalCheckFailedException v0=3@1",
+            AGAIN,
+            [0, 0],
+        ),
+        // After the deletion.
+        (ZERO, "v0=2@0", "keys=v0 - v0=1@1", AGAIN, [1, 0]),
+        // The last check deletes versions of a slow writer.
+        (ZERO, "v0=2@0", "keys=v0 - - keys=v2 - - keys=", Ok(()), [1, 1]),
+        // The response to the deletion of the latest item was lost.
+        (
+            ZERO,
+            "v0=2@0",
+            "keys=v0 InternalServerError ConditionalCheckFailedException - keys=",
+            Ok(()),
+            [0, 0],
+        ),
+        // It expired, and DynamoDB deletes it meanwhile.
+        (
             DEFAULT_WAIT,
-            &[until_marked(before), vec![keys(&["v1"]), json!({}), after]],
-        )
-        .await;
-        assert_eq!((&purged.done, purged.deleted), (&Err(PurgeError::WrittenAgain), [0, 1]));
-        assert_eq!(purged.operations().last(), Some(&"GetItem"));
+            "v0=2@0",
+            "keys=v0 - keys= ConditionalCheckFailedException - keys=",
+            Ok(()),
+            [0, 0],
+        ),
+    ] {
+        let purged = purge(wait, &format!("{v0} {MARKED} {responses}")).await;
+        assert_eq!((purged.done, purged.deleted), (done, deleted), "{responses}");
     }
-    // Between the last check and the deletion of the latest item.
-    let responses = [
-        until_marked(v0(2, NOW)),
-        vec![keys(&["v0"]), condition_failed(), v0(3, NOW + 1)],
-    ];
-    let purged = purge(ZERO, &responses).await;
-    assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [0, 0]));
-    // After the deletion.
-    let responses = [until_marked(v0(2, NOW)), vec![keys(&["v0"]), json!({}), v0(1, NOW + 1)]];
-    let purged = purge(ZERO, &responses).await;
-    assert_eq!((purged.done, purged.deleted), (Err(PurgeError::WrittenAgain), [1, 0]));
-}
-
-/// An update between the marker and the first deletion.
-#[tokio::test(start_paused = true)]
-async fn a_purge_that_is_given_up_deletes_no_later_version() {
-    let responses = [
-        until_marked(v0(2, NOW - 5)),
-        vec![keys(&["v0", "v1", "v2", "v3", "v10"]), json!({}), v0(3, NOW + 1)],
-    ];
+    // An update between the marker and the first deletion: no later version is deleted.
+    let responses = format!("v0=2@-5 {MARKED} keys=v0,v1,v2,v3,v10 - v0=3@1");
     let purged = purge(DEFAULT_WAIT, &responses).await;
-    assert_eq!((&purged.done, purged.deleted), (&Err(PurgeError::WrittenAgain), [0, 2]));
-    let deletions = &purged.requests[5].1["RequestItems"]["Table"];
-    let keys: Vec<_> = (deletions.as_array().unwrap().iter())
-        .map(|deletion| deletion["DeleteRequest"]["Key"]["SK"]["S"].as_str().unwrap())
+    assert_eq!((purged.done, purged.deleted), (AGAIN, [0, 2]));
+    let deletions = purged.bodies[5]["RequestItems"]["Table"].as_array().unwrap().iter();
+    let keys: Vec<_> = deletions
+        .map(|deletion| &deletion["DeleteRequest"]["Key"]["SK"]["S"])
         .collect();
     assert_eq!(keys, ["v1", "v2"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_last_check_deletes_versions_of_a_slow_writer() {
-    let responses = [
-        until_marked(v0(2, NOW)),
-        vec![keys(&["v0"]), json!({}), none(), keys(&["v2"]), json!({})],
-        gone(),
-    ];
-    let purged = purge(ZERO, &responses).await;
-    assert_eq!((purged.done, purged.deleted), (Ok(()), [1, 1]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_response_to_the_deletion_of_the_latest_item() {
-    let lost = json!({"__type": "InternalServerError"});
-    let responses = [
-        until_marked(v0(2, NOW)),
-        vec![keys(&["v0"]), lost, condition_failed()],
-        gone(),
-    ];
-    assert_eq!(purge(ZERO, &responses).await.done, Ok(()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_expired_latest_item_that_dynamodb_deletes_meanwhile_is_no_writer() {
-    let responses = [
-        until_marked(v0(2, NOW)),
-        vec![keys(&["v0"]), none(), keys(&[]), condition_failed()],
-        gone(),
-    ];
-    assert_eq!(purge(DEFAULT_WAIT, &responses).await.done, Ok(()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_a_latest_item_history_tells_the_incarnations() {
-    let before = vec![none(), history(&[("v7", "current")]), markers(&[]), json!({})];
-    let responses = [before, vec![keys(&["v7"]), json!({})], gone()];
-    let purged = purge(ZERO, &responses).await;
-    assert_eq!((&purged.done, purged.deleted), (&Ok(()), [0, 1]));
-    assert_eq!(
-        purged.requests[3].1["Item"]["Purged"],
-        json!({"M": {"current": {"N": Version::MAX.to_string()}}})
-    );
-    assert!(!purged.operations().contains(&"DeleteItem"));
 }

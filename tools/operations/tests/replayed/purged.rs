@@ -14,15 +14,17 @@ use testkit::replay::{self, Replay};
 
 /// Time of the function's clock, in seconds since 1970.
 const NOW: u64 = 1_795_328_688;
+/// Time of the purge.
+const PURGED: u64 = NOW - 100;
+/// Second of a record that is checked, from before the purge, and of one of another incarnation after the purge.
+const LATE: u64 = PURGED - 10;
+const LATER: u64 = PURGED + 50;
 
 fn time(second: u64) -> String {
     RecordedAt::since_epoch(Duration::from_secs(second)).to_string()
 }
 
-/// Time of the purge.
-const PURGED: u64 = NOW - 100;
-
-/// Returns the record of an update that was recorded at this second, of another incarnation after the purge.
+/// Returns the record of an update that was recorded at this second.
 fn record(number: u64, entity: &str, second: u64) -> Value {
     let keys = json!({"PK": {"S": entity}, "SK": {"S": "v0"}});
     let mut image = keys.clone();
@@ -36,24 +38,30 @@ fn record(number: u64, entity: &str, second: u64) -> Value {
     json!({"eventName": "MODIFY", "dynamodb": change})
 }
 
-/// Returns the marker of the purge of version 7.
-async fn marker(entity: &str) -> Value {
+fn malformed(second: u64) -> Value {
+    let mut record = record(7, "E", second);
+    record["dynamodb"]["NewImage"]["Latest"] = json!({"S": "seven"});
+    record
+}
+
+/// Returns the marker of the purge of version 7 of `E`.
+async fn marker() -> Value {
     let latest = json!({"Item": {
-        "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RecordedAt": {"S": time(PURGED - 10)},
+        "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RecordedAt": {"S": time(LATE)},
         "V0Id": {"S": "purged"},
     }});
     let replay = Replay::new([latest, json!({"Items": []}), json!({}), json!({})]);
     let clock = Clock::new(|| Duration::from_secs(PURGED));
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
-    let entity = EntityId::new(entity).unwrap();
+    let entity = EntityId::new("E").unwrap();
     // It stops after the marker, because there are no more responses.
     let _ = purge(&store, &entity, Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
     replay.bodies()[3]["Item"].clone()
 }
 
-/// Handles records at `NOW`, and returns the failed ones and the requests.
-async fn handle(records: &[Value], responses: &[Value]) -> (Vec<String>, Vec<(String, Value)>) {
-    let replay = Replay::new(responses.iter().cloned());
+/// Handles records at `NOW`, compares the operations and the failed records, and returns the requests.
+async fn handle(records: &[Value], responses: Vec<Value>, operations: &[&str], failed: &[&str]) -> Vec<Value> {
+    let replay = Replay::new(responses);
     let clock = Clock::new(|| Duration::from_secs(NOW));
     let writer = HistoryWriter::new(replay::client(replay.http()), &replay::settings())
         .with_checked_layout()
@@ -62,12 +70,16 @@ async fn handle(records: &[Value], responses: &[Value]) -> (Vec<String>, Vec<(St
     let deadline = Deadline::after(Duration::from_secs(60));
     let response = writer.handle(&event, "lambda", deadline).await.unwrap();
     let failures = response.batch_item_failures.into_iter();
-    let failed = failures.map(|failure| failure.item_identifier.unwrap()).collect();
-    (failed, replay.requests())
-}
-
-fn operations(requests: &[(String, Value)]) -> Vec<&str> {
-    requests.iter().map(|(operation, _)| operation.as_str()).collect()
+    let failures: Vec<_> = failures.map(|failure| failure.item_identifier.unwrap()).collect();
+    assert_eq!(
+        (replay.operations(), failures),
+        (
+            operations.iter().map(ToString::to_string).collect(),
+            failed.iter().map(ToString::to_string).collect()
+        ),
+        "{records:?}"
+    );
+    replay.bodies()
 }
 
 fn markers(markers: &[Value]) -> Value {
@@ -75,131 +87,109 @@ fn markers(markers: &[Value]) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_record_needs_no_other_request() {
-    for age in [0, 19] {
-        let (failed, requests) = handle(&[record(1, "E", NOW - age)], &[json!({})]).await;
-        assert_eq!((failed.len(), operations(&requests)), (0, vec!["PutItem"]), "{age}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_version_of_a_purged_entity_is_not_put() {
-    let purged = marker("E").await;
-    let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &[markers(std::slice::from_ref(&purged))]).await;
-    assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
-    let keys = &requests[0].1["RequestItems"]["Table"];
-    assert_eq!(keys["ConsistentRead"], true);
-    assert_eq!(
-        keys["Keys"],
-        json!([{"PK": purged["PK"], "SK": purged["SK"]}, {"PK": {"S": "E"}, "SK": {"S": "floor"}}])
-    );
-    // A later entity with the same key, and entities that were never purged.
-    for (record, found) in [
-        (record(1, "E", NOW - 50), markers(&[purged])),
-        (record(1, "F", NOW - 110), markers(&[])),
+async fn only_late_records_need_the_marker() {
+    let (purged, none) = (markers(&[marker().await]), markers(&[]));
+    let (checked, put, quarantined) = ("BatchGetItem", "PutItem", "TransactWriteItems");
+    for (record, marker, expected) in [
+        (record(1, "E", NOW), None, vec![put]),
+        (record(1, "E", NOW - 19), None, vec![put]),
+        (record(7, "E", LATE), Some(&purged), vec![checked]),
+        // A later entity with the same key, and entities that were never purged.
+        (record(1, "E", LATER), Some(&purged), vec![checked, put]),
+        (record(1, "F", LATE), Some(&none), vec![checked, put]),
+        // Otherwise, quarantine would keep the data of a purged entity.
+        (malformed(LATE), Some(&purged), vec![checked]),
+        (malformed(LATER), Some(&purged), vec![checked, quarantined]),
+        (malformed(LATE), Some(&none), vec![checked, quarantined]),
     ] {
-        let (failed, requests) = handle(&[record], &[found, json!({})]).await;
-        assert_eq!(
-            (failed.len(), operations(&requests)),
-            (0, vec!["BatchGetItem", "PutItem"])
-        );
+        let responses = marker.into_iter().cloned().chain([json!({})]).collect();
+        handle(&[record], responses, &expected, &[]).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_version_below_the_floor_is_not_put_again() {
     let floor = |floor: u64| json!({"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}});
-    let late = record(7, "E", NOW - 110);
+    let late = record(7, "E", LATE);
     let mut stored = late["dynamodb"]["NewImage"].clone();
     stored["SK"] = json!({"S": "v7"});
     for name in ["Latest", "RecordedVersion"] {
         stored.as_object_mut().unwrap().remove(name);
     }
+    let mut different = stored.clone();
+    different["A"] = json!({"S": "other"});
+    let (checked, read) = ("BatchGetItem", "GetItem");
     for (floor, found, expected) in [
         // DynamoDB deleted it.
-        (floor(8), Some(json!({})), vec!["BatchGetItem", "GetItem"]),
+        (floor(8), Some(json!({})), vec![checked, read]),
         // It is pinned, or not expired.
-        (floor(8), Some(json!({"Item": stored})), vec!["BatchGetItem", "GetItem"]),
-        (floor(7), None, vec!["BatchGetItem", "PutItem"]),
+        (floor(8), Some(json!({"Item": stored})), vec![checked, read]),
+        (floor(7), None, vec![checked, "PutItem"]),
+        // A different item is a conflict, and not lost.
+        (
+            floor(8),
+            Some(json!({"Item": different})),
+            vec![checked, read, "TransactWriteItems"],
+        ),
     ] {
-        let responses: Vec<_> = std::iter::once(markers(&[floor]))
-            .chain(found)
-            .chain([json!({})])
-            .collect();
-        let (failed, requests) = handle(std::slice::from_ref(&late), &responses).await;
-        assert_eq!((failed.len(), operations(&requests)), (0, expected));
-    }
-    // A different item is a conflict, and not lost.
-    stored["A"] = json!({"S": "other"});
-    let responses = [markers(&[floor(8)]), json!({"Item": stored}), json!({})];
-    let (failed, requests) = handle(&[late], &responses).await;
-    assert_eq!(failed.len(), 0);
-    assert_eq!(operations(&requests), ["BatchGetItem", "GetItem", "TransactWriteItems"]);
-}
-
-/// Otherwise, quarantine would keep the data of a purged entity.
-#[tokio::test(start_paused = true)]
-async fn a_late_record_of_a_purged_entity_is_not_quarantined() {
-    let purged = marker("E").await;
-    let malformed = |second: u64| {
-        let mut record = record(7, "E", second);
-        record["dynamodb"]["NewImage"]["Latest"] = json!({"S": "seven"});
-        record
-    };
-    let (failed, requests) = handle(&[malformed(NOW - 110)], &[markers(std::slice::from_ref(&purged))]).await;
-    assert_eq!((failed.len(), operations(&requests)), (0, vec!["BatchGetItem"]));
-    for (second, found) in [(NOW - 50, markers(&[purged])), (NOW - 110, markers(&[]))] {
-        let (failed, requests) = handle(&[malformed(second)], &[found, json!({})]).await;
-        assert_eq!(
-            (failed.len(), operations(&requests)),
-            (0, vec!["BatchGetItem", "TransactWriteItems"])
-        );
+        let responses = [markers(&[floor])].into_iter().chain(found).chain([json!({})]);
+        handle(std::slice::from_ref(&late), responses.collect(), &expected, &[]).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_markers_of_a_chunk_are_read_once() {
-    let purged = marker("E").await;
+    let purged = marker().await;
     let records = [
-        record(1, "E", NOW - 110),
-        record(2, "E", NOW - 110),
-        record(3, "F", NOW - 110),
+        record(1, "E", LATE),
+        record(2, "E", LATE),
+        record(3, "F", LATE),
         record(4, "G", NOW),
     ];
     let put = json!({"Responses": [{"TableName": "Table"}, {"TableName": "Table"}]});
-    let (failed, requests) = handle(&records, &[markers(&[purged]), put]).await;
-    assert_eq!(
-        (failed.len(), operations(&requests)),
-        (0, vec!["BatchGetItem", "BatchExecuteStatement"])
-    );
-    let keys = &requests[0].1["RequestItems"]["Table"]["Keys"];
+    let operations = ["BatchGetItem", "BatchExecuteStatement"];
+    let requests = handle(
+        &records,
+        vec![markers(std::slice::from_ref(&purged)), put],
+        &operations,
+        &[],
+    )
+    .await;
+    let read = &requests[0]["RequestItems"]["Table"];
+    assert_eq!(read["ConsistentRead"], true);
     // The marker and the floor of two entities.
-    assert_eq!(keys.as_array().unwrap().len(), 4);
-    assert_eq!(requests[1].1["Statements"].as_array().unwrap().len(), 2);
+    let keys = read["Keys"].as_array().unwrap();
+    assert_eq!(keys.len(), 4);
+    for key in [
+        json!({"PK": purged["PK"], "SK": purged["SK"]}),
+        json!({"PK": {"S": "E"}, "SK": {"S": "floor"}}),
+    ] {
+        assert!(keys.contains(&key), "{key}");
+    }
+    assert_eq!(requests[1]["Statements"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_the_marker_the_record_fails_and_is_retried() {
-    let invalid = json!({"PK": marker("E").await["PK"], "SK": {"S": "purged"}, "PurgedAt": {"S": "yesterday"}});
-    for response in [
-        json!({"__type": "InternalServerError"}),
-        json!({"__type": "AccessDeniedException"}),
-        json!({"__type": "ThrottlingException"}),
-        markers(&[invalid]),
+    let invalid = json!({"PK": marker().await["PK"], "SK": {"S": "purged"}, "PurgedAt": {"S": "yesterday"}});
+    let lost = json!({"__type": "InternalServerError"});
+    for (response, attempts) in [
+        (lost.clone(), 3),
+        (json!({"__type": "AccessDeniedException"}), 2),
+        (json!({"__type": "ThrottlingException"}), 3),
+        (markers(&[invalid]), 2),
     ] {
-        let mut responses = vec![response.clone(); 9];
-        responses.insert(0, json!({"__type": "InternalServerError"}));
-        let (failed, requests) = handle(&[record(7, "E", NOW - 110)], &responses).await;
-        assert_eq!(failed, ["7"], "{response}");
-        let is_read = |operation: &&str| *operation == "BatchGetItem";
-        assert!(operations(&requests).iter().all(is_read), "{requests:?}");
+        let responses = [vec![lost.clone()], vec![response.clone(); 9]].concat();
+        handle(
+            &[record(7, "E", LATE)],
+            responses,
+            &vec!["BatchGetItem"; attempts],
+            &["7"],
+        )
+        .await;
     }
     // A fresh record of the same batch is put.
-    let lost = vec![json!({"__type": "AccessDeniedException"})];
-    let records = [record(7, "E", NOW - 110), record(8, "F", NOW)];
-    let (failed, requests) = handle(&records, &[lost, vec![json!({})]].concat()).await;
-    assert_eq!(
-        (failed, operations(&requests)),
-        (vec!["7".to_owned()], vec!["BatchGetItem", "PutItem"])
-    );
+    let responses = vec![json!({"__type": "AccessDeniedException"}), json!({})];
+    let records = [record(7, "E", LATE), record(8, "F", NOW)];
+    handle(&records, responses, &["BatchGetItem", "PutItem"], &["7"]).await;
 }

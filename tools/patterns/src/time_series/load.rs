@@ -10,11 +10,7 @@ use std::{
     time::Duration,
 };
 
-use aws_sdk_dynamodb::{
-    error::BuildError,
-    operation::batch_write_item::builders::BatchWriteItemInputBuilder,
-    types::{PutRequest, WriteRequest},
-};
+use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use shared::{
     domain::{
         AttributeValue,
@@ -32,7 +28,7 @@ use super::{State, TimeSeries, item};
 const OPERATION: &str = "BatchWriteItem";
 /// Maximum number of puts in a request, see
 /// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
-pub const MAX_PUTS: usize = 25;
+const MAX_PUTS: usize = 25;
 /// Maximum number of consecutive requests that store no state, because of throttling.
 const MAX_IDLE_REQUESTS: u32 = 12;
 /// Maximum wait before unprocessed states are sent again; it doubles with each consecutive request that stores no state.
@@ -68,8 +64,8 @@ impl TimeSeries {
     /// request fails, or if DynamoDB throttles all requests for about half a minute.
     pub async fn load(&self, states: &[(EntityId, State)], mut progress: impl FnMut(u64)) -> Result<u64, LoadError> {
         check(states)?;
-        let mut left = states.iter();
         let (mut batch, mut stored, mut idle_requests) = (Vec::new(), 0, 0);
+        let mut left = states.iter();
         loop {
             let failed = |stored, source| LoadError::Service {
                 stored,
@@ -77,23 +73,20 @@ impl TimeSeries {
                 source,
             };
             for (entity, state) in left.by_ref().take(MAX_PUTS - batch.len()) {
-                let put = put_request(entity, state).map_err(|_| failed(stored, ServiceError::not_built(OPERATION)))?;
-                batch.push(put);
+                let item = item(entity, &state.time, state.attributes.clone());
+                let put = PutRequest::builder().set_item(Some(item.into())).build();
+                let put = put.map_err(|_| failed(stored, ServiceError::not_built(OPERATION)))?;
+                batch.push(WriteRequest::builder().put_request(put).build());
             }
             if batch.is_empty() {
                 return Ok(stored);
             }
-            let sent = batch.len();
+            let (sent, table) = (batch.len(), self.store.latest_table());
             let mut error = ServiceError::unprocessed(OPERATION);
-            match batch_request(batch.clone(), self.store.latest_table())
-                .send_with(&self.client)
-                .await
-            {
+            let request = self.client.batch_write_item().request_items(table, batch.clone());
+            match request.send().await {
                 Ok(output) => {
-                    let unprocessed = output
-                        .unprocessed_items
-                        .unwrap_or_default()
-                        .remove(self.store.latest_table());
+                    let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
                     batch = unprocessed.unwrap_or_default();
                 }
                 Err(found) => {
@@ -118,22 +111,6 @@ impl TimeSeries {
             }
         }
     }
-}
-
-/// Builds the put of a state.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects the state.
-pub fn put_request(entity: &EntityId, state: &State) -> Result<WriteRequest, BuildError> {
-    let item = item(entity, &state.time, state.attributes.clone());
-    let put = PutRequest::builder().set_item(Some(item.into())).build()?;
-    Ok(WriteRequest::builder().put_request(put).build())
-}
-
-/// Builds the request with at most [`MAX_PUTS`] puts.
-pub fn batch_request(puts: Vec<WriteRequest>, table: &str) -> BatchWriteItemInputBuilder {
-    BatchWriteItemInputBuilder::default().request_items(table, puts)
 }
 
 fn check(states: &[(EntityId, State)]) -> Result<(), LoadError> {
@@ -162,27 +139,23 @@ fn check_state(entity: &EntityId, state: &State) -> Result<(), InvalidState> {
 /// Checks numbers and sets. The nesting is limited before.
 fn check_value(value: &AttributeValue) -> Result<(), InvalidState> {
     use AttributeValue::{Bs, L, M, N, Ns, Ss};
-    match value {
-        N(number) => Decimal::parse(number).map(drop).map_err(|_| InvalidState::Number),
-        Ss(texts) => check_set(texts.iter()),
-        Bs(values) => check_set(values.iter()),
-        Ns(numbers) => {
-            let parsed: Result<Vec<_>, _> = numbers.iter().map(|number| Decimal::parse(number)).collect();
-            let parsed = parsed.map_err(|_| InvalidState::Number)?;
-            check_set(parsed.iter())
-        }
-        L(values) => values.iter().try_for_each(check_value),
-        M(members) => members.values().try_for_each(check_value),
-        _ => Ok(()),
-    }
-}
-
-fn check_set<T: Eq + std::hash::Hash>(values: impl ExactSizeIterator<Item = T>) -> Result<(), InvalidState> {
-    let count = values.len();
-    let unique: HashSet<_> = values.collect();
+    let canonical = |number: &String| match Decimal::parse(number) {
+        Ok(number) => Ok(number.canonical().into_bytes()),
+        Err(_) => Err(InvalidState::Number),
+    };
+    let elements: Vec<Vec<u8>> = match value {
+        N(number) => return canonical(number).map(drop),
+        L(values) => return values.iter().try_for_each(check_value),
+        M(members) => return members.values().try_for_each(check_value),
+        Ss(texts) => texts.iter().map(|text| text.clone().into_bytes()).collect(),
+        Bs(values) => values.clone(),
+        Ns(numbers) => numbers.iter().map(canonical).collect::<Result<_, _>>()?,
+        _ => return Ok(()),
+    };
+    let unique: HashSet<_> = elements.iter().collect();
     match unique.len() {
         0 => Err(InvalidState::EmptySet),
-        unique if unique < count => Err(InvalidState::RepeatedValue),
+        unique if unique < elements.len() => Err(InvalidState::RepeatedValue),
         _ => Ok(()),
     }
 }

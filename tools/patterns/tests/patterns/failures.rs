@@ -11,17 +11,17 @@ use patterns::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::domain::{Item, version::Version};
-use testkit::replay::{self, Replay};
+use testkit::replay::{self, Replay, rejected};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Book {
+pub(crate) struct Book {
     isbn: String,
     title: String,
     subtitle: Option<String>,
     version: Option<u64>,
 }
 
-fn book(title: &str, version: Option<u64>) -> Book {
+pub(crate) fn book(title: &str, version: Option<u64>) -> Book {
     Book {
         isbn: "978".to_owned(),
         title: title.to_owned(),
@@ -30,27 +30,25 @@ fn book(title: &str, version: Option<u64>) -> Book {
     }
 }
 
-fn books(client: Client) -> Locked<Book> {
+pub(crate) fn books(client: Client) -> Locked<Book> {
     Locked::new(client, "Books", &["isbn"], "version")
 }
 
 /// A first attempt without a success.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum First {
-    ServerError,
+    /// An answer with this error.
+    Error(&'static str),
     NoResponse,
     ConnectionReset,
-    Throttled,
 }
 
-impl First {
-    const ALL: [Self; 4] = [
-        Self::ServerError,
-        Self::NoResponse,
-        Self::ConnectionReset,
-        Self::Throttled,
-    ];
-}
+const THROTTLED: First = First::Error("ThrottlingException");
+const UNANSWERED: [First; 3] = [
+    First::Error("InternalServerError"),
+    First::NoResponse,
+    First::ConnectionReset,
+];
 
 /// Fails the first request, then replays responses.
 #[derive(Debug, Clone)]
@@ -61,11 +59,9 @@ struct FailsFirst {
 
 impl HttpConnector for FailsFirst {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let replayed = |body: Value, request| Replay::new([body]).http().call(request);
         match self.first.lock().unwrap().take() {
             None => self.then.http().call(request),
-            Some(First::ServerError) => replayed(json!({"__type": "InternalServerError"}), request),
-            Some(First::Throttled) => replayed(json!({"__type": "ThrottlingException"}), request),
+            Some(First::Error(code)) => Replay::new([json!({"__type": code})]).http().call(request),
             Some(First::NoResponse) => HttpConnectorFuture::new(std::future::pending()),
             Some(First::ConnectionReset) => {
                 HttpConnectorFuture::ready(Err(ConnectorError::io("connection reset".into())))
@@ -74,33 +70,24 @@ impl HttpConnector for FailsFirst {
     }
 }
 
-/// Returns a client whose first request fails, and whose second request gets this response.
-fn failing(first: First, then: Value) -> Client {
+/// Returns books whose first request fails, unless there is none, and whose next one fails its condition on this stored item.
+fn failing(first: Option<First>, stored: Option<Value>) -> Locked<Book> {
     let connector = FailsFirst {
-        first: Arc::new(Mutex::new(Some(first))),
-        then: Replay::new([then]),
+        first: Arc::new(Mutex::new(first)),
+        then: Replay::new([rejected(stored)]),
     };
-    replay::client(http_client_fn(move |_, _| SharedHttpConnector::new(connector.clone())))
+    let http = http_client_fn(move |_, _| SharedHttpConnector::new(connector.clone()));
+    books(replay::client(http))
 }
 
-/// Returns a failed condition with the stored item.
-fn rejected(stored: Option<Value>) -> Value {
-    let mut failure = json!({"__type": "ConditionalCheckFailedException"});
-    if let Some(item) = stored {
-        failure["Item"] = item;
-    }
-    failure
-}
-
-fn item(title: &str, version: u64) -> Value {
-    json!({"isbn": {"S": "978"}, "title": {"S": title}, "version": {"N": version.to_string()}})
+/// Returns an item with one more attribute.
+fn item(title: &str, version: u64, (name, value): (&str, Value)) -> Value {
+    json!({"isbn": {"S": "978"}, "title": {"S": title}, "version": {"N": version.to_string()}, name: value})
 }
 
 /// Returns the item as a save stores it: with the null of the field without a value.
 fn saved(title: &str, version: u64) -> Value {
-    let mut item = item(title, version);
-    item["subtitle"] = json!({"NULL": true});
-    item
+    item(title, version, ("subtitle", json!({"NULL": true})))
 }
 
 fn is_conflict<T>(result: &Result<T, SaveError<Book>>) -> bool {
@@ -111,60 +98,44 @@ fn is_conflict<T>(result: &Result<T, SaveError<Book>>) -> bool {
 async fn an_identical_item_is_ones_own_only_after_an_unanswered_attempt() {
     for value in [book("New Title", None), book("New Title", Some(6))] {
         let next = value.version.unwrap_or(0) + 1;
-        let expected = book("New Title", Some(next));
-        let mut with_unknown = item("New Title", next);
-        with_unknown["price"] = json!({"N": "12.5"});
-        // Without an earlier attempt.
-        let client = || Replay::new([rejected(Some(saved("New Title", next)))]).client();
-        assert!(is_conflict(&books(client()).save(&value, Check::Version).await));
-        let client = Replay::new([rejected(Some(with_unknown.clone()))]).client();
-        assert!(is_conflict(&books(client).update(&value, Check::Version).await));
-        for first in First::ALL {
-            let save = async |stored: Value| {
-                let client = failing(first, rejected(Some(stored)));
-                books(client).save(&value, Check::Version).await
-            };
-            let update = async |stored: Value| {
-                let client = failing(first, rejected(Some(stored)));
-                books(client).update(&value, Check::Version).await
-            };
-            let (saved_again, updated_again) =
-                (save(saved("New Title", next)).await, update(with_unknown.clone()).await);
-            if first == First::Throttled {
-                assert!(is_conflict(&saved_again) && is_conflict(&updated_again));
-            } else {
-                assert_eq!(
-                    (saved_again.unwrap(), updated_again.unwrap()),
-                    (expected.clone(), expected.clone()),
-                    "{first:?}"
-                );
-            }
+        let save = async |first, stored| failing(first, Some(stored)).save(&value, Check::Version).await;
+        let update = async |first, stored| failing(first, Some(stored)).update(&value, Check::Version).await;
+        // An update keeps attributes that the type does not name.
+        let (of_save, of_update) = (
+            saved("New Title", next),
+            item("New Title", next, ("price", json!({"N": "12.5"}))),
+        );
+        for first in [None, Some(THROTTLED)] {
+            assert!(is_conflict(&save(first, of_save.clone()).await), "{first:?}");
+            assert!(is_conflict(&update(first, of_update.clone()).await), "{first:?}");
+        }
+        for first in UNANSWERED.map(Some) {
+            let expected = book("New Title", Some(next));
+            assert_eq!(save(first, of_save.clone()).await.unwrap(), expected, "{first:?}");
+            assert_eq!(update(first, of_update.clone()).await.unwrap(), expected, "{first:?}");
             // Any other item is one of another client.
             for other in [saved("Other", next), saved("New Title", next + 1)] {
-                assert!(is_conflict(&save(other.clone()).await), "{first:?}");
-                assert!(is_conflict(&update(other).await), "{first:?}");
+                assert!(is_conflict(&save(first, other.clone()).await), "{first:?}");
+                assert!(is_conflict(&update(first, other).await), "{first:?}");
             }
             // An update removes null fields.
-            assert!(is_conflict(&update(saved("New Title", next)).await), "{first:?}");
+            assert!(is_conflict(&update(first, of_save.clone()).await), "{first:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_item_is_ones_own_deletion_only_after_an_unanswered_attempt() {
-    let value = book("Title", Some(6));
-    let client = Replay::new([rejected(None)]).client();
-    assert!(is_conflict(&books(client).delete(&value, Check::Version).await));
-    for first in First::ALL {
-        let deleted = books(failing(first, rejected(None)))
-            .delete(&value, Check::Version)
-            .await;
-        assert_eq!(is_conflict(&deleted), first == First::Throttled, "{first:?}");
-        let client = failing(first, rejected(Some(saved("Title", 7))));
-        assert!(
-            is_conflict(&books(client).delete(&value, Check::Version).await),
-            "{first:?}"
-        );
+    let delete = async |first, stored| {
+        let value = book("Title", Some(6));
+        failing(first, stored).delete(&value, Check::Version).await
+    };
+    for first in [None, Some(THROTTLED)] {
+        assert!(is_conflict(&delete(first, None).await), "{first:?}");
+    }
+    for first in UNANSWERED.map(Some) {
+        assert!(delete(first, None).await.is_ok(), "{first:?}");
+        assert!(is_conflict(&delete(first, Some(saved("Title", 7))).await), "{first:?}");
     }
 }
 
@@ -175,10 +146,8 @@ async fn attempts_of_other_calls_do_not_count() {
     let conflict = rejected(Some(saved("New Title", 2)));
     let books = books(Replay::new([failed, json!({}), conflict]).client());
     let value = book("New Title", Some(1));
-    assert_eq!(
-        books.save(&value, Check::Version).await.unwrap(),
-        book("New Title", Some(2))
-    );
+    let saved = books.save(&value, Check::Version).await.unwrap();
+    assert_eq!(saved, book("New Title", Some(2)));
     assert!(is_conflict(&books.save(&value, Check::Version).await));
 }
 
@@ -188,19 +157,16 @@ async fn all_attempts_of_a_transaction_have_one_token() {
     let failed = || json!({"__type": "InternalServerError"});
     let replay = Replay::new([failed(), failed(), json!({}), json!({})]);
     let books = books(replay.client());
-    let value = book("New Title", None);
     for _ in 0..2 {
-        let saved = books.save_all(&[&value], Check::Version).await.unwrap();
+        let saved = books
+            .save_all(&[&book("New Title", None)], Check::Version)
+            .await
+            .unwrap();
         assert_eq!(saved, [book("New Title", Some(1))]);
     }
-    let tokens: Vec<_> = replay
-        .bodies()
-        .iter()
-        .map(|body| body["ClientRequestToken"].as_str().unwrap().to_owned())
-        .collect();
-    assert!(!tokens[0].is_empty());
-    assert_eq!((tokens.len(), &tokens[0], &tokens[1]), (4, &tokens[1], &tokens[2]));
-    assert_ne!(tokens[3], tokens[0], "another call");
+    let bodies = replay.bodies();
+    let [first, second, third, another] = [0, 1, 2, 3].map(|index| bodies[index]["ClientRequestToken"].as_str());
+    assert!(first.is_some() && first == second && second == third && another != first);
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,20 +181,22 @@ async fn a_rollback_that_loses_a_race_is_a_conflict() {
     };
     let (outcome, requests) = rollback(&[json!({}), json!({})]).await;
     assert_eq!(outcome, Ok(Outcome::Written(Version::new(3).unwrap())));
-    let put = &requests[2].1["Item"];
-    let expected: Item = serde_json::from_value(json!({
+    let item = |json: Value| serde_json::from_value::<Item>(json).unwrap();
+    let expected = json!({
         "hash": {"S": "1c5815b2"}, "version": {"N": "3"}, "attr1": {"S": "some old values"}, "WriteId": {"S": "write-3"},
-    }))
-    .unwrap();
-    assert!(serde_json::from_value::<Item>(put.clone()).unwrap() == expected);
-
+    });
+    assert!(item(requests[2].1["Item"].clone()) == item(expected));
     // Another writer completed version 3, before the history row of this one or after it.
-    let (outcome, requests) = rollback(&[rejected(None)]).await;
-    assert_eq!((outcome, requests.len()), (Ok(Outcome::Conflict), 3));
-    for code in ["ConditionalCheckFailed", "TransactionConflict"] {
+    let cancelled = |code: &str| {
         let reasons = [json!({"Code": code}), json!({"Code": "None"})];
-        let cancelled = json!({"__type": "TransactionCanceledException", "CancellationReasons": reasons});
-        let (outcome, requests) = rollback(&[json!({}), cancelled]).await;
-        assert_eq!((outcome, requests.len()), (Ok(Outcome::Conflict), 4));
+        json!({"__type": "TransactionCanceledException", "CancellationReasons": reasons})
+    };
+    for responses in [
+        vec![rejected(None)],
+        vec![json!({}), cancelled("ConditionalCheckFailed")],
+        vec![json!({}), cancelled("TransactionConflict")],
+    ] {
+        let (outcome, requests) = rollback(&responses).await;
+        assert_eq!((outcome, requests.len()), (Ok(Outcome::Conflict), 2 + responses.len()));
     }
 }

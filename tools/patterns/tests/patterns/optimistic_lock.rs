@@ -1,16 +1,13 @@
-//! Optimistic locking: the published example, clients that save the same content, and lost responses.
+//! Optimistic locking on a real table: the published example, and clients that save the same content.
 
-use std::time::Duration;
-
-use aws_sdk_dynamodb::{Client, config::retry::RetryConfig, types::ScalarAttributeType::S};
+use aws_sdk_dynamodb::types::ScalarAttributeType::S;
 use futures::future::join_all;
 use patterns::optimistic_lock::{Check, Locked, SaveError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use testkit::{
-    database::{Database, rows, sorted},
-    lost_responses::LostResponses,
-};
+use testkit::database::{Database, rows, sorted};
+
+const ISBN: &str = "978-3-16-148410-0";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Book {
@@ -20,106 +17,128 @@ struct Book {
     version: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct Isbn {
-    #[serde(rename = "ISBN")]
-    isbn: &'static str,
-}
-
-const ISBN: Isbn = Isbn {
-    isbn: "978-3-16-148410-0",
-};
-
 fn book(title: &str, version: Option<u64>) -> Book {
     Book {
-        isbn: ISBN.isbn.to_owned(),
+        isbn: ISBN.to_owned(),
         title: title.to_owned(),
         version,
     }
 }
 
-fn stored(error: SaveError<Book>) -> Option<Book> {
-    match error {
-        SaveError::Conflict { stored } => stored,
-        other => panic!("{other}"),
+/// Checks that a call is a conflict with this stored value.
+#[track_caller]
+fn is_conflict<R: std::fmt::Debug>(result: Result<R, SaveError<Book>>, expected: Option<&Book>) {
+    match result {
+        Err(SaveError::Conflict { stored }) => assert_eq!(stored.as_ref(), expected),
+        other => panic!("{other:?}"),
     }
 }
 
-async fn create_books(database: &Database) -> Locked<Book> {
-    database.table("Books", &[("ISBN", S)]).await;
-    books(database, database.client.clone())
+struct Books {
+    database: Database,
+    books: Locked<Book>,
 }
 
-fn books(database: &Database, client: Client) -> Locked<Book> {
-    Locked::new(client, database.table_name("Books"), &["ISBN"], "version")
-}
+impl Books {
+    async fn create() -> Self {
+        let database = Database::start().await;
+        database.table("Books", &[("ISBN", S)]).await;
+        let books = Locked::new(
+            database.client.clone(),
+            database.table_name("Books"),
+            &["ISBN"],
+            "version",
+        );
+        Self { database, books }
+    }
 
-/// Asserts that this item is the only one.
-async fn assert_stored(database: &Database, item: Value) {
-    assert_eq!(rows(database, "Books").await, sorted(vec![item]));
+    async fn load(&self) -> Option<Book> {
+        self.books.load(&book("", None)).await.unwrap()
+    }
+
+    async fn saves(&self, value: &Book, check: Check) -> Book {
+        self.books.save(value, check).await.unwrap()
+    }
+
+    /// Checks that the only item has these attributes.
+    async fn is_stored(&self, mut item: Value) {
+        item["ISBN"] = json!({"S": ISBN});
+        assert_eq!(rows(&self.database, "Books").await, sorted(vec![item]));
+    }
+
+    async fn send(&self, items: Vec<aws_sdk_dynamodb::types::TransactWriteItem>) -> bool {
+        let request = self
+            .database
+            .client
+            .transact_write_items()
+            .set_transact_items(Some(items));
+        request.send().await.is_ok()
+    }
 }
 
 /// Two clients that change the title of a book concurrently.
 #[tokio::test]
 async fn optimistic_locking() {
-    let database = Database::start().await;
-    let books = create_books(&database).await;
-    assert_eq!(books.load(&ISBN).await.unwrap(), None);
-    // A value with a version cannot be saved as a new one.
-    assert_eq!(
-        stored(books.save(&book("x", Some(7)), Check::Version).await.unwrap_err()),
-        None
-    );
-    let new = book("Old Title", None);
-    assert_eq!(
-        books.save(&new, Check::Version).await.unwrap(),
-        book("Old Title", Some(1))
-    );
-    assert_eq!(new.version, None, "the argument is unchanged");
-    let second = books.save(&book("Old Title", Some(1)), Check::Version).await.unwrap();
+    let table = Books::create().await;
+    let books = &table.books;
+    assert_eq!(table.load().await, None);
+    // A value with a version does not exist yet.
+    for version in [1, 7] {
+        let missing = book("x", Some(version));
+        is_conflict(books.save(&missing, Check::Version).await, None);
+        is_conflict(books.update(&missing, Check::Version).await, None);
+        is_conflict(books.delete(&missing, Check::Version).await, None);
+    }
+    let first = table.saves(&book("Old Title", None), Check::Version).await;
+    assert_eq!(first, book("Old Title", Some(1)));
+    let second = table.saves(&first, Check::Version).await;
     assert_eq!(second.version, Some(2));
     // A value without a version conflicts with a stored one.
-    assert!(stored(books.save(&book("Other", None), Check::Version).await.unwrap_err()).is_some());
-
-    let ours = books.load(&ISBN).await.unwrap().unwrap();
-    books
-        .save(&book("Changed By Someone Else", Some(2)), Check::Version)
-        .await
-        .unwrap();
+    is_conflict(books.save(&book("Other", None), Check::Version).await, Some(&second));
+    let ours = table.load().await.unwrap();
+    let theirs = table
+        .saves(&book("Changed By Someone Else", Some(2)), Check::Version)
+        .await;
     let ours = Book {
         title: "New Title".to_owned(),
         ..ours
     };
-    let conflicting = stored(books.save(&ours, Check::Version).await.unwrap_err());
-    assert_eq!(conflicting, Some(book("Changed By Someone Else", Some(3))));
-    assert_eq!(
-        stored(books.delete(&ours, Check::Version).await.unwrap_err()),
-        conflicting
-    );
-    // Clobber checks nothing, but increments the version.
-    assert_eq!(
-        books
-            .save(&book("Clobbered", Some(9)), Check::Clobber)
-            .await
-            .unwrap()
-            .version,
-        Some(10)
-    );
-    assert_stored(
-        &database,
-        json!({"ISBN": {"S": ISBN.isbn}, "title": {"S": "Clobbered"}, "version": {"N": "10"}}),
-    )
-    .await;
-    // The same for a deletion: ours has version 2.
-    assert!(stored(books.delete(&ours, Check::Version).await.unwrap_err()).is_some());
-    books.delete(&ours, Check::Clobber).await.unwrap();
-    assert_eq!(books.load(&ISBN).await.unwrap(), None);
+    is_conflict(books.save(&ours, Check::Version).await, Some(&theirs));
+    is_conflict(books.delete(&ours, Check::Version).await, Some(&theirs));
+    books.delete(&theirs, Check::Version).await.unwrap();
+    assert_eq!(table.load().await, None);
+}
+
+#[tokio::test]
+async fn clobber_ignores_the_stored_version() {
+    let table = Books::create().await;
+    let books = &table.books;
+    table.saves(&book("Old Title", None), Check::Version).await;
+    // It checks nothing, but increments the version.
+    let clobbered = table.saves(&book("Clobbered", Some(9)), Check::Clobber).await;
+    assert_eq!(clobbered, book("Clobbered", Some(10)));
+    table
+        .is_stored(json!({"title": {"S": "Clobbered"}, "version": {"N": "10"}}))
+        .await;
+    let updated = books.update(&book("Updated", Some(4)), Check::Clobber).await.unwrap();
+    assert_eq!(updated, book("Updated", Some(5)));
+    for version in [Some(1), None] {
+        let stale = book("Old Title", version);
+        let stored = table.load().await;
+        is_conflict(books.delete(&stale, Check::Version).await, stored.as_ref());
+        // The second time, there is nothing to delete, which is no conflict.
+        for _ in 0..2 {
+            books.delete(&stale, Check::Clobber).await.unwrap();
+            assert_eq!(table.load().await, None);
+        }
+        table.saves(&book("Old Title", Some(4)), Check::Clobber).await;
+    }
 }
 
 #[tokio::test]
 async fn optimistic_locking_inside_a_transaction() {
-    let database = Database::start().await;
-    let books = create_books(&database).await;
+    let table = Books::create().await;
+    let books = &table.books;
     let other = Book {
         isbn: "other".to_owned(),
         ..book("Other", None)
@@ -128,185 +147,75 @@ async fn optimistic_locking_inside_a_transaction() {
         .save_all(&[&book("One", None), &other], Check::Version)
         .await
         .unwrap();
-    assert_eq!(
-        saved.iter().map(|book| book.version).collect::<Vec<_>>(),
-        [Some(1), Some(1)]
-    );
+    assert_eq!([saved[0].version, saved[1].version], [Some(1), Some(1)]);
     // One of the two differs from the stored value, so neither is saved.
-    let conflicting = stored(books.save_all(&[&saved[0], &other], Check::Version).await.unwrap_err());
-    assert_eq!(conflicting.as_ref(), Some(&saved[1]));
-    assert_eq!(books.load(&ISBN).await.unwrap().unwrap().version, Some(1));
+    let again = books.save_all(&[&saved[0], &other], Check::Version).await;
+    is_conflict(again, Some(&saved[1]));
+    assert_eq!(table.load().await.unwrap().version, Some(1));
     // Combined with other requests in one transaction.
     let save = books.prepare_save(&saved[0], Check::Version).unwrap();
     let delete = books.prepare_delete(&saved[1], Check::Version).unwrap();
-    let request = database
-        .client
-        .transact_write_items()
-        .transact_items(save.item)
-        .transact_items(delete.item);
-    request.send().await.unwrap();
-    assert_eq!(books.load(&ISBN).await.unwrap(), save.value);
-    assert!(delete.value.is_none());
+    assert!(table.send(vec![save.item, delete.item]).await && delete.value.is_none());
+    assert_eq!(table.load().await, save.value);
 }
 
-/// The cases that the documentation of the mapper describes.
+/// The version is initialized or incremented with and without a check, by a save and by an update.
 #[tokio::test]
 async fn the_version_changes_with_every_save() {
-    let database = Database::start().await;
-    let books = create_books(&database).await;
-    // A value with a version does not exist yet.
-    for version in [1, 7] {
-        let missing = book("x", Some(version));
-        assert_eq!(stored(books.save(&missing, Check::Version).await.unwrap_err()), None);
-        assert_eq!(stored(books.update(&missing, Check::Version).await.unwrap_err()), None);
-        assert_eq!(stored(books.delete(&missing, Check::Version).await.unwrap_err()), None);
-    }
-    // The version is initialized or incremented with and without a check, by a save and by an update.
-    for (check, update) in [
+    let table = Books::create().await;
+    let books = &table.books;
+    for (check, is_update) in [
         (Check::Version, false),
         (Check::Version, true),
         (Check::Clobber, false),
         (Check::Clobber, true),
     ] {
-        let save = async |value: &Book| {
-            if update {
-                books.update(value, check).await
-            } else {
-                books.save(value, check).await
-            }
+        let save = async |value: &Book| match is_update {
+            true => books.update(value, check).await,
+            false => books.save(value, check).await,
         };
         let new = book("Old Title", None);
         let saved = save(&new).await.unwrap();
-        assert_eq!((saved.version, new.version), (Some(1), None));
         let next = save(&saved).await.unwrap();
-        assert_eq!(
-            (next.version, saved.version),
-            (Some(2), Some(1)),
-            "the argument is unchanged"
-        );
+        // The arguments are unchanged.
+        assert_eq!([new.version, saved.version, next.version], [None, Some(1), Some(2)]);
         let again = save(&saved).await;
         match check {
             // The same argument again is a conflict, also with the same content.
-            Check::Version => assert_eq!(stored(again.unwrap_err()), Some(next)),
+            Check::Version => is_conflict(again, Some(&next)),
             Check::Clobber => assert_eq!(again.unwrap(), next),
         }
-        books.delete(&book("Old Title", Some(2)), Check::Version).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn clobber_ignores_the_stored_version() {
-    let database = Database::start().await;
-    let books = create_books(&database).await;
-    let mut saved = books.save(&book("Old Title", None), Check::Version).await.unwrap();
-    for _ in 0..3 {
-        saved = books.save(&saved, Check::Version).await.unwrap();
-    }
-    let stale = book("Stale", Some(1));
-    assert_eq!(
-        stored(books.save(&stale, Check::Version).await.unwrap_err()),
-        Some(saved.clone())
-    );
-    assert_eq!(
-        books.save(&stale, Check::Clobber).await.unwrap(),
-        book("Stale", Some(2))
-    );
-    assert_eq!(books.load(&ISBN).await.unwrap(), Some(book("Stale", Some(2))));
-    assert_eq!(
-        books.update(&saved, Check::Clobber).await.unwrap(),
-        book("Old Title", Some(5))
-    );
-    // The stored version is 5.
-    for version in [Some(1), None] {
-        let stale = book("Old Title", version);
-        assert!(stored(books.delete(&stale, Check::Version).await.unwrap_err()).is_some());
-        books.delete(&stale, Check::Clobber).await.unwrap();
-        assert_eq!(books.load(&ISBN).await.unwrap(), None);
-        // There is nothing to delete, which is no conflict.
-        books.delete(&stale, Check::Clobber).await.unwrap();
-        books.save(&book("Old Title", Some(4)), Check::Clobber).await.unwrap();
+        books.delete(&next, Check::Version).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn identical_content_of_another_client_is_a_conflict() {
-    let database = Database::start().await;
-    let books = create_books(&database).await;
-    let new = book("Title", None);
-    let created = books.save(&new, Check::Version).await.unwrap();
+    let table = Books::create().await;
+    let books = &table.books;
     // Another creator, then another writer of the same content.
-    assert_eq!(
-        stored(books.save(&new, Check::Version).await.unwrap_err()).as_ref(),
-        Some(&created)
-    );
-    assert!(stored(books.update(&new, Check::Version).await.unwrap_err()).is_some());
-    assert!(stored(books.save_all(&[&new], Check::Version).await.unwrap_err()).is_some());
-    let changed = Book {
-        title: "New Title".to_owned(),
-        ..created
-    };
-    books.save(&changed, Check::Version).await.unwrap();
-    assert!(stored(books.save(&changed, Check::Version).await.unwrap_err()).is_some());
-    assert!(stored(books.update(&changed, Check::Version).await.unwrap_err()).is_some());
-    assert!(stored(books.save_all(&[&changed], Check::Version).await.unwrap_err()).is_some());
-    books.delete(&book("New Title", Some(2)), Check::Version).await.unwrap();
-    let deleted = books.delete(&book("New Title", Some(2)), Check::Version).await;
-    assert_eq!(stored(deleted.unwrap_err()), None);
+    let mut value = book("Title", None);
+    for _ in 0..2 {
+        let saved = table.saves(&value, Check::Version).await;
+        is_conflict(books.save(&value, Check::Version).await, Some(&saved));
+        is_conflict(books.update(&value, Check::Version).await, Some(&saved));
+        is_conflict(books.save_all(&[&value], Check::Version).await, Some(&saved));
+        value = saved;
+    }
+    books.delete(&value, Check::Version).await.unwrap();
+    is_conflict(books.delete(&value, Check::Version).await, None);
 
     // Of many clients that do the same at the same time, one succeeds.
-    let mut value = new;
+    let mut value = book("Title", None);
     for round in 1..=10 {
-        let results = join_all((0..6).map(async |client| {
-            if client % 2 == 0 {
-                books.save(&value, Check::Version).await
-            } else {
-                books.update(&value, Check::Version).await
-            }
+        let results = join_all((0..6).map(async |client| match client % 2 {
+            0 => books.save(&value, Check::Version).await,
+            _ => books.update(&value, Check::Version).await,
         }));
-        let saved: Vec<_> = results.await.into_iter().flatten().collect();
+        let mut saved: Vec<_> = results.await.into_iter().flatten().collect();
         assert_eq!(saved, [book("Title", Some(round))]);
-        value = saved.into_iter().next().unwrap();
+        value = saved.remove(0);
     }
-}
-
-#[tokio::test]
-async fn a_retry_after_a_lost_response_succeeds() {
-    let database = Database::start().await;
-    create_books(&database).await;
-    let config = database.client.config().to_builder();
-    let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
-    let config = config
-        .interceptor(LostResponses::default())
-        .retry_config(retries)
-        .build();
-    let books = books(&database, Client::from_conf(config));
-    database.requests.take();
-
-    let created = books.save(&book("Old Title", None), Check::Version).await.unwrap();
-    assert_eq!(created, book("Old Title", Some(1)));
-    let saved = books.save(&book("New Title", Some(1)), Check::Version).await.unwrap();
-    assert_eq!(saved, book("New Title", Some(2)));
-    let updated = books
-        .update(&book("Newer Title", Some(2)), Check::Version)
-        .await
-        .unwrap();
-    assert_eq!(updated, book("Newer Title", Some(3)));
-    let prepared = books.save_all(&[&updated], Check::Version).await.unwrap();
-    assert_eq!(prepared, [book("Newer Title", Some(4))]);
-    // Each was applied once.
-    assert_stored(
-        &database,
-        json!({"ISBN": {"S": ISBN.isbn}, "title": {"S": "Newer Title"}, "version": {"N": "4"}}),
-    )
-    .await;
-    books.delete(&prepared[0], Check::Version).await.unwrap();
-    let again = books.update(&book("Title", None), Check::Version).await.unwrap();
-    assert_eq!(again, book("Title", Some(1)));
-    // A conflict is a conflict, although the first response was lost.
-    let conflict = books.save(&book("Other", None), Check::Version).await;
-    assert_eq!(stored(conflict.unwrap_err()), Some(again.clone()));
-    let conflict = books.delete(&book("Title", Some(2)), Check::Version).await;
-    assert_eq!(stored(conflict.unwrap_err()), Some(again));
 }
 
 /// A later version of the program, whose type has more fields.
@@ -323,34 +232,27 @@ struct Edition {
 
 #[tokio::test]
 async fn an_update_keeps_attributes_that_the_type_does_not_name() {
-    let database = Database::start().await;
-    let books = create_books(&database).await;
-    let editions = Locked::<Edition>::new(
-        database.client.clone(),
-        database.table_name("Books"),
-        &["ISBN"],
-        "version",
-    );
-    let isbn = ISBN.isbn;
-    let stored_item = json!({
-        "ISBN": {"S": isbn}, "title": {"S": "Title"}, "subtitle": {"S": "Subtitle"}, "series": {"S": "Series"},
-        "price": {"N": "12.50"}, "version": {"N": "1"},
-    });
-    database.put("Books", stored_item).await;
+    let table = Books::create().await;
+    let (books, client) = (&table.books, table.database.client.clone());
+    let editions = Locked::<Edition>::new(client, table.database.table_name("Books"), &["ISBN"], "version");
+    let stored = |title: &str, version: &str, has_subtitle: bool| {
+        let mut item = json!({
+            "ISBN": {"S": ISBN}, "title": {"S": title}, "series": {"S": "Series"}, "price": {"N": "12.50"},
+            "version": {"N": version},
+        });
+        if has_subtitle {
+            item["subtitle"] = json!({"S": "Subtitle"});
+        }
+        item
+    };
+    table.database.put("Books", stored("Title", "1", true)).await;
     // The type Book names the title only.
     let updated = books.update(&book("New Title", Some(1)), Check::Version).await.unwrap();
     assert_eq!(updated, book("New Title", Some(2)));
-    assert_stored(
-        &database,
-        json!({
-            "ISBN": {"S": isbn}, "title": {"S": "New Title"}, "subtitle": {"S": "Subtitle"}, "series": {"S": "Series"},
-            "price": {"N": "12.50"}, "version": {"N": "2"},
-        }),
-    )
-    .await;
+    table.is_stored(stored("New Title", "2", true)).await;
     // A field that serializes as null is removed, a field that is not serialized is kept.
     let edition = |series: Option<&str>, version| Edition {
-        isbn: isbn.to_owned(),
+        isbn: ISBN.to_owned(),
         title: "Newer Title".to_owned(),
         subtitle: None,
         series: series.map(str::to_owned),
@@ -358,37 +260,16 @@ async fn an_update_keeps_attributes_that_the_type_does_not_name() {
     };
     let updated = editions.update(&edition(None, 2), Check::Version).await.unwrap();
     assert_eq!(updated, edition(Some("Series"), 3));
-    assert_stored(
-        &database,
-        json!({
-            "ISBN": {"S": isbn}, "title": {"S": "Newer Title"}, "series": {"S": "Series"}, "price": {"N": "12.50"},
-            "version": {"N": "3"},
-        }),
-    )
-    .await;
-    // In a transaction.
+    table.is_stored(stored("Newer Title", "3", false)).await;
+    // In a transaction. The second time, the stored version is 4.
     let prepared = books.prepare_update(&book("Title", Some(3)), Check::Version).unwrap();
-    let request = database
-        .client
-        .transact_write_items()
-        .transact_items(prepared.item.clone());
-    request.send().await.unwrap();
+    assert!(table.send(vec![prepared.item.clone()]).await);
     assert_eq!(prepared.value, Some(book("Title", Some(4))));
-    assert_stored(
-        &database,
-        json!({
-            "ISBN": {"S": isbn}, "title": {"S": "Title"}, "series": {"S": "Series"}, "price": {"N": "12.50"},
-            "version": {"N": "4"},
-        }),
-    )
-    .await;
-    let request = database.client.transact_write_items().transact_items(prepared.item);
-    assert!(request.send().await.is_err(), "the stored version is 4");
+    table.is_stored(stored("Title", "4", false)).await;
+    assert!(!table.send(vec![prepared.item]).await);
     // A save replaces the item.
-    books.save(&book("Title", Some(4)), Check::Version).await.unwrap();
-    assert_stored(
-        &database,
-        json!({"ISBN": {"S": isbn}, "title": {"S": "Title"}, "version": {"N": "5"}}),
-    )
-    .await;
+    table.saves(&book("Title", Some(4)), Check::Version).await;
+    table
+        .is_stored(json!({"title": {"S": "Title"}, "version": {"N": "5"}}))
+        .await;
 }

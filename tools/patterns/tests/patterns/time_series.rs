@@ -1,25 +1,14 @@
 //! States by time: single puts, a load, and ranges.
 
-use operations::{metadata, read::item_collection::item_collection};
-use patterns::time_series::{LoadError, PutOutcome, State, StateQuery, StateTime, TimePrefix, TimeSeries};
-use serde_json::{Value, json};
-use shared::{
-    domain::{AttributeValue, Item, change::Change, entity::EntityId},
-    dynamodb::Store,
+use patterns::time_series::{PutOutcome, State, StateQuery, StateTime, TimePrefix, TimeSeries};
+use serde_json::json;
+use shared::domain::{AttributeValue, Item, entity::EntityId};
+use testkit::{
+    database::{Database, entity, rows, sorted},
+    updates::{Change, metadata},
 };
-use testkit::database::{Database, entity, rows, sorted};
 
-fn item(json: Value) -> Item {
-    serde_json::from_value(json).unwrap()
-}
-
-fn state(state: &str) -> Item {
-    item(json!({"State": {"S": state}}))
-}
-
-fn time(text: &str) -> StateTime {
-    StateTime::parse(text).unwrap()
-}
+const TABLE: &str = "VersionControl";
 
 /// States of three machines, in the order in which they are loaded.
 const STATES: [(&str, &str, &str); 10] = [
@@ -40,110 +29,134 @@ const METADATA: [(&str, &str, &str); 3] = [
     ("Equipment#118", "Equipment-118", "F#88985"),
 ];
 
-async fn put_metadata(store: &Store, id: &str, name: &str, factory: &str) {
-    let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
-    let metadata = [("Name".to_owned(), text(name)), ("FactoryId".to_owned(), text(factory))];
-    metadata::update(store, &entity(id), &metadata.into()).await.unwrap();
+fn attributes(state: &str) -> Item {
+    serde_json::from_value(json!({"State": {"S": state}})).unwrap()
+}
+
+fn time(text: &str) -> StateTime {
+    StateTime::parse(text).unwrap()
 }
 
 fn states(states: &[(&str, &str, &str)]) -> Vec<(EntityId, State)> {
     let loaded = |(id, at, name): &(&str, &str, &str)| {
         let loaded = State {
             time: time(at),
-            attributes: state(name),
+            attributes: attributes(name),
         };
         (entity(id), loaded)
     };
     states.iter().map(loaded).collect()
 }
 
-async fn times(series: &TimeSeries, id: &str, query: &StateQuery) -> Vec<String> {
-    let found = series.between(&entity(id), query).await.unwrap();
-    found.into_iter().map(|state| state.time.to_string()).collect()
+async fn open(database: &Database) -> TimeSeries {
+    let store = database.store(TABLE, 1).await;
+    let series = TimeSeries::new(database.client.clone(), database.table_name(TABLE));
+    for (id, name, factory) in METADATA {
+        let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
+        let facts = [("Name".to_owned(), text(name)), ("FactoryId".to_owned(), text(factory))];
+        metadata::update(&store, &entity(id), &facts.into()).await.unwrap();
+    }
+    series
+}
+
+/// Checks that the table has the metadata and these states.
+async fn check_rows(database: &Database, states: &[(&str, &str, &str)]) {
+    let states = states
+        .iter()
+        .map(|(id, at, name)| json!({"PK": {"S": id}, "SK": {"S": at}, "State": {"S": name}}));
+    let metadata = METADATA.iter().map(|(id, name, factory)| {
+        json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, "Name": {"S": name}, "FactoryId": {"S": factory}})
+    });
+    assert_eq!(rows(database, TABLE).await, sorted(states.chain(metadata).collect()));
+}
+
+/// Returns the states of a range, each with its time.
+async fn between(series: &TimeSeries, id: &str, query: &StateQuery) -> Vec<(String, String)> {
+    let found = series.between(&entity(id), query).await.unwrap().into_iter();
+    let text = |state: State| match &state.attributes["State"] {
+        AttributeValue::S(name) => (state.time.to_string(), name.clone()),
+        other => panic!("{other:?}"),
+    };
+    found.map(text).collect()
+}
+
+fn times(states: Vec<(String, String)>) -> Vec<String> {
+    states.into_iter().map(|(time, _)| time).collect()
+}
+
+/// Equipment states of a factory, keyed by time.
+#[tokio::test]
+async fn time_based_versions() {
+    let database = Database::start().await;
+    let series = open(&database).await;
+    for (id, at, name) in STATES {
+        let put = series.put(&entity(id), &time(at), attributes(name), false).await;
+        assert_eq!(put, Ok(PutOutcome::Put));
+    }
+    check_rows(&database, &STATES).await;
+    let equipment = entity("Equipment#118");
+    let latest = async || series.latest(&equipment, true).await.unwrap().unwrap();
+    assert!(latest().await == states(&STATES).remove(9).1);
+    assert!(series.latest(&entity("Equipment#2"), true).await.unwrap().is_none());
+    // Two states at the same time.
+    for (replace, outcome, state) in [(false, PutOutcome::Taken, "WARNING2"), (true, PutOutcome::Put, "OTHER")] {
+        let put = series
+            .put(&equipment, &time(STATES[9].1), attributes("OTHER"), replace)
+            .await;
+        assert_eq!(put, Ok(outcome));
+        assert!(latest().await.attributes == attributes(state));
+    }
 }
 
 /// The states of three machines are loaded in one call, and read by the prefix of their time.
 #[tokio::test]
 async fn a_load_and_a_month_newest_first() {
     let database = Database::start().await;
-    let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
-    for (id, name, factory) in METADATA {
-        put_metadata(&store, id, name, factory).await;
-    }
+    let series = open(&database).await;
     let mut counts = Vec::new();
-    assert_eq!(
-        series.load(&states(&STATES), |stored| counts.push(stored)).await,
-        Ok(10)
-    );
-    assert_eq!(counts, [10]);
-    let mut expected: Vec<_> = STATES
-        .iter()
-        .map(|(id, at, name)| json!({"PK": {"S": id}, "SK": {"S": at}, "State": {"S": name}}))
-        .collect();
-    expected.extend(METADATA.iter().map(|(id, name, factory)| {
-        json!({"PK": {"S": id}, "SK": {"S": "Metadata"}, "Name": {"S": name}, "FactoryId": {"S": factory}})
-    }));
-    assert_eq!(rows(&database, "VersionControl").await, sorted(expected));
-
-    let month = StateQuery {
+    let loaded = series.load(&states(&STATES), |stored| counts.push(stored)).await;
+    assert_eq!((loaded, counts), (Ok(10), vec![10]));
+    check_rows(&database, &STATES).await;
+    let month = |limit| StateQuery {
         prefix: Some(TimePrefix::parse("2023-12").unwrap()),
         newest_first: true,
         consistent: true,
+        limit,
         ..StateQuery::default()
     };
-    let found = series.between(&entity("Equipment#118"), &month).await.unwrap();
-    let found: Vec<_> = found
-        .into_iter()
-        .map(|found| (found.time.to_string(), found.attributes))
-        .collect();
-    let expected: Vec<_> = STATES[5..]
+    let expected = STATES[5..]
         .iter()
         .rev()
-        .map(|(_, at, name)| ((*at).to_owned(), state(name)))
-        .collect();
-    assert_eq!(found, expected);
-    let limited = StateQuery {
-        limit: Some(2),
-        ..month.clone()
-    };
-    assert_eq!(
-        times(&series, "Equipment#118", &limited).await,
-        [STATES[9].1, STATES[8].1]
-    );
-    assert!(times(&series, "Equipment#6", &month).await.is_empty());
-
+        .map(|(_, at, name)| ((*at).to_owned(), (*name).to_owned()));
+    let expected: Vec<_> = expected.collect();
+    assert_eq!(between(&series, "Equipment#118", &month(None)).await, expected);
+    assert_eq!(between(&series, "Equipment#118", &month(Some(2))).await, expected[..2]);
+    assert_eq!(between(&series, "Equipment#6", &month(None)).await, []);
     // A load replaces an existing state of the same time, and leaves the metadata.
-    let replaced = [("Equipment#118", STATES[9].1, "NORMAL")];
-    assert_eq!(series.load(&states(&replaced), |_| ()).await, Ok(1));
-    let latest = series.latest(&entity("Equipment#118"), true).await.unwrap().unwrap();
-    assert!(latest.attributes == state("NORMAL"));
-    assert_eq!(rows(&database, "VersionControl").await.len(), 13);
-    // Two states of one entity and time: none is stored.
-    let twice = [
-        ("Equipment#6", STATES[0].1, "OK"),
-        ("Equipment#6", STATES[0].1, "ERROR"),
-    ];
-    let twice = series.load(&states(&twice), |_| ()).await;
-    assert_eq!(twice, Err(LoadError::Twice { first: 0, second: 1 }));
-    assert_eq!(rows(&database, "VersionControl").await.len(), 13);
+    let mut replaced = STATES;
+    replaced[9].2 = "NORMAL";
+    assert_eq!(series.load(&states(&replaced[9..]), |_| ()).await, Ok(1));
+    check_rows(&database, &replaced).await;
 }
 
 /// Neither versions nor metadata nor other items are states, with each order and kind of range.
 #[tokio::test]
 async fn ranges_contain_only_states() {
     let database = Database::start().await;
-    let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
-    let kept = [
-        "2023-12-15T08:30:00",
-        "2023-12-15T08:30:00.5",
-        "2023-12-31T23:59:59",
-        "2024-01-01T00:00:00",
-    ];
-    let loaded = kept.map(|at| ("E", at, "OK"));
-    series.load(&states(&loaded), |_| ()).await.unwrap();
-    put_metadata(&store, "E", "Equipment", "F").await;
+    let series = open(&database).await;
+    let (id, kept) = (
+        METADATA[0].0,
+        [
+            "2023-12-15T08:30:00",
+            "2023-12-15T08:30:00.5",
+            "2023-12-31T23:59:59",
+            "2024-01-01T00:00:00",
+        ],
+    );
+    series
+        .load(&states(&kept.map(|at| (id, at, "OK"))), |_| ())
+        .await
+        .unwrap();
     for key in [
         "v0",
         "v1",
@@ -155,140 +168,44 @@ async fn ranges_contain_only_states() {
         "9z",
         "zone",
     ] {
-        database
-            .put("VersionControl", json!({"PK": {"S": "E"}, "SK": {"S": key}}))
-            .await;
+        database.put(TABLE, json!({"PK": {"S": id}, "SK": {"S": key}})).await;
     }
-    let expired = json!({"PK": {"S": "E"}, "SK": {"S": "2023-12-15T09:00:00"}, "TTL": {"N": "1"}});
-    database.put("VersionControl", expired).await;
-    let read = async |prefix: Option<&str>, from: Option<&str>, to: Option<&str>, limit: Option<usize>| {
+    let expired = json!({"PK": {"S": id}, "SK": {"S": "2023-12-15T09:00:00"}, "TTL": {"N": "1"}});
+    database.put(TABLE, expired).await;
+    for (prefix, from, to, limit, expected) in [
+        ("", "", "", None, 0..4),
+        ("2", "", "", None, 0..4),
+        ("", "", "", Some(3), 0..3),
+        ("2023", "", "", None, 0..3),
+        ("2023-12-15T08:30:00", "", "", None, 0..2),
+        ("2023-12-15T08:30:00.", "", "", None, 1..2),
+        ("", kept[1], kept[2], None, 1..3),
+        // A prefix together with bounds inside, around and outside of it.
+        ("2023-12", "2023-12-16", "", None, 2..3),
+        ("2023-12", "", kept[1], None, 0..2),
+        ("2023", "2000-01-01", "2030-01-01", None, 0..3),
+        ("2023", "2024-01-01", "", None, 0..0),
+        ("2023", "", "2022-01-01", None, 0..0),
+        ("", "2024-02-01", "2023-01-01", None, 0..0),
+    ] {
         let mut query = StateQuery {
-            prefix: prefix.map(|prefix| TimePrefix::parse(prefix).unwrap()),
-            from: from.map(time),
-            to: to.map(time),
+            prefix: TimePrefix::parse(prefix).ok(),
+            from: StateTime::parse(from).ok(),
+            to: StateTime::parse(to).ok(),
             limit,
             consistent: true,
             ..StateQuery::default()
         };
-        let ascending = times(&series, "E", &query).await;
-        query.newest_first = true;
-        let mut descending = times(&series, "E", &query).await;
-        if limit.is_none() {
-            descending.reverse();
-            assert_eq!(ascending, descending);
-        }
-        ascending
-    };
-    assert_eq!(read(None, None, None, None).await, kept);
-    assert_eq!(read(Some("2"), None, None, None).await, kept);
-    assert_eq!(read(None, None, None, Some(3)).await, kept[..3]);
-    assert_eq!(read(Some("2023"), None, None, None).await, kept[..3]);
-    assert_eq!(read(Some("2023-12-15T08:30:00"), None, None, None).await, kept[..2]);
-    assert_eq!(read(Some("2023-12-15T08:30:00."), None, None, None).await, kept[1..2]);
-    // A prefix together with bounds inside, around and outside of it.
-    assert_eq!(read(Some("2023-12"), Some("2023-12-16"), None, None).await, kept[2..3]);
-    assert_eq!(read(Some("2023-12"), None, Some(kept[1]), None).await, kept[..2]);
-    assert_eq!(
-        read(Some("2023"), Some("2000-01-01"), Some("2030-01-01"), None).await,
-        kept[..3]
-    );
-    assert!(read(Some("2023"), Some("2024-01-01"), None, None).await.is_empty());
-    assert!(read(Some("2023"), None, Some("2022-01-01"), None).await.is_empty());
-    assert!(
-        read(None, Some("2024-02-01"), Some("2023-01-01"), None)
-            .await
-            .is_empty()
-    );
-}
-
-/// Two pages of 1 MB each.
-#[tokio::test]
-async fn a_range_has_all_pages() {
-    let database = Database::start().await;
-    let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
-    let text = "x".repeat(100_000);
-    let loaded: Vec<_> = (10..30).map(|day| format!("2023-12-{day}T00:00:00")).collect();
-    let loaded: Vec<_> = loaded.iter().map(|at| ("E", at.as_str(), text.as_str())).collect();
-    assert_eq!(series.load(&states(&loaded), |_| ()).await, Ok(20));
-    let query = |limit| StateQuery {
-        limit,
-        ..StateQuery::default()
-    };
-    assert_eq!(times(&series, "E", &query(None)).await.len(), 20);
-    assert_eq!(times(&series, "E", &query(Some(15))).await.len(), 15);
-    let mut counts = Vec::new();
-    let collection = item_collection(&store, &entity("E"), true, |read| counts.push(read)).await;
-    assert_eq!(collection.unwrap().items.len(), 20);
-    assert!(counts.len() > 1 && counts.last() == Some(&20), "{counts:?}");
-}
-
-/// Equipment states of a factory, keyed by time.
-#[tokio::test]
-async fn time_based_versions() {
-    let database = Database::start().await;
-    let store = database.store("VersionControl", 1).await;
-    let series = TimeSeries::new(database.client.clone(), database.table_name("VersionControl"));
-    let states = [
-        ("2023-12-15T08:30:00", "NORMAL"),
-        ("2023-12-16T09:45:00", "WARNING1"),
-        ("2023-12-17T10:20:00", "NORMAL"),
-        ("2023-12-18T11:05:00", "ERROR"),
-        ("2023-12-19T12:15:00", "WARNING2"),
-    ];
-    let equipment = entity("Equipment#118");
-    let text = |text: &str| Change::Set(shared::domain::AttributeValue::S(text.to_owned()));
-    let metadata = [
-        ("Name".to_owned(), text("Equipment-118")),
-        ("FactoryId".to_owned(), text("F#88985")),
-    ];
-    metadata::update(&store, &equipment, &metadata.into()).await.unwrap();
-    for (at, name) in states {
         assert_eq!(
-            series.put(&equipment, &time(at), state(name), false).await,
-            Ok(PutOutcome::Put)
+            times(between(&series, id, &query).await),
+            kept[expected.clone()],
+            "{query:?}"
         );
+        query.newest_first = true;
+        if limit.is_none() {
+            let mut descending = times(between(&series, id, &query).await);
+            descending.reverse();
+            assert_eq!(descending, kept[expected], "{query:?}");
+        }
     }
-    let mut expected: Vec<_> = states
-        .iter()
-        .map(|(at, name)| json!({"PK": {"S": "Equipment#118"}, "SK": {"S": at}, "State": {"S": name}}))
-        .collect();
-    expected.push(json!({
-        "PK": {"S": "Equipment#118"}, "SK": {"S": "Metadata"}, "Name": {"S": "Equipment-118"}, "FactoryId": {"S": "F#88985"},
-    }));
-    assert_eq!(rows(&database, "VersionControl").await, sorted(expected));
-
-    let latest = series.latest(&equipment, true).await.unwrap().unwrap();
-    assert!(latest.time == time("2023-12-19T12:15:00") && latest.attributes == state("WARNING2"));
-    let between = async |from: Option<&str>, to: Option<&str>| {
-        let query = StateQuery {
-            from: from.map(time),
-            to: to.map(time),
-            consistent: true,
-            ..StateQuery::default()
-        };
-        let found = series.between(&equipment, &query).await.unwrap();
-        found
-            .into_iter()
-            .map(|state| state.time.to_string())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(between(None, None).await, states.map(|(at, _)| at));
-    assert_eq!(
-        between(Some("2023-12-16T09:45:00"), Some("2023-12-17T10:20:00")).await,
-        [states[1].0, states[2].0]
-    );
-    assert!(between(Some("2024-01-01"), Some("2023-01-01")).await.is_empty());
-    // Two states at the same time.
-    assert_eq!(
-        series.put(&equipment, &time(states[4].0), state("OTHER"), false).await,
-        Ok(PutOutcome::Taken)
-    );
-    assert!(series.latest(&equipment, true).await.unwrap().unwrap().attributes == state("WARNING2"));
-    assert_eq!(
-        series.put(&equipment, &time(states[4].0), state("OTHER"), true).await,
-        Ok(PutOutcome::Put)
-    );
-    assert!(series.latest(&equipment, true).await.unwrap().unwrap().attributes == state("OTHER"));
-    assert!(series.latest(&entity("Equipment#1"), true).await.unwrap().is_none());
 }

@@ -5,7 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 use shared::domain::quarantine::PREFIX;
 
-use crate::{check::Violation, requests::text, stream::Written};
+use crate::{
+    check::Violations,
+    items::Items,
+    requests::{sequence_number, text},
+    stream::Written,
+};
 
 /// Key attribute of the attached table.
 pub(super) const KEY: &str = "id";
@@ -21,9 +26,9 @@ pub(crate) struct Evidence {
     /// Records in failure documents.
     pub(crate) discarded: Vec<Value>,
     /// History after the mapping reached the end of the stream, with flat attributes.
-    pub(crate) delivered: Vec<Value>,
+    pub(crate) delivered: Items,
     /// History after the redrive of the failure documents.
-    pub(crate) redriven: Vec<Value>,
+    pub(crate) redriven: Items,
     /// `true` if the mapping reached the end of the stream.
     pub(crate) settled: bool,
 }
@@ -41,17 +46,15 @@ pub(super) struct Record<'a> {
 /// Returns the records of each item, in the order of the stream.
 pub(super) fn of_items(records: &[Written]) -> BTreeMap<&str, Vec<Record<'_>>> {
     let mut items: BTreeMap<&str, Vec<Record<'_>>> = BTreeMap::new();
-    for record in records.iter().map(|written| &written.record) {
-        let key = text(record, &format!("/dynamodb/Keys/{KEY}/S"));
+    for written in records {
+        let key = text(&written.record, &format!("/dynamodb/Keys/{KEY}/S"));
         if !key.is_empty() {
-            let image = |name: &str| record["dynamodb"].get(name).filter(|image| !image.is_null()).cloned();
+            let image = |name: &str| Some(written.record["dynamodb"][name].clone()).filter(|image| !image.is_null());
             let records = items.entry(key).or_default();
             let before = records.last().and_then(|before| before.new.clone());
             records.push(Record {
-                number: text(record, "/dynamodb/SequenceNumber"),
-                created: record["dynamodb"]["ApproximateCreationDateTime"]
-                    .as_u64()
-                    .unwrap_or_default(),
+                number: written.number(),
+                created: written.created(),
                 old: image("OldImage").or(before),
                 new: image("NewImage"),
             });
@@ -60,206 +63,166 @@ pub(super) fn of_items(records: &[Written]) -> BTreeMap<&str, Vec<Record<'_>>> {
     items
 }
 
-/// Checks a run, whose records have only `new_images` or old ones too.
-pub(crate) fn check(evidence: &Evidence, new_images: bool) -> Vec<Violation> {
-    let mut check = Check {
-        violations: Vec::new(),
-        is_complete: true,
-    };
-    if !evidence.settled {
-        check.add(8, "the mapping does not reach the end of the stream".to_owned());
-    }
-    check.writes(evidence);
-    let discarded: BTreeSet<_> = evidence
-        .discarded
-        .iter()
-        .map(|record| text(record, "/dynamodb/SequenceNumber"))
-        .collect();
-    for (item, records) in &of_items(&evidence.records) {
-        let lost = |history: &[Value]| -> BTreeSet<&str> {
-            let stored: BTreeSet<_> = of_item(history, item)
-                .iter()
-                .map(|version| text(version, "/RequestId/S").to_owned())
-                .collect();
-            let numbers = records.iter().map(|record| record.number);
-            numbers
-                .filter(|number| discarded.contains(number) && !stored.contains(*number))
-                .collect()
-        };
-        check.omissions(item, &evidence.delivered, &discarded);
-        check.is_complete = !new_images || !records.iter().any(|record| discarded.contains(record.number));
-        check.history(
-            item,
-            records,
-            &evidence.delivered,
-            &lost(&evidence.delivered),
-            &BTreeSet::new(),
-        );
-        check.history(item, records, &evidence.redriven, &BTreeSet::new(), &discarded);
-    }
-    check.violations
-}
-
-struct Check {
-    violations: Vec<Violation>,
-    /// `false` if records are missing that the later ones of the item do not show.
-    is_complete: bool,
-}
-
-impl Check {
-    fn add(&mut self, guarantee: u8, description: String) {
-        self.violations.push(Violation { guarantee, description });
-    }
-
-    /// 6: A version is inserted once, and never changed.
-    fn writes(&mut self, evidence: &Evidence) {
-        let mut seen = BTreeSet::new();
-        for record in evidence.records.iter().map(|written| &written.record) {
-            let key = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
-            let is_history = !key.0.is_empty();
-            let is_first = text(record, "/eventName") == "INSERT" && seen.insert(key);
-            if is_history && !is_first {
-                self.add(6, format!("{} {} was written again", key.0, key.1));
-            }
-        }
-    }
-
-    /// Compares the versions of an item with its records. `lost` are records that history does not have, and `late` those that can be
-    /// late.
-    fn history(
-        &mut self,
-        item: &str,
-        records: &[Record<'_>],
-        history: &[Value],
-        lost: &BTreeSet<&str>,
-        late: &BTreeSet<&str>,
-    ) {
-        let versions = of_item(history, item);
-        for (number, version) in (1..).zip(&versions) {
-            let expected = format!("v{number:010}");
-            if text(version, "/SK/S") != expected {
-                self.add(1, format!("{item} has no {expected}"));
-            }
-        }
-        let by_number: HashMap<_, _> = records.iter().map(|record| (record.number, record)).collect();
-        let (mut stored, mut before) = (BTreeSet::new(), None);
-        for version in &versions {
-            let (id, name) = (text(version, "/RequestId/S"), text(version, "/SK/S"));
-            if !stored.insert(id) {
-                self.add(3, format!("{item} {name}: the change {id} is recorded twice"));
-            }
-            let (number, is_old) = id.strip_suffix("#old").map_or((id, false), |number| (number, true));
-            let Some(record) = by_number.get(number) else {
-                self.add(2, format!("{item} {name} has no record"));
-                continue;
-            };
-            let state = if is_old { &record.old } else { &record.new };
-            let is_large = state.as_ref().is_some_and(|state| state.get(LARGE).is_some());
-            if is_omitted(version) != is_large {
-                self.add(2, format!("{item} {name} is omitted, and would fit, or the reverse"));
-            }
-            if !is_omitted(version) && state_of(version) != *state {
-                self.add(2, format!("{item} {name} differs from its record"));
-            }
-            let is_late = version.get("Late").is_some();
-            if is_late && !late.contains(number) {
-                self.add(4, format!("{item} {name} is marked as late, and was never discarded"));
-            }
-            if !is_late {
-                let place = (number.to_owned(), !is_old);
-                if before.as_ref().is_some_and(|before| place <= *before) {
-                    self.add(4, format!("{item} {name} is not in the order of the stream"));
-                }
-                before = Some(place);
-            }
-        }
-        if self.is_complete {
-            self.states(item, records, &versions, lost);
-        }
-    }
-
-    /// 5: The record of a version without its state is in quarantine, unless it was discarded.
-    fn omissions(&mut self, item: &str, history: &[Value], discarded: &BTreeSet<&str>) {
-        for version in of_item(history, item).into_iter().filter(|version| is_omitted(version)) {
-            let id = text(version, "/RequestId/S");
-            let number = id.strip_suffix("#old").unwrap_or(id);
-            let key = format!("{PREFIX}{number}");
-            let is_kept = |kept: &Value| text(kept, "/SK/S") == key && text(kept, "/PK/S") == text(version, "/PK/S");
-            if !discarded.contains(number) && !history.iter().any(is_kept) {
-                self.add(5, format!("{item}: the omitted state of {number} is not in quarantine"));
-            }
-        }
-    }
-
-    /// 1: Each change is a version, and the state before each change is known.
-    fn states(&mut self, item: &str, records: &[Record<'_>], versions: &[&Value], lost: &BTreeSet<&str>) {
-        let find = |id: &str| versions.iter().find(|version| text(version, "/RequestId/S") == id);
-        let mut is_first = true;
-        for record in records {
-            let is_change = match (&record.old, &record.new) {
-                (Some(old), Some(new)) => compared(old) != compared(new),
-                _ => true,
-            };
-            if lost.contains(record.number) {
-                continue;
-            }
-            if is_change && find(record.number).is_none() {
-                self.add(1, format!("{item}: the change {} is not in history", record.number));
-            }
-            if std::mem::take(&mut is_first) {
-                continue;
-            }
-            // The last state before this record, in the order of the stream: of an earlier record, or its own old image.
-            let place = |version: &Value| {
-                let id = text(version, "/RequestId/S");
-                let old = id.strip_suffix("#old");
-                (old.unwrap_or(id).to_owned(), old.is_none())
-            };
-            let own_old_image = (record.number.to_owned(), false);
-            let before = versions.iter().filter(|version| place(version) <= own_old_image);
-            let earlier = before.max_by_key(|version| place(version));
-            if earlier.is_some_and(|version| is_omitted(version)) && record.old.is_some() {
-                continue;
-            }
-            let known = earlier.and_then(|version| state_of(version));
-            if known.as_ref().map(compared) != record.old.as_ref().map(compared) {
-                self.add(
-                    7,
-                    format!("{item}: the state before {} is not in history", record.number),
-                );
-            }
-        }
-    }
+/// A version of an item, as history shows it.
+struct Version<'a> {
+    name: &'a str,
+    /// Number of its record, and `false` if it shows the old image of this.
+    place: (&'a str, bool),
+    is_late: bool,
+    is_omitted: bool,
+    /// `None` for a tombstone.
+    state: Option<Value>,
 }
 
 /// Returns the versions of an item, by number.
-fn of_item<'a>(history: &'a [Value], item: &str) -> Vec<&'a Value> {
-    let key = format!("{{\"{KEY}\":\"{item}\"}}");
-    let is_version = |version: &&Value| text(version, "/PK/S") == key && text(version, "/SK/S").starts_with('v');
-    let mut versions: Vec<_> = history.iter().filter(is_version).collect();
-    versions.sort_by_key(|version| text(version, "/SK/S"));
-    versions
+fn of_item<'a>(history: &'a Items, item: &str) -> Vec<Version<'a>> {
+    let versions = history.of(&key_of(item)).filter(|(name, _)| name.starts_with('v'));
+    let version = |(name, version): (&'a str, &'a Value)| {
+        let id = text(version, "/RequestId/S");
+        let has = |name: &str| version.get(name).is_some();
+        let old = id.strip_suffix("#old");
+        Version {
+            name,
+            place: (old.unwrap_or(id), old.is_none()),
+            is_late: has("Late"),
+            is_omitted: has("Omitted"),
+            state: (!has("Deleted")).then(|| {
+                let names = [KEY, IGNORED, "State"].map(|name| (name, name));
+                let names = names.into_iter().chain([("item:RequestId", "RequestId")]);
+                let values = names.filter_map(|(from, to)| Some((to.to_owned(), version.get(from)?.clone())));
+                Value::Object(values.collect())
+            }),
+        }
+    };
+    versions.map(version).collect()
 }
 
-fn is_omitted(version: &Value) -> bool {
-    version.get("Omitted").is_some()
+/// Returns the partition key of an item's history.
+fn key_of(item: &str) -> String {
+    format!("{{\"{KEY}\":\"{item}\"}}")
 }
 
-/// Returns the item that a version shows, `None` for a tombstone.
-fn state_of(version: &Value) -> Option<Value> {
-    if version.get("Deleted").is_some() {
-        return None;
+/// Checks a run, whose records have only `new_images` or old ones too.
+pub(crate) fn check(evidence: &Evidence, new_images: bool) -> Violations {
+    let mut violations = Violations::default();
+    if !evidence.settled {
+        violations.add::<8>("the mapping does not reach the end of the stream".to_owned());
     }
-    let mut item = serde_json::Map::new();
-    for name in [KEY, IGNORED, "State"] {
-        item.extend(version.get(name).map(|value| (name.to_owned(), value.clone())));
+    writes(evidence, &mut violations);
+    let discarded: BTreeSet<_> = evidence.discarded.iter().map(sequence_number).collect();
+    for (item, records) in &of_items(&evidence.records) {
+        omissions(item, &evidence.delivered, &discarded, &mut violations);
+        let (delivered, redriven) = (of_item(&evidence.delivered, item), of_item(&evidence.redriven, item));
+        let is_lost = |record: &&Record<'_>| {
+            let is_stored = delivered.iter().any(|version| version.place == (record.number, true));
+            discarded.contains(record.number) && !is_stored
+        };
+        let lost = records.iter().filter(is_lost).map(|record| record.number).collect();
+        // Without old images, the later records of the item do not show the state before those that are missing.
+        let is_complete = !new_images || !records.iter().any(|record| discarded.contains(record.number));
+        let none = BTreeSet::new();
+        for (versions, lost, late) in [(&delivered, &lost, &none), (&redriven, &none, &discarded)] {
+            history(item, records, versions, late, &mut violations);
+            if is_complete {
+                states(item, records, versions, lost, &mut violations);
+            }
+        }
     }
-    item.extend(
-        version
-            .get("item:RequestId")
-            .map(|value| ("RequestId".to_owned(), value.clone())),
-    );
-    Some(Value::Object(item))
+    violations
+}
+
+/// 6: A version is inserted once, and never changed.
+fn writes(evidence: &Evidence, violations: &mut Violations) {
+    let mut seen = BTreeSet::new();
+    for written in evidence.records.iter().filter(|written| !written.entity().is_empty()) {
+        let (entity, key) = (written.entity(), written.key());
+        if written.event() != "INSERT" || !seen.insert((entity, key)) {
+            violations.add::<6>(format!("{entity} {key} was written again"));
+        }
+    }
+}
+
+/// Compares the versions of an item with its records. `late` are the records whose versions can be late.
+fn history(
+    item: &str,
+    records: &[Record<'_>],
+    versions: &[Version<'_>],
+    late: &BTreeSet<&str>,
+    violations: &mut Violations,
+) {
+    let by_number: HashMap<_, _> = records.iter().map(|record| (record.number, record)).collect();
+    let (mut stored, mut before) = (BTreeSet::new(), None);
+    for (count, version) in (1..).zip(versions) {
+        let (name, (number, is_new)) = (version.name, version.place);
+        if name != format!("v{count:010}") {
+            violations.add::<1>(format!("{item} {name} is version {count}"));
+        }
+        if !stored.insert(version.place) {
+            violations.add::<3>(format!("{item} {name}: the change {number} is recorded twice"));
+        }
+        let Some(record) = by_number.get(number) else {
+            violations.add::<2>(format!("{item} {name} has no record"));
+            continue;
+        };
+        let state = if is_new { &record.new } else { &record.old };
+        let is_large = state.as_ref().is_some_and(|state| state.get(LARGE).is_some());
+        if version.is_omitted != is_large {
+            violations.add::<2>(format!("{item} {name} is omitted, and would fit, or the reverse"));
+        }
+        if !version.is_omitted && version.state != *state {
+            violations.add::<2>(format!("{item} {name} differs from its record"));
+        }
+        if version.is_late && !late.contains(number) {
+            violations.add::<4>(format!("{item} {name} is marked as late, and was never discarded"));
+        }
+        if !version.is_late && before.replace(version.place) >= Some(version.place) {
+            violations.add::<4>(format!("{item} {name} is not in the order of the stream"));
+        }
+    }
+}
+
+/// 5: The record of a version without its state is in quarantine, unless it was discarded.
+fn omissions(item: &str, history: &Items, discarded: &BTreeSet<&str>, violations: &mut Violations) {
+    for version in of_item(history, item).iter().filter(|version| version.is_omitted) {
+        let number = version.place.0;
+        let kept = history.get(&key_of(item), &format!("{PREFIX}{number}"));
+        if !discarded.contains(number) && kept.is_none() {
+            violations.add::<5>(format!("{item}: the omitted state of {number} is not in quarantine"));
+        }
+    }
+}
+
+/// 1, 7: Each change is a version, and the state before each change is known. `lost` are records that history does not have.
+fn states(
+    item: &str,
+    records: &[Record<'_>],
+    versions: &[Version<'_>],
+    lost: &BTreeSet<&str>,
+    violations: &mut Violations,
+) {
+    let records = records.iter().filter(|record| !lost.contains(record.number));
+    for (index, Record { number, old, new, .. }) in records.enumerate() {
+        let is_change = match (old, new) {
+            (Some(old), Some(new)) => compared(old) != compared(new),
+            _ => true,
+        };
+        if is_change && !versions.iter().any(|version| version.place == (number, true)) {
+            violations.add::<1>(format!("{item}: the change {number} is not in history"));
+        }
+        if index == 0 {
+            continue;
+        }
+        // The last state before this record, in the order of the stream: of an earlier record, or its own old image.
+        let before = versions.iter().filter(|version| version.place <= (*number, false));
+        let earlier = before.max_by_key(|version| version.place);
+        if earlier.is_some_and(|version| version.is_omitted) && old.is_some() {
+            continue;
+        }
+        let known = earlier.and_then(|version| version.state.as_ref());
+        if known.map(compared) != old.as_ref().map(compared) {
+            violations.add::<7>(format!("{item}: the state before {number} is not in history"));
+        }
+    }
 }
 
 /// Returns an item without its ignored attribute.

@@ -9,67 +9,53 @@ use operations::{
         requests::{plan_prune, raise_floor},
     },
     rate_limit::RateLimiter,
+    read::history::{History, HistoryQuery},
 };
 use serde_json::{Value, json};
 use shared::{
     domain::{Item, attached::key, entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
-    dynamodb::{
-        Store,
-        read::{history::HistoryQuery, versions::ReadError},
-    },
+    dynamodb::{Store, read::versions::ReadError},
 };
 
 use super::check::{KEY, Record, compared, of_items};
-use crate::{check::Violation, connector::Connector, schedule::HISTORY, stream::Written};
+use crate::{check::Violations, connector::Connector, schedule::HISTORY, stream::Written};
 
 /// Maximum number of newest versions that the prune keeps.
 const MAX_KEPT: u64 = 5;
 
 /// Checks the reads of all items whose records are all in history.
-pub(super) async fn check(store: &Store, records: &[Written]) -> Vec<Violation> {
-    let mut violations = Vec::new();
+pub(super) async fn check(store: &Store, records: &[Written], violations: &mut Violations) {
     for (item, records) in of_items(records) {
-        let checked = match entity(store, item) {
-            Some(entity) => of_item(store, &entity, &records, &mut violations).await,
-            None => Ok(()),
-        };
-        if let Err(error) = checked {
-            violations.push(Violation {
-                guarantee: 1,
-                description: format!("{item}: {error}"),
-            });
+        let Some(entity) = entity(store, item) else { continue };
+        if let Err(error) = of_item(store, &entity, &records, violations).await {
+            violations.add::<1>(format!("{item}: {error}"));
         }
     }
-    violations
 }
 
 async fn of_item(
     store: &Store,
     entity: &EntityId,
     records: &[Record<'_>],
-    violations: &mut Vec<Violation>,
+    violations: &mut Violations,
 ) -> Result<(), ReadError> {
-    let mut add = |guarantee, description| violations.push(Violation { guarantee, description });
-    let Some(history) = store.history(entity, HistoryQuery::default()).await? else {
+    let Some(history) = History::read(store, entity, HistoryQuery::default()).await? else {
         return Ok(());
     };
-    let history = history.collect().await?;
+    let (history, name) = (history.collect().await?, entity.as_str());
     for view in &history {
         let single = store.version(entity, view.version, true).await?;
         if single.as_ref() != Some(view) {
-            add(2, format!("{} {} has two states", entity.as_str(), view.version));
+            violations.add::<2>(format!("{name} {} has two states", view.version));
         }
     }
     let latest = store.latest(entity, true).await?.map(|latest| latest.to_json());
     let last = history.iter().find(|view| !view.is_late()).map(VersionView::to_json);
     if latest != last {
-        add(2, format!("{}: the latest version has two states", entity.as_str()));
+        violations.add::<2>(format!("{name}: the latest version has two states"));
     }
-    let seconds: BTreeSet<_> = records
-        .iter()
-        .flat_map(|record| [record.created - 1, record.created])
-        .collect();
-    for second in seconds {
+    let seconds = records.iter().flat_map(|record| [record.created - 1, record.created]);
+    for second in seconds.collect::<BTreeSet<_>>() {
         let end = i64::try_from(second * 1_000_000 + 999_999).unwrap_or_default();
         let end = RecordedAt::of_stream_record(end, Version::FIRST);
         let found = as_of(store, entity, end, false).await?;
@@ -81,13 +67,9 @@ async fn of_item(
         };
         if !is_same {
             let version = found.map(|found| found.version);
-            add(
-                7,
-                format!(
-                    "{}: the state at second {second} is not that of {version:?}",
-                    entity.as_str()
-                ),
-            );
+            violations.add::<7>(format!(
+                "{name}: the state at second {second} is not that of {version:?}"
+            ));
         }
     }
     Ok(())
@@ -103,7 +85,7 @@ fn is_state(view: &VersionView, state: Option<&Value>) -> bool {
     }
 }
 
-/// Prunes each history, deletes what expired, and returns the items of the history table afterwards.
+/// Prunes each history, and deletes what expired.
 pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Written]) -> Result<(), ReadError> {
     for item in of_items(records).into_keys() {
         let Some(entity) = entity(store, item) else { continue };
@@ -113,10 +95,8 @@ pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Writt
             continue;
         };
         raise_floor(store, &entity, plan.floor).await?;
-        for version in (1..plan.floor.get()).filter_map(Version::new) {
-            let key = json!({
-                "PK": {"S": entity.as_str()}, "SK": {"S": store.digits().version_key(version)},
-            });
+        for key in store.digits().version_keys(1..plan.floor.get()) {
+            let key = json!({"PK": {"S": entity.as_str()}, "SK": {"S": key}});
             // As DynamoDB deletes an item that has expired.
             let _ = connector.send("DeleteItem", json!({"TableName": HISTORY, "Key": key}));
         }

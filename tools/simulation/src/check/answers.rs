@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::{
     Check,
-    model::{Entity, Image, State},
+    model::{Entity, Image},
+    state::State,
 };
 use crate::{
     evidence::{Answer, UpstreamResponse},
-    requests::text,
     schedule::{Content, StepKind, Update},
 };
 
@@ -24,40 +22,31 @@ impl<'a> Check<'a> {
             let update = &self.schedule.updates[answer.update];
             let entity = entities.get(update.entity.as_str()).unwrap_or(&none);
             if let Err(reason) = self.is_correct(answer, update, entity) {
-                let response = &answer.response;
-                self.add(
-                    4,
-                    format!("{} {}: wrong response {response:?}: {reason}", update.entity, update.id),
-                );
+                let (entity, id, response) = (&update.entity, &update.id, &answer.response);
+                self.add::<4>(format!("{entity} {id}: wrong response {response:?}: {reason}"));
             }
         }
         for (update, response) in &self.evidence.reused {
-            let update = &self.schedule.updates[*update];
-            let description = format!(
-                "{} {}: another update with its request id got {response}",
-                update.entity, update.id
-            );
-            self.add(4, description);
+            let Update { entity, id, .. } = &self.schedule.updates[*update];
+            self.add::<4>(format!(
+                "{entity} {id}: another update with its request id got {response}"
+            ));
         }
     }
 
     fn is_correct(&self, answer: &Answer, update: &Update, entity: &Entity) -> Result<(), &'static str> {
         let settings = &self.schedule.settings;
+        // Before the response.
         let created = |version: Option<u64>| {
-            let is_it =
-                |image: &&Image| image.carries == update.id && version.is_none_or(|version| version == image.version);
-            // Before the response.
-            entity
-                .images
-                .iter()
-                .find(is_it)
-                .is_some_and(|image| image.index < answer.to)
+            let is_version = |image: &Image| version.is_none_or(|version| version == image.version);
+            let is_it = |image: &&Image| image.carries == update.id && is_version(image);
+            let first = entity.images.iter().find(is_it);
+            first.is_some_and(|image| image.index < answer.to)
         };
+        let mut own = entity.images.iter().filter(|image| image.request == Some(&update.id));
+        let created_before = own.clone().any(|image| image.index < answer.from);
         // Only one delivery can have applied it.
-        let created_now = entity
-            .images
-            .iter()
-            .find(|image| image.request == Some(&update.id) && image.index >= answer.from);
+        let created_now = own.find(|image| image.index >= answer.from);
         // Another update can come between the comparison and the update.
         let had_to_skip = settings.skip_unchanged
             && created_now.is_some_and(|image| {
@@ -66,10 +55,6 @@ impl<'a> Check<'a> {
             });
         // An operator who deletes v0 lets history begin again.
         let was_applied = entity.era == 0 && created(None) && self.evidence.deliveries.get(&answer.update) == Some(&1);
-        let created_before = || {
-            let mut images = entity.images.iter();
-            images.any(|image| image.request == Some(&update.id) && image.index < answer.from)
-        };
         let at_some_time =
             |is_possible: &dyn Fn(&State) -> bool| entity.states_between(answer.from, answer.to).any(is_possible);
         let is_stale = || settings.by_time && at_some_time(&|state| state.is_later_than(update));
@@ -77,11 +62,8 @@ impl<'a> Check<'a> {
         // A repair that raises the counter gives its number to the requests whose own numbers other versions have in history.
         let is_raised = |version: u64| {
             let is_taken = |image: &Image| image.carries == update.id && self.is_taken(&update.entity, image);
-            let mut raised = entity
-                .images
-                .iter()
-                .filter(|image| image.by_operator && image.version == version);
-            raised.any(|image| image.index < answer.to) && entity.images.iter().any(is_taken)
+            let is_raise = |image: &Image| image.by_operator && image.version == version && image.index < answer.to;
+            entity.images.iter().any(is_raise) && entity.images.iter().any(is_taken)
         };
         let require = |condition: bool, reason| if condition { Ok(()) } else { Err(reason) };
         match &answer.response {
@@ -90,17 +72,17 @@ impl<'a> Check<'a> {
                 "Duplicate" if is_raised(*version) => require(created(None), "it was not applied"),
                 "Written" | "Duplicate" => require(created(Some(*version)), "it did not create this version"),
                 _ if was_applied => Err("it was applied"),
-                "Unchanged" if created_before() && self.is_remembered(update, entity) => {
+                "Unchanged" if created_before && self.is_remembered(update, entity) => {
                     Err("an earlier delivery was applied")
                 }
                 "Stale" => require(is_stale(), "no version is later"),
                 "Unchanged" => require(is_unchanged(), "it changes the latest item"),
                 _ => Err("unknown"),
             },
-            UpstreamResponse::Accepted => require(
-                created(None) || is_stale() || is_unchanged(),
-                "it created no version, and had to",
-            ),
+            UpstreamResponse::Accepted => {
+                let is_done = created(None) || is_stale() || is_unchanged();
+                require(is_done, "it created no version, and had to")
+            }
             UpstreamResponse::Rejected(_) if was_applied => Err("it was applied"),
             UpstreamResponse::Rejected(kind) if kind == "VersionConflict" => {
                 let conflicts = at_some_time(&|state| state.conflicts_with(update));
@@ -126,26 +108,24 @@ impl<'a> Check<'a> {
 
     /// Returns `true` if history has a different item at the key of the image's version.
     fn is_taken(&self, entity: &str, image: &Image) -> bool {
-        let key = self.key(image.version);
-        let is_other =
-            |item: &Value| text(item, "/PK/S") == entity && text(item, "/SK/S") == key && !image.is_stored_as(item);
-        self.evidence.items.iter().any(is_other)
+        let stored = self.evidence.items.get(entity, &self.key(image.version));
+        stored.is_some_and(|item| !image.is_stored_as(item))
     }
 
     /// 8: Functions respond before their timeout, and every update is answered once there are no more faults.
     pub(super) fn check_liveness(&mut self) {
         if self.evidence.overruns > 0 {
             let count = self.evidence.overruns;
-            self.add(8, format!("{count} invocations did not end before their timeout"));
+            self.add::<8>(format!("{count} invocations did not end before their timeout"));
         }
         if !self.evidence.settled {
-            self.add(8, "the mapping did not reach the end of the stream".to_owned());
+            self.add::<8>("the mapping did not reach the end of the stream".to_owned());
         }
         for (update, error) in &self.evidence.recovery.unanswered {
             let update = &self.schedule.updates[*update];
             if !self.can_fail(update) {
-                let description = format!("{} {}: no response without faults: {error:?}", update.entity, update.id);
-                self.add(8, description);
+                let (entity, id) = (&update.entity, &update.id);
+                self.add::<8>(format!("{entity} {id}: no response without faults: {error:?}"));
             }
         }
     }
@@ -160,12 +140,7 @@ impl<'a> Check<'a> {
             }
             _ => false,
         };
-        size(update) >= FITS
-            || self.schedule.steps.iter().any(|step| is_changed(&step.kind))
-            || self.has_lost_versions(&update.entity)
+        let size = update.members["Large"].as_str().map_or(0, str::len);
+        size >= FITS || self.schedule.has(is_changed) || self.has_lost_versions(&update.entity)
     }
-}
-
-fn size(update: &Update) -> usize {
-    update.members["Large"].as_str().map_or(0, str::len)
 }

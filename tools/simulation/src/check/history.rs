@@ -6,32 +6,40 @@ use std::{
 };
 
 use serde_json::Value;
-use shared::domain::keys::LATEST_KEY;
+use shared::domain::keys::{FLOOR_KEY, LATEST_KEY};
 
 use super::{
     Check,
     model::{Entity, Image},
-    sequence_number,
 };
-use crate::{mapping::records_of, requests::text, schedule::MALFORMED};
+use crate::{
+    mapping::records_of,
+    requests::{sequence_number, text},
+    schedule::MALFORMED,
+    stream::Written,
+};
 
 impl<'a> Check<'a> {
     /// 6: A version item is written once. An expiry can be added to it.
     pub(super) fn check_single_writes(&mut self) {
-        let mut written: HashMap<(&str, &str), &Value> = HashMap::new();
-        for record in self.evidence.stream.iter().map(|written| &written.record) {
-            let key = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
-            if self.digits.version_of(key.1).is_none() {
+        let mut items: HashMap<(&str, &str), Value> = HashMap::new();
+        for written in &self.evidence.stream {
+            let (entity, key) = (written.entity(), written.key());
+            if self.digits.version_of(key).is_none() {
                 continue;
             }
-            if text(record, "/eventName") == "REMOVE" {
-                written.remove(&key);
+            if written.is_removal() {
+                items.remove(&(entity, key));
                 continue;
             }
-            let image = &record["dynamodb"]["NewImage"];
-            let before = written.insert(key, image);
-            if before.is_some_and(|before| bare(before) != bare(image)) {
-                self.add(6, format!("{} {} was overwritten", key.0, key.1));
+            // Without the marks of operators.
+            let mut item = written.image().clone();
+            if let Some(members) = item.as_object_mut() {
+                members.retain(|name, _| name != "TTL" && name != "Pinned");
+            }
+            let before = items.insert((entity, key), item);
+            if before.is_some_and(|before| before != items[&(entity, key)]) {
+                self.add::<6>(format!("{entity} {key} was overwritten"));
             }
         }
     }
@@ -39,40 +47,34 @@ impl<'a> Check<'a> {
     /// 5: Quarantine and failure documents contain only records of latest items, and no record without a reason.
     pub(super) fn check_documents(&mut self) {
         let evidence = self.evidence;
-        let keys: HashMap<&str, &str> = (evidence.stream.iter())
-            .map(|written| {
-                (
-                    sequence_number(&written.record),
-                    text(&written.record, "/dynamodb/Keys/SK/S"),
-                )
-            })
-            .collect();
-        let documents: Vec<_> = evidence
+        let keys = evidence.stream.iter().map(|written| (written.number(), written.key()));
+        let keys: HashMap<&str, &str> = keys.collect();
+        let documents = evidence
             .documents
             .iter()
-            .map(|document| (document, records_of(document)))
-            .collect();
+            .map(|document| (document, records_of(document)));
+        let documents: Vec<_> = documents.collect();
         let discarded = documents.iter().flat_map(|(_, records)| records);
-        for record in discarded.chain(&evidence.quarantined) {
-            let number = sequence_number(record);
+        for number in discarded.chain(&evidence.quarantined).map(sequence_number) {
             if keys.get(number) != Some(&LATEST_KEY) {
-                self.add(5, format!("record {number} of an item other than v0 failed"));
+                self.add::<5>(format!("record {number} of an item other than v0 failed"));
             }
         }
-        let settings = &self.schedule.settings;
         for (document, records) in &documents {
-            let condition = text(document, "/requestContext/condition");
-            if condition == "RecordAgeExceeded" {
+            if text(document, "/requestContext/condition") == "RecordAgeExceeded" {
                 self.check_ages(document, records);
                 continue;
             }
             // Without bisecting, the records after the failed one are in the same document.
-            let failed = if settings.bisect { records.len() } else { 1 };
+            let failed = if self.schedule.settings.bisect {
+                records.len()
+            } else {
+                1
+            };
             for record in records.iter().take(failed) {
                 let number = sequence_number(record);
-                let is_conflict = || self.is_conflict(record);
-                if !evidence.hindered.contains(number) && !is_conflict() {
-                    self.add(5, format!("record {number} was discarded without a fault"));
+                if !evidence.hindered.contains(number) && !self.is_conflict(record) {
+                    self.add::<5>(format!("record {number} was discarded without a fault"));
                 }
             }
         }
@@ -81,74 +83,60 @@ impl<'a> Check<'a> {
     /// 5: Only records above the maximum age are discarded because of their age.
     fn check_ages(&mut self, document: &Value, records: &[Value]) {
         let Some(maximum) = self.schedule.settings.maximum_record_age else {
-            self.add(
-                5,
-                "records were discarded because of their age, which has no limit".to_owned(),
-            );
+            self.add::<5>("records were discarded because of their age, which has no limit".to_owned());
             return;
         };
         let discarded: Option<jiff::Timestamp> = text(document, "/timestamp").parse().ok();
         let discarded = discarded.map_or(0, |time| u64::try_from(time.as_second()).unwrap_or_default());
         for record in records {
-            let created = record["dynamodb"]["ApproximateCreationDateTime"]
-                .as_f64()
-                .unwrap_or_default();
-            let created = Duration::try_from_secs_f64(created).unwrap_or_default().as_secs();
-            if discarded.saturating_sub(created) < maximum {
+            let created = record["dynamodb"]["ApproximateCreationDateTime"].as_f64();
+            let created = Duration::try_from_secs_f64(created.unwrap_or_default()).unwrap_or_default();
+            if discarded.saturating_sub(created.as_secs()) < maximum {
                 let number = sequence_number(record);
-                self.add(5, format!("record {number} was discarded before its maximum age"));
+                self.add::<5>(format!("record {number} was discarded before its maximum age"));
             }
         }
     }
 
     /// Returns `true` if another item has the key of the record's version, or the record can never become a version.
     fn is_conflict(&self, record: &Value) -> bool {
-        let entity = text(record, "/dynamodb/Keys/PK/S");
         let version = text(record, "/dynamodb/NewImage/Latest/N").parse().ok();
         let key = version.map_or_else(String::new, |version| self.key(version));
-        let is_other = |item: &Value| text(item, "/PK/S") == entity && text(item, "/SK/S") == key;
-        key.is_empty() || self.evidence.items.iter().any(is_other)
+        let items = &self.evidence.items;
+        key.is_empty() || items.get(text(record, "/dynamodb/Keys/PK/S"), &key).is_some()
     }
 
     /// 5: A latest item that is not a valid version is in quarantine or in a failure document.
     pub(super) fn check_invalid_records(&mut self) {
-        let kept = self.kept();
-        for (index, written) in self.evidence.stream.iter().enumerate() {
-            let record = &written.record;
-            let entity = text(record, "/dynamodb/Keys/PK/S");
-            let is_latest = text(record, "/dynamodb/Keys/SK/S") == LATEST_KEY && text(record, "/eventName") != "REMOVE";
-            let is_invalid = entity.starts_with(MALFORMED) || text(record, "/dynamodb/NewImage/Latest/N").is_empty();
-            let number = sequence_number(record);
-            let is_before = index < self.evidence.recovered_from;
-            let is_excused = self.is_lost(number) || self.is_marked_as_purged(entity);
-            if is_before && is_latest && is_invalid && !kept.contains(number) && !is_excused {
-                self.add(
-                    5,
-                    format!("record {number} is not a valid version, and is kept nowhere"),
-                );
+        for written in &self.evidence.stream[..self.evidence.recovered_from] {
+            let (entity, number) = (written.entity(), written.number());
+            let is_latest = written.key() == LATEST_KEY && !written.is_removal();
+            let is_invalid = entity.starts_with(MALFORMED) || text(written.image(), "/Latest/N").is_empty();
+            let is_excused = || self.is_lost(number) || self.is_marked_as_purged(entity);
+            if is_latest && is_invalid && !self.kept.contains(number) && !is_excused() {
+                self.add::<5>(format!("record {number} is not a valid version, and is kept nowhere"));
             }
         }
     }
 
     /// 1, 2 and 5: Every version is in the history, or its record was discarded because of a fault.
     pub(super) fn check_history(&mut self, name: &str, entity: &Entity) {
-        let kept = self.kept();
+        let items = &self.evidence.items;
         let quarantined: HashSet<&str> = self.evidence.quarantined.iter().map(sequence_number).collect();
-        let items = items_of(&self.evidence.items, name);
-        let floor = floor(&items);
+        let floor = items.floor(name);
         let is_marked = self.is_marked_as_purged(name);
         let before_recovery = |image: &&Image| image.version >= floor && image.index < self.evidence.recovered_from;
         for image in entity.images.iter().filter(before_recovery) {
-            let (version, key) = (image.version, self.key(image.version));
-            let stored = items.get(key.as_str()).copied();
+            let version = image.version;
+            let stored = items.get(name, &self.key(version));
             let is_stored = stored.is_some_and(|item| image.is_stored_as(item));
             if self.is_purged(name, entity, image.index) {
                 let is_of_later = |item| {
-                    let later = entity.images.iter().filter(|other| other.index > image.index);
-                    { later }.any(|other| other.version == version && other.is_stored_as(item))
+                    let mut later = entity.images.iter().filter(|other| other.index > image.index);
+                    later.any(|other| other.version == version && other.is_stored_as(item))
                 };
                 if is_stored && !stored.is_some_and(is_of_later) && !image.by_operator {
-                    self.add(1, format!("{name} v{version} was purged, and is in history"));
+                    self.add::<1>(format!("{name} v{version} was purged, and is in history"));
                 }
                 continue;
             }
@@ -157,51 +145,54 @@ impl<'a> Check<'a> {
                 continue;
             }
             let is_quarantined = quarantined.contains(image.number);
-            if is_stored {
-                if is_quarantined {
-                    self.add(5, format!("{name} v{version} is in history and in quarantine"));
+            match stored {
+                _ if is_stored && is_quarantined => {
+                    self.add::<5>(format!("{name} v{version} is in history and in quarantine"));
                 }
-            } else if !kept.contains(image.number) {
-                if self.is_lost(image.number) {
-                    continue;
+                _ if is_stored => {}
+                None if self.kept.contains(image.number) && is_quarantined => {
+                    self.add::<5>(format!("{name} v{version} is in quarantine without a reason"));
                 }
-                let problem = match stored {
-                    Some(_) => "is a different item, and the record is kept nowhere",
-                    None => "is neither in the history nor in quarantine or a failure document",
-                };
-                self.add(1, format!("{name} v{version} {problem}"));
-            } else if stored.is_none() && is_quarantined {
-                self.add(5, format!("{name} v{version} is in quarantine without a reason"));
+                _ if self.kept.contains(image.number) || self.is_lost(image.number) => {}
+                Some(_) => {
+                    self.add::<1>(format!(
+                        "{name} v{version} is a different item, and the record is kept nowhere"
+                    ));
+                }
+                None => {
+                    self.add::<1>(format!(
+                        "{name} v{version} is in no history, quarantine or failure document"
+                    ));
+                }
             }
         }
-        for (key, item) in items {
+        for (key, item) in items.of(name) {
             let is_manual = (self.evidence.manual_versions).contains(&(name.to_owned(), key.to_owned()));
             let Some(version) = self.digits.version_of(key).filter(|_| !is_manual) else {
                 continue;
             };
             let mut images = entity.images.iter().filter(|image| image.version == version.get());
             if !images.any(|image| image.is_stored_as(item)) {
-                self.add(2, format!("{name} {key} equals no image of v0"));
+                self.add::<2>(format!("{name} {key} equals no image of v0"));
             }
         }
     }
 
     /// 1: After a redrive and a repair, history is complete, except for what was lost.
     pub(super) fn check_recovery(&mut self, entities: &BTreeMap<&'a str, Entity<'a>>) {
+        let items = &self.evidence.recovery.items;
         for (name, entity) in entities {
-            let items = items_of(&self.evidence.recovery.items, name);
-            let floor = floor(&items);
-            let has_manual_version = self.evidence.manual_versions.iter().any(|(key, _)| key == name);
             // Without a latest item, a redrive cannot tell which versions there were.
-            let has_latest = items.contains_key(LATEST_KEY);
-            if entity.era > 0 || !has_latest || has_manual_version || self.is_marked_as_purged(name) {
+            let has_latest = items.get(name, LATEST_KEY).is_some();
+            if entity.era > 0 || !has_latest || self.has_manual_version(name) || self.is_marked_as_purged(name) {
                 continue;
             }
+            let floor = items.floor(name);
             for image in entity.images.iter().filter(|image| image.version >= floor) {
-                let stored = items.get(self.key(image.version).as_str());
+                let stored = items.get(name, &self.key(image.version));
                 if !stored.is_some_and(|item| image.is_stored_as(item)) && !self.is_lost(image.number) {
                     let version = image.version;
-                    self.add(1, format!("{name} v{version} is not in history after the recovery"));
+                    self.add::<1>(format!("{name} v{version} is not in history after the recovery"));
                 }
             }
         }
@@ -218,25 +209,19 @@ impl<'a> Check<'a> {
                 Some("Lagging") => number("Through") + 1..=number("Latest"),
                 _ => continue,
             };
-            found
-                .entry(finding["ID"].as_str().unwrap_or_default())
-                .or_default()
-                .extend(versions);
+            let entity = finding["ID"].as_str().unwrap_or_default();
+            found.entry(entity).or_default().extend(versions);
         }
-        for latest in recovery.items.iter().filter(|item| text(item, "/SK/S") == LATEST_KEY) {
-            let name = text(latest, "/PK/S");
-            let Ok(number) = text(latest, "/Latest/N").parse::<u64>() else {
-                continue;
-            };
-            let items = items_of(&recovery.items, name);
-            let missing = |version: &u64| !items.contains_key(self.key(*version).as_str());
-            let missing: BTreeSet<_> = (floor(&items)..=number).filter(missing).collect();
+        let items = &recovery.items;
+        for name in items.entities().filter(|name| !name.starts_with(MALFORMED)) {
+            let Some(latest) = items.latest(name) else { continue };
+            let is_missing = |version: &u64| items.get(name, &self.key(*version)).is_none();
+            let missing: BTreeSet<_> = (items.floor(name)..=latest).filter(is_missing).collect();
             let found = found.remove(name).unwrap_or_default();
-            if !name.starts_with(MALFORMED) && found != missing {
-                self.add(
-                    1,
-                    format!("{name}: versions {missing:?} are missing, and an audit finds {found:?}"),
-                );
+            if found != missing {
+                self.add::<1>(format!(
+                    "{name}: versions {missing:?} are missing, and an audit finds {found:?}"
+                ));
             }
         }
     }
@@ -250,55 +235,20 @@ impl<'a> Check<'a> {
         index <= removed && purges.any(|(_, end)| *end > removed)
     }
 
-    /// Returns the sequence numbers of the records in quarantine and in failure documents.
-    fn kept(&self) -> HashSet<&'a str> {
-        self.kept.iter().map(String::as_str).collect()
-    }
-
     /// Returns `true` if nothing can have kept the record.
     pub(super) fn is_lost(&self, number: &str) -> bool {
-        self.evidence.trimmed.contains(number)
-            || self
-                .evidence
-                .dropped
-                .iter()
-                .any(|record| sequence_number(record) == number)
+        let mut dropped = self.evidence.dropped.iter();
+        self.evidence.trimmed.contains(number) || dropped.any(|record| sequence_number(record) == number)
     }
 
     /// Returns `true` if versions of the entity are missing for good, or an operator has removed some.
     pub(super) fn has_lost_versions(&self, name: &str) -> bool {
+        let evidence = self.evidence;
+        let is_trimmed = |written: &Written| written.entity() == name && evidence.trimmed.contains(written.number());
         let is_of = |record: &Value| text(record, "/dynamodb/Keys/PK/S") == name;
-        let trimmed = |record: &Value| self.evidence.trimmed.contains(sequence_number(record));
-        let removed = |item: &Value| text(item, "/PK/S") == name && text(item, "/SK/S") == "floor";
-        self.evidence.dropped.iter().any(is_of)
-            || self
-                .evidence
-                .stream
-                .iter()
-                .any(|written| is_of(&written.record) && trimmed(&written.record))
-            || self.evidence.recovery.items.iter().any(removed)
+        evidence.dropped.iter().any(is_of)
+            || evidence.stream.iter().any(is_trimmed)
+            || evidence.recovery.items.get(name, FLOOR_KEY).is_some()
             || self.is_marked_as_purged(name)
     }
-}
-
-pub(super) fn items_of<'i>(items: &'i [Value], entity: &str) -> HashMap<&'i str, &'i Value> {
-    let items = items.iter().filter(|item| text(item, "/PK/S") == entity);
-    items.map(|item| (text(item, "/SK/S"), item)).collect()
-}
-
-/// Returns the first version that was not pruned.
-pub(super) fn floor(items: &HashMap<&str, &Value>) -> u64 {
-    items
-        .get("floor")
-        .and_then(|item| text(item, "/Floor/N").parse().ok())
-        .unwrap_or(1)
-}
-
-/// Returns a version item without the marks of operators.
-fn bare(item: &Value) -> Value {
-    let mut item = item.clone();
-    if let Some(members) = item.as_object_mut() {
-        members.retain(|name, _| name != "TTL" && name != "Pinned");
-    }
-    item
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use shared::domain::{
     Item,
     keys::{FLOOR_KEY, LATEST_KEY},
-    purge_marker::PurgeMarker,
+    purge_marker::{PurgeMarker, SORT_KEY},
     version::Version,
 };
 
@@ -19,7 +19,8 @@ use super::{
 use crate::{
     caller::Author,
     requests::text,
-    schedule::{Command, Step, StepKind},
+    schedule::{Command, StepKind},
+    stream::Written,
 };
 
 /// Number of versions from which a repair restores the recent requests.
@@ -31,50 +32,43 @@ impl Check<'_> {
     /// 1: A pinned version exists and does not expire, until its entity is purged.
     pub(super) fn check_pins(&mut self) {
         for (entity, version) in &self.evidence.pins {
-            let key = self.key(*version);
-            let is_it = |item: &&Value| text(item, "/PK/S") == entity && text(item, "/SK/S") == key;
             let is_kept = |item: &Value| item.get("TTL").is_none() && item["Pinned"]["BOOL"] == true;
-            let is_kept = self.evidence.items.iter().find(is_it).is_some_and(is_kept);
-            if !is_kept && !self.is_marked_as_purged(entity) {
-                self.add(1, format!("{entity} v{version} is pinned, and is missing or expires"));
+            let pinned = self.evidence.items.get(entity, &self.key(*version));
+            if !pinned.is_some_and(is_kept) && !self.is_marked_as_purged(entity) {
+                self.add::<1>(format!("{entity} v{version} is pinned, and is missing or expires"));
             }
         }
     }
 
     /// 1: A purge deletes the latest item only if its marker covers the last version.
     pub(super) fn check_purges(&mut self) {
-        let mut latest: HashMap<&str, &Value> = HashMap::new();
-        let mut markers: HashMap<&str, &Value> = HashMap::new();
+        let item = |image: &Value| serde_json::from_value::<Item>(image.clone()).unwrap_or_default();
+        // Last images of the latest items and of the purge markers.
+        let mut images: HashMap<(&str, &str), &Value> = HashMap::new();
         for written in &self.evidence.stream {
-            let record = &written.record;
-            let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
-            let image = record.pointer("/dynamodb/NewImage");
-            match (key, image) {
-                ("purged", Some(image)) => {
-                    markers.insert(entity, image);
-                }
-                (LATEST_KEY, Some(image)) => {
-                    latest.insert(entity, image);
-                }
-                (LATEST_KEY, None) => {
-                    let Some(deleted) = latest.remove(entity).filter(|_| written.author == Author::Operator) else {
-                        continue;
-                    };
-                    let marker = markers.get(purge_marker_key(entity).as_str());
-                    let marker = marker.and_then(|marker| PurgeMarker::of(&item(marker)));
-                    let version = text(deleted, "/Latest/N").parse().ok().and_then(Version::new);
-                    let covers = |marker: &PurgeMarker| {
-                        version.is_none_or(|version| marker.covers_item(&item(deleted), version))
-                    };
-                    if !marker.as_ref().is_some_and(covers) {
-                        let version = text(deleted, "/Latest/N");
-                        self.add(
-                            1,
-                            format!("{entity}: a purge deleted v0 with version {version}, which is later"),
-                        );
-                    }
-                }
-                _ => {}
+            let (entity, key) = (written.entity(), written.key());
+            if ![SORT_KEY, LATEST_KEY].contains(&key) {
+                continue;
+            }
+            if !written.is_removal() {
+                images.insert((entity, key), written.image());
+                continue;
+            }
+            let deleted = (key == LATEST_KEY).then(|| images.remove(&(entity, key))).flatten();
+            let Some(deleted) = deleted.filter(|_| written.by.author == Author::Operator) else {
+                continue;
+            };
+            let marker_key = purge_marker_key(entity);
+            let marker = images.get(&(marker_key.as_str(), SORT_KEY));
+            let marker = marker.and_then(|marker| PurgeMarker::of(&item(marker)));
+            let number = text(deleted, "/Latest/N");
+            let version = number.parse().ok().and_then(Version::new);
+            let covers =
+                |marker: PurgeMarker| version.is_none_or(|version| marker.covers_item(&item(deleted), version));
+            if !marker.is_some_and(covers) {
+                self.add::<1>(format!(
+                    "{entity}: a purge deleted v0 with version {number}, which is later"
+                ));
             }
         }
     }
@@ -84,56 +78,50 @@ impl Check<'_> {
         // Times and numbers of each latest item.
         let mut counted: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
         for written in &self.evidence.stream {
-            let record = &written.record;
-            let (entity, key) = (text(record, "/dynamodb/Keys/PK/S"), text(record, "/dynamodb/Keys/SK/S"));
-            let created = record["dynamodb"]["ApproximateCreationDateTime"].as_u64();
-            let created = created.unwrap_or_default();
+            let (entity, created) = (written.entity(), written.created());
             let numbers = counted.entry(entity).or_default();
-            if key == LATEST_KEY {
-                let number = text(record, "/dynamodb/NewImage/Latest/N").parse();
+            if written.key() == LATEST_KEY {
+                let number = text(written.image(), "/Latest/N").parse();
                 numbers.push((created, number.unwrap_or(0)));
                 continue;
             }
-            let version = self.digits.version_of(key).map_or(0, Version::get);
-            if written.author != Author::Redrive || text(record, "/eventName") != "INSERT" || version == 0 {
+            let version = self.digits.version_of(written.key()).map_or(0, Version::get);
+            if written.by.author != Author::Redrive || written.event() != "INSERT" || version == 0 {
                 continue;
             }
             // Those that held while the redrive ran.
             let before = numbers.iter().rposition(|(time, _)| time + REDRIVE < created);
-            let highest = numbers[before.unwrap_or(0)..].iter().map(|(_, number)| *number).max();
-            if Some(version) > highest {
-                let latest = highest.unwrap_or(0);
-                self.add(
-                    2,
-                    format!("{entity}: a redrive stored version {version}, and v0 has version {latest}"),
-                );
+            let numbers = numbers[before.unwrap_or(0)..].iter().map(|(_, number)| *number);
+            let latest = numbers.max().unwrap_or(0);
+            if version > latest {
+                self.add::<2>(format!(
+                    "{entity}: a redrive stored version {version}, and v0 has version {latest}"
+                ));
             }
         }
     }
 
     /// 1: While the latest version is a tombstone, a prune keeps the version that an undelete restores.
     pub(super) fn check_tombstones(&mut self, name: &str, entity: &Entity) {
-        let is_repair = |step: &Step| matches!(step.kind, StepKind::Command(Command::Repair | Command::Revive));
+        let is_repair = |kind: &StepKind| matches!(kind, StepKind::Command(Command::Repair | Command::Revive));
         // An undelete restores such a version, which is not among the images.
-        let is_manual = self.evidence.manual_versions.iter().any(|(entity, _)| entity == name);
-        if entity.era > 0 || is_manual || self.schedule.steps.iter().any(is_repair) {
+        if entity.era > 0 || self.has_manual_version(name) || self.schedule.has(is_repair) {
             return;
         }
-        let is_deleted = |image: &&Image| image.item["Deleted"]["BOOL"] == true;
-        for (index, written) in self.evidence.stream[..self.evidence.recovered_from].iter().enumerate() {
-            let record = &written.record;
-            let is_floor =
-                text(record, "/dynamodb/Keys/PK/S") == name && text(record, "/dynamodb/Keys/SK/S") == FLOOR_KEY;
-            if !is_floor || written.author != Author::Operator {
-                continue;
-            }
-            let before = entity.images.iter().filter(|image| image.index < index);
-            let is_tombstone = before.clone().next_back().is_some_and(|image| is_deleted(&image));
-            let kept = before.rev().find(|image| !is_deleted(image)).map(|image| image.version);
-            let floor: u64 = text(record, "/dynamodb/NewImage/Floor/N").parse().unwrap_or(0);
-            if is_tombstone && kept.is_some_and(|kept| kept < floor) {
-                let kept = kept.unwrap_or_default();
-                self.add(1, format!("{name} v{kept} was pruned, and an undelete restores it"));
+        let is_floor = |written: &Written| {
+            written.entity() == name && written.key() == FLOOR_KEY && written.by.author == Author::Operator
+        };
+        let is_deleted = |image: &Image| image.item["Deleted"]["BOOL"] == true;
+        let stream = self.evidence.stream[..self.evidence.recovered_from].iter().enumerate();
+        for (index, written) in stream.filter(|(_, written)| is_floor(written)) {
+            let before = entity.images.partition_point(|image| image.index < index);
+            let before = &entity.images[..before];
+            let kept = before.iter().rfind(|image| !is_deleted(image));
+            let floor: u64 = text(written.image(), "/Floor/N").parse().unwrap_or(0);
+            if before.last().is_some_and(is_deleted)
+                && let Some(kept) = kept.map(|image| image.version).filter(|kept| *kept < floor)
+            {
+                self.add::<1>(format!("{name} v{kept} was pruned, and an undelete restores it"));
             }
         }
     }
@@ -144,21 +132,15 @@ impl Check<'_> {
         if entity.era > 0 || self.is_marked_as_purged(name) {
             return;
         }
-        let items = &self.evidence.recovery.items;
-        let is_in = |key: &str| {
-            let mut items = items.iter();
-            items.any(|item| text(item, "/PK/S") == name && text(item, "/SK/S") == key)
-        };
-        let mut again: Vec<_> = self
-            .evidence
-            .pruned
-            .iter()
-            .filter(|(entity, _)| entity == name)
-            .collect();
-        again.retain(|pruned| !self.evidence.manual_versions.contains(*pruned) && is_in(&pruned.1));
-        let again: Vec<_> = again.into_iter().map(|(_, key)| key.clone()).collect();
-        for key in again {
-            self.add(1, format!("{name} {key} was pruned, and is in history again"));
+        let evidence = self.evidence;
+        let pruned = evidence.pruned.iter().filter(|(entity, _)| entity == name);
+        for key in pruned
+            .filter(|key| !evidence.manual_versions.contains(*key))
+            .map(|(_, key)| key)
+        {
+            if evidence.recovery.items.get(name, key).is_some() {
+                self.add::<1>(format!("{name} {key} was pruned, and is in history again"));
+            }
         }
     }
 
@@ -169,16 +151,11 @@ impl Check<'_> {
             return false;
         };
         let key = self.key(before.version);
-        let is_stored = self.evidence.stream[..restored.index].iter().any(|written| {
-            let record = &written.record;
-            text(record, "/dynamodb/Keys/PK/S") == entity
-                && text(record, "/dynamodb/Keys/SK/S") == key
-                && record["dynamodb"]["NewImage"]["RequestId"]["S"] == before.carries
+        let mut earlier = self.evidence.stream[..restored.index].iter();
+        let is_stored = earlier.any(|written| {
+            let is_it = written.entity() == entity && written.key() == key;
+            is_it && text(written.image(), "/RequestId/S") == before.carries
         });
         is_stored && (before.version..before.version + RESTORED_REQUESTS).contains(&restored.version)
     }
-}
-
-fn item(image: &Value) -> Item {
-    serde_json::from_value(image.clone()).unwrap_or_default()
 }

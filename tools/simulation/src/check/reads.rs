@@ -1,44 +1,32 @@
 //! 1, 7: Readers see the stored versions, and the version that was the latest at a time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-use shared::domain::{keys::LATEST_KEY, version::Version};
+use shared::domain::{keys::FLOOR_KEY, version::Version};
 
 use super::{
     Check,
     model::{Entity, Image},
 };
-use crate::requests::text;
+use crate::{requests::text, stream::Written};
 
 impl Check<'_> {
     /// 7: A read as of a time returns the last version that was recorded by then.
     pub(super) fn check_as_of(&mut self, entities: &BTreeMap<&str, Entity>) {
-        let mut times: HashMap<&str, BTreeMap<u64, &str>> = HashMap::new();
-        let mut latest: HashMap<&str, u64> = HashMap::new();
-        for item in &self.evidence.items {
-            let (entity, key) = (text(item, "/PK/S"), text(item, "/SK/S"));
-            if key == LATEST_KEY {
-                latest.insert(entity, text(item, "/Latest/N").parse().unwrap_or(0));
-            } else if let Some(version) = self.digits.version_of(key) {
-                let times = times.entry(entity).or_default();
-                times.insert(version.get(), text(item, "/RecordedAt/S"));
-            }
-        }
+        let items = &self.evidence.items;
         for read in &self.evidence.as_of {
             let entity = read.entity.as_str();
-            let Some(times) = times.get(entity) else { continue };
+            let version_of = |key: &str| self.digits.version_of(key).map(Version::get);
+            let times = items.of(entity);
+            let times = times.filter_map(|(key, item)| Some((version_of(key)?, text(item, "/RecordedAt/S"))));
+            let times: BTreeMap<u64, &str> = times.collect();
             // Only a complete history has the times of all versions, and only one that no operator has started again.
-            let was_deleted = (self.evidence.stream.iter())
-                .map(|written| &written.record)
-                .any(|record| text(record, "/eventName") == "REMOVE" && text(record, "/dynamodb/Keys/PK/S") == entity);
+            let is_deletion = |written: &Written| written.is_removal() && written.entity() == entity;
+            let was_deleted = self.evidence.stream.iter().any(is_deletion);
             // A version before the floor, or one that was marked, cannot be read.
-            let is_pruned = self
-                .evidence
-                .items
-                .iter()
-                .any(|item| text(item, "/PK/S") == entity && text(item, "/SK/S") == "floor");
-            let is_complete = !is_pruned && times.len() as u64 == latest.get(entity).copied().unwrap_or(0);
+            let is_complete = items.get(entity, FLOOR_KEY).is_none()
+                && times.len() as u64 == items.latest(entity).unwrap_or(0)
+                && !times.is_empty();
             if was_deleted || !is_complete || times.values().any(|time| time.is_empty()) {
                 continue;
             }
@@ -55,63 +43,62 @@ impl Check<'_> {
             if self.sets_time(entity) && !modelled.is_sorted_by_key(|(_, time)| time) {
                 continue;
             }
-            let expected = (modelled.iter().rev())
-                .find(|(_, time)| *time <= read.time)
-                .map(|(version, _)| *version);
+            let expected = modelled.iter().rfind(|(_, time)| *time <= read.time);
+            let expected = expected.map(|(version, _)| *version);
             if read.version != Ok(expected) {
                 let (time, version) = (&read.time, &read.version);
-                let description = format!("{entity}: the version as of {time} is {version:?} instead of {expected:?}");
-                self.add(7, description);
+                self.add::<7>(format!(
+                    "{entity}: the version as of {time} is {version:?} instead of {expected:?}"
+                ));
             }
         }
     }
 
     /// 1: A reader sees exactly the stored versions.
     pub(super) fn check_reads(&mut self) {
+        let items = &self.evidence.items;
         for (entity, read) in &self.evidence.read {
-            let items = || self.evidence.items.iter().filter(|item| text(item, "/PK/S") == entity);
-            let latest = items().find(|item| text(item, "/SK/S") == LATEST_KEY);
-            let latest = latest
-                .and_then(|item| text(item, "/Latest/N").parse().ok())
-                .unwrap_or(0);
-            let floor = items().find(|item| text(item, "/SK/S") == "floor");
-            let floor: u64 = floor.and_then(|item| text(item, "/Floor/N").parse().ok()).unwrap_or(1);
-            let version_of = |item: &Value| self.digits.version_of(text(item, "/SK/S"));
-            let versions = items().filter_map(version_of);
-            // The latest version is readable before its version item exists: v0 contains it.
-            let mut unpruned: Vec<u64> = { versions.map(Version::get) }
-                .filter(|version| *version <= latest)
-                .collect();
-            unpruned.push(latest);
-            unpruned.sort_unstable_by(|a, b| b.cmp(a));
-            unpruned.dedup();
-            // A pruned version can be read until it expires, and a prune that was interrupted leaves some without a time.
-            let from_floor = |version: &u64| *version >= floor;
-            let marked = items().filter(|item| item.get("TTL").is_some()).filter_map(version_of);
-            let marked: HashSet<_> = marked.map(Version::get).collect();
-            let kept = |version: &u64| from_floor(version) || !marked.contains(version);
-            let stored: Vec<_> = unpruned.iter().copied().filter(from_floor).collect();
-            let unmarked: Vec<_> = unpruned.iter().copied().filter(kept).collect();
             let read = match read {
                 Ok(read) => read,
                 Err(error) => {
-                    self.add(1, format!("{entity}: a reader gets {error:?}"));
+                    self.add::<1>(format!("{entity}: a reader gets {error:?}"));
                     continue;
                 }
             };
-            let numbers: Vec<_> = read.iter().map(|(version, _)| *version).collect();
-            if ![&stored, &unpruned, &unmarked].contains(&&numbers) {
-                self.add(1, format!("{entity}: a reader sees {numbers:?} instead of {stored:?}"));
+            let (latest, floor) = (items.latest(entity).unwrap_or(0), items.floor(entity));
+            let versions = items.of(entity).filter_map(|(key, item)| {
+                let version = self.digits.version_of(key)?.get();
+                Some((version, item.get("TTL").is_some()))
+            });
+            let mut stored: BTreeMap<u64, bool> = versions.filter(|(version, _)| *version <= latest).collect();
+            // The latest version is readable before its version item exists: v0 contains it.
+            stored.entry(latest).or_default();
+            // A pruned version can be read until it expires, and a prune that was interrupted leaves some without a time.
+            let seen: BTreeSet<_> = read.iter().map(|(version, _)| *version).collect();
+            let is_newest_first = read.is_sorted_by(|(before, _), (after, _)| before > after);
+            let is_seen = |is_readable: &dyn Fn(u64, bool) -> bool| {
+                let readable = stored
+                    .iter()
+                    .filter(|(version, marked)| is_readable(**version, **marked));
+                is_newest_first && readable.map(|(version, _)| *version).eq(seen.iter().copied())
+            };
+            if !is_seen(&|version, _| version >= floor)
+                && !is_seen(&|_, _| true)
+                && !is_seen(&|version, marked| version >= floor || !marked)
+            {
+                self.add::<1>(format!(
+                    "{entity}: a reader sees {seen:?} of {stored:?} from version {floor} on"
+                ));
             }
             for (version, attributes) in read {
-                let key = self.key(*version);
-                let item = items().find(|item| text(item, "/SK/S") == key);
                 // The latest version can be read from v0 alone.
-                let Some(item) = item else { continue };
+                let Some(item) = items.get(entity, &self.key(*version)) else {
+                    continue;
+                };
                 let is_stored =
                     |(name, value): (&String, &_)| serde_json::to_value(value).ok().as_ref() == item.get(name);
                 if !attributes.iter().all(is_stored) {
-                    self.add(1, format!("{entity} v{version}: a reader sees another state"));
+                    self.add::<1>(format!("{entity} v{version}: a reader sees another state"));
                 }
             }
         }

@@ -7,16 +7,11 @@ use crate::{
     schedule::{Origin, Update},
 };
 
-/// Returns the time of a record in seconds since 1970.
-pub(super) fn created(record: &Value) -> Option<u64> {
-    record["dynamodb"]["ApproximateCreationDateTime"].as_u64()
-}
-
 /// Returns the senders that a version of an update can have. A direct invocation has none.
 pub(super) fn senders(update: &Update) -> Vec<String> {
     let (source, sender) = (format!("source-of-{}", update.id), format!("sender-of-{}", update.id));
     match update.origin {
-        Origin::Client | Origin::TimedClient | Origin::Invocation => vec![String::new(), sender],
+        Origin::Client | Origin::TimedClient | Origin::LedgerClient | Origin::Invocation => vec![String::new(), sender],
         // A client can repeat it after the faults.
         Origin::Message => vec![sender, String::new()],
         Origin::Event => vec![format!("{source} via {sender}"), source],

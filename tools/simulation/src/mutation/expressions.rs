@@ -1,6 +1,7 @@
 //! Parts of requests: expressions, conditions, and the writes of a transaction.
 
 use serde_json::Value;
+use writer_fn::counter::rules;
 
 /// Name of the member that contains the condition of a write.
 pub(super) const CONDITION: &str = "ConditionExpression";
@@ -42,6 +43,57 @@ pub(super) fn replace(write: &mut Value, expression: &str, part: &str, replaceme
 /// those that no expression uses.
 pub(super) fn weaken(write: &mut Value, part: &str, alternative: &str) {
     replace(write, CONDITION, part, &format!("({part} OR {alternative})"));
+}
+
+/// Makes the conditions of a [rule](writer_fn::counter::rules) always true, by their opposite as an alternative.
+pub(super) fn disable(write: &mut Value, rule: &str) {
+    replace_rule(write, rule, |condition| format!("({condition} OR NOT ({condition}))"));
+}
+
+/// Makes the conditions of a rule the opposite.
+pub(super) fn negate(write: &mut Value, rule: &str) {
+    replace_rule(write, rule, |condition| format!("NOT ({condition})"));
+}
+
+fn replace_rule(write: &mut Value, rule: &str, replacement: impl Fn(&str) -> String) {
+    let conditions: Vec<_> = rules::named(rule).collect();
+    assert!(!conditions.is_empty(), "there is no rule {rule}");
+    if let Some(Value::String(expression)) = write.get_mut(CONDITION) {
+        for condition in conditions {
+            *expression = replace_part(expression, &condition, &replacement(&condition));
+        }
+    }
+}
+
+/// Replaces a condition where it is one or more of the parts that `AND` joins, outside of parentheses.
+fn replace_part(expression: &str, part: &str, replacement: &str) -> String {
+    const AND: &str = " AND ";
+    let mut replaced = String::new();
+    let (mut rest, mut depth, mut begins) = (expression, 0, true);
+    while let Some(next) = rest.chars().next() {
+        let after = rest
+            .strip_prefix(part)
+            .filter(|after| after.is_empty() || after.starts_with(AND));
+        if let Some(after) = after.filter(|_| begins) {
+            replaced.push_str(replacement);
+            (rest, begins) = (after, false);
+            continue;
+        }
+        begins = depth == 0 && rest.starts_with(AND);
+        if begins {
+            replaced.push_str(AND);
+            rest = &rest[AND.len()..];
+            continue;
+        }
+        match next {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        replaced.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    replaced
 }
 
 /// Removes the condition of a write whose names and values only the condition uses.

@@ -11,33 +11,21 @@ use shared::domain::{
 
 use super::{
     Mutation,
-    expressions::{CONDITION, has, remove, remove_condition, replace, sort_key, weaken, writes},
+    expressions::{CONDITION, disable, has, negate, remove, remove_condition, replace, sort_key, writes},
 };
 use crate::requests::put_of;
 
 const UPDATE: &str = "UpdateExpression";
 /// Removal of the oldest request from the map.
 const OLDEST: &str = "#recent.#f0";
-const ANY_LATEST: &str = "(attribute_exists(#latest) OR attribute_not_exists(#latest))";
-/// Replaces conditions on `Latest`: it holds for all latest items.
-const IS_ANY_LATEST: &str = "attribute_exists(#latest) OR attribute_not_exists(#latest)";
 /// Guard of an update that may have been sent before.
 const GUARD: &str = "#since < :sent";
-/// Guard of an update after an item was read.
-const BASE: &str = "#dropped <= :base";
-/// Condition that the version is later than the one before.
-const LATER: &str = "#recorded < :recorded";
 /// Incarnation of every latest item.
 const SAME: &str = "same";
 /// Bytes that an item without compression leaves free.
 const RESERVE: usize = 1100;
 /// Milliseconds by which a message looks younger.
 const YOUNGER: i64 = 5000;
-/// Condition of an update that follows a deletion.
-const TOMBSTONE: &str = "(#deleted = :deleted AND #latest = :tombstone)";
-/// Condition of a request that removes ended attributes of a tombstone.
-const REMOVAL: &str = "#latest = :latest AND #deleted = :deleted";
-
 pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
     if mutation == Mutation::AttachedConsistent && operation == "Query" && body["ConsistentRead"] == true {
         body["ConsistentRead"] = json!(false);
@@ -85,11 +73,7 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
 fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
     let is_single = operation == "UpdateItem";
     match mutation {
-        Mutation::Guard if is_single => {
-            weaken(update, "#request <> :request", "#request = :request");
-            replace(update, CONDITION, "attribute_not_exists(#recent.#hash)", ANY_LATEST);
-        }
-        Mutation::RetryGuard => weaken(update, BASE, "#dropped > :base"),
+        Mutation::Removal => disable(update, "removal"),
         Mutation::RequestsSince if has(update, UPDATE, OLDEST) => {
             replace(
                 update,
@@ -113,11 +97,6 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
                 remove(&mut update["ExpressionAttributeValues"], ":entry");
             }
         }
-        Mutation::MapCreation if has(update, UPDATE, "#recent = :requests") => {
-            any_latest_exists(update);
-            weaken(update, "attribute_not_exists(#recent)", "attribute_exists(#recent)");
-            weaken(update, "#latest = :read", IS_ANY_LATEST);
-        }
         Mutation::SentTime if has(update, CONDITION, GUARD) => {
             if let Some(sent) = update.pointer_mut("/ExpressionAttributeValues/:sent/N")
                 && let Some(millis) = sent.as_str().and_then(|millis| millis.parse::<i64>().ok())
@@ -136,37 +115,6 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
                 remove_check_digits(entry);
             }
         }
-        Mutation::Clock if is_single => weaken(update, LATER, "#recorded >= :recorded"),
-        Mutation::OtherForm => replace(update, CONDITION, "#recorded = :stored", "#recorded <> :stored"),
-        Mutation::Ratchet => weaken(update, "#timestamp <= :timestamp", "#timestamp > :timestamp"),
-        Mutation::ExpectedVersion => {
-            weaken(update, "#latest = :expected", IS_ANY_LATEST);
-            let absent = "attribute_not_exists(#pk)";
-            if has(update, CONDITION, absent) && has(update, UPDATE, "#request = :request") {
-                weaken(update, absent, "attribute_exists(#pk)");
-                any_latest_exists(update);
-            }
-        }
-        Mutation::MaximumVersion => weaken(update, "NOT #latest >= :max", "#latest >= :max"),
-        Mutation::EndedState => weaken(update, "#deleted <> :deleted", "#deleted = :deleted"),
-        Mutation::Tombstone => weaken(update, TOMBSTONE, &format!("NOT ({TOMBSTONE})")),
-        Mutation::Staged => weaken(update, "attribute_not_exists(#staged)", "attribute_exists(#staged)"),
-        Mutation::Removal => weaken(update, REMOVAL, &format!("NOT ({REMOVAL})")),
-        Mutation::StaleRead if !is_single => {
-            weaken(update, "#latest = :read", IS_ANY_LATEST);
-            let rest = " AND (attribute_not_exists(#request)";
-            for first in [
-                "attribute_not_exists(#pk)",
-                "attribute_exists(#pk) AND attribute_not_exists(#latest)",
-            ] {
-                replace(
-                    update,
-                    CONDITION,
-                    &format!("{first}{rest}"),
-                    &format!("{ANY_LATEST}{rest}"),
-                );
-            }
-        }
         Mutation::Incarnation if update["ExpressionAttributeValues"][":incarnation"].is_object() => {
             update["ExpressionAttributeValues"][":incarnation"] = json!({"S": SAME});
         }
@@ -178,6 +126,28 @@ fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
                 *name = json!(format!("No{}", name.as_str().unwrap_or_default()));
             }
         }
+        // Other requests than those of updates can have a condition of the same text.
+        _ if !has(update, UPDATE, "#request = :request") => {}
+        Mutation::Guard | Mutation::Clock if !is_single => {}
+        Mutation::StaleRead if is_single => {}
+        Mutation::OtherForm => negate(update, "other-form"),
+        Mutation::ExpectedVersion => {
+            if has(update, CONDITION, "attribute_not_exists(#pk)") {
+                // Such an update creates the map.
+                disable(update, "map-creation");
+            }
+            disable(update, "expected-version");
+        }
+        Mutation::Guard
+        | Mutation::RetryGuard
+        | Mutation::MapCreation
+        | Mutation::Clock
+        | Mutation::Ratchet
+        | Mutation::MaximumVersion
+        | Mutation::EndedState
+        | Mutation::Tombstone
+        | Mutation::Staged
+        | Mutation::StaleRead => disable(update, &mutation.name()),
         _ => {}
     }
 }
@@ -189,16 +159,10 @@ fn remove_check_digits(entry: &mut Value) {
     }
 }
 
-/// Disables the condition of an update that creates the map of recent requests: the entity has no versions.
-fn any_latest_exists(update: &mut Value) {
-    let create = ") AND attribute_not_exists(#latest) AND (";
-    replace(update, CONDITION, create, &format!(") AND {ANY_LATEST} AND ("));
-}
-
 pub(super) fn change_delayed(mutation: Mutation, operation: &str, body: &mut Value) {
     if mutation == Mutation::Delay && operation == "UpdateItem" {
-        weaken(body, LATER, "#recorded >= :recorded");
-        weaken(body, BASE, "#dropped > :base");
+        disable(body, "clock");
+        disable(body, "retry-guard");
     }
 }
 

@@ -7,26 +7,36 @@ use operations::{
     backfill::Import,
     error::OperationError,
     failures::source::Source,
+    latest::raise_latest::raise_latest,
     progress::Silent,
-    prune::{EntityPrune, Options, TablePrune, requests::pin_version},
-    purge::Purge,
+    prune::{
+        EntityPrune, Options, Rule, TablePrune,
+        requests::{Mark, mark_version},
+    },
+    purge::{Purge, entity::DEFAULT_WAIT},
     redrive::{Dropped, Feed, Replay, Resend, Tally},
     repair::{self, Repair, Scope},
     revision::{self, ChangeOptions},
     table::adopt::adopt_table,
 };
 use serde_json::Value;
-use shared::{
-    config::{Ordering, WriteOptions},
-    domain::{entity::EntityId, names, request_id::RequestId, version::Version},
+use shared::domain::{entity::EntityId, names, request_id::RequestId, version::Version};
+
+use super::{CommandEnd, Operators, is_done, run, services::OperatorServices};
+use crate::{
+    caller::Author,
+    connector::Connector,
+    database::create_table,
+    error::SimulationError,
+    schedule::{Command, HISTORY, TABLE},
 };
 
-use super::{CommandEnd, Operators, services::ExternalServices};
-use crate::{caller::Author, connector::Connector, error::SimulationError, schedule::Command};
+/// Age from which a missing version is a finding.
+pub(crate) const LAG: Duration = Duration::from_secs(60);
 
 /// Creates a table with one key, `PK`, that contains these items.
 pub(crate) fn create_source(connector: &Connector, table: &str, items: &[Value]) -> Result<(), SimulationError> {
-    connector.create_table(table, &[names::PK], None)?;
+    create_table(&connector.database, table, &[names::PK], None)?;
     for item in items {
         connector.put(table, item)?;
     }
@@ -37,128 +47,146 @@ fn incomplete(why: impl ToString) -> OperationError {
     OperationError::Incomplete(why.to_string())
 }
 
+/// Fails if a command left something to do.
+fn all_done(left: u64, what: &str) -> Result<(), OperationError> {
+    match left {
+        0 => Ok(()),
+        left => Err(incomplete(format!("{left} {what}"))),
+    }
+}
+
 impl Operators {
-    /// `vzero admin table adopt --history-table`.
-    pub(crate) async fn adopt(&self, history: &str) -> CommandEnd {
-        self.run(async || {
-            let adopted = adopt_table(&self.connection.store, Some(history), None).await;
-            adopted.map(drop).map_err(incomplete)
-        })
-        .await
+    /// Runs a command. A redrive and a repair read these failure documents.
+    pub(crate) async fn command(&self, command: &Command, documents: &[Value]) -> CommandEnd {
+        self.services.set_documents(documents);
+        if *command != Command::Redrive {
+            return run(
+                Author::Operator,
+                Box::pin(self.maintain(command, !documents.is_empty())),
+            )
+            .await;
+        }
+        let redriven = self.redrive(OperatorServices::documents()).await;
+        let quarantine = self.redrive_quarantine().await;
+        if is_done(&redriven) { quarantine } else { redriven }
     }
 
-    /// `vzero audit --all`. Returns the findings, also of an audit that was killed.
-    pub(crate) async fn audit(&self, lag: Duration) -> Vec<Value> {
-        let found = RefCell::<Vec<Value>>::default();
-        self.run(async || {
-            let checkpoint = self.checkpoint("audit");
-            let mut audit = TableAudit::new(&self.connection, &self.pace(), lag, None, checkpoint.as_deref())?;
-            while let Some(audited) = audit.step().await? {
-                for audited in audited {
-                    let findings = audited.findings.iter();
-                    found
-                        .borrow_mut()
-                        .extend(findings.map(|finding| finding.to_json(&audited.entity)));
+    async fn maintain(&self, command: &Command, has_documents: bool) -> Result<(), OperationError> {
+        let (store, pace) = (&self.connection.store, self.pace());
+        let mutation = self.services.connector.mutation;
+        match command {
+            Command::Prune { entity, keep } => {
+                let prune = EntityPrune::plan(store, entity, keep_newest(*keep), &pace).await?;
+                prune.run(&Silent).await?;
+                Ok(())
+            }
+            Command::PruneTable { keep } => {
+                let (options, checkpoint) = (keep_newest(*keep), self.checkpoint("prune"));
+                let mut run = TablePrune::new(&self.connection, options, &pace, None, checkpoint.as_deref())?;
+                while run.step().await?.is_some() {}
+                all_done(run.counts().failed, "entities could not be pruned")
+            }
+            Command::Purge { entity } => {
+                let wait = mutation.map_or(DEFAULT_WAIT, |mutation| mutation.purge_wait(DEFAULT_WAIT));
+                Purge::of(store, entity).await?.run(wait, |_| {}).await
+            }
+            Command::Repair | Command::Revive => {
+                let services = OperatorServices::of_library();
+                let feed = Feed::new(&self.connection, &services, &Silent);
+                let documents = has_documents.then(OperatorServices::documents);
+                let stream = self.reads_stream.then_some(Source::Stream);
+                let sources: Vec<_> = documents.into_iter().chain(stream).collect();
+                let options = repair::Options {
+                    lag: mutation.map_or(LAG, |mutation| mutation.lag(LAG)),
+                    sources: &sources,
+                    revive: *command == Command::Revive,
+                };
+                let mut repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &feed).await?;
+                repair.execute(&self.connection, &Silent).await;
+                repair.verdict()
+            }
+            Command::Raise { entity } => {
+                let entity = EntityId::new(entity)?;
+                let latest = store.latest(&entity, true).await?.map(|latest| latest.version);
+                if let Some(next) = latest.and_then(|latest| Version::new(latest.get() + 1)) {
+                    raise_latest(store, &entity, latest, next).await?;
+                }
+                Ok(())
+            }
+            Command::Backfill { number } => self.backfill(&format!("Source{number}")).await,
+            Command::Adopt => self.backfill(TABLE).await,
+            Command::AdoptTable => {
+                let adopted = adopt_table(store, Some(HISTORY), None).await;
+                adopted.map(drop).map_err(incomplete)
+            }
+            Command::Restore { entity, .. } | Command::Delete { entity } | Command::Undelete { entity } => {
+                self.change(command, &EntityId::new(entity)?).await
+            }
+            Command::Pin { entity, version } => {
+                let version = Version::new(*version).unwrap_or(Version::FIRST);
+                let mark = Mark::Pinned {
+                    now: store.clock().now(),
+                };
+                match mark_version(store, &EntityId::new(entity)?, version, mark).await? {
+                    true => Ok(()),
+                    false => Err(OperationError::NoVersion),
                 }
             }
-            Ok(())
-        })
-        .await;
-        found.into_inner()
+            // Of other processes.
+            Command::Redrive | Command::UseCopy { .. } => Ok(()),
+        }
     }
 
     /// `vzero admin backfill --yes`: puts the items of a table with one key under versioning. With the versioned table itself, it counts
     /// the latest items without `Latest`.
-    pub(crate) async fn backfill(&self, from_table: &str, ordering: Ordering, write: WriteOptions) -> CommandEnd {
-        self.run(async || {
-            let import = Import {
-                from_table: from_table.to_owned(),
-                id: None,
-                rename: BTreeMap::new(),
-                ordering,
-                write,
-                pace: self.pace(),
-                dry_run: false,
-            };
-            let table = import.describe(&self.connection).await?;
-            let checkpoint = self.checkpoint("backfill");
-            let mut run = import.run(&self.connection, &table, None, checkpoint.as_deref())?;
-            while run.step().await?.is_some() {}
-            let counts = run.counts();
-            match counts.refused + counts.conflicts {
-                0 => Ok(()),
-                left => Err(incomplete(format!("{left} items could not be put under versioning"))),
+    async fn backfill(&self, from_table: &str) -> Result<(), OperationError> {
+        let (ordering, write) = self.write;
+        let import = Import {
+            from_table: from_table.to_owned(),
+            id: None,
+            rename: BTreeMap::new(),
+            ordering,
+            write,
+            pace: self.pace(),
+            dry_run: false,
+        };
+        let table = import.describe(&self.connection).await?;
+        let checkpoint = self.checkpoint("backfill");
+        let mut run = import.run(&self.connection, &table, None, checkpoint.as_deref())?;
+        while run.step().await?.is_some() {}
+        let counts = run.counts();
+        all_done(
+            counts.refused + counts.conflicts,
+            "items could not be put under versioning",
+        )
+    }
+
+    /// `vzero restore`, `delete` and `undelete`. A command that is repeated has the same request id.
+    async fn change(&self, command: &Command, entity: &EntityId) -> Result<(), OperationError> {
+        let (store, options, write) = (&self.connection.store, ChangeOptions::default(), self.write.1);
+        let id = |action: &str| RequestId::new(format!("{action}-{}", entity.as_str())).map_err(incomplete);
+        let changed = match command {
+            Command::Restore { version, .. } => {
+                let id = id(&format!("restore-{version}"))?;
+                let version = Version::new(*version).unwrap_or(Version::FIRST);
+                let restored = revision::restore(store, entity, version, id, options, write).await;
+                restored.map(Some)
             }
-        })
-        .await
-    }
-
-    /// `vzero admin pin`. Fails if the version is missing or expired.
-    pub(crate) async fn pin(&self, entity: &str, version: Version) -> CommandEnd {
-        self.run(async || {
-            let store = &self.connection.store;
-            let entity = EntityId::new(entity)?;
-            match pin_version(store, &entity, version, store.clock().now()).await? {
-                true => Ok(()),
-                false => Err(OperationError::NoVersion),
-            }
-        })
-        .await
-    }
-
-    /// `vzero admin prune ID`.
-    pub(crate) async fn prune(&self, entity: &str, options: Options) -> CommandEnd {
-        self.run(async || {
-            let pace = self.pace();
-            let prune = EntityPrune::plan(&self.connection.store, entity, options, &pace).await?;
-            prune.run(&pace, &Silent).await?;
-            Ok(())
-        })
-        .await
-    }
-
-    /// `vzero admin prune --all`.
-    pub(crate) async fn prune_table(&self, options: Options) -> CommandEnd {
-        self.run(async || {
-            let checkpoint = self.checkpoint("prune");
-            let mut run = TablePrune::new(&self.connection, options, &self.pace(), None, checkpoint.as_deref())?;
-            while run.step().await?.is_some() {}
-            match run.counts().failed {
-                0 => Ok(()),
-                failed => Err(incomplete(format!("{failed} entities could not be pruned"))),
-            }
-        })
-        .await
-    }
-
-    /// `vzero admin purge ID --wait`.
-    pub(crate) async fn purge(&self, entity: &str, wait: Duration) -> CommandEnd {
-        self.run(async || {
-            let mut purge = Purge::of(&self.connection.store, entity).await?;
-            purge.run(wait, |_| {}).await
-        })
-        .await
-    }
-
-    /// `vzero admin redrive`, of failure documents.
-    pub(crate) async fn redrive(&self, documents: &[Value]) -> CommandEnd {
-        self.services.set_documents(documents);
-        self.redrive_from(ExternalServices::documents()).await
+            Command::Delete { .. } => revision::delete(store, entity, id("delete")?, options, write).await,
+            _ => revision::undelete(store, entity, id("undelete")?, options, write).await,
+        };
+        changed.map(drop).map_err(incomplete)
     }
 
     /// `vzero admin redrive`, of the records in quarantine.
     pub(crate) async fn redrive_quarantine(&self) -> CommandEnd {
-        self.redrive_from(Source::Quarantine(None)).await
+        self.redrive(Source::Quarantine(None)).await
     }
 
-    /// `vzero admin redrive`, of a dead-letter queue: updates are sent to their queue again, failure documents are replayed.
-    pub(crate) async fn redrive_queue(&self, url: &str) -> CommandEnd {
-        self.redrive_from(Source::Queue(url.to_owned())).await
-    }
-
-    async fn redrive_from(&self, source: Source) -> CommandEnd {
-        self.run_as(Author::Redrive, async || {
-            let services = ExternalServices::of_library();
+    /// `vzero admin redrive`: of a dead-letter queue, updates are sent to their queue again, and failure documents are replayed.
+    pub(crate) async fn redrive(&self, source: Source) -> CommandEnd {
+        let redrive = async {
+            let services = OperatorServices::of_library();
             let mut feed = Feed::new(&self.connection, &services, &Silent);
             feed.resend = Some(Resend::default());
             let mut replay = Replay::new(&self.connection, &services, false);
@@ -166,63 +194,35 @@ impl Operators {
             let mut tally = Tally::default();
             let fed = feed.all(&[source], &replay, &mut tally).await;
             fed.and(tally.verdict())
-        })
-        .await
+        };
+        run(Author::Redrive, Box::pin(redrive)).await
     }
 
-    /// `vzero admin repair --all --yes`, with the versions that these failure documents contain.
-    pub(crate) async fn repair(
-        &self,
-        documents: &[Value],
-        (stream, revive): (bool, bool),
-        lag: Duration,
-    ) -> CommandEnd {
-        self.services.set_documents(documents);
-        self.run(async || {
-            let services = ExternalServices::of_library();
-            let feed = Feed::new(&self.connection, &services, &Silent);
-            let documents = (!documents.is_empty()).then(ExternalServices::documents);
-            let sources: Vec<_> = (documents.into_iter())
-                .chain(stream.then_some(Source::Stream))
-                .collect();
-            let options = repair::Options {
-                lag,
-                sources: &sources,
-                revive,
-            };
-            let mut repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &feed).await?;
-            repair.execute(&self.connection, &Silent).await;
-            repair.verdict()
-        })
-        .await
+    /// `vzero audit --all`. Returns the findings, also of an audit that was killed.
+    pub(crate) async fn audit(&self, lag: Duration) -> Vec<Value> {
+        let found = RefCell::<Vec<Value>>::default();
+        let audit = async {
+            let checkpoint = self.checkpoint("audit");
+            let mut audit = TableAudit::new(&self.connection.store, &self.pace(), lag, None, checkpoint.as_deref())?;
+            while let Some(audited) = audit.step().await? {
+                for audited in audited {
+                    let findings = audited.findings.iter();
+                    let findings = findings.map(|finding| finding.to_json(&audited.entity));
+                    found.borrow_mut().extend(findings);
+                }
+            }
+            Ok(())
+        };
+        run(Author::Operator, audit).await;
+        found.into_inner()
     }
+}
 
-    /// `vzero restore`, `delete` and `undelete`. A command that is repeated has the same request id.
-    pub(crate) async fn restore(&self, command: &Command, write: WriteOptions) -> CommandEnd {
-        self.run(async || {
-            let store = &self.connection.store;
-            let id = |name: String| RequestId::new(name).map_err(incomplete);
-            let change = ChangeOptions::default();
-            let changed = match command {
-                Command::Restore { entity, version } => {
-                    let (id, entity) = (id(format!("restore-{entity}-{version}"))?, EntityId::new(entity)?);
-                    let version = Version::new(*version).unwrap_or(Version::FIRST);
-                    revision::restore(store, &entity, version, id, change, write)
-                        .await
-                        .map(Some)
-                }
-                Command::Delete { entity } => {
-                    let (id, entity) = (id(format!("delete-{entity}"))?, EntityId::new(entity)?);
-                    revision::delete(store, &entity, id, change, write).await
-                }
-                Command::Undelete { entity } => {
-                    let (id, entity) = (id(format!("undelete-{entity}"))?, EntityId::new(entity)?);
-                    revision::undelete(store, &entity, id, change, write).await
-                }
-                _ => Ok(None),
-            };
-            changed.map(drop).map_err(incomplete)
-        })
-        .await
+fn keep_newest(versions: u64) -> Options {
+    Options {
+        rule: Rule::Keep(versions),
+        grace: Duration::from_secs(3600),
+        over_gaps: false,
+        dry_run: false,
     }
 }

@@ -37,25 +37,23 @@ pub(crate) fn create_copy(connector: &Connector) -> Result<(), SimulationError> 
 /// Runs both functions on the copy, with the layout of the original. Returns what they have processed: nothing, if they refuse it.
 pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, entity: &str) -> Vec<String> {
     const LIMIT: Duration = Duration::from_secs(30);
-    let Ok(mut config) = config(settings, settings.history()) else {
+    let Ok(mut config) = config(settings) else {
         return Vec::new();
     };
     COPY.clone_into(&mut config.table);
     let client = dynamodb_client(connector);
-    let run = |author| Caller::of_process(author, Some(OF_COPY));
+    let caller = |author| Caller::of_process(author, Some(OF_COPY));
     let mut processed = Vec::new();
+
     let writer = Writer::new(client.clone(), &config);
-    let (event, carrier) = (
-        json!({"ID": entity, "Copy": 1}).to_string(),
-        Carrier::invocation("copy"),
-    );
+    let event = json!({"ID": entity, "Copy": 1}).to_string();
+    let carrier = Carrier::invocation("copy");
     let written = writer.handle_from(&carrier, Some(&event), Deadline::after(LIMIT));
-    if let Some(Ok(_)) = process(&run(Author::Writer(Vec::new())), LIMIT, written)
-        .await
-        .returned()
-    {
+    let written = process(&caller(Author::Writer(Vec::new())), LIMIT, written).await;
+    if let Some(Ok(_)) = written.returned() {
         processed.push("writer-fn applied an update".to_owned());
     }
+
     let keys = json!({"PK": {"S": entity}, "SK": {"S": LATEST_KEY}});
     let mut image: Value = keys.clone();
     image["Latest"] = json!({"N": "1000"});
@@ -65,7 +63,7 @@ pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, enti
     let event = json!({"Records": [record]}).to_string();
     let writer = HistoryWriter::new(client, &config);
     let stored = writer.handle(&event, "copy", Deadline::after(LIMIT));
-    if let Some(Ok(_)) = process(&run(Author::StreamFunction), LIMIT, stored).await.returned() {
+    if let Some(Ok(_)) = process(&caller(Author::StreamFunction), LIMIT, stored).await.returned() {
         processed.push("stream-fn processed a record".to_owned());
     }
     processed
@@ -75,8 +73,8 @@ impl Operators {
     /// Prunes and purges an entity of the copy. It is done also if the table is refused because it is a copy.
     pub(crate) async fn use_copy(&self, entity: &str) -> CommandEnd {
         let used = async {
-            let connection = &self.connection;
-            let copy = Store::new(connection.client.clone(), COPY, connection.store.digits());
+            let client = self.connection.client.clone();
+            let copy = Store::new(client, COPY, self.connection.store.digits());
             let layout = match copy.stored_layout().await {
                 Err(error) if error.is_mismatch() => return Ok(()),
                 layout => layout?,
@@ -89,10 +87,9 @@ impl Operators {
                 dry_run: false,
             };
             if let Ok(prune) = EntityPrune::plan(&copy, entity, options, &self.pace()).await {
-                prune.run(&self.pace(), &Silent).await?;
+                prune.run(&Silent).await?;
             }
-            let mut purge = Purge::of(&copy, entity).await?;
-            purge.run(Duration::ZERO, |_| {}).await
+            Purge::of(&copy, entity).await?.run(Duration::ZERO, |_| {}).await
         };
         let caller = Caller::of_process(Author::Operator, Some(OF_COPY));
         process(&caller, COMMAND_TIMEOUT, used).await.returned()

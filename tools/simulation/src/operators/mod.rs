@@ -18,27 +18,33 @@ mod tests;
 use std::{path::PathBuf, time::Duration};
 
 use aws_config::{Region, SdkConfig};
-use aws_sdk_dynamodb::config::{
-    BehaviorVersion, Credentials, SharedCredentialsProvider, SharedHttpClient, retry::RetryConfig,
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider, SharedHttpClient};
+use operations::{
+    connection::Connection,
+    error::OperationError,
+    rate_limit::{Limits, RateLimiter},
 };
-use operations::rate_limit::{Limits, RateLimiter};
-use operations::{connection::Connection, error::OperationError};
-use shared::{domain::keys::VersionDigits, dynamodb::client::ClientSettings};
+use shared::{
+    config::{Ordering, WriteOptions},
+    domain::keys::VersionDigits,
+    dynamodb::client::ClientSettings,
+};
 
-pub(crate) use self::commands::create_source;
-use self::services::{ExternalServices, OperatorService, Queues};
+pub(crate) use self::commands::{LAG, create_source};
+use self::services::OperatorServices;
 use crate::{
     caller::{Author, Caller},
     clock::Clock,
     connector::Connector,
     functions::process,
     http::InProcess,
+    queue::Queues,
     schedule::TABLE,
     setup::{dynamodb_client, partition},
 };
 
 pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
-pub(crate) const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
+const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
 /// Limit of the duration of a command, which all commands stay below: they wait for minutes.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
@@ -50,62 +56,52 @@ pub(crate) fn is_done(end: &CommandEnd) -> bool {
     matches!(end, Some(Ok(())))
 }
 
-/// The operators of a run, with the queues of the table.
-pub(crate) struct Desk {
-    pub(crate) operators: Operators,
-    pub(crate) queues: Queues,
-}
-
-impl Desk {
-    pub(crate) fn new(connector: &Connector, clock: Clock, digits: VersionDigits, history: Option<String>) -> Self {
-        let queues = Queues::new(clock);
-        let services = ExternalServices::new(queues.clone());
-        let operators = Operators::new(connector, clock, digits, services, history);
-        Self { operators, queues }
-    }
-}
-
 /// The operators of a table.
 pub(crate) struct Operators {
     connection: Connection,
-    services: ExternalServices,
+    services: OperatorServices,
+    /// How a command applies an update.
+    write: (Ordering, WriteOptions),
+    /// `true` if a repair reads the stream, too.
+    reads_stream: bool,
     /// Folder of the states from which an interrupted command resumes. `None` if each command starts again.
     checkpoints: Option<PathBuf>,
 }
 
 impl Operators {
-    fn new(
+    pub(crate) fn new(
         connector: &Connector,
         clock: Clock,
         digits: VersionDigits,
-        services: ExternalServices,
         history: Option<String>,
+        write: (Ordering, WriteOptions),
     ) -> Self {
-        let service = OperatorService {
-            dynamodb: connector.clone(),
-            services: services.clone(),
-        };
-        let client = dynamodb_client(&service);
-        let retries: RetryConfig = ClientSettings::default().retries();
+        let services = OperatorServices::new(connector.clone(), clock);
         let sdk = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
             // The SDK shares the retry quota among the clients of a service in a Region, and runs must be independent.
             .region(Region::new(partition()))
             .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
             .timeout_config(ClientSettings::default().timeouts())
-            .retry_config(retries)
-            .http_client(SharedHttpClient::new(InProcess(service)))
+            .retry_config(ClientSettings::default().retries())
+            .http_client(SharedHttpClient::new(InProcess(services.clone())))
             .build();
-        let connection = Connection::new(&client, sdk, "", TABLE, digits).with_clock(clock.shifted(0));
-        let connection = connection.with_history(history);
+        let connection = Connection::new(&dynamodb_client(&services), sdk, "", TABLE, digits);
+        let connection = connection.with_clock(clock.shifted(0)).with_history(history);
         Self {
             connection: Connection {
                 endpoint_url: None,
                 ..connection
             },
             services,
+            write,
+            reads_stream: false,
             checkpoints: None,
         }
+    }
+
+    pub(crate) fn queues(&self) -> &Queues {
+        &self.services.queues
     }
 
     fn checkpoint(&self, command: &str) -> Option<PathBuf> {
@@ -115,15 +111,9 @@ impl Operators {
     fn pace(&self) -> RateLimiter {
         RateLimiter::new(self.connection.pace_meter.clone(), Limits::default())
     }
+}
 
-    /// Runs a command in a process of its own.
-    async fn run(&self, command: impl AsyncFnOnce() -> Result<(), OperationError>) -> CommandEnd {
-        self.run_as(Author::Operator, command).await
-    }
-
-    /// Runs a command whose writes have this author.
-    async fn run_as(&self, author: Author, command: impl AsyncFnOnce() -> Result<(), OperationError>) -> CommandEnd {
-        let ended = process(&Caller::new(author), COMMAND_TIMEOUT, command()).await;
-        ended.returned()
-    }
+/// Runs a command in a process of its own, whose writes have this author.
+async fn run(author: Author, command: impl Future<Output = Result<(), OperationError>>) -> CommandEnd {
+    process(&Caller::new(author), COMMAND_TIMEOUT, command).await.returned()
 }

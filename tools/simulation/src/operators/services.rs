@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use aws_smithy_runtime_api::client::{
@@ -19,22 +18,28 @@ use crate::{
     clock::Clock,
     connector::Connector,
     http::{self, Response, Service},
+    queue::{Queue, Queues},
 };
 
 const S3_ENDPOINT: &str = "http://s3.simulated";
 const SQS_ENDPOINT: &str = "http://sqs.simulated";
 
-/// Content of the bucket, and the queues.
-#[derive(Debug, Clone)]
-pub(crate) struct ExternalServices {
+/// The services that an operator calls. The id of a message is its receipt.
+#[derive(Clone)]
+pub(super) struct OperatorServices {
+    pub(super) connector: Connector,
+    /// Content of the bucket, by key.
     documents: Arc<Mutex<BTreeMap<String, String>>>,
-    queues: Queues,
+    pub(super) queues: Queues,
 }
 
-impl ExternalServices {
-    pub(crate) fn new(queues: Queues) -> Self {
-        let documents = Arc::default();
-        Self { documents, queues }
+impl OperatorServices {
+    pub(super) fn new(connector: Connector, clock: Clock) -> Self {
+        Self {
+            connector,
+            documents: Arc::default(),
+            queues: Queues::new(clock),
+        }
     }
 
     /// Returns the bucket of the failure documents.
@@ -64,52 +69,56 @@ impl ExternalServices {
     fn s3(&self, path: &str) -> Response {
         let documents = lock(&self.documents);
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let path = path.trim_matches('/');
-        if query.contains("list-type=2") {
-            let contents = documents
-                .keys()
-                .map(|key| format!("<Contents><Key>{key}</Key></Contents>"));
-            let contents: String = contents.collect();
-            let body = format!("<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>");
-            return Response { status: 200, body };
-        }
-        let key = path.split_once('/').map_or("", |(_, key)| key);
-        let (status, body) = match documents.get(key) {
-            Some(document) => (200, document.clone()),
-            None => (404, "<Error><Code>NoSuchKey</Code></Error>".to_owned()),
+        let key = path.trim_matches('/').split_once('/').map_or("", |(_, key)| key);
+        let (status, body) = if query.contains("list-type=2") {
+            let content = |key: &String| format!("<Contents><Key>{key}</Key></Contents>");
+            let contents: String = documents.keys().map(content).collect();
+            let list = format!("<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>");
+            (200, list)
+        } else if let Some(document) = documents.get(key) {
+            (200, document.clone())
+        } else {
+            (404, "<Error><Code>NoSuchKey</Code></Error>".to_owned())
         };
         Response { status, body }
     }
 
     fn sqs(&self, operation: &str, body: &Value) -> Response {
-        let text = |name: &str| body[name].as_str().unwrap_or_default();
-        let seconds = |value: &Value| Duration::from_secs(value.as_u64().unwrap_or_default());
-        let queue = text("QueueUrl");
+        let text = |request: &Value, name: &str| request[name].as_str().unwrap_or_default().to_owned();
+        let hidden = |request: &Value| 1000 * request["VisibilityTimeout"].as_u64().unwrap_or_default();
+        let queue = match text(body, "QueueUrl").as_str() {
+            DEAD_LETTERS => Queue::DeadLetters,
+            _ => Queue::Resent,
+        };
         let output = match operation {
             "ReceiveMessage" => {
-                let max = body["MaxNumberOfMessages"]
-                    .as_u64()
-                    .and_then(|max| usize::try_from(max).ok());
+                let max = body["MaxNumberOfMessages"].as_u64().unwrap_or(1);
                 let received = self
                     .queues
-                    .receive(queue, max.unwrap_or(1), seconds(&body["VisibilityTimeout"]));
-                json!({"Messages": received.iter().map(message).collect::<Vec<_>>()})
+                    .receive(queue, usize::try_from(max).unwrap_or(1), hidden(body));
+                let received = received.iter().map(|message| {
+                    json!({
+                        "MessageId": message.id, "ReceiptHandle": message.id, "Body": message.body,
+                        "Attributes": {"SentTimestamp": message.sent.to_string()},
+                    })
+                });
+                json!({"Messages": received.collect::<Vec<_>>()})
             }
             "DeleteMessage" => {
-                self.queues.delete(queue, text("ReceiptHandle"));
+                self.queues.delete(&text(body, "ReceiptHandle"));
                 json!({})
             }
             "SendMessage" => {
-                json!({"MessageId": self.queues.send(queue, text("MessageBody").to_owned())})
+                let id = self.queues.send(queue, None, None, Some(text(body, "MessageBody")));
+                json!({"MessageId": id})
             }
             "ChangeMessageVisibilityBatch" => {
                 for entry in body["Entries"].as_array().into_iter().flatten() {
-                    let id = entry["ReceiptHandle"].as_str().unwrap_or_default();
-                    self.queues.show_after(queue, id, seconds(&entry["VisibilityTimeout"]));
+                    self.queues.hide(&text(entry, "ReceiptHandle"), hidden(entry));
                 }
                 json!({"Successful": [], "Failed": []})
             }
-            "ListDeadLetterSourceQueues" if queue == DEAD_LETTERS => json!({"queueUrls": [UPDATES]}),
+            "ListDeadLetterSourceQueues" if queue == Queue::DeadLetters => json!({"queueUrls": [UPDATES]}),
             "ListDeadLetterSourceQueues" => json!({"queueUrls": []}),
             _ => return Response::error(400, "UnsupportedOperation"),
         };
@@ -127,120 +136,12 @@ impl ExternalServices {
     }
 }
 
-fn message(letter: &Letter) -> Value {
-    json!({
-        "MessageId": letter.id, "ReceiptHandle": letter.id, "Body": letter.body,
-        "Attributes": {"SentTimestamp": letter.sent_millis.to_string()},
-    })
-}
-
-/// The services that an operator calls.
-#[derive(Clone)]
-pub(super) struct OperatorService {
-    pub(super) dynamodb: Connector,
-    pub(super) services: ExternalServices,
-}
-
-impl Service for OperatorService {
+impl Service for OperatorServices {
     async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         if target.starts_with("DynamoDB") {
-            return self.dynamodb.respond(request).await;
+            return self.connector.respond(request).await;
         }
-        self.dynamodb.external(|| self.services.respond(&request)).await
+        self.connector.external(|| Self::respond(&self, &request)).await
     }
-}
-
-/// A message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Letter {
-    pub(crate) id: String,
-    pub(crate) body: String,
-    /// Time at which it was sent, in milliseconds since 1970.
-    pub(crate) sent_millis: u64,
-}
-
-/// The queues of an account, each with its URL. The id of a message is its receipt.
-#[derive(Debug, Clone)]
-pub(crate) struct Queues {
-    clock: Clock,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    sent: u64,
-    /// Messages of each queue, with the time from which each is visible, in milliseconds since 1970.
-    messages: BTreeMap<String, Vec<(Letter, u64)>>,
-}
-
-impl Queues {
-    /// Creates empty queues.
-    pub(crate) fn new(clock: Clock) -> Self {
-        let state = Arc::default();
-        Self { clock, state }
-    }
-
-    /// Adds a message that has an id.
-    pub(crate) fn add(&self, queue: &str, letter: Letter) {
-        let now = self.clock.millis();
-        lock(&self.state)
-            .messages
-            .entry(queue.to_owned())
-            .or_default()
-            .push((letter, now));
-    }
-
-    /// Returns the messages of a queue, also the hidden ones.
-    pub(crate) fn messages(&self, queue: &str) -> Vec<Letter> {
-        let state = lock(&self.state);
-        let messages = state.messages.get(queue).into_iter().flatten();
-        messages.map(|(letter, _)| letter.clone()).collect()
-    }
-
-    /// Returns visible messages, which are then hidden for this duration.
-    fn receive(&self, queue: &str, max: usize, hidden_for: Duration) -> Vec<Letter> {
-        let (now, mut state) = (self.clock.millis(), lock(&self.state));
-        let messages = state.messages.get_mut(queue).into_iter().flatten();
-        let visible = messages.filter(|(_, visible_from)| *visible_from <= now).take(max);
-        visible
-            .map(|(letter, visible_from)| {
-                *visible_from = now + millis(hidden_for);
-                letter.clone()
-            })
-            .collect()
-    }
-
-    fn show_after(&self, queue: &str, id: &str, timeout: Duration) {
-        let (now, mut state) = (self.clock.millis(), lock(&self.state));
-        for (letter, visible_from) in state.messages.get_mut(queue).into_iter().flatten() {
-            if letter.id == id {
-                *visible_from = now + millis(timeout);
-            }
-        }
-    }
-
-    fn delete(&self, queue: &str, id: &str) {
-        if let Some(messages) = lock(&self.state).messages.get_mut(queue) {
-            messages.retain(|(letter, _)| letter.id != id);
-        }
-    }
-
-    /// Sends a message. Returns its id.
-    pub(crate) fn send(&self, queue: &str, body: String) -> String {
-        let (now, mut state) = (self.clock.millis(), lock(&self.state));
-        state.sent += 1;
-        let letter = Letter {
-            id: format!("message-{}", state.sent),
-            body,
-            sent_millis: now,
-        };
-        let id = letter.id.clone();
-        state.messages.entry(queue.to_owned()).or_default().push((letter, now));
-        id
-    }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

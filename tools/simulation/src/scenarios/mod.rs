@@ -1,8 +1,7 @@
 //! Scenarios: single runs of the functions and the mapping in virtual time, at the scale and with the settings of production.
 //!
-//! Unlike schedules they are not random, except for interleavings. Each prints its figures as one JSON object, and fails if a guarantee is violated.
+//! Unlike schedules they are not random. Each prints its figures as one JSON object, and fails if a guarantee is violated.
 
-pub(crate) mod interleavings;
 pub(crate) mod outages;
 mod settings;
 pub(crate) mod shards;

@@ -3,21 +3,19 @@
 //! Each is a schedule: one update a minute arrives, in turn by a queue, asynchronously and directly. All guarantees are checked, as
 //! after a schedule of faults.
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use serde_json::json;
 use shared::{config::Idempotency, domain::keys::LATEST_KEY};
 
 use super::{Outcome, settings::Stack};
 use crate::{
-    caller::lock,
     check::check,
     error::SimulationError,
     evidence::Evidence,
-    in_threads,
     mapping::records_of,
     requests::text,
-    schedule::{Origin, Schedule, Settings, Step, StepKind, Update},
+    schedule::{Origin, Schedule, Settings, StepKind},
     windows::Scope,
     world,
 };
@@ -35,21 +33,25 @@ const SOURCES: u64 = 250;
 /// Runs all outages, each in a thread of its own.
 pub(crate) fn run(seconds: &[u64]) -> Result<Outcome, SimulationError> {
     let stack = Stack::read()?;
-    let scopes = [Scope::StreamFunctionFails, Scope::WriterFails];
-    let runs: Vec<_> = (seconds.iter())
-        .flat_map(|lasts| scopes.clone().map(|fails| (*lasts, fails)))
-        .collect();
-    let results: Mutex<Vec<_>> = Mutex::new(runs.iter().map(|_| None).collect());
-    in_threads(runs.len(), runs.len() as u64, |index| {
-        let index = usize::try_from(index).unwrap_or_default();
-        let (lasts, fails) = &runs[index];
-        let result = outage(&stack, *lasts, fails);
-        lock(&results)[index] = Some(result);
-        true
+    let functions = [
+        ("stream-fn", Scope::StreamFunctionFails),
+        ("writer-fn", Scope::WriterFails),
+    ];
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let mut runs = Vec::new();
+        for lasts in seconds {
+            for (name, fails) in &functions {
+                runs.push(scope.spawn(|| outage(&stack, *lasts, name, fails)));
+            }
+        }
+        let results = runs
+            .into_iter()
+            .map(|run| run.join().map_err(|_| SimulationError::Panicked)?);
+        results.collect()
     });
     let (mut figures, mut violations) = (Vec::new(), Vec::new());
-    for result in results.into_inner().unwrap_or_default() {
-        let outcome = result.ok_or(SimulationError::Panicked)??;
+    for result in results {
+        let outcome = result?;
         figures.push(outcome.figures);
         violations.extend(outcome.violations);
     }
@@ -59,22 +61,17 @@ pub(crate) fn run(seconds: &[u64]) -> Result<Outcome, SimulationError> {
     })
 }
 
-fn outage(stack: &Stack, lasts: u64, fails: &Scope) -> Result<Outcome, SimulationError> {
+fn outage(stack: &Stack, lasts: u64, name: &str, fails: &Scope) -> Result<Outcome, SimulationError> {
     let schedule = schedule(stack, lasts, fails);
     let evidence = world::run(&schedule, None)?;
     let is_dead = |update: &&usize| schedule.updates[**update].origin != Origin::TimedClient;
     let dead_letters = evidence.given_up.iter().filter(is_dead).count();
-    let name = match fails {
-        Scope::WriterFails => "writer-fn",
-        _ => "stream-fn",
-    };
     let documents = &evidence.documents;
-    let violations = check(&schedule, &evidence).into_iter().map(|violation| {
-        let (guarantee, description) = (violation.guarantee, violation.description);
-        format!("{name}, {lasts} s: guarantee {guarantee}: {description}")
-    });
+    let violations = check(&schedule, &evidence).into_iter();
     Ok(Outcome {
-        violations: violations.collect(),
+        violations: violations
+            .map(|violation| format!("{name}, {lasts} s: {violation}"))
+            .collect(),
         figures: json!({
             "writes_fail_of": name,
             "for_seconds": lasts,
@@ -113,42 +110,26 @@ fn schedule(stack: &Stack, lasts: u64, fails: &Scope) -> Schedule {
         clock_offsets: vec![0],
         ..Settings::default()
     };
-    let (scope, millis) = (fails.clone(), lasts * 1000);
-    let window = Step {
-        at: BEFORE * 1000,
-        source: 255,
-        kind: StepKind::Window { scope, millis },
-    };
-    let minutes = 0..=(BEFORE + lasts + AFTER) / 60;
-    let updates = minutes.clone().map(|number| {
-        let update = usize::try_from(number).unwrap_or_default();
-        let origin = [Origin::Message, Origin::Invocation, Origin::TimedClient][update % 3];
-        Update::new(
-            update,
-            &format!("e{}", number % ENTITIES),
-            json!({"Value": number}),
-            origin,
-        )
-    });
-    let deliveries = minutes.map(|number| {
-        let update = usize::try_from(number).unwrap_or_default();
-        Step {
-            at: number * 60_000,
-            source: u8::try_from(number % SOURCES).unwrap_or_default(),
-            kind: match number % 3 {
-                0 => StepKind::Sqs { updates: vec![update] },
-                1 => StepKind::Asynchronous { update },
-                _ => StepKind::Direct { update },
-            },
-        }
-    });
-    Schedule {
+    let mut schedule = Schedule {
         seed: 1,
         settings,
-        updates: updates.collect(),
-        steps: deliveries.chain([window]).collect(),
         ..Schedule::default()
+    };
+    for number in 0..=(BEFORE + lasts + AFTER) / 60 {
+        let origin = [Origin::Message, Origin::Invocation, Origin::TimedClient];
+        let origin = origin[usize::try_from(number % 3).unwrap_or_default()];
+        let entity = format!("e{}", number % ENTITIES);
+        let update = schedule.update(&entity, origin, json!({"Value": number}));
+        let delivery = match origin {
+            Origin::Message => StepKind::Sqs { updates: vec![update] },
+            Origin::Invocation => StepKind::Asynchronous { update },
+            _ => StepKind::Direct { update },
+        };
+        let source = u8::try_from(number % SOURCES).unwrap_or_default();
+        schedule.step(number * 60_000, source, delivery);
     }
+    schedule.window(BEFORE * 1000, u8::MAX, fails.clone(), lasts * 1000);
+    schedule
 }
 
 /// Returns the longest time in seconds from a version to its version item, of those that stream-fn stored.
@@ -156,15 +137,13 @@ fn latest_delay(evidence: &Evidence) -> u64 {
     let mut counted: HashMap<(&str, &str), Duration> = HashMap::new();
     let mut longest = Duration::ZERO;
     for written in &evidence.stream[..evidence.recovered_from] {
-        let key = |name: &str| text(&written.record, &format!("/dynamodb/Keys/{name}/S"));
-        let (entity, key) = (key("PK"), key("SK"));
+        let (entity, key, at) = (written.entity(), written.key(), written.by.at);
         if key == LATEST_KEY {
-            let version = text(&written.record, "/dynamodb/NewImage/Latest/N");
-            counted.insert((entity, version), written.at);
+            counted.insert((entity, text(written.image(), "/Latest/N")), at);
         } else {
             let version = key.trim_start_matches(['v', '0']);
-            let since = counted.get(&(entity, version)).copied().unwrap_or(written.at);
-            longest = longest.max(written.at.saturating_sub(since));
+            let since = counted.get(&(entity, version)).copied().unwrap_or(at);
+            longest = longest.max(at.saturating_sub(since));
         }
     }
     longest.as_secs() + u64::from(longest.subsec_nanos() > 0)

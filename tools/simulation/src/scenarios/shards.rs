@@ -28,8 +28,7 @@ use aws_smithy_runtime_api::client::{
     result::ConnectorError,
 };
 use local::mapping::{
-    Clock as _, Counters, Environment, Identity, InvocationOutcome, Invoker, Mapping,
-    destination::Destination,
+    Clock as _, Counters, Destination, Environment, InvocationOutcome, Invoker, Mapping,
     failure::Document,
     position::{InMemory, Position},
     source::{Page, Shard, Source, SourceError},
@@ -42,7 +41,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use self::place::{NODES, Place, STREAM_ARN};
+use self::place::{NODES, Place};
 use super::{Outcome, settings::Stack};
 use crate::{
     caller::lock,
@@ -51,12 +50,13 @@ use crate::{
     error::SimulationError,
     functions::failed,
     http::{self, Response, Service},
-    mapping::records_of,
-    requests::text,
+    mapping::{identity, records_of},
+    requests::sequence_number,
     schedule::TABLE,
     setup::client_with,
 };
 
+const STREAM_ARN: &str = "arn:aws:dynamodb:us-east-1:000000000000:table/Table/stream/1";
 /// Duration of a request to the database.
 const REQUEST: Duration = Duration::from_millis(5);
 /// One of this number of lists fails.
@@ -72,7 +72,6 @@ const MAX_VIOLATIONS: usize = 20;
 #[derive(Clone)]
 struct World(Arc<Inner>);
 
-/// The state of the run, and what was seen.
 struct Inner {
     writer: HistoryWriter,
     limit: Duration,
@@ -86,17 +85,18 @@ struct Inner {
     finished: Notify,
 }
 
+/// What was seen.
 #[derive(Default)]
 struct Seen {
     /// Number of records of a shard that are stored or in a failure document.
     done: HashMap<Place, usize>,
-    /// Version of each item that is done.
+    /// Version of each item that is done, by lineage.
     versions: HashMap<(u64, u64), u64>,
     delays: Vec<Duration>,
     /// Longest delay of a record behind a failing shard.
     behind: Duration,
     documents: BTreeMap<Place, u64>,
-    left: u64,
+    left: usize,
     violations: Vec<String>,
 }
 
@@ -108,40 +108,30 @@ impl Seen {
     }
 
     /// Checks a delivery: the parent is done, and so is the version before.
-    fn deliver(&mut self, number: u64) {
-        let (place, index) = Place::of_number(number);
+    fn deliver(&mut self, record: &Value) {
+        let (place, version) = Place::of_record(record);
+        let id = place.id();
         if let Some(parent) = place.parent()
             && self.done.get(&parent).copied().unwrap_or(0) < parent.versions().len()
         {
-            self.violate(format!("{} was delivered before the end of its parent", place.id()));
+            self.violate(format!("{id} was delivered before the end of its parent"));
         }
-        let Some((item, version)) = place.version(index) else {
-            self.violate(format!(
-                "{}: a record that the filter excludes was delivered",
-                place.id()
-            ));
-            return;
+        let Some((item, version)) = version else {
+            return self.violate(format!("{id}: a record that the filter excludes was delivered"));
         };
-        if self.versions.get(&(place.lineage, item)).copied().unwrap_or(0) + 1 < version {
-            self.violate(format!(
-                "{}: version {version} of item {item} was delivered early",
-                place.id()
-            ));
+        if self.versions.get(&(place.lineage(), item)).copied().unwrap_or(0) + 1 < version {
+            self.violate(format!("{id}: version {version} of item {item} was delivered early"));
         }
     }
 
-    /// Returns `true` if it was the last record.
-    fn complete(&mut self, number: u64, delay: Duration) -> bool {
-        let (place, index) = Place::of_number(number);
-        let Some((item, version)) = place.version(index) else {
-            return false;
+    fn complete(&mut self, record: &Value, delay: Duration) {
+        let (place, Some((item, version))) = Place::of_record(record) else {
+            return;
         };
-        let before = self.versions.insert((place.lineage, item), version);
+        let before = self.versions.insert((place.lineage(), item), version);
         if before.unwrap_or(0) + 1 != version {
-            self.violate(format!(
-                "{}: version {version} of item {item} follows {before:?}",
-                place.id()
-            ));
+            let id = place.id();
+            self.violate(format!("{id}: version {version} of item {item} follows {before:?}"));
         }
         *self.done.entry(place).or_default() += 1;
         match place.is_behind_failing() {
@@ -149,18 +139,37 @@ impl Seen {
             false => self.delays.push(delay),
         }
         self.left = self.left.saturating_sub(1);
-        self.left == 0
+    }
+
+    /// Checks what a run left.
+    fn check(&mut self, shards: &[Place]) {
+        if self.left > 0 {
+            let left = self.left;
+            self.violate(format!(
+                "guarantee 5: {left} records are neither stored nor in a failure document"
+            ));
+        }
+        self.delays.sort_unstable();
+        if self.delays.last().is_none_or(|longest| *longest > MAX_DELAY) {
+            let longest = self.delays.last().map(Duration::as_secs_f64);
+            self.violate(format!("guarantee 5: a record waited {longest:?} s"));
+        }
+        for place in shards {
+            let documents = self.documents.get(place).copied().unwrap_or(0);
+            if documents != u64::from(place.is_failing()) {
+                let id = place.id();
+                self.violate(format!("guarantee 5: {id} has {documents} failure documents"));
+            }
+        }
     }
 }
 
 impl Inner {
-    fn complete(&self, numbers: impl IntoIterator<Item = u64>) {
-        let delay = self.start.elapsed();
+    fn complete<'r>(&self, records: impl Iterator<Item = &'r Value>) {
         let mut seen = lock(&self.seen);
-        for number in numbers {
-            if seen.complete(number, delay) {
-                self.finished.notify_one();
-            }
+        records.for_each(|record| seen.complete(record, self.start.elapsed()));
+        if seen.left == 0 {
+            self.finished.notify_one();
         }
     }
 }
@@ -200,7 +209,7 @@ impl Source for World {
             id: place.id(),
             parent: place.parent().map(Place::id),
         };
-        Ok(Place::all(self.0.shards).map(shard).collect())
+        Ok((0..self.0.shards).map(Place).map(shard).collect())
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
@@ -214,15 +223,13 @@ impl Source for World {
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
         let (shard, state) = iterator.split_once(' ').ok_or(SourceError::ExpiredIterator)?;
         let place = Place::parse(shard).ok_or(SourceError::ExpiredIterator)?;
+        let started = self.0.clock.now().saturating_sub(self.0.start.elapsed());
         let records = match state {
-            "new" => place.records(
-                self.0.clock.now().saturating_sub(self.0.start.elapsed()),
-                self.0.max_age,
-            ),
+            "new" => place.records(started, self.0.max_age, STREAM_ARN),
             _ => Vec::new(),
         };
         // The last generation stays open.
-        let next = (place.node > 2).then(|| format!("{shard} read"));
+        let next = (place.node() > 2).then(|| format!("{shard} read"));
         Ok(Page { records, next })
     }
 }
@@ -235,48 +242,31 @@ impl Invoker for World {
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
         self.0.invocations.fetch_add(1, Ordering::Relaxed);
         let event: Value = serde_json::from_str(&payload).unwrap_or_default();
-        let numbers: Vec<_> = event["Records"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(number_of)
-            .collect();
-        {
-            let mut seen = lock(&self.0.seen);
-            // Within a batch, the function decides the order: its puts are conditional and idempotent.
-            if let Some(first) = numbers.first() {
-                seen.deliver(*first);
-            }
+        let records = event["Records"].as_array().map_or(&[][..], Vec::as_slice);
+        // Within a batch, the function decides the order: its puts are conditional and idempotent.
+        if let Some(first) = records.first() {
+            lock(&self.0.seen).deliver(first);
         }
-        let response = async {
-            let event = payload;
-            let handle = self.0.writer.handle(&event, "lambda", Deadline::after(self.0.limit));
-            let response = timeout(self.0.limit, handle).await.ok()?.ok()?;
-            serde_json::to_value(response).ok()
-        };
-        let response: Option<Value> = response.await;
-        let Some(response) = response.map(|response| response.to_string().into_bytes()) else {
+        let handle = self.0.writer.handle(&payload, "lambda", Deadline::after(self.0.limit));
+        let Ok(Ok(response)) = timeout(self.0.limit, handle).await else {
             return InvocationOutcome::FunctionError;
         };
+        let response = serde_json::to_vec(&response).unwrap_or_default();
         let failures = failed(&response);
-        let is_stored = |number: &u64| !failures.contains(&place::sequence_number(*number));
-        self.0.complete(numbers.into_iter().filter(is_stored));
+        let is_stored = |record: &&Value| !failures.contains(sequence_number(record));
+        self.0.complete(records.iter().filter(is_stored));
         InvocationOutcome::Response(response)
     }
 }
 
-fn number_of(record: &Value) -> u64 {
-    text(record, "/dynamodb/SequenceNumber").parse().unwrap_or(0)
-}
-
 impl Destination for World {
     async fn put(&self, document: Document) -> io::Result<()> {
-        let numbers: Vec<_> = records_of(&document.body).iter().map(number_of).collect();
-        for number in &numbers {
-            let (place, _) = Place::of_number(*number);
+        let records = records_of(&document.body);
+        for record in &records {
+            let (place, _) = Place::of_record(record);
             *lock(&self.0.seen).documents.entry(place).or_default() += 1;
         }
-        self.0.complete(numbers);
+        self.0.complete(records.iter());
         Ok(())
     }
 }
@@ -306,12 +296,11 @@ pub(crate) fn run(shards: u64) -> Result<Outcome, SimulationError> {
 async fn read(stack: &Stack, shards: u64) -> Outcome {
     let start = Instant::now();
     let clock = Clock(start);
-    let records: usize = Place::all(shards).map(|place| place.versions().len()).sum();
-    let client = client_with(&Table, stack.config.client);
-    let world = Arc::new(Inner {
-        writer: HistoryWriter::new(client, &stack.config)
-            .with_checked_layout()
-            .with_clock(clock.shifted(0)),
+    let places: Vec<_> = (0..shards).map(Place).collect();
+    let records = places.iter().map(|place| place.versions().len()).sum();
+    let writer = HistoryWriter::new(client_with(&Table, stack.config.client), &stack.config);
+    let world = World(Arc::new(Inner {
+        writer: writer.with_checked_layout().with_clock(clock.shifted(0)),
         limit: stack.stream_timeout,
         shards,
         start,
@@ -320,67 +309,40 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
         lists: AtomicU64::new(0),
         invocations: AtomicU64::new(0),
         seen: Mutex::new(Seen {
-            left: records as u64,
+            left: records,
             ..Seen::default()
         }),
         finished: Notify::new(),
-    });
+    }));
     let mapping = Mapping::<ManyShards> {
         settings: stack.mapping.clone(),
-        identity: Identity {
-            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
-            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-            stream_arn: STREAM_ARN.to_owned(),
-        },
-        source: World(Arc::clone(&world)),
-        invoker: World(Arc::clone(&world)),
-        destination: World(Arc::clone(&world)),
+        identity: identity(STREAM_ARN.to_owned()),
+        source: world.clone(),
+        invoker: world.clone(),
+        destination: world.clone(),
         positions: InMemory::default(),
         clock,
         counters: Counters::default(),
     };
-    let is_finished = tokio::select! {
+    tokio::select! {
         biased;
-        () = world.finished.notified() => true,
-        () = tokio::time::sleep(TIMEOUT) => false,
-        () = mapping.run() => false,
-    };
-    let mut seen = std::mem::take(&mut *lock(&world.seen));
-    if !is_finished {
-        let left = seen.left;
-        seen.violate(format!(
-            "guarantee 5: {left} records are neither stored nor in a failure document"
-        ));
+        () = world.0.finished.notified() => {}
+        () = sleep(TIMEOUT) => {}
+        () = mapping.run() => {}
     }
-    seen.delays.sort_unstable();
-    let median = seen.delays.get(seen.delays.len() / 2).copied();
-    let longest = seen.delays.last().copied();
-    let seconds = |delay: Option<Duration>| delay.map_or(0.0, |delay| delay.as_secs_f64());
-    if longest.is_none_or(|longest| longest > MAX_DELAY) {
-        seen.violate(format!("guarantee 5: a record waited {} s", seconds(longest)));
-    }
-    for place in Place::all(shards).filter(|place| place.is_failing()) {
-        if seen.documents.get(&place) != Some(&1) {
-            seen.violate(format!(
-                "guarantee 5: {} has no failure document, or several",
-                place.id()
-            ));
-        }
-    }
-    let failing = Place::all(shards).filter(|place| place.is_failing()).count();
-    if seen.documents.len() != failing {
-        seen.violate("guarantee 5: a record that does not fail is in a failure document".to_owned());
-    }
+    let mut seen = std::mem::take(&mut *lock(&world.0.seen));
+    seen.check(&places);
+    let seconds = |delay: Option<&Duration>| delay.map_or(0.0, Duration::as_secs_f64);
     Outcome {
         figures: json!({
             "shards": shards,
             "records": records,
-            "failing_shards": failing,
-            "lists": world.lists.load(Ordering::Relaxed),
-            "invocations": world.invocations.load(Ordering::Relaxed),
+            "failing_shards": places.iter().filter(|place| place.is_failing()).count(),
+            "lists": world.0.lists.load(Ordering::Relaxed),
+            "invocations": world.0.invocations.load(Ordering::Relaxed),
             "documents": seen.documents.len(),
-            "delay_p50_seconds": seconds(median),
-            "delay_max_seconds": seconds(longest),
+            "delay_p50_seconds": seconds(seen.delays.get(seen.delays.len() / 2)),
+            "delay_max_seconds": seconds(seen.delays.last()),
             "delay_behind_failing_seconds": seen.behind.as_secs_f64(),
             "virtual_seconds": start.elapsed().as_secs(),
             "violations": seen.violations.len(),

@@ -34,16 +34,16 @@ fn an_update_is_decided_by_the_stored_item() {
     };
     let version = |number| Version::new(number).unwrap();
     let duplicate = |number| {
-        Ok(Decision::Duplicate {
+        Ok(Some(WriteOutcome::Duplicate {
             version: version(number),
-        })
+        }))
     };
     let stale = |number| {
-        Ok(Decision::Stale {
+        Ok(Some(WriteOutcome::Stale {
             version: version(number),
-        })
+        }))
     };
-    let conflict = |expected, latest| Ok(Decision::Conflict { expected, latest });
+    let conflict = |expected, latest| Ok(Some(WriteOutcome::Conflict { expected, latest }));
     // The hash is that of "r-2".
     let with_recent = |version: &str| {
         let mut stored = stored("r-9", "9").unwrap();
@@ -53,14 +53,9 @@ fn an_update_is_decided_by_the_stored_item() {
     };
     let uncounted = || Some(json!({"State": {"S": "manual"}}));
     for (json, ordering, stored, expected) in [
-        (plain.clone(), Ordering::Arrival, None, Ok(Decision::Apply)),
-        (
-            plain.clone(),
-            Ordering::Arrival,
-            stored("r-1", "4"),
-            Ok(Decision::Apply),
-        ),
-        (plain.clone(), Ordering::Arrival, uncounted(), Ok(Decision::Apply)),
+        (plain.clone(), Ordering::Arrival, None, Ok(None)),
+        (plain.clone(), Ordering::Arrival, stored("r-1", "4"), Ok(None)),
+        (plain.clone(), Ordering::Arrival, uncounted(), Ok(None)),
         (plain.clone(), Ordering::Arrival, stored("r-2", "4"), duplicate(4)),
         (plain.clone(), Ordering::Arrival, with_recent("2"), duplicate(2)),
         (expects(1), Ordering::Arrival, with_recent("2"), duplicate(2)),
@@ -68,8 +63,8 @@ fn an_update_is_decided_by_the_stored_item() {
         // A previous delivery of the same request, although the latest version is no longer the expected one.
         (expects(1), Ordering::Arrival, stored("r-2", "2"), duplicate(2)),
         (expects(0), Ordering::Arrival, stored("r-2", "1"), duplicate(1)),
-        (expects(0), Ordering::Arrival, None, Ok(Decision::Apply)),
-        (expects(2), Ordering::Arrival, stored("r-1", "2"), Ok(Decision::Apply)),
+        (expects(0), Ordering::Arrival, None, Ok(None)),
+        (expects(2), Ordering::Arrival, stored("r-1", "2"), Ok(None)),
         (expects(1), Ordering::Arrival, stored("r-1", "2"), conflict(1, 2)),
         (expects(1), Ordering::Arrival, None, conflict(1, 0)),
         (expects(0), Ordering::Arrival, stored("r-1", "3"), conflict(0, 3)),
@@ -80,13 +75,13 @@ fn an_update_is_decided_by_the_stored_item() {
             at_5.clone(),
             Ordering::Time,
             Some(json!({"Timestamp": {"N": "5"}})),
-            Ok(Decision::Apply),
+            Ok(None),
         ),
         (
             plain,
             Ordering::Arrival,
             Some(json!({"RequestId": {"S": "r-2"}})),
-            Err(InvalidImage::NoLatest),
+            Err(WriteError::Latest(InvalidImage::NoLatest)),
         ),
     ] {
         let decided = decide(&update(json.clone(), ordering), stored.clone().map(item).as_ref());
@@ -120,10 +115,16 @@ fn a_request_id_of_a_different_update_is_detected() {
         }))
     };
     for stored in [in_map(&update.payload()), last(&update.payload())] {
-        assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Duplicate { version }));
+        assert_eq!(
+            decide(&update, Some(&stored)),
+            Ok(Some(WriteOutcome::Duplicate { version }))
+        );
     }
     for stored in [in_map(&other.payload()), last(&other.payload())] {
-        assert_eq!(decide(&update, Some(&stored)), Ok(Decision::Reused { version }));
+        assert_eq!(
+            decide(&update, Some(&stored)),
+            Err(WriteError::RequestIdReused { version })
+        );
     }
 }
 
@@ -131,29 +132,30 @@ fn a_request_id_of_a_different_update_is_detected() {
 fn an_update_is_ordered_by_the_time_that_the_latest_item_has() {
     let update = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
     let version = Version::new(3).unwrap();
-    let (stale, unordered) = (Decision::Stale { version }, Decision::Unordered { version });
+    let stale = || Ok(Some(WriteOutcome::Stale { version }));
+    let unordered = || Err(WriteError::Unordered { version });
     for (stored, expected) in [
-        (json!({}), Decision::Apply),
+        (json!({}), Ok(None)),
         (
             json!({"Timestamp": {"N": "5000"}, "Time": {"S": "1970-01-01T00:00:05"}}),
-            Decision::Apply,
+            Ok(None),
         ),
-        (json!({"Timestamp": {"N": "5001"}}), stale),
-        (json!({"Timestamp": {"N": "1e30"}}), stale),
-        (json!({"Timestamp": {"N": "4999.5"}}), Decision::Apply),
-        (json!({"Timestamp": {"N": "5000.5"}}), stale),
-        (json!({"Timestamp": {"N": "-1e100"}}), Decision::Apply),
-        (json!({"Timestamp": {"S": "4000"}}), unordered),
+        (json!({"Timestamp": {"N": "5001"}}), stale()),
+        (json!({"Timestamp": {"N": "1e30"}}), stale()),
+        (json!({"Timestamp": {"N": "4999.5"}}), Ok(None)),
+        (json!({"Timestamp": {"N": "5000.5"}}), stale()),
+        (json!({"Timestamp": {"N": "-1e100"}}), Ok(None)),
+        (json!({"Timestamp": {"S": "4000"}}), unordered()),
         // Written when updates were not ordered by time.
-        (json!({"Time": {"S": "1970-01-01T00:00:05"}}), Decision::Apply),
-        (json!({"Time": {"S": "1970-01-01T00:00:05.001Z"}}), stale),
-        (json!({"Time": {"S": "1970-01-01T01:00:05.001+01:00"}}), stale),
-        (json!({"Time": {"S": "soon"}}), unordered),
-        (json!({"Time": {"N": "4000"}}), unordered),
+        (json!({"Time": {"S": "1970-01-01T00:00:05"}}), Ok(None)),
+        (json!({"Time": {"S": "1970-01-01T00:00:05.001Z"}}), stale()),
+        (json!({"Time": {"S": "1970-01-01T01:00:05.001+01:00"}}), stale()),
+        (json!({"Time": {"S": "soon"}}), unordered()),
+        (json!({"Time": {"N": "4000"}}), unordered()),
     ] {
         let mut latest = stored.clone();
         latest["Latest"] = json!({"N": "3"});
-        assert_eq!(decide(&update, Some(&item(latest))), Ok(expected), "{stored}");
+        assert_eq!(decide(&update, Some(&item(latest))), expected, "{stored}");
     }
 }
 
@@ -174,7 +176,7 @@ fn a_deletion_ends_the_state() {
     let tombstone = stored(json!({"Deleted": {"BOOL": true}, "TombstoneState": {"M": {"Note": {"S": "n"}}}}));
     let after = |stored: &Item, json: Value| {
         let update = update(json, Ordering::Arrival);
-        assert_eq!(decide(&update, Some(stored)), Ok(Decision::Apply));
+        assert_eq!(decide(&update, Some(stored)), Ok(None));
         let after = apply(&update, Some(stored), &Stamp::At(now())).unwrap();
         let version = latest_of(&after).unwrap();
         assert_eq!(version.get(), 4);
@@ -194,18 +196,27 @@ fn a_deletion_ends_the_state() {
             json!({"ID": "E", "Deleted": true, "M": {"$update": {"A": 2}}}),
             Ordering::Arrival,
         );
-        assert_eq!(decide(&nested, Some(stored)), Ok(Decision::NoMap));
+        assert_eq!(
+            decide(&nested, Some(stored)),
+            Err(WriteError::NoMap { path: "M".to_owned() })
+        );
     }
     // An update that follows it starts from an empty item.
     let one = vec!["A".to_owned()];
     assert_eq!(after(&tombstone, json!({"ID": "E", "A": 1})), (one.clone(), one));
     let nested = update(json!({"ID": "E", "M": {"$update": {"A": 2}}}), Ordering::Arrival);
-    assert_eq!(decide(&nested, Some(&tombstone)), Ok(Decision::NoMap));
-    assert_eq!(decide(&nested, Some(&live)), Ok(Decision::Apply));
+    assert_eq!(
+        decide(&nested, Some(&tombstone)),
+        Err(WriteError::NoMap { path: "M".to_owned() })
+    );
+    assert_eq!(decide(&nested, Some(&live)), Ok(None));
     // Order and expected version are compared with the tombstone.
     let late = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
     let version = Version::new(3).unwrap();
-    assert_eq!(decide(&late, Some(&tombstone)), Ok(Decision::Stale { version }));
+    assert_eq!(
+        decide(&late, Some(&tombstone)),
+        Ok(Some(WriteOutcome::Stale { version }))
+    );
     // A second deletion changes nothing, unless it names another state.
     for (json, unchanged) in [
         (json!({"ID": "E", "Deleted": true, "Note": "n"}), true),

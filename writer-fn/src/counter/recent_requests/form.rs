@@ -22,6 +22,7 @@ use crate::{
     counter::{
         earlier_delivery::bounded,
         recent_requests::{self, Dropped, Entry, SentCode},
+        rules,
     },
     update::{ExpectedVersion, Update, payload::Payload},
 };
@@ -215,35 +216,8 @@ impl RecentRequests {
         }
     }
 
-    /// Returns `true` if the conditions of this part hold for the stored latest item.
-    pub(crate) fn holds_for(&self, stored: Option<&Item>) -> bool {
-        let requests = stored.and_then(recent_requests::requests_of);
-        let latest_stored = stored.filter(|stored| stored.contains_key(names::LATEST));
-        let ahead = self.ahead();
-        let known = stored.and_then(recent_requests::ahead);
-        if ahead.zip(known).is_some_and(|(ahead, known)| known >= ahead) {
-            return false;
-        }
-        let has_room = |max: usize| latest_stored.is_some() && requests.is_some_and(|requests| requests.len() < max);
-        match self {
-            Self::Marker { .. } => true,
-            Self::Add { full, .. } => has_room(*full),
-            Self::Create { latest: None, .. } => latest_stored.is_none(),
-            Self::Create { latest, .. } => {
-                requests.is_none() && stored.and_then(|stored| latest_of(stored).ok()) == *latest
-            }
-            Self::Replace { max, before, .. } => {
-                has_room(*max) && stored.and_then(|stored| stored.get(names::REQUESTS_DROPPED)) == before.as_ref()
-            }
-        }
-    }
-
     /// Adds this part to an update's expression.
     pub(crate) fn add_to(&self, expression: &mut Expression) {
-        // DynamoDB evaluates the condition before it resolves the path: an item without the map fails the condition, and
-        // there is no validation error.
-        const HAS_ROOM: &str = "attribute_exists(#latest) AND attribute_exists(#recent) AND \
-                                attribute_not_exists(#recent.#hash) AND size(#recent) < :most";
         // The latest version is increased by the same expression, and by 1 too.
         const THIS_VERSION: &str = "#recent.#hash = if_not_exists(#latest, :zero) + :entry";
         if !matches!(self, Self::Marker { .. }) {
@@ -252,10 +226,12 @@ impl RecentRequests {
         let add = |expression: &mut Expression, request: &Request, max: usize| {
             expression
                 .set(THIS_VERSION)
-                .condition(HAS_ROOM)
                 .name("#hash", request.hash.key())
                 .value(":entry", n(Entry::increment(&request.payload, request.sent)))
                 .value(":most", n(max));
+            for rule in [rules::HAS_MAP, rules::NOT_RECENT_REQUEST, rules::HAS_ROOM] {
+                rule.add_to(expression);
+            }
         };
         let set_since = |expression: &mut Expression, since: &EpochMillis| {
             expression
@@ -265,11 +241,8 @@ impl RecentRequests {
                 .value(":since", n(since.get()));
         };
         if let Some(ahead) = self.ahead() {
-            expression
-                .set("#ahead = :ahead")
-                .condition("(attribute_not_exists(#ahead) OR #ahead < :ahead)")
-                .name("#ahead", names::REQUESTS_AHEAD)
-                .value(":ahead", n(ahead.get()));
+            expression.set("#ahead = :ahead").value(":ahead", n(ahead.get()));
+            rules::AHEAD.add_to(expression);
         }
         match self {
             Self::Marker { since, .. } => {
@@ -297,11 +270,12 @@ impl RecentRequests {
                     .set("#recent = :requests")
                     .value(":requests", Value::M(requests));
                 match latest {
-                    Some(latest) => expression
-                        .condition("attribute_not_exists(#recent) AND #latest = :read")
-                        .value(":read", n(latest)),
-                    None => expression.condition("attribute_not_exists(#latest)"),
-                };
+                    Some(latest) => {
+                        expression.value(":read", n(latest));
+                        rules::NEW_MAP.add_to(expression);
+                    }
+                    None => rules::FIRST_MAP.add_to(expression),
+                }
                 if let (Some(since), Some(latest)) = (since, latest) {
                     set_since(expression, since);
                     expression.set("#dropped = :dropped").value(":dropped", n(latest));
@@ -319,13 +293,13 @@ impl RecentRequests {
                 expression
                     .set("#dropped = :dropped")
                     .value(":dropped", n(dropped.version));
-                // Each removal increases it. So the map still has the entries that were read, with these versions.
                 match before {
-                    Some(before) => expression
-                        .condition("#dropped = :before")
-                        .value(":before", before.clone().into()),
-                    None => expression.condition("attribute_not_exists(#dropped)"),
-                };
+                    Some(before) => {
+                        expression.value(":before", before.clone().into());
+                        rules::SAME_DROPPED.add_to(expression);
+                    }
+                    None => rules::NONE_DROPPED.add_to(expression),
+                }
                 for (index, (hash, _)) in oldest.iter().enumerate() {
                     let name = format!("#f{index}");
                     expression.remove(format!("#recent.{name}")).name(name, hash);

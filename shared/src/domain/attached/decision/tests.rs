@@ -216,31 +216,6 @@ fn versions_are_dense() {
     assert_eq!((next(&[]), next(&["v7:3=z+", "v6:5=a"])), (1, 8));
 }
 
-#[test]
-fn an_item_is_compared_with_the_last_version_in_order() {
-    for (versions, state, expected) in [
-        (&[][..], "a", Agreement::Missing),
-        (&["v1:7=a"], "a", Agreement::Same),
-        // Ignored attributes, the form of numbers and the order of sets do not count.
-        (&["v1:7=a"], "ab", Agreement::Same),
-        (&["v1:7=a"], "b", Agreement::Differs),
-        (&["v1:7=a"], "-", Agreement::Differs),
-        (&["v2:8=-", "v1:7=a"], "-", Agreement::Same),
-        (&["v2:8=-", "v1:7=a"], "a", Agreement::Differs),
-        // Nothing shows that another state is not the omitted one.
-        (&["v1:7=*"], "a", Agreement::Same),
-        (&["v1:7=*"], "-", Agreement::Differs),
-        // A late version is older than the one before it.
-        (&["v2:6=b+", "v1:7=a"], "a", Agreement::Same),
-        (&["v2:6=b+", "v1:7=a"], "b", Agreement::Differs),
-        (&["v1:6=b+"], "b", Agreement::Missing),
-    ] {
-        let current = (state != "-").then(|| item(state));
-        let found = compare(&table(), current.as_ref(), &tail(versions, true));
-        assert_eq!(found, expected, "{versions:?} {state}");
-    }
-}
-
 /// The baseline of a backfill that read this state at second 1000.
 fn backfilled(state: &str) -> Recorded {
     Recorded {

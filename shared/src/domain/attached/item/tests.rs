@@ -198,11 +198,7 @@ fn an_item_of_another_program_has_no_place() {
 
 #[test]
 fn a_baseline_of_a_backfill_has_no_place() {
-    let parts = serde_json::json!({
-        "TableName": "Orders", "VersionAttribute": "rev", "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
-        "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
-    });
-    let table = AttachedTable::parse(&parts.to_string()).unwrap();
+    let table = table();
     let image: Item = serde_json::from_value(serde_json::json!({
         "id": {"S": "a"}, "rev": {"N": "4"}, "Stream": {"S": "of the user"}, "item:Stream": {"S": "too"},
     }))

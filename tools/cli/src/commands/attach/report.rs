@@ -6,7 +6,7 @@ use shared::domain::attached::AttachedTable;
 
 use crate::{
     error::CliError,
-    output::{Output, print_table, print_text},
+    output::{self, Output, print_table, print_text},
 };
 
 pub(super) struct Report<'a> {
@@ -80,7 +80,7 @@ impl Report<'_> {
         let keys = self.table.keys.iter();
         let keys: Map<_, _> = keys.map(|(name, kind)| (name.clone(), kind.as_str().into())).collect();
         let stream = self.table.stream.as_ref();
-        let members = [
+        output::members([
             ("Table", Some(json!(self.table.name))),
             ("Arn", Some(json!(self.table.arn))),
             ("Status", Some(json!(self.table.status.as_str()))),
@@ -106,10 +106,6 @@ impl Report<'_> {
             ("Readers", self.readers.as_ref().map(|command| json!(command))),
             ("Deploy", Some(json!(self.deploy))),
             ("Definition", Some(self.definition.clone())),
-        ];
-        let members = members
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        Value::Object(members.collect())
+        ])
     }
 }

@@ -101,27 +101,6 @@ fn a_time_from_the_stream_or_an_unknown_one_does_not_end_the_reading() {
 }
 
 #[test]
-fn filters_are_combined() {
-    let filter = |actor: Option<&str>, changed: Option<&str>| Filter {
-        actor: actor.map(str::to_owned),
-        changed: changed.map(str::to_owned),
-        ..Filter::default()
-    };
-    for oldest_first in [true, false] {
-        let numbers = |filter| numbers(&filter, &history(), oldest_first).0;
-        assert_eq!(numbers(filter(Some("amy"), None)), [1, 3, 4]);
-        assert_eq!(numbers(filter(Some("am"), None)), [0; 0]);
-        assert_eq!(numbers(filter(None, Some("State"))), [1, 3, 5]);
-        assert_eq!(numbers(filter(None, Some("Deleted"))), [4, 5]);
-        assert_eq!(numbers(filter(None, Some("None"))), [0; 0]);
-        assert_eq!(numbers(filter(Some("amy"), Some("State"))), [1, 3]);
-        let mut recent = filter(Some("amy"), Some("State"));
-        recent.since = Some(time(20));
-        assert_eq!(numbers(recent), [3]);
-    }
-}
-
-#[test]
 fn a_version_is_compared_with_the_previous_one_wherever_it_is() {
     let selection = |oldest_first, first, limit| {
         let first = Version::new(first);
@@ -152,36 +131,4 @@ fn a_version_is_compared_with_the_previous_one_wherever_it_is() {
         run(selection(true, 1, Some(2)), history()),
         (vec![(1, "with"), (2, "with")], 2)
     );
-}
-
-#[test]
-fn a_version_with_an_unknown_change_is_selected() {
-    let filter = Filter {
-        changed: Some("State".to_owned()),
-        ..Filter::default()
-    };
-    let views: Vec<_> = history()
-        .into_iter()
-        .filter(|view| view.version.get() != 3)
-        .rev()
-        .collect();
-    let selection = Selection::new(filter, None, false, false, None);
-    assert_eq!(selection.count_to_read(), None);
-    assert_eq!(run(selection, views).0, [(5, "with"), (4, "unknown"), (1, "with")]);
-}
-
-#[test]
-fn the_limit_counts_selected_versions() {
-    let filter = Filter {
-        actor: Some("amy".to_owned()),
-        ..Filter::default()
-    };
-    for compares in [true, false] {
-        let selection = Selection::new(filter.clone(), None, true, compares, Some(2));
-        let (shown, read) = run(selection, history());
-        assert_eq!(shown.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 3]);
-        assert_eq!(read, 3);
-    }
-    let none = Selection::new(Filter::default(), None, false, true, Some(0));
-    assert_eq!(run(none, history()), (vec![], 0));
 }

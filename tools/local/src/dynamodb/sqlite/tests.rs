@@ -6,13 +6,11 @@ use serde_json::json;
 use super::*;
 
 const NOW: Duration = Duration::from_secs(1_800_000_000);
-const TABLE: &str = "Changes";
+pub(crate) const TABLE: &str = "Changes";
 const DAY: i64 = 24 * 60 * 60;
 
-/// A database in memory with the table [`TABLE`] and `records` stream records, numbered from 1, one a second, the last of them at [`NOW`].
-fn database(records: i64) -> (Database, Sqlite) {
-    let path = format!("file:{}?mode=memory&cache=shared", uuid::Uuid::new_v4());
-    let database = Database::new(&path).unwrap();
+/// Creates the table [`TABLE`], and returns the ARN of its stream.
+pub(crate) fn create(database: &Database) -> String {
     let create = json!({
         "TableName": TABLE,
         "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}],
@@ -20,8 +18,15 @@ fn database(records: i64) -> (Database, Sqlite) {
         "BillingMode": "PAY_PER_REQUEST",
         "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
     });
-    let create = serde_json::from_str(&create.to_string()).unwrap();
-    database.create_table(create).unwrap();
+    let created = database.create_table(serde_json::from_str(&create.to_string()).unwrap());
+    created.unwrap().table_description.latest_stream_arn.unwrap()
+}
+
+/// A database in memory with the table [`TABLE`] and `records` stream records, numbered from 1, one a second, the last of them at [`NOW`].
+fn database(records: i64) -> (Database, Sqlite) {
+    let path = format!("file:{}?mode=memory&cache=shared", uuid::Uuid::new_v4());
+    let database = Database::new(&path).unwrap();
+    create(&database);
     let stream = Sqlite::open(&path).unwrap();
     let insert = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)
         INSERT INTO _stream_records (table_name, event_name, keys_json, sequence_number, shard_id, created_at)

@@ -3,10 +3,7 @@
 use std::{
     collections::HashMap,
     io,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -14,14 +11,16 @@ use serde_json::{Value, json};
 use shared::domain::sequence::SequenceNumber;
 use tokio::time::Instant;
 
-use crate::mapping::{
-    destination::Destination,
-    failure::Document,
-    position::{InMemory, Position, Positions as _},
-    record::Record,
-    settings::Settings,
-    source::{Page, Shard, Source, SourceError},
-    *,
+use crate::{
+    lock,
+    mapping::{
+        failure::Document,
+        position::{InMemory, Position, Positions as _},
+        record::Record,
+        settings::Settings,
+        source::{Page, Shard, Source, SourceError},
+        *,
+    },
 };
 
 /// 2025-11-25T15:40:00Z
@@ -64,22 +63,145 @@ pub(super) fn records(count: usize) -> Vec<Record> {
 
 pub(super) type Shards = Vec<(Shard, Vec<Record>)>;
 
-#[derive(Default)]
-pub(super) struct FakeSource {
-    shards: Shards,
+/// Responds to the sequence numbers of a batch and the number of the invocation, after a time.
+type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
+
+/// A run of the mapping with its stream, function and destination.
+pub(super) struct Run {
+    pub(super) settings: Settings,
+    pub(super) shards: Shards,
     /// Errors of the first reads.
-    errors: Mutex<Vec<SourceError>>,
-    /// Start of the run, if a record can be read only after its creation.
-    in_time: Option<Instant>,
+    pub(super) errors: Vec<SourceError>,
+    pub(super) positions: InMemory,
+    /// Number of puts that fail first.
+    pub(super) down: usize,
+    /// `true` if puts never end.
+    pub(super) hangs: bool,
+    pub(super) lasts: Duration,
+    /// `true` if a record can be read only after its creation.
+    pub(super) in_time: bool,
+    began: Instant,
+    respond: Box<Respond>,
+    seen: Mutex<RunResult>,
 }
 
-impl FakeSource {
-    pub(super) fn find(&self, shard: &str) -> &[Record] {
-        &self.shards.iter().find(|(known, _)| known.id == shard).unwrap().1
+#[derive(Default)]
+pub(super) struct RunResult {
+    pub(super) batches: Vec<(Duration, Vec<String>)>,
+    /// Request id of each batch.
+    pub(super) requests: Vec<String>,
+    pub(super) documents: Vec<Document>,
+    pub(super) dropped: u64,
+    pub(super) result: LastProcessingResult,
+    pub(super) position: Option<Position>,
+    request_ids: usize,
+    reads: usize,
+    puts: usize,
+}
+
+impl RunResult {
+    pub(super) fn deliveries(&self) -> HashMap<String, usize> {
+        let mut counts = HashMap::new();
+        for number in self.batches.iter().flat_map(|(_, numbers)| numbers) {
+            *counts.entry(number.clone()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    pub(super) fn sizes(&self) -> Vec<usize> {
+        self.batches.iter().map(|(_, numbers)| numbers.len()).collect()
     }
 }
 
-impl Source for FakeSource {
+struct Fakes;
+
+impl Environment for Fakes {
+    type Source = Arc<Run>;
+    type Invoker = Arc<Run>;
+    type Destination = Arc<Run>;
+    type Positions = InMemory;
+    type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
+}
+
+impl Run {
+    pub(super) fn new(settings: Settings, records: Vec<Record>) -> Self {
+        let shard = Shard {
+            id: "shard-1".to_owned(),
+            parent: None,
+        };
+        Self {
+            settings,
+            shards: vec![(shard, records)],
+            errors: Vec::new(),
+            positions: InMemory::default(),
+            down: 0,
+            hangs: false,
+            lasts: Duration::from_secs(600),
+            in_time: false,
+            began: Instant::now(),
+            respond: Box::new(|_, _| (Duration::ZERO, InvocationOutcome::NotInvoked)),
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(super) async fn with(
+        self,
+        response: impl Fn(&[String], usize) -> InvocationOutcome + Send + Sync + 'static,
+    ) -> RunResult {
+        self.with_delays(move |numbers, count| (Duration::ZERO, response(numbers, count)))
+            .await
+    }
+
+    pub(super) async fn responding(self, json: &Value) -> RunResult {
+        let response = response(json);
+        self.with(move |_, _| response.clone()).await
+    }
+
+    pub(super) async fn succeeding(self) -> RunResult {
+        self.responding(&json!({})).await
+    }
+
+    pub(super) async fn with_delays(
+        mut self,
+        respond: impl Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync + 'static,
+    ) -> RunResult {
+        let (began, lasts) = (Instant::now(), self.lasts);
+        (self.began, self.respond) = (began, Box::new(respond));
+        let positions = std::mem::take(&mut self.positions);
+        let run = Arc::new(self);
+        let mapping = Mapping::<Fakes> {
+            settings: run.settings.clone().checked().unwrap(),
+            identity: Identity {
+                uuid: "mapping-1".to_owned(),
+                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+                stream_arn: "arn:aws:dynamodb:us-east-1:000000000000:table/T/stream/1".to_owned(),
+            },
+            source: run.clone(),
+            invoker: run.clone(),
+            destination: run.clone(),
+            positions,
+            clock: Box::new(move || START + began.elapsed()),
+            counters: Counters::default(),
+        };
+        tokio::time::timeout(lasts, mapping.run()).await.unwrap_err();
+        RunResult {
+            dropped: mapping.counters.dropped.load(std::sync::atomic::Ordering::Relaxed),
+            result: mapping.counters.last_processing_result(),
+            position: mapping.positions.load("shard-1"),
+            ..std::mem::take(&mut *lock(&run.seen))
+        }
+    }
+
+    fn find(&self, shard: &str) -> &[Record] {
+        &self.shards.iter().find(|(known, _)| known.id == shard).unwrap().1
+    }
+
+    fn exists(&self, record: &Record) -> bool {
+        !self.in_time || record.created() <= START + self.began.elapsed()
+    }
+}
+
+impl Source for Arc<Run> {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
         Ok(self.shards.iter().map(|(shard, _)| shard.clone()).collect())
     }
@@ -88,71 +210,67 @@ impl Source for FakeSource {
         let records = self.find(shard);
         let index = match position {
             Position::TrimHorizon => 0,
-            Position::Latest => match self.in_time {
-                Some(began) => records.partition_point(|record| record.created() <= START + began.elapsed()),
-                None => records.len(),
-            },
+            Position::Latest => records.partition_point(|record| self.exists(record)),
             Position::After(number) => records.partition_point(|record| record.sequence_number() <= number),
         };
         Ok(format!("{shard} {index}"))
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
-        if let Some(error) = self.errors.lock().unwrap().pop() {
-            return Err(error);
+        lock(&self.seen).reads += 1;
+        if let Some(error) = self.errors.get(lock(&self.seen).reads - 1) {
+            return Err(error.clone());
         }
         let (shard, index) = iterator.split_once(' ').unwrap();
-        let records: Vec<_> = self
-            .find(shard)
+        let index: usize = index.parse().unwrap();
+        let records = self.find(shard)[index..]
             .iter()
-            .skip(index.parse().unwrap())
-            .take_while(|record| {
-                self.in_time
-                    .is_none_or(|began| record.created() <= START + began.elapsed())
-            })
-            .take(1000)
-            .cloned()
-            .collect();
-        let next = index.parse::<usize>().unwrap() + records.len();
+            .take_while(|record| self.exists(record));
+        let records: Vec<_> = records.take(1000).cloned().collect();
         // With several shards, each ends with its records.
         let open = self.shards.len() == 1 || !records.is_empty();
+        let next = format!("{shard} {}", index + records.len());
         Ok(Page {
             records,
-            next: open.then(|| format!("{shard} {next}")),
+            next: open.then_some(next),
         })
     }
 }
 
-pub(super) type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
-/// Arrival time of a batch, and its sequence numbers.
-pub(super) type Arrived = (Instant, Vec<String>);
-
-/// Responds with a closure over the sequence numbers of a batch and the number of the invocation.
-pub(super) struct FakeFunction {
-    response: Box<Respond>,
-    batches: Mutex<Vec<Arrived>>,
-    /// Request id of each batch.
-    requests: Mutex<Vec<String>>,
-    request_ids: AtomicUsize,
-}
-
-impl Invoker for FakeFunction {
+impl Invoker for Arc<Run> {
     fn request_id(&self) -> String {
-        format!("request-{}", self.request_ids.fetch_add(1, Ordering::Relaxed) + 1)
+        let mut seen = lock(&self.seen);
+        seen.request_ids += 1;
+        format!("request-{}", seen.request_ids)
     }
 
     async fn invoke(&self, request_id: &str, payload: String) -> InvocationOutcome {
-        self.requests.lock().unwrap().push(request_id.to_owned());
         let event: Value = serde_json::from_str(&payload).unwrap();
         let numbers: Vec<String> = event["Records"].as_array().unwrap().iter().map(number_of).collect();
         let count = {
-            let mut batches = self.batches.lock().unwrap();
-            batches.push((Instant::now(), numbers.clone()));
-            batches.len()
+            let mut seen = lock(&self.seen);
+            seen.requests.push(request_id.to_owned());
+            seen.batches.push((self.began.elapsed(), numbers.clone()));
+            seen.batches.len()
         };
-        let (takes, outcome) = (self.response)(&numbers, count);
+        let (takes, outcome) = (self.respond)(&numbers, count);
         tokio::time::sleep(takes).await;
         outcome
+    }
+}
+
+impl Destination for Arc<Run> {
+    async fn put(&self, document: Document) -> io::Result<()> {
+        if self.hangs {
+            return std::future::pending().await;
+        }
+        let mut seen = lock(&self.seen);
+        seen.puts += 1;
+        if seen.puts <= self.down {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        seen.documents.push(document);
+        Ok(())
     }
 }
 
@@ -180,158 +298,6 @@ pub(super) fn failing<'a>(numbers: impl IntoIterator<Item = &'a String>) -> Invo
     let failures = numbers.into_iter().map(|number| json!({"itemIdentifier": number}));
     let failures: Vec<_> = failures.collect();
     response(&json!({"batchItemFailures": failures}))
-}
-
-pub(super) struct FakeDestination {
-    documents: Mutex<Vec<Document>>,
-    /// Number of puts that fail first.
-    down: AtomicUsize,
-    /// `true` if puts never end.
-    hangs: bool,
-}
-
-impl Destination for FakeDestination {
-    async fn put(&self, document: Document) -> io::Result<()> {
-        if self.hangs {
-            return std::future::pending().await;
-        }
-        let fail = |down: usize| down.checked_sub(1);
-        if self
-            .down
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, fail)
-            .is_ok()
-        {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        self.documents.lock().unwrap().push(document);
-        Ok(())
-    }
-}
-
-struct Fakes;
-
-impl Environment for Fakes {
-    type Source = FakeSource;
-    type Invoker = FakeFunction;
-    type Destination = FakeDestination;
-    type Positions = InMemory;
-    type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
-}
-
-pub(super) struct RunResult {
-    pub(super) batches: Vec<(Duration, Vec<String>)>,
-    /// Request id of each batch.
-    pub(super) requests: Vec<String>,
-    pub(super) documents: Vec<Document>,
-    pub(super) dropped: u64,
-    pub(super) result: LastProcessingResult,
-    pub(super) position: Option<Position>,
-}
-
-impl RunResult {
-    pub(super) fn deliveries(&self) -> HashMap<String, usize> {
-        let mut counts = HashMap::new();
-        for number in self.batches.iter().flat_map(|(_, numbers)| numbers) {
-            *counts.entry(number.clone()).or_insert(0) += 1;
-        }
-        counts
-    }
-
-    pub(super) fn sizes(&self) -> Vec<usize> {
-        self.batches.iter().map(|(_, numbers)| numbers.len()).collect()
-    }
-}
-
-pub(super) struct Run {
-    pub(super) settings: Settings,
-    pub(super) shards: Shards,
-    pub(super) errors: Vec<SourceError>,
-    pub(super) positions: InMemory,
-    pub(super) down: usize,
-    pub(super) hangs: bool,
-    pub(super) lasts: Duration,
-    /// `true` if a record can be read only after its creation.
-    pub(super) in_time: bool,
-}
-
-impl Run {
-    pub(super) fn new(settings: Settings, records: Vec<Record>) -> Self {
-        let shard = Shard {
-            id: "shard-1".to_owned(),
-            parent: None,
-        };
-        Self {
-            settings,
-            shards: vec![(shard, records)],
-            errors: Vec::new(),
-            positions: InMemory::default(),
-            down: 0,
-            hangs: false,
-            lasts: Duration::from_secs(600),
-            in_time: false,
-        }
-    }
-
-    pub(super) async fn with(
-        self,
-        response: impl Fn(&[String], usize) -> InvocationOutcome + Send + Sync + 'static,
-    ) -> RunResult {
-        self.with_delays(move |numbers, count| (Duration::ZERO, response(numbers, count)))
-            .await
-    }
-
-    pub(super) async fn responding(self, json: &Value) -> RunResult {
-        let response = response(json);
-        self.with(move |_, _| response.clone()).await
-    }
-
-    pub(super) async fn succeeding(self) -> RunResult {
-        self.responding(&json!({})).await
-    }
-
-    pub(super) async fn with_delays(
-        self,
-        response: impl Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync + 'static,
-    ) -> RunResult {
-        let began = Instant::now();
-        let mapping = Mapping::<Fakes> {
-            settings: self.settings.checked().unwrap(),
-            identity: Identity {
-                uuid: "mapping-1".to_owned(),
-                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-                stream_arn: "arn:aws:dynamodb:us-east-1:000000000000:table/T/stream/1".to_owned(),
-            },
-            source: FakeSource {
-                shards: self.shards,
-                errors: Mutex::new(self.errors),
-                in_time: self.in_time.then_some(began),
-            },
-            invoker: FakeFunction {
-                response: Box::new(response),
-                batches: Mutex::default(),
-                requests: Mutex::default(),
-                request_ids: AtomicUsize::new(0),
-            },
-            destination: FakeDestination {
-                documents: Mutex::default(),
-                down: AtomicUsize::new(self.down),
-                hangs: self.hangs,
-            },
-            positions: self.positions,
-            clock: Box::new(move || START + began.elapsed()),
-            counters: Counters::default(),
-        };
-        tokio::time::timeout(self.lasts, mapping.run()).await.unwrap_err();
-        let batches = mapping.invoker.batches.into_inner().unwrap().into_iter();
-        RunResult {
-            batches: batches.map(|(at, numbers)| (at - began, numbers)).collect(),
-            requests: mapping.invoker.requests.into_inner().unwrap(),
-            documents: mapping.destination.documents.into_inner().unwrap(),
-            dropped: mapping.counters.dropped.load(Ordering::Relaxed),
-            result: mapping.counters.last_processing_result(),
-            position: mapping.positions.load("shard-1"),
-        }
-    }
 }
 
 pub(super) fn positions_after(number: usize) -> InMemory {

@@ -14,7 +14,7 @@ use crate::template::{
     Template,
     alarms::{
         Monitoring, Values,
-        faults::{FAILED, ITERATOR_AGE, Of, POLLED, VISIBLE, metric},
+        tests::faults::{FAILED, ITERATOR_AGE, POLLED, VISIBLE, metric},
     },
     yaml,
 };
@@ -90,8 +90,8 @@ impl Outage {
     /// Returns the metrics of each minute.
     fn metrics(&self, last: i64) -> Values {
         let mut values = Values::new();
-        let mut add = |of, name, minute, value: i64| {
-            let points = values.entry(metric(of, name, "StreamFunctionNewImages")).or_default();
+        let mut add = |name, minute, value: i64| {
+            let points = values.entry(metric(name, "StreamFunctionNewImages")).or_default();
             let point = points.entry(minute).or_insert(0);
             *point = match name {
                 ITERATOR_AGE => value.max(*point),
@@ -99,23 +99,22 @@ impl Outage {
             };
         };
         for minute in -30..=last {
-            add(Of::StreamMapping, POLLED, minute, 0);
+            add(POLLED, minute, 0);
             if minute < 0 {
-                add(Of::Stream, ITERATOR_AGE, minute, 900);
+                add(ITERATOR_AGE, minute, 900);
             }
         }
         for attempt in &self.attempts {
             let minute = minute_of(attempt.at);
-            let records = i64::try_from(attempt.records.len()).unwrap();
             let age = attempt.at.saturating_sub(created(attempt.records[0])).as_millis();
             match attempt.is_failed {
-                true => add(Of::StreamMapping, FAILED, minute, records),
-                false => add(Of::Stream, ITERATOR_AGE, minute, i64::try_from(age).unwrap()),
+                true => add(FAILED, minute, i64::try_from(attempt.records.len()).unwrap()),
+                false => add(ITERATOR_AGE, minute, i64::try_from(age).unwrap()),
             }
         }
         for moved in self.moved.values().map(|time| minute_of(*time)) {
-            add(Of::StreamMapping, "OnFailureDestinationDeliveredEventCount", moved, 1);
-            (moved..=last).for_each(|minute| add(Of::StreamDeadLetterQueue, VISIBLE, minute, 1));
+            add("StreamMapping OnFailureDestinationDeliveredEventCount", moved, 1);
+            (moved..=last).for_each(|minute| add(VISIBLE, minute, 1));
         }
         values
     }
@@ -155,23 +154,6 @@ async fn the_alarms_of_an_outage_are_documented() {
     let (_, table) = RELIABILITY.split_once(header).unwrap();
     let documented: Vec<_> = table.lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     assert_eq!(documented, rows);
-}
-
-/// The settings before: the retries of a record are used up within seconds.
-#[tokio::test(start_paused = true)]
-async fn a_number_of_retries_is_used_up_by_a_short_outage() {
-    let settings = Settings {
-        maximum_retry_attempts: Some(10),
-        ..bisecting()
-    };
-    let began = Instant::now();
-    let result = Run::new(settings, records(3))
-        .with(move |numbers, _| match began.elapsed() < Duration::from_secs(20) {
-            true => failing(numbers),
-            false => response(&json!({})),
-        })
-        .await;
-    assert!(!result.documents.is_empty());
 }
 
 /// The times of updates in `docs/reliability.md`.

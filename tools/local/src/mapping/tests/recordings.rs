@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::*;
 use crate::template;
 
+/// What happened in a scenario. Members that are absent were not recorded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {
@@ -18,18 +19,20 @@ struct Recording {
     /// Invocations, failure documents and number of dropped records. Records are indices, and requests letters by first use.
     expected: Value,
     last_processing_result: String,
-    /// `functionError` of the document. Absent: not compared.
+    /// `functionError` of the document.
     #[serde(default, deserialize_with = "some")]
     function_error: Option<Value>,
-    /// `false` if the document has none.
+    /// `false` if the document has no context of a response.
     response_context: Option<bool>,
     /// Time of each invocation, in seconds.
     seconds: Option<Vec<f64>>,
     /// Range of the wait before each retry, in seconds.
     seconds_before_retries: Option<Vec<(f64, f64)>>,
     milliseconds_from_next_part_to_document: Option<(i64, i64)>,
-    payload_starts_with: Option<String>,
-    payload_contains: Option<String>,
+    #[serde(default)]
+    payload_starts_with: String,
+    #[serde(default)]
+    payload_contains: String,
 }
 
 #[derive(Clone, Deserialize)]
@@ -163,10 +166,9 @@ fn check(name: &str, recording: &Recording, result: &RunResult) {
         assert_eq!(document.body.get("responseContext").is_some(), expected, "{name}");
     }
     let payload = document.body["payload"].as_str().unwrap();
-    let start = recording.payload_starts_with.as_deref().unwrap_or_default();
-    let part = recording.payload_contains.as_deref().unwrap_or_default();
+    let has_start = payload.starts_with(&recording.payload_starts_with);
     assert!(
-        payload.starts_with(start) && payload.contains(part),
+        has_start && payload.contains(&recording.payload_contains),
         "{name}: {payload}"
     );
 }

@@ -1,15 +1,12 @@
 //! The command `local --attach`: a table that other programs write.
 
 use serde_json::{Value, json};
-use shared::{
-    domain::{Item, attached::AttachedTable},
-    dynamodb::Store,
-};
+use shared::{domain::Item, dynamodb::Store};
 use testkit::{attached, wait::eventually};
 
 use crate::{
     command::file,
-    serving::{Serving, run, text},
+    serving::{Serving, fails},
 };
 
 const ITEMS: u64 = 5;
@@ -60,7 +57,7 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
         let config = local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         if start == 3 {
-            let store = Store::attached(client, AttachedTable::parse(&definition).unwrap());
+            let store = Store::attached(client, operations::attached::parse(&definition).unwrap());
             for (number, expected) in (0..).zip(&expected) {
                 let complete = async || {
                     let found = states(&store, "c", number).await;
@@ -79,14 +76,13 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
             let state = (step % 7 != 6).then_some(start * 1000 + step);
             for customer in ["c", "other"] {
                 let item = order(customer, number, state);
-                let sent = if state.is_some() {
+                if state.is_some() {
                     let put = client.put_item().table_name("Orders").set_item(Some(item.into()));
-                    put.send().await.map(drop).map_err(|error| format!("{error:?}"))
+                    put.send().await.unwrap();
                 } else {
                     let delete = client.delete_item().table_name("Orders").set_key(Some(item.into()));
-                    delete.send().await.map(drop).map_err(|error| format!("{error:?}"))
-                };
-                sent.unwrap();
+                    delete.send().await.unwrap();
+                }
             }
             let states = &mut expected[usize::try_from(number).unwrap()];
             // A deletion of an item that does not exist changes nothing.
@@ -114,14 +110,9 @@ fn an_invalid_definition_is_an_error_that_names_the_mistake() {
         (filter.to_string(), "Filter is invalid"),
     ] {
         let path = file(folder.path(), "orders.json", &content);
-        let output = run(&["--once", "--attach", &path]);
-        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+        let stderr = fails(&["--once", "--attach", &path]);
+        assert!(stderr.contains(message), "{stderr}");
     }
-    let output = run(&["--once", "--attach", "missing.json"]);
-    assert!(
-        text(&output.stderr).contains("missing.json cannot be read"),
-        "{}",
-        text(&output.stderr)
-    );
+    let stderr = fails(&["--once", "--attach", "missing.json"]);
+    assert!(stderr.contains("missing.json cannot be read"), "{stderr}");
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    command::template_with_retries,
+    command::broken,
     serving::{Serving, succeeds},
     support::versions,
 };
@@ -87,25 +87,17 @@ fn the_dump_and_failure_documents_are_private() {
     fs::set_permissions(path("dump"), Permissions::from_mode(0o644)).unwrap();
     succeeds(&["--once", "--dump", &path("dump")]);
     assert_private(&modes(folder.path()), &["./dump"]);
-    // stream-fn cannot start, and the mapping retries once.
-    let template = template_with_retries(folder.path(), 0);
-    fs::set_permissions(&template, Permissions::from_mode(0o600)).unwrap();
+    // stream-fn cannot start, and the mapping does not retry.
+    let broken = broken(folder.path(), 0);
+    fs::set_permissions(&broken[1], Permissions::from_mode(0o600)).unwrap();
     let failed = path("new/failed");
-    let stack = Serving::start(&[
-        "--template",
-        &template,
-        "--failed",
-        &failed,
-        "--bootstrap",
-        "stream-fn=/bin/false",
-    ]);
+    let arguments = [&["--failed", &failed], &broken.each_ref().map(String::as_str)[..]].concat();
+    let stack = Serving::start(&arguments);
     stack.until(|line| line.starts_with("Serving"));
     drop(stack);
     let found = modes(folder.path());
-    assert!(
-        found.keys().any(|name| name.starts_with("./new/failed/aws")),
-        "{found:?}"
-    );
+    let has_documents = found.keys().any(|name| name.starts_with("./new/failed/aws"));
+    assert!(has_documents, "{found:?}");
     assert_private(&found, &["./new", "./new/failed"]);
 }
 
@@ -125,11 +117,7 @@ fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
     let created = std::process::Command::new("mkfifo").arg(path("fifo")).status();
     assert!(created.unwrap().success());
     // Open for both, so that a replaced FIFO does not block the test.
-    let fifo = fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path("fifo"))
-        .unwrap();
+    let fifo = fs::File::options().read(true).write(true).open(path("fifo")).unwrap();
     succeeds(&["--once", "--dump", &path("fifo").to_string_lossy()]);
     let kind = fs::symlink_metadata(path("fifo")).unwrap().file_type();
     assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));

@@ -23,7 +23,7 @@ fn update(mapping: &Mapping, item: Value) -> Result<(String, Vec<String>), Refus
 fn an_item_becomes_an_update() {
     let arrival = Ordering::Arrival;
     let named = |id: &str, names: &[&str]| Ok((id.to_owned(), names.iter().map(|name| (*name).to_owned()).collect()));
-    let reserved = |name| Err(Refusal::Reserved { name });
+    let reserved = |name| Err(Refusal::Reserved(name));
     let plain = json!({"Id": {"S": "a"}, "No": {"N": "1.5"}, "B": {"BS": ["AA=="]}});
     for (mapping, item, expected) in [
         (
@@ -39,12 +39,12 @@ fn an_item_becomes_an_update() {
         (
             mapping(&["Id"], "{B}", &[], arrival),
             plain.clone(),
-            Err(Refusal::NoText { name: "B".to_owned() }),
+            Err(Refusal::NoText("B".to_owned())),
         ),
         (
             mapping(&["Id"], "{Id}", &[("B", "No")], arrival),
             plain.clone(),
-            Err(Refusal::Twice { name: "No".to_owned() }),
+            Err(Refusal::Twice("No".to_owned())),
         ),
         (
             mapping(&["Id"], "{Id}", &[("B", "TTL")], arrival),
@@ -115,7 +115,10 @@ fn request_ids_of_different_items_differ() {
     let mapping = mapping(&["A", "B"], "{A}{B}", &[], Ordering::Arrival);
     let id = |a: Value, b: Value| {
         let item = serde_json::from_value(json!({"A": a, "B": b})).unwrap();
-        mapping.request_id(&item).unwrap().as_str().to_owned()
+        request_id(&mapping.table, &mapping.keys, &item)
+            .unwrap()
+            .as_str()
+            .to_owned()
     };
     let s = |text: &str| json!({"S": text});
     assert_eq!(id(s("a"), s("bc")), id(s("a"), s("bc")));

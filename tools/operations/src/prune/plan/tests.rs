@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use shared::domain::{attached, keys::VersionDigits};
 
 use super::*;
 
@@ -9,246 +10,208 @@ fn at(second: u64) -> RecordedAt {
     RecordedAt::since_epoch(Duration::from_secs(second))
 }
 
-fn seen(items: impl IntoIterator<Item = Value>) -> Seen {
-    let mut seen = Seen::default();
-    for item in items {
-        seen.add(serde_json::from_value(item).unwrap(), VersionDigits::default());
-    }
-    seen
+fn since(second: u64) -> Keep {
+    Keep::Since(at(second))
 }
 
-fn version(number: u64, recorded: Option<u64>) -> Value {
-    let mut item = json!({"SK": {"S": format!("v{number}")}});
-    if let Some(second) = recorded {
+/// Returns the item of a word: `latest=6`, `floor=3`, version `6` without a time, or `6@20` that was recorded at this second. It can
+/// have a mark, as in `6@20+Late`.
+fn item(word: &str, digits: VersionDigits) -> Value {
+    let (word, mark) = word.split_once('+').unwrap_or((word, ""));
+    let (number, second) = word.split_once('@').unwrap_or((word, ""));
+    let mut item = match (word.strip_prefix("latest="), word.strip_prefix("floor=")) {
+        (Some(latest), _) => json!({"SK": {"S": "v0"}, "Latest": {"N": latest}}),
+        (_, Some(floor)) => json!({"SK": {"S": "floor"}, "Floor": {"N": floor}}),
+        _ => json!({"SK": {"S": format!("v{number:0>width$}", width = digits.get().into())}}),
+    };
+    if let Ok(second) = second.parse() {
         item["RecordedAt"] = json!({"S": at(second).to_string()});
+    }
+    if !mark.is_empty() {
+        item[mark] = json!({"BOOL": true});
     }
     item
 }
 
-fn latest(number: u64) -> Value {
-    json!({"SK": {"S": "v0"}, "Latest": {"N": number.to_string()}})
+fn add(seen: &mut Collection, item: Value, digits: VersionDigits) {
+    seen.add_item(
+        serde_json::from_value(item).unwrap(),
+        digits,
+        digits == attached::digits(),
+    );
+}
+
+fn collection(items: &str, digits: VersionDigits) -> Collection {
+    let mut seen = Collection::default();
+    for word in items.split_whitespace() {
+        add(&mut seen, item(word, digits), digits);
+    }
+    seen
+}
+
+fn seen(items: &str) -> Collection {
+    collection(items, VersionDigits::default())
+}
+
+/// Returns the floor and the marked versions, and the number of versions without a known time: `4: 1 2 3, 1 undated`.
+fn effect(seen: &Collection, keep: Keep, over_gaps: bool) -> String {
+    let plan = plan(seen, keep, over_gaps).unwrap().unwrap();
+    assert_eq!(plan.before, seen.floor());
+    assert_eq!(plan.is_done(), plan.floor == plan.before && plan.mark.is_empty());
+    let marked: Vec<_> = plan.mark.numbers().map(|number| format!(" {number}")).collect();
+    let effect = format!("{}:{}", plan.floor, marked.concat());
+    match plan.undated {
+        0 => effect,
+        undated => format!("{effect}, {undated} undated"),
+    }
 }
 
 #[test]
 fn the_newest_version_of_an_attached_table_that_is_not_late_is_kept() {
-    // Numbers, times, and whether a version is late.
-    let versions = [
-        (1, 10, false),
-        (2, 20, false),
-        (3, 30, false),
-        (4, 5, true),
-        (5, 15, true),
-    ];
-    let mut seen = Seen::default();
-    assert!(seen.plan(Keep::Newest(1), false).unwrap().is_none());
-    for (number, second, is_late) in versions {
-        let mut item = version(number, Some(second));
-        item["SK"] = json!({"S": format!("v{number:010}")});
-        if is_late {
-            item["Late"] = json!({"BOOL": true});
-        }
-        seen.add_attached(serde_json::from_value(item).unwrap());
-    }
+    assert_eq!(plan(&seen(""), Keep::Newest(1), false), Ok(None));
+    let seen = collection("1@10 2@20 3@30 4@5+Late 5@15+Late", attached::digits());
     for (keep, expected) in [
-        (Keep::Newest(1), (3, vec![1, 2])),
-        (Keep::Newest(4), (2, vec![1])),
-        (Keep::Newest(5), (1, vec![])),
-        (Keep::Since(at(1000)), (3, vec![1, 2])),
+        (Keep::Newest(1), "3: 1 2"),
+        (Keep::Newest(4), "2: 1"),
+        (Keep::Newest(5), "1:"),
+        (since(1000), "3: 1 2"),
         // The late version does not show that version 2 was replaced by then.
-        (Keep::Since(at(25)), (2, vec![1])),
+        (since(25), "2: 1"),
     ] {
-        let plan = seen.plan(keep, false).unwrap().unwrap();
-        assert_eq!((effect(&plan), plan.undated), (expected, 0), "{keep:?}");
+        assert_eq!(effect(&seen, keep, false), expected, "{keep:?}");
     }
 }
 
 #[test]
 fn the_version_before_a_tombstone_is_kept_while_the_tombstone_is_the_latest() {
-    let plan = |tombstones: &[u64], number: u64, keep: Keep| {
-        let deleted = |mut item: Value| {
-            item["Deleted"] = json!({"BOOL": true});
-            item
-        };
-        let versions = (1..=number).map(|number| (tombstones.contains(&number), version(number, Some(number))));
-        let latest = [(tombstones.contains(&number), latest(number))];
-        let items = versions.chain(latest);
-        let items = items.map(|(is_deleted, item)| if is_deleted { deleted(item) } else { item });
-        let plan = seen(items).plan(keep, false).unwrap().unwrap();
-        effect(&plan)
-    };
-    for (tombstones, number, expected) in [
-        (&[][..], 4, (4, vec![1, 2, 3])),
-        (&[4], 4, (3, vec![1, 2])),
-        (&[2, 3, 4], 4, (1, vec![])),
+    for (items, expected) in [
+        ("1@1 2@2 3@3 4@4 latest=4", "4: 1 2 3"),
+        ("1@1 2@2 3@3 4@4+Deleted latest=4+Deleted", "3: 1 2"),
+        ("1@1 2@2+Deleted 3@3+Deleted 4@4+Deleted latest=4+Deleted", "1:"),
         // Entities that have nothing but tombstones, and such that were revived.
-        (&[1, 2], 2, (2, vec![1])),
-        (&[3], 4, (4, vec![1, 2, 3])),
+        ("1@1+Deleted 2@2+Deleted latest=2+Deleted", "2: 1"),
+        ("1@1 2@2 3@3+Deleted 4@4 latest=4", "4: 1 2 3"),
     ] {
-        for keep in [Keep::Newest(1), Keep::Since(at(1000))] {
-            assert_eq!(plan(tombstones, number, keep), expected, "{tombstones:?} {keep:?}");
+        for keep in [Keep::Newest(1), since(1000)] {
+            assert_eq!(effect(&seen(items), keep, false), expected, "{items} {keep:?}");
         }
     }
     // It limits a rule that keeps less, and no other.
-    assert_eq!(plan(&[4], 4, Keep::Newest(3)), (2, vec![1]));
-}
-
-/// Plans for versions with their times in seconds; `None` for a version without one.
-fn planned(versions: &[(u64, Option<u64>)], floor: u64, number: u64, keep: Keep, over_gaps: bool) -> Plan {
-    let first = [
-        json!({"SK": {"S": "floor"}, "Floor": {"N": floor.to_string()}}),
-        latest(number),
-    ];
-    let versions = versions.iter().map(|(number, second)| version(*number, *second));
-    let plan = seen(first.into_iter().chain(versions))
-        .plan(keep, over_gaps)
-        .unwrap()
-        .unwrap();
-    assert_eq!(plan.before.get(), floor);
-    plan
-}
-
-fn effect(plan: &Plan) -> (u64, Vec<u64>) {
-    (plan.floor.get(), plan.mark.numbers().collect())
+    let seen = seen("1 2 3 4+Deleted latest=4+Deleted");
+    assert_eq!(effect(&seen, Keep::Newest(3), false), "2: 1");
 }
 
 #[test]
 fn versions_below_the_floor_are_marked() {
-    let all: Vec<_> = (1..=6).map(|number| (number, Some(number * 10))).collect();
-    let since = |second| Keep::Since(at(second));
-    for (keep, floor, expected) in [
-        (Keep::Newest(6), 1, (1, vec![])),
-        (Keep::Newest(100), 1, (1, vec![])),
-        (Keep::Newest(2), 1, (5, vec![1, 2, 3, 4])),
-        (Keep::Newest(1), 1, (6, vec![1, 2, 3, 4, 5])),
+    let all = "1@10 2@20 3@30 4@40 5@50 6@60 latest=6 floor=";
+    let gap = "1@10 2@20 4@40 5@50 6@60 latest=6 floor=";
+    // Versions 1 and 2 were created after versions up to 5 had been pruned, and a repair continued with 6.
+    let created = "1@100 2@110 6@120 latest=6 floor=";
+    for (items, floor, keep, over_gaps, expected) in [
+        (all, 1, Keep::Newest(6), false, "1:"),
+        (all, 1, Keep::Newest(100), false, "1:"),
+        (all, 1, Keep::Newest(2), false, "5: 1 2 3 4"),
+        (all, 1, Keep::Newest(1), false, "6: 1 2 3 4 5"),
         // The latest version is always kept.
-        (Keep::Newest(0), 1, (6, vec![1, 2, 3, 4, 5])),
+        (all, 1, Keep::Newest(0), false, "6: 1 2 3 4 5"),
         // The floor is not lowered. Unmarked versions below it are marked, unless the rule keeps them.
-        (Keep::Newest(3), 4, (4, vec![1, 2, 3])),
-        (Keep::Newest(5), 4, (4, vec![1])),
-        (Keep::Newest(100), 4, (4, vec![])),
-        (Keep::Newest(1), 4, (6, vec![1, 2, 3, 4, 5])),
-        (since(5), 1, (1, vec![])),
-        (since(10), 1, (1, vec![])),
+        (all, 4, Keep::Newest(3), false, "4: 1 2 3"),
+        (all, 4, Keep::Newest(5), false, "4: 1"),
+        (all, 4, Keep::Newest(100), false, "4:"),
+        (all, 4, Keep::Newest(1), false, "6: 1 2 3 4 5"),
+        (all, 1, since(5), false, "1:"),
+        (all, 1, since(10), false, "1:"),
         // At 20, version 1 was the latest until just then.
-        (since(20), 1, (1, vec![])),
-        (since(21), 1, (2, vec![1])),
-        (since(1000), 1, (6, vec![1, 2, 3, 4, 5])),
-        (since(41), 4, (4, vec![1, 2, 3])),
-        (since(21), 4, (4, vec![1])),
-        (since(5), 4, (4, vec![])),
+        (all, 1, since(20), false, "1:"),
+        (all, 1, since(21), false, "2: 1"),
+        (all, 1, since(1000), false, "6: 1 2 3 4 5"),
+        (all, 4, since(41), false, "4: 1 2 3"),
+        (all, 4, since(21), false, "4: 1"),
+        (all, 4, since(5), false, "4:"),
+        // A gap limits the floor, unless requested otherwise.
+        (gap, 1, Keep::Newest(1), false, "3: 1 2"),
+        (gap, 1, Keep::Newest(1), true, "6: 1 2 4 5"),
+        (gap, 1, since(1000), false, "3: 1 2"),
+        (gap, 1, since(1000), true, "6: 1 2 4 5"),
+        (created, 6, since(90), false, "6:"),
+        (created, 6, since(115), false, "6: 1"),
+        (created, 6, since(130), false, "6: 1 2"),
+        (created, 6, Keep::Newest(100), false, "6:"),
+        (created, 6, Keep::Newest(1), false, "6: 1 2"),
+        ("latest=1 floor=", 1, Keep::Newest(1), false, "1:"),
     ] {
-        let plan = planned(&all, floor, 6, keep, false);
-        assert_eq!((effect(&plan), plan.undated), (expected, 0), "{keep:?} {floor}");
+        let seen = seen(&format!("{items}{floor}"));
+        assert_eq!(effect(&seen, keep, over_gaps), expected, "{items}{floor} {keep:?}");
     }
-    // A gap limits the floor, unless requested otherwise.
-    let gap: Vec<_> = all.iter().copied().filter(|(number, _)| *number != 3).collect();
-    for keep in [Keep::Newest(1), since(1000)] {
-        assert_eq!(effect(&planned(&gap, 1, 6, keep, false)), (3, vec![1, 2]));
-        assert_eq!(effect(&planned(&gap, 1, 6, keep, true)), (6, vec![1, 2, 4, 5]));
-    }
-    let nothing = planned(&[], 1, 1, Keep::Newest(1), false);
-    assert!(nothing.is_done());
 }
 
 #[test]
-fn no_version_is_marked_while_the_counter_is_below_the_floor() {
-    let floor = json!({"SK": {"S": "floor"}, "Floor": {"N": "5"}});
-    for number in 1..=4 {
-        let set_back = seen([
-            floor.clone(),
-            latest(number),
-            version(1, Some(10)),
-            version(9, Some(20)),
-        ]);
-        for keep in [Keep::Newest(1), Keep::Since(at(1000))] {
-            assert_eq!(set_back.plan(keep, true), Err(InvalidImage::LatestBelowFloor));
+fn an_entity_needs_a_valid_latest_item_at_or_above_the_floor() {
+    for (items, expected) in [
+        ("1", Ok(None)),
+        ("v0 1", Err(InvalidImage::NoLatest)),
+        ("floor=5 latest=1 1@10 9@20", Err(InvalidImage::LatestBelowFloor)),
+        ("floor=5 latest=4 1@10 9@20", Err(InvalidImage::LatestBelowFloor)),
+    ] {
+        let mut seen = seen(items.trim_start_matches("v0"));
+        if items.starts_with("v0") {
+            add(&mut seen, json!({"SK": {"S": "v0"}}), VersionDigits::default());
+        }
+        for keep in [Keep::Newest(1), since(1000)] {
+            assert_eq!(plan(&seen, keep, true), expected, "{items}");
         }
     }
-}
-
-#[test]
-fn versions_that_were_created_below_the_floor_are_kept_as_long_as_the_rule_keeps_them() {
-    // Versions 1 and 2 were created after versions up to 5 had been pruned, and a repair continued with 6.
-    let created = [(1, Some(100)), (2, Some(110)), (6, Some(120))];
-    for (keep, marked) in [
-        (Keep::Since(at(90)), vec![]),
-        (Keep::Since(at(115)), vec![1]),
-        (Keep::Since(at(130)), vec![1, 2]),
-        (Keep::Newest(100), vec![]),
-        (Keep::Newest(1), vec![1, 2]),
-    ] {
-        assert_eq!(effect(&planned(&created, 6, 6, keep, false)), (6, marked), "{keep:?}");
-    }
-}
-
-#[test]
-fn the_time_of_the_client_is_not_used() {
-    // An update without a time inherits the old one.
-    let inherited = |number| {
-        let mut item = version(number, Some(1_000 + number));
-        item["Time"] = json!({"S": "1970-01-01T00:00:01"});
-        item["Timestamp"] = json!({"N": "1000"});
-        item
-    };
-    let seen = seen((1..=6).map(inherited).chain([latest(6)]));
-    let plan = |since| seen.plan(Keep::Since(at(since)), false).unwrap().unwrap();
-    assert!(plan(1_000).is_done());
-    assert_eq!(effect(&plan(1_005)), (4, vec![1, 2, 3]));
 }
 
 #[test]
 fn a_version_without_a_time_is_kept_unless_a_later_one_is_old() {
-    let old = [(1, None), (2, None), (3, None)];
-    let plan = planned(&old, 1, 3, Keep::Since(at(1_000)), false);
-    assert_eq!((effect(&plan), plan.undated), ((1, vec![]), 3));
-    assert_eq!(planned(&old, 1, 3, Keep::Newest(1), false).undated, 0);
-    // Times increase: version 2 was recorded before version 4.
-    let mixed = [(1, None), (2, None), (3, None), (4, Some(40)), (5, None), (6, Some(60))];
-    let plan = planned(&mixed, 1, 6, Keep::Since(at(50)), false);
-    assert_eq!((effect(&plan), plan.undated), ((4, vec![1, 2, 3]), 1));
-    // Times that do not increase: version 2 is kept, because version 3 is newer.
-    let broken = [(1, Some(10)), (2, Some(20)), (3, Some(90)), (4, Some(40))];
-    assert_eq!(
-        effect(&planned(&broken, 1, 4, Keep::Since(at(50)), false)),
-        (2, vec![1])
-    );
-}
-
-#[test]
-fn the_time_of_the_latest_item_counts_unless_another_program_wrote_the_item() {
-    let plan = |recorded_version: Option<Value>, tick: u64, since| {
-        let mut head = latest(3);
-        head["RecordedAt"] = json!({"S": at(30).to_string()});
-        head["RecordedTick"] = json!({"N": tick.to_string()});
-        if let Some(version) = recorded_version {
-            head["RecordedVersion"] = version;
-        }
-        // Version item 3 is not stored yet.
-        let seen = seen([version(1, Some(10)), version(2, Some(20)), head]);
-        effect(&seen.plan(Keep::Since(since), false).unwrap().unwrap())
-    };
-    for own in [Some(json!({"N": "3"})), Some(json!({"N": "3.0"}))] {
-        assert_eq!(plan(own.clone(), 0, at(31)), (3, vec![1, 2]), "{own:?}");
-        assert_eq!(plan(own.clone(), 1, at(30).after_ticks(1)), (2, vec![1]), "{own:?}");
-    }
-    for other in [None, Some(json!({"N": "2"})), Some(json!({"S": "3"}))] {
-        assert_eq!(plan(other, 0, at(31)), (2, vec![1]));
+    for (items, keep, expected) in [
+        ("1 2 3 latest=3", since(1_000), "1:, 3 undated"),
+        ("1 2 3 latest=3", Keep::Newest(1), "3: 1 2"),
+        // Times increase: version 2 was recorded before version 4.
+        ("1 2 3 4@40 5 6@60 latest=6", since(50), "4: 1 2 3, 1 undated"),
+        // Times that do not increase: version 2 is kept, because version 3 is newer.
+        ("1@10 2@20 3@90 4@40 latest=4", since(50), "2: 1"),
+    ] {
+        assert_eq!(effect(&seen(items), keep, false), expected, "{items}");
     }
 }
 
 #[test]
-fn an_entity_needs_a_valid_latest_item() {
-    let keep = Keep::Newest(1);
-    assert_eq!(seen([version(1, None)]).plan(keep, false), Ok(None));
-    let broken = seen([json!({"SK": {"S": "v0"}}), version(1, None)]);
-    assert_eq!(broken.plan(keep, false), Err(InvalidImage::NoLatest));
+fn only_the_times_of_writers_and_streams_count() {
+    let digits = VersionDigits::default();
+    // An update without a time of the client inherits the old one.
+    let mut inherited = seen("latest=6");
+    for number in 1..=6 {
+        let mut version = item(&format!("{number}@{}", 1_000 + number), digits);
+        (version["Time"], version["Timestamp"]) = (json!({"S": "1970-01-01T00:00:01"}), json!({"N": "1000"}));
+        add(&mut inherited, version, digits);
+    }
+    assert_eq!(effect(&inherited, since(1_000), false), "1:");
+    assert_eq!(effect(&inherited, since(1_005), false), "4: 1 2 3");
+    // The time of the latest item counts unless another program wrote the item. Version item 3 is not stored yet.
+    for (recorded_version, tick, since, expected) in [
+        (json!({"N": "3"}), 0, at(31), "3: 1 2"),
+        (json!({"N": "3.0"}), 0, at(31), "3: 1 2"),
+        (json!({"N": "3"}), 1, at(30).after_ticks(1), "2: 1"),
+        (json!({"NULL": true}), 0, at(31), "2: 1, 1 undated"),
+        (json!({"N": "2"}), 0, at(31), "2: 1, 1 undated"),
+        (json!({"S": "3"}), 0, at(31), "2: 1, 1 undated"),
+    ] {
+        let mut latest = item("latest=3@30", digits);
+        latest["Latest"] = json!({"N": "3"});
+        (latest["RecordedTick"], latest["RecordedVersion"]) = (json!({"N": tick.to_string()}), recorded_version);
+        let (mut seen, shown) = (seen("1@10 2@20"), latest.to_string());
+        add(&mut seen, latest, digits);
+        assert_eq!(effect(&seen, Keep::Since(since), false), expected, "{shown}");
+    }
 }
 
 proptest! {
     #[test]
     fn the_latest_version_at_any_time_since_is_kept(
         steps in prop::collection::vec((1..5u64, any::<bool>()), 1..12),
-        since in 0..50u64,
+        begin in 0..50u64,
         time in 0..50u64,
     ) {
         let mut now = 0;
@@ -256,19 +219,23 @@ proptest! {
             now += step;
             (number, now, known)
         }).collect();
-        let known: Vec<_> = versions.iter().map(|(number, time, known)| (*number, known.then_some(*time))).collect();
-        let latest = versions.len() as u64;
-        let plan = planned(&known, 1, latest, Keep::Since(at(since)), false);
-        let (floor, mark) = effect(&plan);
-        prop_assert_eq!(mark, (1..floor).collect::<Vec<_>>());
+        let word = |(number, time, known): &(u64, u64, bool)| match known {
+            true => format!("{number}@{time}"),
+            false => number.to_string(),
+        };
+        let latest = format!("latest={}", versions.len());
+        let items: Vec<_> = versions.iter().map(word).chain([latest]).collect();
+        let plan = plan(&seen(&items.join(" ")), since(begin), false).unwrap().unwrap();
+        let floor = plan.floor.get();
+        prop_assert_eq!(plan.mark.numbers().collect::<Vec<_>>(), (1..floor).collect::<Vec<_>>());
         let latest_at = versions.iter().rfind(|(_, own, _)| *own <= time).map(|(number, ..)| *number);
-        if let Some(latest) = latest_at && time >= since {
+        if let Some(latest) = latest_at && time >= begin {
             prop_assert!(latest >= floor, "version {} was the latest at {}, and the floor is {}", latest, time, floor);
         }
         // No version remains that is known to be old enough.
-        let old = known.iter().rfind(|(_, time)| time.is_some_and(|time| time < since));
-        prop_assert_eq!(floor, old.map_or(1, |(number, _)| *number));
-        let undated = known.iter().filter(|(number, time)| *number >= floor && time.is_none()).count();
-        prop_assert_eq!(plan.undated, undated as u64);
+        let old = versions.iter().rfind(|(_, time, known)| *known && *time < begin);
+        prop_assert_eq!(floor, old.map_or(1, |(number, ..)| *number));
+        let unknown = versions.iter().filter(|(number, _, known)| *number >= floor && !known).count();
+        prop_assert_eq!(plan.undated, unknown as u64);
     }
 }

@@ -1,15 +1,8 @@
 //! Situations of guards of the functions, and of the counter that a repair continues.
 
-use fastrand::Rng;
-use serde_json::json;
 use shared::domain::version::Version;
 
-use super::Situation;
-use crate::{
-    draw::{SECOND, pick},
-    schedule::{Command, Content, FaultKind, Origin, Point, Schedule, StepKind},
-    windows::Scope,
-};
+use super::*;
 
 /// Time after which an audit reads what it found again.
 const LAG: u64 = 60 * SECOND;
@@ -24,27 +17,17 @@ pub(super) const SITUATIONS: &[Situation] = &[
     items_at_the_limits,
 ];
 
-/// Chooses a mode in which an `UpdateItem` writes the latest item: its condition alone decides.
-fn write_by_update(rng: &mut Rng, schedule: &mut Schedule, windows: &[u8]) {
-    pick(rng, &["stream", "inline"]).clone_into(&mut schedule.settings.write_mode);
-    schedule.settings.window = Some(pick(rng, windows));
-}
-
 /// The clocks of all writers are behind that of a client, who sends an update again after others have replaced it in the recent
 /// requests.
 fn clocks_behind(rng: &mut Rng, schedule: &mut Schedule) {
-    write_by_update(rng, schedule, &[1, 1, 2]);
-    schedule.settings.by_time = false;
-    schedule.settings.skip_unchanged = false;
-    let behind = rng.i64(-5000..=-4000);
-    schedule.settings.clock_offsets.fill(behind);
-    let first = schedule.update("e0", Origin::TimedClient, json!({"A": 0}));
-    schedule.step(0, 0, StepKind::Direct { update: first });
+    schedule.settings.write_by_update(rng, &[1, 1, 2]);
+    (schedule.settings.by_time, schedule.settings.skip_unchanged) = (false, false);
+    schedule.settings.clock_offsets.fill(rng.i64(-5000..=-4000));
+    let update = schedule.direct(0, 0, "e0", Origin::TimedClient, json!({"A": 0}));
     for number in 1..=11 {
-        schedule.client(200 * number, number);
+        schedule.client(200 * number, 0, number);
     }
-    let again = 4 * SECOND + rng.u64(..10 * SECOND);
-    schedule.step(again, 0, StepKind::Direct { update: first });
+    schedule.step(4 * SECOND + rng.u64(..10 * SECOND), 0, Direct { update });
 }
 
 /// Latest items that are as deep or almost as large as DynamoDB allows. Their versions are compressed, or continue in further items.
@@ -52,10 +35,15 @@ fn items_at_the_limits(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.own_history = rng.bool();
     schedule.settings.skip_unchanged = false;
     for number in 0..rng.u64(2..6) {
-        let value = match rng.u8(..5) {
+        let at = SECOND * number;
+        match rng.u8(..5) {
             // 31 or 32 levels. A map around them is one more.
-            0 => (0..rng.u8(30..32)).fold(json!(number), |value, _| json!([value])),
-            1 => json!("x".repeat(400_000)),
+            0 => schedule.client(
+                at,
+                0,
+                (0..rng.u8(30..32)).fold(json!(number), |value, _| json!([value])),
+            ),
+            1 => schedule.client(at, 0, "x".repeat(400_000)),
             _ => {
                 let contents = [
                     Content::Small,
@@ -63,12 +51,10 @@ fn items_at_the_limits(rng: &mut Rng, schedule: &mut Schedule) {
                     Content::Bytes,
                     Content::ImageDeflate,
                 ];
-                let (entity, content) = ("e0".to_owned(), pick(rng, &contents));
-                schedule.step(SECOND * number, 0, StepKind::PutLatest { entity, content });
-                continue;
+                let (entity, content) = (e0(), pick(rng, &contents));
+                schedule.step(at, 0, PutLatest { entity, content });
             }
-        };
-        schedule.client(SECOND * number, value);
+        }
     }
     if rng.bool() {
         schedule.fault(Point::Invoke, rng.u32(..3), 1, FaultKind::Redelivered);
@@ -77,14 +63,13 @@ fn items_at_the_limits(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// An entity has almost the greatest version, and more updates follow than there are versions.
 fn greatest_version(rng: &mut Rng, schedule: &mut Schedule) {
-    write_by_update(rng, schedule, &[1, 10]);
+    schedule.settings.write_by_update(rng, &[1, 10]);
     schedule.settings.skip_unchanged = false;
     // The first update creates the recent requests: only later ones are sent without a look at the number.
-    let version = Version::MAX - rng.u64(1..=2);
-    let entity = "e0".to_owned();
-    schedule.step(0, 0, StepKind::WriteLatest { entity, version });
+    let (entity, version) = (e0(), Version::MAX - rng.u64(1..=2));
+    schedule.step(0, 0, WriteLatest { entity, version });
     for number in 1..=3 {
-        schedule.client(number * SECOND, number);
+        schedule.client(number * SECOND, 0, number);
     }
 }
 
@@ -105,10 +90,9 @@ fn unresponsive_table(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.by_time = true;
     schedule.settings.queue_batch_size = 10;
     schedule.window(0, 0, Scope::Unresponsive, LAG);
-    let updates = (0..8)
-        .map(|number| schedule.update("e0", Origin::Message, json!({"A": number})))
-        .collect();
-    schedule.step(1 + rng.u64(..SECOND), 0, StepKind::Sqs { updates });
+    let update = |number: u64| schedule.update("e0", Origin::Message, json!({"A": number}));
+    let updates = (0..8).map(update).collect();
+    schedule.step(1 + rng.u64(..SECOND), 0, Sqs { updates });
 }
 
 /// A latest item is replaced while history is behind, and a repair gives it a number.
@@ -117,29 +101,27 @@ fn late_history(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.startup = 0;
     schedule.settings.maximum_record_age = None;
     let stop = SECOND + rng.u64(..SECOND);
-    schedule.client(0, 0);
-    let millis = 40 * SECOND;
-    schedule.step(stop, 1, StepKind::StopMapping { millis });
+    schedule.client(0, 0, 0);
+    schedule.step(stop, 1, StopMapping { millis: 40 * SECOND });
     for number in 1..=3 {
-        schedule.client(stop + 16 * SECOND + number, number);
+        schedule.client(stop + 16 * SECOND + number, 0, number);
     }
-    let (entity, create) = ("e0".to_owned(), true);
-    schedule.step(stop + 18 * SECOND, 0, StepKind::DeleteLatest { entity, create });
-    let repair = stop + 19 * SECOND + rng.u64(..10 * SECOND);
-    schedule.command(repair, 2, Command::Repair);
+    let (entity, create) = (e0(), true);
+    schedule.step(stop + 18 * SECOND, 0, DeleteLatest { entity, create });
+    schedule.step(stop + 19 * SECOND + rng.u64(..10 * SECOND), 2, Command::Repair);
 }
 
 /// A version item is ahead of the latest item, and updates pass its number while a repair raises the latest item above it.
 fn raised_during_updates(rng: &mut Rng, schedule: &mut Schedule) {
-    write_by_update(rng, schedule, &[1, 10]);
-    schedule.client(0, 0);
-    let (entity, ahead) = ("e0".to_owned(), rng.u64(1..=2));
-    schedule.step(2 * SECOND, 0, StepKind::WriteVersion { entity, ahead });
+    schedule.settings.write_by_update(rng, &[1, 10]);
+    schedule.client(0, 0, 0);
+    let (entity, ahead) = (e0(), rng.u64(1..=2));
+    schedule.step(2 * SECOND, 0, WriteVersion { entity, ahead });
     let repair = 3 * SECOND;
-    schedule.command(repair, 2, Command::Repair);
+    schedule.step(repair, 2, Command::Repair);
     for number in 1..=10 {
-        schedule.client(repair + LAG + 200 * number, number);
+        schedule.client(repair + LAG + 200 * number, 0, number);
     }
     // Between the plan, which reads the number, and the raise.
-    schedule.fault(Point::Operator, rng.u32(15..19), 1, FaultKind::Hang);
+    schedule.hang(rng.u32(15..19));
 }

@@ -75,11 +75,8 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::AttachedConsistent => vec![Body("Query", json!({"ConsistentRead": true}))],
         M::Guard => vec![
-            Request("write_stream", "#request = :request)"),
-            Request(
-                "write_version",
-                "(attribute_exists(#latest) OR attribute_not_exists(#latest))",
-            ),
+            Request("write_stream", "OR NOT ((attribute_not_exists(#request)"),
+            Request("write_version", "OR NOT (attribute_not_exists(#recent.#hash)"),
         ],
         M::Ledger => vec![Request("write_ledger", "request#request-1")],
         M::Condition => vec![
@@ -101,69 +98,48 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "recent_requests_replace",
             "#since = if_not_exists(#since, :zero)",
         )],
-        M::RetryGuard => vec![Request("guard_base", "(#dropped <= :base OR #dropped > :base)")],
+        M::RetryGuard => vec![Request("guard_base", "#dropped <= :base)))")],
         M::RequestsDropped => vec![Request(
             "recent_requests_replace",
             "#dropped = if_not_exists(#dropped, :zero)",
         )],
         M::Eviction => vec![Request("recent_requests_replace", "REMOVE #recent.#f0")],
         M::MapCreation => vec![
-            Request(
-                "recent_requests_create",
-                ") AND (attribute_exists(#latest) OR attribute_not_exists(#latest)) AND (",
-            ),
+            Request("recent_requests_create", "OR NOT (attribute_not_exists(#latest)))"),
             Request(
                 "recent_requests_create_with_last",
-                "(attribute_not_exists(#recent) OR attribute_exists(#recent))",
+                "OR NOT (attribute_not_exists(#recent) AND #latest = :read))",
             ),
         ],
         M::SentTime => vec![Request("guard_sent", "\"5007\"")],
-        M::Clock => vec![Request(
-            "write_version",
-            "(#recorded < :recorded OR #recorded >= :recorded)",
-        )],
+        M::Clock => vec![Request("write_version", "OR NOT ((attribute_not_exists(#recorded)")],
         M::OtherForm => vec![Body(
             "UpdateItem",
-            json!({"ConditionExpression": "#recorded = :stored"}),
+            json!({"UpdateExpression": "SET #request = :request", "ConditionExpression": "#recorded = :stored"}),
         )],
         M::Delay => vec![
-            DelayedRequest("write_version", "(#recorded < :recorded OR #recorded >= :recorded)"),
-            DelayedRequest("guard_base", "(#dropped <= :base OR #dropped > :base)"),
+            DelayedRequest("write_version", "OR NOT ((attribute_not_exists(#recorded)"),
+            DelayedRequest("guard_base", "#dropped <= :base)))"),
         ],
         M::Ratchet => vec![
-            Request(
-                "write_version_by_time",
-                "(#timestamp <= :timestamp OR #timestamp > :timestamp)",
-            ),
-            Request(
-                "write_transaction",
-                "(#timestamp <= :timestamp OR #timestamp > :timestamp)",
-            ),
+            Request("write_version_by_time", "OR NOT ((#timestamp <= :timestamp"),
+            Request("write_transaction", "OR NOT ((#timestamp <= :timestamp"),
         ],
         M::ExpectedVersion => vec![
             Request("write_version_tombstone", "(#latest = :expected OR "),
-            Request(
-                "write_version_first",
-                "(attribute_not_exists(#pk) OR attribute_exists(#pk))",
-            ),
+            Request("write_version_first", "OR NOT (attribute_not_exists(#pk))"),
         ],
-        M::MaximumVersion => vec![Request("write_version", "(NOT #latest >= :max OR #latest >= :max)")],
-        M::EndedState => vec![Request(
-            "write_version",
-            "(#deleted <> :deleted OR #deleted = :deleted)",
-        )],
-        M::Tombstone => vec![Request("write_version_after_deletion", "OR NOT ((#deleted = :deleted")],
+        M::MaximumVersion => vec![Request("write_version", "NOT #latest >= :max)))")],
+        M::EndedState => vec![Request("write_version", "#deleted <> :deleted)))")],
+        M::Tombstone => vec![Request("write_version_after_deletion", "OR NOT (#deleted = :deleted")],
         M::Staged => vec![Request(
             "write_version_after_deletion",
-            "(attribute_not_exists(#staged) OR attribute_exists(#staged))",
+            "OR NOT (attribute_not_exists(#staged))",
         )],
         M::Removal => vec![Request("remove_ended_state", "OR NOT (#latest = :latest AND")],
         M::StaleRead => vec![
             Request("write_transaction", "(#latest = :read OR "),
-            Request(
-                "write_transaction_first",
-                "\"(attribute_exists(#latest) OR attribute_not_exists(#latest)) AND (",
-            ),
+            Request("write_transaction_first", "OR NOT (attribute_not_exists(#pk))"),
         ],
         M::Author => vec![Request("write_version", "NoActor")],
         M::Compare => vec![

@@ -1,0 +1,60 @@
+//! Options of commands that read a whole table: rate limits, parallel segments and the file of the progress.
+
+use std::{
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+};
+
+use operations::{
+    connection::Connection,
+    rate_limit::{Limits, RateLimiter},
+};
+
+use crate::error::CliError;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReadRate {
+    /// Maximum number of read units a second
+    #[arg(long, value_name = "UNITS")]
+    pub(super) max_read_units: Option<NonZeroU32>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriteRate {
+    /// Maximum number of write units a second
+    #[arg(long, value_name = "UNITS")]
+    pub(super) max_write_units: Option<NonZeroU32>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Segments {
+    /// Number of parallel segments of the table [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) segments: Option<u32>,
+    /// Store the progress in this file, and resume from it
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+}
+
+impl Segments {
+    pub(super) fn state(&self) -> Option<&Path> {
+        self.state.as_deref()
+    }
+
+    /// Rejects the options for single entities.
+    pub(super) fn check(&self, is_table: bool) -> Result<(), CliError> {
+        match is_table || (self.state.is_none() && self.segments.is_none()) {
+            true => Ok(()),
+            false => Err(CliError::Usage("--state and --segments need --all".to_owned())),
+        }
+    }
+}
+
+/// Returns the limiter of a command's requests.
+pub(super) fn limiter(connection: &Connection, read: &ReadRate, write: Option<&WriteRate>) -> RateLimiter {
+    let limits = Limits {
+        read: read.max_read_units,
+        write: write.and_then(|write| write.max_write_units),
+    };
+    RateLimiter::new(connection.pace_meter.clone(), limits)
+}

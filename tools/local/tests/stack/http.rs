@@ -1,0 +1,96 @@
+//! HTTP requests as bytes, as a browser, a runtime or an attacker could send them.
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::TcpStream,
+};
+
+/// Headers of a signed request for the tables of the embedded DynamoDB.
+pub(crate) const SIGNED: &str = "X-Amz-Target: DynamoDB_20120810.ListTables\r\nContent-Type: application/x-amz-json-1.0\r\n\
+     Authorization: AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date;x-amz-target, Signature=0\r\n\
+     X-Amz-Date: 20260101T000000Z\r\n";
+
+/// A connection that stays open for several requests.
+pub(crate) struct Connection(pub(crate) BufReader<TcpStream>);
+
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Connection {
+    /// Connects to an address or a URL.
+    pub(crate) async fn open(address: &str) -> Self {
+        let address = address.strip_prefix("http://").unwrap_or(address);
+        Self(BufReader::new(TcpStream::connect(address).await.unwrap()))
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    /// Sends a request with this line and these header lines, each with its line end, and a body.
+    pub(crate) async fn send(&mut self, line: &str, headers: &str, body: &[u8]) {
+        let length = body.len();
+        let head = format!("{line}\r\n{headers}Content-Length: {length}\r\n\r\n");
+        self.write(&[head.as_bytes(), body].concat()).await;
+    }
+
+    pub(crate) async fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.0.read_line(&mut line).await.unwrap() > 0, "the connection ends");
+        line
+    }
+
+    pub(crate) async fn receive(&mut self, has_body: bool) -> Response {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            head += &self.line().await;
+        }
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut response = Response {
+            status,
+            head,
+            body: String::new(),
+        };
+        let length = response.header("content-length").filter(|_| has_body);
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        self.0.read_exact(&mut body).await.unwrap();
+        response.body = String::from_utf8(body).unwrap();
+        response
+    }
+
+    pub(crate) async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> Response {
+        self.send(line, headers, body).await;
+        self.receive(!line.starts_with("HEAD ")).await
+    }
+
+    /// Sends a request of a program: a method and a path.
+    pub(crate) async fn request(&mut self, line: &str, headers: &str, body: &[u8]) -> Response {
+        let headers = format!("Host: localhost\r\n{headers}");
+        self.ask(&format!("{line} HTTP/1.1"), &headers, body).await
+    }
+}
+
+impl Response {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        let header = headers.find(|(found, _)| found.eq_ignore_ascii_case(name));
+        header.map(|(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+}
+
+/// Sends one request.
+pub(crate) async fn ask(address: &str, line: &str, headers: &str, body: &str) -> Response {
+    Connection::open(address)
+        .await
+        .ask(line, headers, body.as_bytes())
+        .await
+}

@@ -1,0 +1,158 @@
+//! Failure documents in files and in S3.
+
+use std::{
+    fmt, fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use aws_sdk_s3::{Client, error::SdkError, operation::get_object::GetObjectError};
+
+use super::{Services, timeouts};
+use crate::{
+    connection::Connection,
+    error::OperationError,
+    failures::{
+        document::{self, Document},
+        message::Object,
+    },
+    request_error::RequestError,
+};
+
+/// Maximum size of a document, in bytes. The payload of an invocation has at most 6 MB, and more as a JSON string.
+const MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// A file or an object that is expected to be a document.
+#[derive(Debug)]
+pub(super) enum Place {
+    File(PathBuf),
+    Object(Object),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Object(Object { bucket, key }) => write!(f, "s3://{bucket}/{key}"),
+        }
+    }
+}
+
+/// Returns the file itself, or every file below the folder, sorted by name.
+pub(super) fn files(path: &Path) -> Result<Vec<Place>, OperationError> {
+    let read = |error| file_error(path, error);
+    if fs::metadata(path).map_err(read)?.is_file() {
+        return Ok(vec![Place::File(path.to_owned())]);
+    }
+    let (mut files, mut folders) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(read)? {
+            let entry = entry.map_err(read)?;
+            // Links to folders are not followed: they can form a cycle.
+            if entry.file_type().map_err(read)?.is_dir() {
+                folders.push(entry.path());
+            } else if fs::metadata(entry.path()).is_ok_and(|file| file.is_file()) {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files.into_iter().map(Place::File).collect())
+}
+
+fn file_error(path: &Path, source: std::io::Error) -> OperationError {
+    OperationError::File {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Reader of places.
+#[derive(Debug, Clone)]
+pub(super) struct Places(Client);
+
+impl Places {
+    pub(super) fn new(connection: &Connection, services: &Services) -> Self {
+        let mut config = aws_sdk_s3::config::Builder::from(&connection.sdk).timeout_config(timeouts());
+        if let Some(url) = &services.s3_endpoint_url {
+            // Other endpoints have no host name per bucket.
+            config = config.endpoint_url(url).force_path_style(true);
+        }
+        Self(Client::from_conf(config.build()))
+    }
+
+    /// Returns the objects whose keys have this prefix, or only the one whose key equals the prefix.
+    pub(super) async fn objects(&self, bucket: &str, prefix: &str) -> Result<Vec<Place>, OperationError> {
+        let mut keys: Vec<String> = Vec::new();
+        let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
+        let mut pages = request.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| match RequestError::new("ListObjectsV2", &error) {
+                error if error.is(&["NoSuchBucket"]) => OperationError::NoBucket(bucket.to_owned()),
+                error => error.into(),
+            })?;
+            let found = page.contents.unwrap_or_default().into_iter();
+            // A folder that was created in the S3 console is an empty object.
+            keys.extend(found.filter_map(|object| object.key).filter(|key| !key.ends_with('/')));
+            if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
+                keys.truncate(1);
+                break;
+            }
+        }
+        let object = |key| {
+            Place::Object(Object {
+                bucket: bucket.to_owned(),
+                key,
+            })
+        };
+        Ok(keys.into_iter().map(object).collect())
+    }
+
+    /// Returns the document at a place, or the reason why its content is none.
+    pub(super) async fn read(&self, place: &Place) -> Result<Result<Document, String>, OperationError> {
+        let bytes = match place {
+            Place::File(path) => Ok(content(path).map_err(|error| file_error(path, error))?),
+            Place::Object(object) => self.object(object).await?,
+        };
+        let document = bytes.map_err(str::to_owned).and_then(|bytes| {
+            if bytes.len() as u64 > MAX_BYTES {
+                return Err("it is too large for a document".to_owned());
+            }
+            let text = String::from_utf8(bytes).map_err(|_| "it is no text")?;
+            document::parse(&text).map_err(|error| error.to_string())
+        });
+        Ok(document)
+    }
+
+    /// Returns the content up to the first part that exceeds [`MAX_BYTES`].
+    async fn object(&self, Object { bucket, key }: &Object) -> Result<Result<Vec<u8>, &'static str>, OperationError> {
+        const OPERATION: &str = "GetObject";
+        let object = match self.0.get_object().bucket(bucket).key(key).send().await {
+            Ok(object) => object,
+            Err(SdkError::ServiceError(error)) if matches!(error.err(), GetObjectError::NoSuchKey(_)) => {
+                return Ok(Err("there is no such object"));
+            }
+            Err(error) => {
+                return match RequestError::new(OPERATION, &error) {
+                    error if error.is(&["NoSuchBucket"]) => Ok(Err("there is no such bucket")),
+                    error => Err(error.into()),
+                };
+            }
+        };
+        let (mut body, mut bytes) = (object.body, Vec::new());
+        while let Some(part) = body.try_next().await.map_err(|_| RequestError::unreadable(OPERATION))? {
+            bytes.extend_from_slice(&part);
+            if bytes.len() as u64 > MAX_BYTES {
+                break;
+            }
+        }
+        Ok(Ok(bytes))
+    }
+}
+
+/// Returns at most one byte more than [`MAX_BYTES`].
+fn content(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,95 @@
+//! 7: Each version has a time, which is later than that of the version before, and hardly ahead of the clocks.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use shared::domain::{keys::LATEST_KEY, recorded_at::RecordedAt};
+
+use super::{Check, model::Image};
+use crate::{caller::Author, clock::ProcessClock, requests::text, schedule::StepKind};
+
+/// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
+const MAX_AHEAD: Duration = Duration::from_secs(1);
+
+impl Check<'_> {
+    /// 7: Each version item has a time, also that of another program's version. Only a repair that has no record of the latest version
+    /// stores none.
+    pub(super) fn check_recorded(&mut self) {
+        let mut latest: HashMap<&str, &str> = HashMap::new();
+        for written in &self.evidence.stream {
+            let (entity, key) = (written.entity(), written.key());
+            if key == LATEST_KEY {
+                latest.insert(entity, text(written.image(), "/Latest/N"));
+            }
+            let Some(version) = self.digits.version_of(key) else {
+                continue;
+            };
+            let is_latest = || latest.get(entity).is_some_and(|latest| *latest == version.to_string());
+            let is_known = match written.by.author {
+                Author::Operator => !is_latest(),
+                Author::Other => false,
+                _ => true,
+            };
+            if is_known && written.event() == "INSERT" && text(written.image(), "/RecordedAt/S").is_empty() {
+                self.add::<7>(format!("{entity} {key} has no time"));
+            }
+        }
+    }
+
+    /// 7: The times of the versions that a writer created strictly increase.
+    pub(super) fn check_times(&mut self, entity: &str, images: &[Image]) {
+        let mut last: Option<&Image> = None;
+        for image in images {
+            if image.begins_times() || image.request.is_none() && self.sets_time(entity) {
+                last = None;
+            }
+            if image.request.is_none() {
+                continue;
+            }
+            let (version, recorded) = (image.version, image.recorded_at());
+            let before = last.replace(image).filter(|last| last.era == image.era);
+            let before = before.map(Image::recorded_at);
+            if RecordedAt::parse(recorded).is_err() || before.is_some_and(|before| before >= recorded) {
+                self.add::<7>(format!(
+                    "{entity} v{version}: recorded at {recorded:?}, the one before at {before:?}"
+                ));
+            }
+        }
+    }
+
+    /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
+    pub(super) fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
+        let is_far_ahead = |kind: &StepKind| matches!(kind, StepKind::FarAhead { entity: of, .. } if of == entity);
+        if self.sets_time(entity) || self.schedule.has(is_far_ahead) {
+            return;
+        }
+        let mut processes = BTreeMap::new();
+        for image in images {
+            let written = &self.evidence.stream[image.index];
+            // The clocks of operators and of stream-fn show virtual time.
+            let number = written.by.process.unwrap_or(usize::MAX);
+            let clock = || ProcessClock::of(&self.schedule.settings, number);
+            processes.entry(number).or_insert_with(clock);
+            let fastest = processes.values().map(|clock| clock.latest(written.by.at)).max();
+            let recorded = RecordedAt::parse(image.recorded_at()).map_or(Duration::ZERO, RecordedAt::to_duration);
+            let ahead = recorded.saturating_sub(fastest.unwrap_or_default());
+            if image.request.is_some() && ahead > MAX_AHEAD {
+                let (version, ahead) = (image.version, ahead.as_millis());
+                self.add::<7>(format!(
+                    "{entity} v{version}: recorded {ahead} ms ahead of the fastest clock"
+                ));
+                return;
+            }
+        }
+    }
+
+    /// Returns `true` if another program replaces or removes the time of the latest item.
+    pub(super) fn sets_time(&self, entity: &str) -> bool {
+        self.schedule.has(|kind| match kind {
+            StepKind::OtherTime { entity: of, .. } | StepKind::PutLatest { entity: of, .. } => of == entity,
+            _ => false,
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Responses to requests with a fault, and to reads that do not show the last writes.
+
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::Connector;
+use crate::{
+    caller::Caller,
+    database::{self, BATCH_EXECUTE_STATEMENT},
+    http::Response,
+    schedule::FaultKind,
+};
+
+/// Time after which the sender of a request has stopped waiting.
+const TOO_LATE: Duration = Duration::from_millis(2500);
+
+/// Time after which every read shows a write.
+const STALENESS: Duration = Duration::from_secs(1);
+
+/// Payload of a panic that a fault causes.
+pub(crate) struct InjectedPanic;
+
+/// Ends the process of the current request.
+pub(super) async fn killed<T>() -> T {
+    if let Some(caller) = Caller::current() {
+        caller.kill.notify_one();
+    }
+    std::future::pending().await
+}
+
+impl Connector {
+    /// Responds to a request with a fault.
+    pub(super) async fn fail(
+        &self,
+        fault: FaultKind,
+        operation: &str,
+        body: &[u8],
+    ) -> Result<Response, ConnectorError> {
+        let json = || serde_json::from_slice::<Value>(body).unwrap_or_default();
+        let execute = || self.execute(operation, body);
+        Ok(match fault {
+            FaultKind::StatementsThrottled => self.fail_every_second(json(), false),
+            FaultKind::StatementsApplied => self.fail_every_second(json(), true),
+            FaultKind::Unprocessed => self.leave_half_unprocessed(operation, json()),
+            FaultKind::Denied => Response::error(400, "AccessDeniedException"),
+            FaultKind::Rejected => Response::error(400, "ValidationException"),
+            FaultKind::Throttled => Response::error(400, "ProvisionedThroughputExceededException"),
+            FaultKind::TransactionConflict => {
+                let reasons = json!([{"Code": "TransactionConflict"}, {"Code": "None"}]);
+                let kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException";
+                let body = json!({"__type": kind, "CancellationReasons": reasons}).to_string();
+                Response { status: 400, body }
+            }
+            FaultKind::ErrorBefore => Response::error(500, "InternalServerError"),
+            FaultKind::ErrorAfter => {
+                execute();
+                Response::error(500, "InternalServerError")
+            }
+            FaultKind::RequestDropped | FaultKind::ResponseDropped => {
+                if fault == FaultKind::ResponseDropped {
+                    execute();
+                }
+                return Err(ConnectorError::io("the connection was reset".into()));
+            }
+            FaultKind::TimeOut | FaultKind::SuccessUnanswered => {
+                let response = execute();
+                if fault == FaultKind::TimeOut || response.status == 200 {
+                    sleep(TOO_LATE).await;
+                }
+                response
+            }
+            FaultKind::Hang => std::future::pending().await,
+            FaultKind::Delayed => {
+                self.execute_late(operation.to_owned(), json());
+                std::future::pending().await
+            }
+            FaultKind::Panic => std::panic::panic_any(InjectedPanic),
+            FaultKind::KilledAfter => {
+                execute();
+                killed().await
+            }
+            _ => killed().await,
+        })
+    }
+
+    /// Executes every second statement, and reports the others as failed. They are executed, too, if `applied`.
+    fn fail_every_second(&self, mut body: Value, applied: bool) -> Response {
+        let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
+        let statements = statements.map(std::mem::take).unwrap_or_default();
+        let failed = match applied {
+            true => json!({"Error": {"Code": "InternalServerError", "Message": "failed"}}),
+            false => json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}}),
+        };
+        let mut responses = vec![failed; statements.len()];
+        let odd = |list: Vec<Value>| list.into_iter().skip(1).step_by(2).collect::<Vec<_>>();
+        let executed = if applied { statements } else { odd(statements) };
+        if !executed.is_empty() {
+            body["Statements"] = Value::Array(executed);
+            let executed = self.execute(BATCH_EXECUTE_STATEMENT, body.to_string().as_bytes());
+            let Ok(mut output) = serde_json::from_str::<Value>(&executed.body) else {
+                return executed;
+            };
+            let output = output.get_mut("Responses").and_then(Value::as_array_mut);
+            let output = output.map(std::mem::take).unwrap_or_default();
+            let output = if applied { odd(output) } else { output };
+            for (slot, response) in responses.iter_mut().skip(1).step_by(2).zip(output) {
+                *slot = response;
+            }
+        }
+        Response::ok(&json!({"Responses": responses}))
+    }
+
+    fn leave_half_unprocessed(&self, operation: &str, mut body: Value) -> Response {
+        let mut unprocessed = json!({});
+        let tables = body.get_mut("RequestItems").and_then(Value::as_object_mut);
+        for (table, request) in tables.into_iter().flatten() {
+            let mut rest = request.clone();
+            if let Some(keys) = request.get_mut("Keys").and_then(Value::as_array_mut) {
+                let half = keys.len().div_ceil(2);
+                rest["Keys"] = Value::Array(keys.split_off(half));
+            }
+            if rest["Keys"].as_array().is_some_and(|keys| !keys.is_empty()) {
+                unprocessed[table] = rest;
+            }
+        }
+        let mut response = self.execute(operation, body.to_string().as_bytes());
+        if let Ok(mut output) = serde_json::from_str::<Value>(&response.body) {
+            output["UnprocessedKeys"] = unprocessed;
+            if let Some(mutation) = self.mutation {
+                mutation.response(operation, None, &Value::Null, &mut output);
+            }
+            response.body = output.to_string();
+        }
+        response
+    }
+
+    /// Executes an eventually consistent query without the items of the last moment. `None` for a strongly consistent one, and for
+    /// some others.
+    pub(super) fn read_earlier(&self, body: &[u8]) -> Option<Response> {
+        let mut query: Value = serde_json::from_slice(body).ok()?;
+        if query["ConsistentRead"] == true || self.draw(fastrand::Rng::bool) {
+            return None;
+        }
+        let limit = query.as_object_mut()?.remove("Limit").and_then(|limit| limit.as_u64());
+        let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut output = database::send(&self.database, "Query", &query).ok()?;
+        let recent = self
+            .stream
+            .written_since(self.started.elapsed().saturating_sub(STALENESS));
+        let items = output["Items"].as_array_mut()?;
+        items.retain(|item| !recent.contains(&json!({"PK": item["PK"], "SK": item["SK"]})));
+        if items.len() > limit {
+            items.truncate(limit);
+            let last = items.last()?;
+            output["LastEvaluatedKey"] = json!({"PK": last["PK"], "SK": last["SK"]});
+        }
+        output["Count"] = json!(output["Items"].as_array()?.len());
+        Some(Response::ok(&output))
+    }
+}

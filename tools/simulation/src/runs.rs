@@ -1,0 +1,269 @@
+//! Runs many schedules in threads, and explains the violation of one.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use serde_json::json;
+
+use crate::{
+    Args, attached,
+    caller::lock,
+    check::{Violation, check},
+    error::SimulationError,
+    mutation::Mutation,
+    print,
+    scenarios::Outcome,
+    schedule::Schedule,
+    shrink, world,
+};
+
+/// Result of one schedule.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Checked {
+    /// Faults that occurred.
+    pub(crate) faults: BTreeMap<String, u64>,
+    /// Number of versions in history.
+    pub(crate) versions: usize,
+    pub(crate) violations: Vec<Violation>,
+}
+
+#[derive(Default)]
+struct Tally {
+    schedules: u64,
+    updates: usize,
+    versions: usize,
+    /// Number of violations.
+    violations: usize,
+    faults: BTreeMap<String, u64>,
+    found: Option<(Schedule, Vec<Violation>)>,
+    error: Option<SimulationError>,
+}
+
+/// Runs one schedule, and checks it.
+pub(crate) fn run_one(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Checked, SimulationError> {
+    if schedule.is_attached() {
+        return attached::run(schedule, mutation);
+    }
+    let evidence = world::run(schedule, mutation)?;
+    Ok(Checked {
+        violations: check(schedule, &evidence),
+        versions: evidence.versions(),
+        faults: evidence.faults,
+    })
+}
+
+/// Runs the schedules that the options choose.
+pub(crate) fn run(args: &Args) -> Result<Outcome, SimulationError> {
+    let replayed = args.replay.as_deref().map(read).transpose()?;
+    let (name, drawn): (_, fn(u64) -> Schedule) = match args.interleavings {
+        Some(_) => ("interleavings", Schedule::draw_interleaving),
+        None => ("schedules", Schedule::draw),
+    };
+    let count = match &replayed {
+        Some(_) => 1,
+        None => args.interleavings.unwrap_or(args.schedules),
+    };
+    if replayed.is_none() {
+        // Also a run that is stopped can be repeated.
+        print(&format!("{name} with the seeds from {}", args.seed));
+    }
+    let tally = Mutex::new(Tally::default());
+    in_threads(args.threads, count, |index| {
+        let draw = || drawn(args.seed.wrapping_add(index));
+        let schedule = replayed.clone().unwrap_or_else(draw);
+        let checked = run_one(&schedule, args.mutate);
+        let goes_on = lock(&tally).add(schedule, checked, args.all);
+        if index % 500 == 499 {
+            print(&format!("{} of {count} {name}", index + 1));
+        }
+        goes_on
+    });
+    let tally = tally.into_inner().unwrap_or_default();
+    if let Some(error) = tally.error {
+        return Err(error);
+    }
+    if let Some(mutation) = args.mutate.filter(|mutation| mutation.changes() == 0) {
+        let (name, schedules) = (mutation.name(), tally.schedules);
+        return Err(SimulationError::Unchanged { name, schedules });
+    }
+    if let Some((schedule, violations)) = &tally.found {
+        explain(args, name, schedule, violations);
+    }
+    let seed = tally.found.map_or(args.seed, |(schedule, _)| schedule.seed);
+    Ok(Outcome {
+        figures: json!({
+            name: tally.schedules, "updates": tally.updates, "versions": tally.versions, "faults": tally.faults,
+            "violations": tally.violations, "seed": seed,
+        }),
+        violations: Vec::new(),
+    })
+}
+
+/// Calls a function with the numbers below `count`, in threads, until it returns `false`.
+pub(crate) fn in_threads(threads: usize, count: u64, run: impl Fn(u64) -> bool + Sync) {
+    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        break;
+                    }
+                    if !run(index) {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+}
+
+impl Tally {
+    /// Adds a schedule. Returns `true` if the next one is run.
+    fn add(&mut self, schedule: Schedule, checked: Result<Checked, SimulationError>, all: bool) -> bool {
+        let checked = match checked {
+            Ok(checked) => checked,
+            Err(error) => {
+                self.error = Some(error);
+                return false;
+            }
+        };
+        self.schedules += 1;
+        self.updates += match schedule.is_attached() {
+            true => schedule.steps.len(),
+            false => schedule.updates.len(),
+        };
+        self.versions += checked.versions;
+        for (name, count) in checked.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+        let violations = checked.violations;
+        let Some(first) = violations.first() else { return true };
+        if all {
+            print(&format!("seed {}: {first}", schedule.seed));
+            self.violations += violations.len();
+        } else if self.found.as_ref().is_none_or(|(found, _)| schedule.seed < found.seed) {
+            // With several threads, the violation of the lowest seed is reported.
+            self.violations = violations.len();
+            self.found = Some((schedule, violations));
+        }
+        all
+    }
+}
+
+/// Prints the violations, the commands that reproduce them, and a minimized schedule.
+fn explain(args: &Args, name: &str, schedule: &Schedule, violations: &[Violation]) {
+    for violation in violations.iter().take(5) {
+        print(&violation.to_string());
+    }
+    let mutate = args.mutate.map(|mutation| format!(" --mutate {}", mutation.name()));
+    let mutate = mutate.unwrap_or_default();
+    let (seed, command) = (schedule.seed, "  cargo run --release -p simulation --");
+    print(&format!("seed {seed}; to reproduce:"));
+    print(&format!("{command} --{name} 1 --seed {seed}{mutate}"));
+    if args.no_minimize {
+        return;
+    }
+    let (small, violation) = shrink::shrink(schedule, args.mutate, violations);
+    let Violation { guarantee, description } = violation;
+    let text = serde_json::to_string_pretty(&small).unwrap_or_default();
+    print(&format!(
+        "minimized schedule, which violates guarantee {guarantee}: {description}"
+    ));
+    print(&text);
+    let path = std::env::temp_dir().join(format!("schedule-{seed}.json"));
+    if fs::write(&path, &text).is_ok() {
+        print(&format!("{command} --replay {}{mutate}", path.display()));
+    }
+}
+
+fn read(path: &Path) -> Result<Schedule, SimulationError> {
+    let path = path.to_owned();
+    match fs::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text).map_err(|source| SimulationError::ParseSchedule { path, source }),
+        Err(source) => Err(SimulationError::ReadSchedule { path, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+    use super::*;
+    use crate::faults;
+
+    #[test]
+    fn a_seed_determines_the_run() {
+        let schedules = (1..=20)
+            .map(Schedule::draw)
+            .chain((1..=4).map(Schedule::draw_interleaving));
+        for schedule in schedules {
+            let seed = schedule.seed;
+            if schedule.is_attached() {
+                let runs = [(); 2].map(|()| run_one(&schedule, None).unwrap());
+                assert_eq!(runs[0], runs[1], "seed {seed}");
+                assert_eq!(runs[0].violations, [], "seed {seed}");
+                continue;
+            }
+            // A large schedule takes minutes in a debug build.
+            if schedule.updates.len() > 100 {
+                continue;
+            }
+            let runs = [(); 2].map(|()| {
+                let mut evidence = world::run(&schedule, None).unwrap();
+                for written in &mut evidence.stream {
+                    // The database generates these ids randomly. A record in quarantine contains an `eventID`.
+                    written.record["eventID"].take();
+                    for name in ["Record", "TableId", "HistoryTableId"] {
+                        if let Some(random) = written.record.pointer_mut(&format!("/dynamodb/NewImage/{name}")) {
+                            random.take();
+                        }
+                    }
+                }
+                evidence
+            });
+            assert_eq!(runs[0].stream, runs[1].stream, "seed {seed}");
+            assert_eq!(runs[0].answers, runs[1].answers, "seed {seed}");
+            assert_eq!(runs[0].documents.len(), runs[1].documents.len(), "seed {seed}");
+            assert_eq!(runs[0].faults, runs[1].faults, "seed {seed}");
+            for name in runs[0].faults.keys() {
+                assert!(faults::names().contains(name), "--list-faults lacks {name}");
+            }
+            assert_eq!(check(&schedule, &runs[0]), [], "seed {seed}");
+        }
+    }
+    #[test]
+    fn a_violating_schedule_is_minimized_and_can_be_replayed() {
+        crate::silence_injected_panics();
+        let mutation = Some(Mutation::Condition);
+        let violations_of = |schedule: &Schedule| run_one(schedule, mutation).unwrap().violations;
+        let found = (1..100).find_map(|seed| {
+            let schedule = Schedule::draw(seed);
+            let violations = violations_of(&schedule);
+            (!violations.is_empty()).then_some((schedule, violations))
+        });
+        let (schedule, violations) = found.unwrap();
+        let (small, violation) = shrink::shrink(&schedule, mutation, &violations);
+        assert!(small.steps.len() + small.faults.len() < schedule.steps.len() + schedule.faults.len());
+        let text = serde_json::to_string(&small).unwrap();
+        let again: Schedule = serde_json::from_str(&text).unwrap();
+        assert_eq!(again, small);
+        assert!(violations_of(&again).contains(&violation));
+    }
+
+    #[test]
+    fn interleavings_create_versions_and_apply_no_request_twice() {
+        let checked = (1..=60).map(|seed| run_one(&Schedule::draw_interleaving(seed), None).unwrap());
+        let (versions, violations): (Vec<_>, Vec<_>) = checked.map(|run| (run.versions, run.violations)).unzip();
+        assert_eq!(violations.concat(), []);
+        assert!(versions.iter().sum::<usize>() > 60 * 15);
+    }
+}
