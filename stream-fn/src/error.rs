@@ -7,7 +7,7 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
-        read::table_config::LayoutError,
+        read::layout_error::LayoutError,
     },
     logging::chain,
     panics::Panicked,

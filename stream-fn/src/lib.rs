@@ -28,7 +28,7 @@ use shared::{
     dynamodb::{
         Store,
         put::insert_versions::MAX_STATEMENTS,
-        read::table_config::{LayoutError, in_time},
+        read::{layout_error::LayoutError, table_config::in_time},
     },
     logging::chain,
     metrics::Tally,

@@ -1,7 +1,7 @@
 //! Errors of updates, and the function errors that callers receive for them.
 
 use shared::{
-    dynamodb::{client::error::ErrorKind, read::table_config::LayoutError},
+    dynamodb::{client::error::ErrorKind, read::layout_error::LayoutError},
     logging::chain,
     panics::Panicked,
 };

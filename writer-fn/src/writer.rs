@@ -5,7 +5,7 @@ use shared::{
     config::{Config, Ordering, WriteOptions},
     dynamodb::{
         Store,
-        read::table_config::{LayoutError, in_time},
+        read::{layout_error::LayoutError, table_config::in_time},
     },
     logging::chain,
     metrics::Tally,

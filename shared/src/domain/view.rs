@@ -6,7 +6,8 @@ use super::{
     AttributeValue, Item,
     attached::{
         self,
-        item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, STREAM, StreamChange},
+        change::STREAM,
+        item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, StreamChange},
     },
     attributes::text,
     attribution,

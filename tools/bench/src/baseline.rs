@@ -10,8 +10,7 @@ use std::path::PathBuf;
 
 use crate::{
     error::BenchError,
-    figure::{Figure, median, rounded},
-    run,
+    figure::{self, Figure, median, rounded},
 };
 
 /// Maximum relative change for the worse.
@@ -38,7 +37,7 @@ impl Baseline {
     ///
     /// [`BenchError::Results`] if a file cannot be read.
     pub(crate) fn read(paths: &[PathBuf]) -> Result<Self, BenchError> {
-        let runs = paths.iter().map(|path| run::read(path)).collect::<Result<_, _>>()?;
+        let runs = paths.iter().map(|path| figure::read(path)).collect::<Result<_, _>>()?;
         Ok(Self { runs })
     }
 

@@ -1,10 +1,10 @@
 //! Figures: ours, a peer's, and the target, in the form of `results.json`.
 
-use std::time::Duration;
+use std::{fs, io, path::Path, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::origin::Origin;
+use crate::{error::BenchError, origin::Origin};
 
 /// What a comparison returns.
 #[derive(Debug)]
@@ -51,6 +51,20 @@ pub(crate) struct Figure {
     pub(crate) met: Option<bool>,
     #[serde(flatten)]
     pub(crate) origin: Origin,
+}
+
+/// Reads the figures of a results file.
+///
+/// # Errors
+///
+/// [`BenchError::Results`] if the file cannot be read or has no figures of this form.
+pub(crate) fn read(path: &Path) -> Result<Vec<Figure>, BenchError> {
+    let text = fs::read(path);
+    let figures = text.and_then(|text| serde_json::from_slice(&text).map_err(io::Error::from));
+    figures.map_err(|source| BenchError::Results {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,16 +3,13 @@
 //! A run replaces all figures of a comparison that it measures, and keeps the others, which are recognized by their date and commit. Quick and full
 //! runs replace each other's figures, because those of a quick run are not valid.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::PathBuf};
 
 use crate::{
     args::Args,
     baseline::Baseline,
     error::BenchError,
-    figure::{Figure, Measured},
+    figure::{Figure, Measured, read},
     origin::{self, Origin},
     page, plot, print, print_error, report,
 };
@@ -94,20 +91,6 @@ impl Run {
         }
         Ok(())
     }
-}
-
-/// Reads the figures of a results file.
-///
-/// # Errors
-///
-/// [`BenchError::Results`] if the file cannot be read or has no figures of this form.
-pub(crate) fn read(path: &Path) -> Result<Vec<Figure>, BenchError> {
-    let text = fs::read(path);
-    let figures = text.and_then(|text| serde_json::from_slice(&text).map_err(io::Error::from));
-    figures.map_err(|source| BenchError::Results {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 /// The figures of this run, and those of comparisons that only earlier runs measured.

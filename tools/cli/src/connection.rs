@@ -24,7 +24,7 @@ use shared::{
     dynamodb::{
         Store,
         client::{self, ClientSettings, capacity::Meter, error::root_cause, http_client},
-        read::table_config::LayoutError,
+        read::layout_error::LayoutError,
     },
 };
 

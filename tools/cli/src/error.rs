@@ -10,7 +10,7 @@ use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        read::{table_config::LayoutError, versions::ReadError},
+        read::{layout_error::LayoutError, versions::ReadError},
     },
 };
 use thiserror::Error;

@@ -12,7 +12,7 @@ use std::{
 use shared::{
     clock,
     domain::keys::{InvalidVersionDigits, VersionDigits},
-    dynamodb::{Store, read::table_config::LayoutError},
+    dynamodb::{Store, read::layout_error::LayoutError},
 };
 use tempfile::TempDir;
 use thiserror::Error;

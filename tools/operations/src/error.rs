@@ -7,7 +7,7 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         put::put_version::PutError,
-        read::{table_config::LayoutError, versions::ReadError},
+        read::{layout_error::LayoutError, versions::ReadError},
     },
 };
 use thiserror::Error;

@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use dynoxide::{Database, storage_backend};
 use local::mapping;
-use serde::{Deserialize, Serialize};
 use shared::clock;
 use tokio::time::Instant;
 
@@ -12,14 +11,6 @@ use crate::{error::SimulationError, schedule::Settings};
 
 /// Start of virtual time: 2026-01-01T00:00:00Z.
 const START_MILLIS: u64 = 1_767_225_600_000;
-
-/// Jump of the clock of a writer process: from a time on, it differs from virtual time by another offset. Both are milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Jump {
-    pub(crate) process: usize,
-    pub(crate) at: u64,
-    pub(crate) offset: i64,
-}
 
 /// Clock of a writer process.
 #[derive(Debug, Clone)]

@@ -11,10 +11,10 @@ use writer_fn::event::request::{self, Carrier};
 
 use crate::{
     caller::{Author, Caller, MISDEPLOYED, lock},
-    clock::Jump,
     evidence::{Answer, UpstreamResponse},
     functions::{Ended, WRITER_TIMEOUT, WriterResult, deadline, limit, process},
     queue::{Message, Queue, VISIBILITY_TIMEOUT_MILLIS},
+    schedule::Jump,
     schedule::{FaultKind, Origin, Point, Update},
     world::World,
 };

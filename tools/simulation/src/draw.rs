@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use self::steps::steps;
 use crate::{
     attached,
-    clock::Jump,
+    schedule::Jump,
     schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update},
 };
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::{
     Args, attached,
     caller::lock,
-    check::{Violation, check},
+    check::{Checked, Violation, check},
     error::SimulationError,
     mutation::Mutation,
     print,
@@ -23,16 +23,6 @@ use crate::{
     schedule::Schedule,
     shrink, world,
 };
-
-/// Result of one schedule.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Checked {
-    /// Faults that occurred.
-    pub(crate) faults: BTreeMap<String, u64>,
-    /// Number of versions in history.
-    pub(crate) versions: usize,
-    pub(crate) violations: Vec<Violation>,
-}
 
 #[derive(Default)]
 struct Tally {
@@ -172,7 +162,8 @@ fn explain(args: &Args, name: &str, schedule: &Schedule, violations: &[Violation
     if args.no_minimize {
         return;
     }
-    let (small, violation) = shrink::shrink(schedule, args.mutate, violations);
+    let run = |schedule: &Schedule| Some(run_one(schedule, args.mutate).ok()?.violations);
+    let (small, violation) = shrink::shrink(schedule, violations, run);
     let Violation { guarantee, description } = violation;
     let text = serde_json::to_string_pretty(&small).unwrap_or_default();
     print(&format!(
@@ -251,7 +242,8 @@ mod tests {
             (!violations.is_empty()).then_some((schedule, violations))
         });
         let (schedule, violations) = found.unwrap();
-        let (small, violation) = shrink::shrink(&schedule, mutation, &violations);
+        let run = |schedule: &Schedule| Some(violations_of(schedule));
+        let (small, violation) = shrink::shrink(&schedule, &violations, run);
         assert!(small.steps.len() + small.faults.len() < schedule.steps.len() + schedule.faults.len());
         let text = serde_json::to_string(&small).unwrap();
         let again: Schedule = serde_json::from_str(&text).unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use crate::faults::{Fault, FaultKind, Point};
-use crate::{clock::Jump, windows::Scope};
+use crate::windows::Scope;
 
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].
@@ -38,6 +38,14 @@ impl Schedule {
     pub(crate) fn has(&self, is_it: impl Fn(&StepKind) -> bool) -> bool {
         self.steps.iter().any(|step| is_it(&step.kind))
     }
+}
+
+/// Jump of the clock of a writer process: from a time on, it differs from virtual time by another offset. Both are milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Jump {
+    pub(crate) process: usize,
+    pub(crate) at: u64,
+    pub(crate) offset: i64,
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting")]

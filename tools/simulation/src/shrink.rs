@@ -1,11 +1,16 @@
 //! Reduces a schedule that violates a guarantee to the faults and steps that are necessary for it.
 
-use crate::{check::Violation, mutation::Mutation, runs::run_one, schedule::Schedule};
+use crate::{check::Violation, schedule::Schedule};
 
 const MAX_RUNS: usize = 400;
 
-/// Removes faults and steps as long as the same guarantee is violated.
-pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[Violation]) -> (Schedule, Violation) {
+/// Removes faults and steps as long as the same guarantee is violated. `run` returns the violations of a schedule, `None` if it cannot be
+/// run.
+pub(crate) fn shrink(
+    schedule: &Schedule,
+    found: &[Violation],
+    run: impl Fn(&Schedule) -> Option<Vec<Violation>>,
+) -> (Schedule, Violation) {
     let mut smallest = schedule.clone();
     let mut violation = found.first().cloned().unwrap_or_else(|| Violation {
         guarantee: 0,
@@ -13,7 +18,7 @@ pub(crate) fn shrink(schedule: &Schedule, mutation: Option<Mutation>, found: &[V
     });
     let guarantee = violation.guarantee;
     let violates = |schedule: &Schedule| -> Option<Violation> {
-        let mut violations = run_one(schedule, mutation).ok()?.violations.into_iter();
+        let mut violations = run(schedule)?.into_iter();
         violations.find(|violation| violation.guarantee == guarantee)
     };
     let mut runs = 0;

@@ -4,7 +4,7 @@ use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{caller::Caller, database, requests::keys, schedule::FaultKind};
+use crate::{caller::Caller, database, faults::FaultKind, requests::keys};
 
 /// Sort key of the layout.
 const LAYOUT: &str = "config";

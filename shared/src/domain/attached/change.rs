@@ -2,6 +2,9 @@
 
 use crate::domain::{Item, attributes::text, entity::EntityId, names, sequence::SequenceNumber};
 
+/// Label of the stream.
+pub const STREAM: &str = "Stream";
+
 /// Added to a sequence number for the old image of its record.
 const OLD: &str = "#old";
 /// Principal that deletes expired items, see
@@ -103,7 +106,7 @@ impl Place {
 
     /// Returns the place of a version item. `None` if it does not come from a stream record.
     pub fn of(item: &Item) -> Option<Self> {
-        Self::parse(text(item, super::item::STREAM)?, text(item, names::REQUEST_ID)?)
+        Self::parse(text(item, STREAM)?, text(item, names::REQUEST_ID)?)
     }
 
     /// Returns the `RequestId` of the state: the sequence number, with `#old` for an old image.

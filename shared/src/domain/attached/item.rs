@@ -31,7 +31,7 @@
 use std::collections::HashMap;
 
 use super::{
-    change::{Place, Principal},
+    change::{Place, Principal, STREAM},
     definition::AttachedTable,
     digits,
 };
@@ -41,8 +41,6 @@ use crate::domain::{
     version::Version, version_item::RECORDED_BY_STREAM,
 };
 
-/// Label of the stream.
-pub const STREAM: &str = "Stream";
 /// `true` on the state with which history begins.
 pub const BASELINE: &str = "Baseline";
 /// `true` on a state of which history got no record.

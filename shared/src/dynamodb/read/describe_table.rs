@@ -11,7 +11,7 @@ use crate::{
         definition::{InvalidDefinition, KeyAttribute},
         settings::AttachedSettings,
     },
-    dynamodb::{Store, client::error::ServiceError, read::table_config::LayoutError},
+    dynamodb::{Store, client::error::ServiceError, read::layout_error::LayoutError},
 };
 
 const OPERATION: &str = "DescribeTable";

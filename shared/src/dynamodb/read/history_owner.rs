@@ -29,7 +29,8 @@ use crate::{
         client::error::ServiceError,
         put::insert_versions::{Insert, Inserted},
         read::{
-            table_config::{LayoutError, PARTITION_KEY, TABLE_ID, TABLE_NAME, adopt_command, table_of},
+            layout_error::LayoutError,
+            table_config::{PARTITION_KEY, TABLE_ID, TABLE_NAME, adopt_command, table_of},
             table_identity::TableIdentity,
         },
         s,

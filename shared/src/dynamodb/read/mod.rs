@@ -5,6 +5,7 @@ pub mod describe_table;
 pub mod get_item;
 pub mod history_owner;
 pub mod latest_versions;
+pub mod layout_error;
 pub mod newest_version;
 pub mod parts;
 pub mod query_items;

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::TableDescription;
 use crate::dynamodb::{
     Store,
     client::error::ServiceError,
-    read::{describe_table, table_config::LayoutError},
+    read::{describe_table, layout_error::LayoutError},
 };
 
 const OPERATION: &str = "DescribeTable";

@@ -16,7 +16,7 @@ use shared::{
     domain::keys::VersionDigits,
     dynamodb::{
         Store,
-        read::table_config::{LayoutError, StoredLayout},
+        read::{layout_error::LayoutError, table_config::StoredLayout},
     },
     logging::chain,
 };

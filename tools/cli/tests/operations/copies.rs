@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{Store, read::table_config::LayoutError},
+    dynamodb::{Store, read::layout_error::LayoutError},
 };
 use testkit::{command::Run, database, table::Table};
 

@@ -6,7 +6,7 @@ use operations::prune::requests::{Mark, mark_version};
 use serde_json::{Value, json};
 use shared::{
     domain::version::Version,
-    dynamodb::{Store, put::put_version::PutOutcome, read::table_config::LayoutError},
+    dynamodb::{Store, put::put_version::PutOutcome, read::layout_error::LayoutError},
 };
 use testkit::{database, hostile::incompressible, table::Table};
 

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{
-    process::{Completed, Outcome, Process, ProcessInfo},
+    process::{Completed, Outcome, Process, ProcessInfo, arn},
     report,
     spawn::{self, Host},
 };
@@ -21,10 +21,7 @@ use crate::{
     listener::budget::{Budget, Reservation},
     lock,
     mapping::{InvocationOutcome, Invoker},
-    template::{
-        Function,
-        resolve::{ACCOUNT, REGION},
-    },
+    template::{Function, resolve::ACCOUNT},
 };
 
 /// Delays before the retries of a failed asynchronous invocation.
@@ -248,10 +245,6 @@ impl HostedFunction {
         processes.push(process.clone());
         Ok(process)
     }
-}
-
-pub fn arn(binary: &str) -> String {
-    format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{binary}")
 }
 
 /// Invokes one function for an event source mapping.

@@ -4,7 +4,7 @@ use std::{net::TcpListener, sync::Arc};
 
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::{Body, Bytes, to_bytes},
     extract::{Path, RawQuery, State},
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     routing::post,
@@ -14,8 +14,9 @@ use percent_encoding::percent_decode_str;
 use shared::json;
 
 use super::{
-    functions::{HostedFunction, InvokeOutput, Lambda, arn, request_id},
+    functions::{HostedFunction, InvokeOutput, Lambda, request_id},
     http::{self, ApiError, Response},
+    process::arn,
     spawn::Host,
 };
 use crate::{
@@ -100,8 +101,16 @@ async fn invoke(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let kind = InvocationType::of(&headers)?;
-    let function = function(&lambda, &name, query.as_deref())?;
+    let requested =
+        InvocationType::of(&headers).and_then(|kind| Ok((kind, function(&lambda, &name, query.as_deref())?)));
+    let (kind, function) = match requested {
+        Ok(requested) => requested,
+        Err(error) => {
+            // The connection is closed after a body that is not read, and a client can have sent its next request.
+            let _ = to_bytes(body, MAX_ASYNCHRONOUS_PAYLOAD).await;
+            return Err(error);
+        }
+    };
     let (payload, reservation) = payload(kind, &function, body).await?;
     let empty = |status, id: &str| http::response(status, [("x-amzn-requestid", id)], Body::empty());
     Ok(match kind {

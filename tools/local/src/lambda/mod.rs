@@ -14,7 +14,7 @@ mod runtime_api;
 mod spawn;
 
 pub use self::{
-    functions::{EXITED, FunctionInvoker, InvocationObserver, InvokeOutput, Lambda, TIMED_OUT, arn},
-    process::ProcessInfo,
+    functions::{EXITED, FunctionInvoker, InvocationObserver, InvokeOutput, Lambda, TIMED_OUT},
+    process::{ProcessInfo, arn},
     spawn::Host,
 };

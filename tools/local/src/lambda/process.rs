@@ -13,7 +13,13 @@ use tokio::{
 };
 
 use super::output::Output;
-use crate::{lock, template::Function};
+use crate::{
+    lock,
+    template::{
+        Function,
+        resolve::{ACCOUNT, REGION},
+    },
+};
 
 /// Maximum time from the start of a process to its first request for an invocation.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -219,4 +225,9 @@ fn max_memory_used(pid: u32) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kilobytes.div_ceil(1024))
+}
+
+/// Returns the ARN of a function.
+pub fn arn(binary: &str) -> String {
+    format!("arn:aws:lambda:{REGION}:{ACCOUNT}:function:{binary}")
 }

@@ -14,9 +14,8 @@ use axum::{
 use serde_json::json;
 
 use super::{
-    functions::arn,
     http::{self, ApiError},
-    process::{Outcome, Process},
+    process::{Outcome, Process, arn},
 };
 use crate::{listener::access, mapping::record::MAX_PAYLOAD};
 

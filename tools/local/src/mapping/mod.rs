@@ -17,6 +17,7 @@ mod documents;
 mod environment;
 pub mod failure;
 pub mod filter;
+mod lanes;
 pub mod position;
 pub mod record;
 mod response;

@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::{
     environment::{Environment, Mapping},
-    shard::{self, POLL_INTERVAL},
+    lanes,
+    shard::POLL_INTERVAL,
     source::{Shard, Source as _},
 };
 
@@ -51,7 +52,7 @@ impl<E: Environment> Mapping<E> {
             }
             for id in ready {
                 running.push(async move {
-                    shard::run(self, &id).await;
+                    lanes::run(self, &id).await;
                     id
                 });
             }

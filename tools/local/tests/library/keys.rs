@@ -4,10 +4,7 @@ use operations::read::{history::HistoryQuery, lag};
 use serde_json::json;
 use shared::{
     domain::{keys::VersionDigits, version::Version},
-    dynamodb::read::{
-        table_config::{Layout, LayoutError},
-        versions::ReadError,
-    },
+    dynamodb::read::{layout_error::LayoutError, table_config::Layout, versions::ReadError},
 };
 use testkit::{
     database::{Database, entity},

@@ -21,10 +21,7 @@ use shared::{
     },
     dynamodb::{
         Store,
-        read::{
-            table_config::{Layout, LayoutError},
-            versions::ReadError,
-        },
+        read::{layout_error::LayoutError, table_config::Layout, versions::ReadError},
     },
 };
 use testkit::{

@@ -1,4 +1,4 @@
-//! Consistency of an entity's items. [`Collection::check`] reports the deviations as [`Discrepancies`].
+//! Consistency of an entity's items. [`Collection::check`] reports the deviations.
 //!
 //! | part | consistent if |
 //! |---|---|

@@ -1,12 +1,17 @@
 //! Repair of a deleted latest item: one `PutItem` on condition that there is none.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::{
     operation::put_item::{PutItemError, builders::PutItemInputBuilder},
     types::ReturnValuesOnConditionCheckFailure,
 };
 use shared::{
     config::Window,
-    domain::{AttributeValue, Item, attributes::same_item, entity::EntityId, names, version::Version},
+    domain::{
+        AttributeValue, Item, attributes::same_item, entity::EntityId, keys::LATEST_KEY, names,
+        recorded_at::RecordedAt, version::Version,
+    },
     dynamodb::{Store, client::error::ServiceError},
 };
 use writer_fn::counter::recent_requests;
@@ -81,4 +86,19 @@ pub fn request(latest: &Item, table: &str) -> PutItemInputBuilder {
         .condition_expression("attribute_not_exists(#pk)")
         .expression_attribute_names("#pk", names::PK)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+}
+
+/// Returns a tombstone without attributes, for an entity whose state is not known.
+pub fn without_state(entity: &EntityId, version: Version, now: RecordedAt) -> Item {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let number = AttributeValue::N(version.to_string());
+    let members = [
+        (names::PK, text(entity.as_str())),
+        (names::SK, text(LATEST_KEY)),
+        (names::LATEST, number.clone()),
+        (names::DELETED, AttributeValue::Bool(true)),
+        (names::RECORDED_AT, text(&now.to_string())),
+        (names::RECORDED_VERSION, number),
+    ];
+    Item::from(HashMap::from(members.map(|(name, value)| (name.to_owned(), value))))
 }

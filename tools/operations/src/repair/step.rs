@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shared::{
     config::Window,
     domain::{
-        Item, entity::EntityId, keys::sort_key_of, quarantine::QuarantinedRecord, tombstone, version::Version,
+        Item, entity::EntityId, keys::sort_key_of, quarantine::QuarantinedRecord, version::Version,
         version_item::VersionItem,
     },
     dynamodb::{Store, put::put_version::PutOutcome},
@@ -14,7 +14,11 @@ use shared::{
 
 use crate::{
     error::OperationError,
-    latest::{move_latest::move_latest, raise_latest::raise_latest, revive_latest::revive_latest},
+    latest::{
+        move_latest::move_latest,
+        raise_latest::raise_latest,
+        revive_latest::{revive_latest, without_state},
+    },
     progress::Progress,
     prune::requests::raise_floor,
     quarantine::delete_quarantined,
@@ -201,7 +205,7 @@ impl Numbering {
         let latest = match &self.change {
             Change::Raise(from) => raise_latest(store, entity, *from, self.to).await?,
             Change::Create(latest) => {
-                let tombstone = || tombstone::without_state(entity, self.to, store.now());
+                let tombstone = || without_state(entity, self.to, store.now());
                 let latest = latest.clone().unwrap_or_else(tombstone);
                 let is_created = revive_latest(store, entity, self.to, &latest, Window::default()).await?;
                 is_created.then_some(latest)

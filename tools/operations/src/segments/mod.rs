@@ -1,7 +1,7 @@
 //! Run over the segments of a table, in parallel. With a checkpoint, an interrupted run resumes from the progress of each
 //! segment, if it has the same options.
 //!
-//! A run states what it does with one segment, as [`Work`]. Everything else is here: parallel segments, the state file, consumed
+//! A run states what it does with one segment, as `Work`. Everything else is here: parallel segments, the state file, consumed
 //! capacity, and the sum of the counts.
 
 pub mod entities;

@@ -30,7 +30,8 @@ use shared::{
         client::error::ServiceError,
         read::{
             history_owner::{Owner, is_owner},
-            table_config::{LayoutError, SORT_KEY, StoredLayout},
+            layout_error::LayoutError,
+            table_config::{SORT_KEY, StoredLayout},
             table_identity::TableIdentity,
         },
     },

@@ -18,7 +18,7 @@ use self::check::{Evidence, IGNORED, KEY};
 pub(crate) use self::draw::draw;
 use crate::{
     caller::{Author, Caller, lock},
-    check::Violations,
+    check::{Checked, Violations},
     clock::{Clock, in_virtual_time},
     connector::Connector,
     database::create_table,
@@ -28,7 +28,6 @@ use crate::{
     mapping::{Bucket, mapping, records_of, settings},
     mutation::Mutation,
     requests::flat_attached,
-    runs::Checked,
     schedule::{ChangeKind, HISTORY, Schedule, StepKind, TABLE},
     setup,
     steps::incompressible,

@@ -16,7 +16,7 @@ mod state;
 mod times;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt::{self, Write as _},
     time::Duration,
 };
@@ -36,6 +36,16 @@ use crate::{
     schedule::{Command, Origin, Schedule, StepKind, Update},
     windows::Scope,
 };
+
+/// Result of one schedule.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Checked {
+    /// Faults that occurred.
+    pub(crate) faults: BTreeMap<String, u64>,
+    /// Number of versions in history.
+    pub(crate) versions: usize,
+    pub(crate) violations: Vec<Violation>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{MAX_OFFSET, SECOND, pick};
 use crate::{
-    clock::Jump,
+    schedule::Jump,
     schedule::{Command, Origin, Schedule, Settings, StepKind},
     windows::Scope,
 };

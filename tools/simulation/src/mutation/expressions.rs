@@ -47,12 +47,22 @@ pub(super) fn weaken(write: &mut Value, part: &str, alternative: &str) {
 
 /// Makes the conditions of a [rule](writer_fn::counter::rules) always true, by their opposite as an alternative.
 pub(super) fn disable(write: &mut Value, rule: &str) {
-    replace_rule(write, rule, |condition| format!("({condition} OR NOT ({condition}))"));
+    replace_rule(write, rule, |condition| {
+        format!("({condition} OR {})", opposite(condition))
+    });
 }
 
 /// Makes the conditions of a rule the opposite.
 pub(super) fn negate(write: &mut Value, rule: &str) {
-    replace_rule(write, rule, |condition| format!("NOT ({condition})"));
+    replace_rule(write, rule, opposite);
+}
+
+/// DynamoDB rejects parentheses around parentheses.
+fn opposite(condition: &str) -> String {
+    match condition.starts_with('(') {
+        true => format!("NOT {condition}"),
+        false => format!("NOT ({condition})"),
+    }
 }
 
 fn replace_rule(write: &mut Value, rule: &str, replacement: impl Fn(&str) -> String) {

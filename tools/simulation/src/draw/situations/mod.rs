@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::{DAY, HOUR, MAX_OFFSET, MINUTE, SECOND, jumps, pick};
 use crate::{
-    clock::Jump,
     queue::VISIBILITY_TIMEOUT_MILLIS,
+    schedule::Jump,
     schedule::{
         Command, Content, Fault, FaultKind, Origin, Point, Schedule, Settings, Step,
         StepKind::{self, *},

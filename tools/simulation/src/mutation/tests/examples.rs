@@ -75,7 +75,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::AttachedConsistent => vec![Body("Query", json!({"ConsistentRead": true}))],
         M::Guard => vec![
-            Request("write_stream", "OR NOT ((attribute_not_exists(#request)"),
+            Request("write_stream", "OR NOT (attribute_not_exists(#request)"),
             Request("write_version", "OR NOT (attribute_not_exists(#recent.#hash)"),
         ],
         M::Ledger => vec![Request("write_ledger", "request#request-1")],
@@ -112,18 +112,18 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             ),
         ],
         M::SentTime => vec![Request("guard_sent", "\"5007\"")],
-        M::Clock => vec![Request("write_version", "OR NOT ((attribute_not_exists(#recorded)")],
+        M::Clock => vec![Request("write_version", "OR NOT (attribute_not_exists(#recorded)")],
         M::OtherForm => vec![Body(
             "UpdateItem",
             json!({"UpdateExpression": "SET #request = :request", "ConditionExpression": "#recorded = :stored"}),
         )],
         M::Delay => vec![
-            DelayedRequest("write_version", "OR NOT ((attribute_not_exists(#recorded)"),
+            DelayedRequest("write_version", "OR NOT (attribute_not_exists(#recorded)"),
             DelayedRequest("guard_base", "#dropped <= :base)))"),
         ],
         M::Ratchet => vec![
-            Request("write_version_by_time", "OR NOT ((#timestamp <= :timestamp"),
-            Request("write_transaction", "OR NOT ((#timestamp <= :timestamp"),
+            Request("write_version_by_time", "OR NOT (#timestamp <= :timestamp"),
+            Request("write_transaction", "OR NOT (#timestamp <= :timestamp"),
         ],
         M::ExpectedVersion => vec![
             Request("write_version_tombstone", "(#latest = :expected OR "),
