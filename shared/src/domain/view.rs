@@ -90,21 +90,6 @@ impl VersionView {
         self.change.as_ref().is_some_and(|change| change.omission.is_some())
     }
 
-    /// Returns the attributes, with one that is `true` if the version is a tombstone: `Deleted`, or `(deleted)` if other programs
-    /// write the items, which can have an attribute `Deleted` of their own.
-    pub fn with_tombstone(&self) -> Item {
-        let mut item = self.attributes.clone();
-        if self.deleted {
-            let name = if self.change.is_some() {
-                "(deleted)"
-            } else {
-                names::DELETED
-            };
-            item.insert(name.to_owned(), AttributeValue::Bool(true));
-        }
-        item
-    }
-
     /// Creates the view of a version item or of a latest item.
     pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
         let recorded_by_stream = item.contains_key(names::RECORDED_BY);

@@ -13,9 +13,7 @@ use crate::{
             put_version,
         },
         read::{
-            batch_get_items, describe_table, get_item,
-            history_owner::{self, Owner},
-            query_items, scan_items,
+            batch_get_items, describe_table, get_item, query_items, scan_items,
             table_config::{self, StoredLayout},
             table_identity::TableIdentity,
         },
@@ -150,26 +148,4 @@ async fn tables() {
     for (name, request) in requests {
         insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
     }
-    let owner = |id: &str| Owner {
-        table: table(id),
-        history_id: "a-history-id".to_owned(),
-    };
-    let puts = [
-        (
-            "history_owner",
-            history_owner::put_request(&owner("a-table-id"), None, "History"),
-        ),
-        (
-            "history_owner_adopted",
-            history_owner::put_request(&owner("a-table-id"), Some(&owner("an-earlier-id")), "History"),
-        ),
-    ];
-    for (name, request) in puts {
-        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
-    }
-    let left = history_owner::delete_request(&table("a-table-id"), "History");
-    insta::assert_json_snapshot!(
-        "history_owner_left",
-        sent(async |client| left.send_with(&client).await).await
-    );
 }

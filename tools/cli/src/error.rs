@@ -1,7 +1,7 @@
 //! Errors, with their exit codes.
 
 use operations::{
-    error::{Kind, OperationError},
+    error::{Kind, OperationError, is_mismatch},
     revision::RestoreError,
     table::{adopt::AdoptError, copy_history::CopyError, create::CreateTableError},
 };
@@ -91,7 +91,7 @@ impl CliError {
 }
 
 fn layout_exit_code(error: &LayoutError) -> u8 {
-    if error.is_mismatch() { 2 } else { 5 }
+    if is_mismatch(error) { 2 } else { 5 }
 }
 
 macro_rules! from_library {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
-use shared::domain::{AttributeValue, Item, plain, view::VersionView};
+use shared::domain::{AttributeValue, Item, names, plain, view::VersionView};
 
 use crate::{Change, Changes, Depth, Step, is_changed, line};
 
@@ -11,7 +11,7 @@ use crate::{Change, Changes, Depth, Step, is_changed, line};
 const MAX_CHANGES: usize = 8;
 
 /// Two versions of an entity, whose attributes are compared. A deletion or its reversal is a change of
-/// [the attribute of a tombstone](VersionView::with_tombstone).
+/// [the attribute of a tombstone](with_tombstone).
 pub struct Comparison {
     old: Item,
     new: Item,
@@ -22,8 +22,8 @@ impl Comparison {
     pub fn new(from: Option<&VersionView>, to: &VersionView) -> Self {
         let empty = || Item::from(HashMap::<String, AttributeValue>::new());
         Self {
-            old: from.map_or_else(empty, VersionView::with_tombstone),
-            new: to.with_tombstone(),
+            old: from.map_or_else(empty, with_tombstone),
+            new: with_tombstone(to),
         }
     }
 
@@ -67,6 +67,21 @@ impl Comparison {
             false => line,
         }
     }
+}
+
+/// Returns the attributes of a version, with one that is `true` if the version is a tombstone: `Deleted`, or `(deleted)` if other programs
+/// write the items, which can have an attribute `Deleted` of their own.
+pub fn with_tombstone(version: &VersionView) -> Item {
+    let mut item = version.attributes.clone();
+    if version.deleted {
+        let name = if version.change.is_some() {
+            "(deleted)"
+        } else {
+            names::DELETED
+        };
+        item.insert(name.to_owned(), AttributeValue::Bool(true));
+    }
+    item
 }
 
 /// Compares two versions of one entity, in any order.

@@ -110,7 +110,7 @@ pub enum Kind {
 impl OperationError {
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Layout(error) if error.is_mismatch() => Kind::Invalid,
+            Self::Layout(error) if is_mismatch(error) => Kind::Invalid,
             Self::Entity(_)
             | Self::Key(_)
             | Self::Checkpoint { .. }
@@ -170,6 +170,22 @@ impl OperationError {
             WriteOutcome::Conflict { expected, latest } => Some(Self::Expected { expected, latest }),
             WriteOutcome::Stale { version } => Some(Self::Stale(version)),
             WriteOutcome::Written { .. } | WriteOutcome::Duplicate { .. } | WriteOutcome::Unchanged { .. } => None,
+        }
+    }
+}
+
+/// Returns `true` if the stored layout is not that of the table or of the settings, so that a retry does not help.
+pub fn is_mismatch(error: &LayoutError) -> bool {
+    match error {
+        LayoutError::Width { .. }
+        | LayoutError::History { .. }
+        | LayoutError::Copy { .. }
+        | LayoutError::NoTable { .. }
+        | LayoutError::Owned { .. }
+        | LayoutError::GlobalTable { .. }
+        | LayoutError::Attached(_) => true,
+        LayoutError::Absent { .. } | LayoutError::Unreadable | LayoutError::NotInTime | LayoutError::Service(_) => {
+            false
         }
     }
 }

@@ -8,7 +8,11 @@ use shared::{
         AttributeValue, Item, attached::AttachedTable, entity::EntityId, keys::VersionDigits,
         purge_marker::PurgeMarker, recorded_at::RecordedAt, request_id::RequestId, time::EpochMillis, version::Version,
     },
-    dynamodb::{Store, s},
+    dynamodb::{
+        Store,
+        read::{history_owner::Owner, table_identity::TableIdentity},
+        s,
+    },
 };
 use testkit::replay::sent;
 
@@ -26,7 +30,7 @@ use crate::{
     quarantine,
     read::{attached_items, item_collection, quarantined, scan_latest, scan_request, sort_keys, versions_in_history},
     segments::scan,
-    table::{create, settings::TableSettings, state},
+    table::{create, owner, settings::TableSettings, state},
 };
 
 /// Compares a request with its snapshot.
@@ -259,4 +263,34 @@ async fn attached_restore() {
         let body = sent(async |client| item_restore::restore_item(&Store::attached(client, orders()), &restore).await);
         insta::assert_json_snapshot!(name, body.await);
     }
+}
+
+#[tokio::test]
+async fn history_owner() {
+    let table = |id: &str| TableIdentity {
+        id: id.to_owned(),
+        name: "Table".to_owned(),
+    };
+    let owned_by = |id: &str| Owner {
+        table: table(id),
+        history_id: "a-history-id".to_owned(),
+    };
+    let puts = [
+        (
+            "history_owner",
+            owner::put_request(&owned_by("a-table-id"), None, "History"),
+        ),
+        (
+            "history_owner_adopted",
+            owner::put_request(&owned_by("a-table-id"), Some(&owned_by("an-earlier-id")), "History"),
+        ),
+    ];
+    for (name, request) in puts {
+        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    }
+    let left = owner::delete_request(&table("a-table-id"), "History");
+    insta::assert_json_snapshot!(
+        "history_owner_left",
+        sent(async |client| left.send_with(&client).await).await
+    );
 }

@@ -10,17 +10,11 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::operation::{
-    delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
-    put_item::{PutItemError, builders::PutItemInputBuilder},
-};
-
 use crate::{
     domain::{
         AttributeValue, Item,
         attributes::text,
         entity::EntityId,
-        keys::{partition_key_of, sort_key_of},
         layout::{table_beside, table_name},
         names,
     },
@@ -33,7 +27,6 @@ use crate::{
             table_config::{PARTITION_KEY, TABLE_ID, TABLE_NAME, adopt_command, table_of},
             table_identity::TableIdentity,
         },
-        s,
     },
 };
 
@@ -65,7 +58,8 @@ impl Owner {
         self.table.id == other.table.id && self.history_id == other.history_id
     }
 
-    fn item(&self) -> Item {
+    /// Returns the item of the owner.
+    pub fn item(&self) -> Item {
         let text = |name: &str, value: &str| (name.to_owned(), AttributeValue::S(value.to_owned()));
         let attributes = [
             text(names::PK, PARTITION_KEY),
@@ -120,79 +114,10 @@ impl Store {
         Ok(item.as_ref().and_then(Owner::of))
     }
 
-    /// Stores the owner of this store's table, a history table, if it is still what was read. Returns `false` if it is not.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn store_owner(&self, owner: &Owner, read: Option<&Owner>) -> Result<bool, ServiceError> {
-        let Err(error) = put_request(owner, read, &self.table).send_with(&self.client).await else {
-            return Ok(true);
-        };
-        match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(false),
-            _ => Err(ServiceError::new("PutItem", &error)),
-        }
-    }
-
-    /// Deletes the owner of this store's table, a history table, if it is this one. Without the table, there is nothing to delete.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn delete_owner(&self, owner: &TableIdentity) -> Result<(), ServiceError> {
-        let Err(error) = delete_request(owner, &self.table).send_with(&self.client).await else {
-            return Ok(());
-        };
-        match error.as_service_error() {
-            Some(
-                DeleteItemError::ConditionalCheckFailedException(_) | DeleteItemError::ResourceNotFoundException(_),
-            ) => Ok(()),
-            _ => Err(ServiceError::new("DeleteItem", &error)),
-        }
-    }
-
     /// Returns the store of another table of the same account and Region.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {
         let table = table_beside(&self.table, name);
         Self::new(self.client.clone(), table, self.digits)
     }
-}
-
-/// Returns `true` for the item of an owner.
-pub fn is_owner(item: &Item) -> bool {
-    partition_key_of(item) == Some(PARTITION_KEY) && sort_key_of(item) == Some(SORT_KEY)
-}
-
-/// Builds the request that stores an owner if the stored one is still what was read.
-pub fn put_request(owner: &Owner, read: Option<&Owner>, table: &str) -> PutItemInputBuilder {
-    let request = PutItemInputBuilder::default()
-        .table_name(table)
-        .set_item(Some(owner.item().into()))
-        .expression_attribute_names("#id", TABLE_ID)
-        .expression_attribute_names("#history", HISTORY_TABLE_ID);
-    match read {
-        Some(read) => request
-            .condition_expression("#id = :id AND #history = :history")
-            .expression_attribute_values(":id", s(&read.table.id))
-            .expression_attribute_values(":history", s(&read.history_id)),
-        None => request
-            .condition_expression(
-                "NOT (attribute_type(#id, :text) AND attribute_type(#name, :text) AND attribute_type(#history, :text))",
-            )
-            .expression_attribute_names("#name", TABLE_NAME)
-            .expression_attribute_values(":text", s("S")),
-    }
-}
-
-/// Builds the request that deletes an owner.
-pub fn delete_request(owner: &TableIdentity, table: &str) -> DeleteItemInputBuilder {
-    DeleteItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(PARTITION_KEY))
-        .key(names::SK, s(SORT_KEY))
-        .condition_expression("#id = :id")
-        .expression_attribute_names("#id", TABLE_ID)
-        .expression_attribute_values(":id", s(&owner.id))
 }

@@ -94,19 +94,3 @@ pub enum LayoutError {
     #[error("failed to read the table's layout")]
     Service(#[from] ServiceError),
 }
-
-impl LayoutError {
-    /// Returns `true` if the stored layout is not that of the table or of the settings, so that a retry does not help.
-    pub fn is_mismatch(&self) -> bool {
-        match self {
-            Self::Width { .. }
-            | Self::History { .. }
-            | Self::Copy { .. }
-            | Self::NoTable { .. }
-            | Self::Owned { .. }
-            | Self::GlobalTable { .. }
-            | Self::Attached(_) => true,
-            Self::Absent { .. } | Self::Unreadable | Self::NotInTime | Self::Service(_) => false,
-        }
-    }
-}

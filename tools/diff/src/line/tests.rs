@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use shared::domain::{attributes::same_value, entity::EntityId, version::Version, view::VersionView};
 
 use super::*;
+use crate::versions::with_tombstone;
 
 fn item(item: Value) -> Item {
     serde_json::from_value(item).unwrap()
@@ -88,7 +89,7 @@ fn a_text_cannot_look_like_another_part_of_the_line() {
 fn a_tombstone_is_a_change() {
     let view = |item: Value| {
         let item = serde_json::from_value(item).unwrap();
-        VersionView::new(EntityId::new("E").unwrap(), Version::FIRST, item).with_tombstone()
+        with_tombstone(&VersionView::new(EntityId::new("E").unwrap(), Version::FIRST, item))
     };
     let (live, deleted) = (view(json!({})), view(json!({"Deleted": {"BOOL": true}})));
     assert_eq!(summary(Some(&live), &deleted, 5), "+Deleted: true");

@@ -19,6 +19,7 @@ use thiserror::Error;
 use crate::table::{
     copy_history::{CopyError, Source, copy_history, delete_copied},
     create::{CreateOutcome, CreateTableError, create_table},
+    owner::{delete_owner, is_owner, store_owner},
     settings::{Misfit, TableSettings},
     state::table_state,
 };
@@ -29,7 +30,7 @@ use shared::{
         Store,
         client::error::ServiceError,
         read::{
-            history_owner::{Owner, is_owner},
+            history_owner::Owner,
             layout_error::LayoutError,
             table_config::{SORT_KEY, StoredLayout},
             table_identity::TableIdentity,
@@ -108,7 +109,7 @@ pub async fn adopt_table(
         return Err(AdoptError::Changed);
     }
     if let Some(left) = left {
-        left.delete_owner(&table).await?;
+        delete_owner(&left, &table).await?;
     }
     if let Some(history) = history
         && (stored.is_none() || is_own)
@@ -157,7 +158,7 @@ async fn take_history(
             }
         }
     }
-    match history.store_owner(&owner, stored.as_ref()).await? {
+    match store_owner(history, &owner, stored.as_ref()).await? {
         true => Ok(()),
         false => Err(AdoptError::Changed),
     }

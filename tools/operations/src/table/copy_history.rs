@@ -19,10 +19,12 @@ use shared::{
         Store,
         client::error::{ErrorKind, ServiceError},
         put::put_version::{self, PutError},
-        read::{get_item, history_owner::is_owner},
+        read::get_item,
         s,
     },
 };
+
+use crate::table::owner::is_owner;
 
 /// Place of the history that is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

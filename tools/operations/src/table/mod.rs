@@ -3,5 +3,6 @@
 pub mod adopt;
 pub mod copy_history;
 pub mod create;
+pub mod owner;
 pub mod settings;
 pub mod state;

@@ -76,7 +76,7 @@ impl Operators {
             let client = self.connection.client.clone();
             let copy = Store::new(client, COPY, self.connection.store.digits());
             let layout = match copy.stored_layout().await {
-                Err(error) if error.is_mismatch() => return Ok(()),
+                Err(error) if operations::error::is_mismatch(&error) => return Ok(()),
                 layout => layout?,
             };
             let copy = copy.with_history(layout.history);

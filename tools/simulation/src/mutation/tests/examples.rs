@@ -98,7 +98,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             "recent_requests_replace",
             "#since = if_not_exists(#since, :zero)",
         )],
-        M::RetryGuard => vec![Request("guard_base", "#dropped <= :base)))")],
+        M::RetryGuard => vec![Request("guard_base", "#dropped <= :base))")],
         M::RequestsDropped => vec![Request(
             "recent_requests_replace",
             "#dropped = if_not_exists(#dropped, :zero)",
@@ -119,7 +119,7 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
         )],
         M::Delay => vec![
             DelayedRequest("write_version", "OR NOT (attribute_not_exists(#recorded)"),
-            DelayedRequest("guard_base", "#dropped <= :base)))"),
+            DelayedRequest("guard_base", "#dropped <= :base))"),
         ],
         M::Ratchet => vec![
             Request("write_version_by_time", "OR NOT (#timestamp <= :timestamp"),
@@ -129,8 +129,8 @@ pub(super) fn examples(mutation: Mutation) -> Vec<Example> {
             Request("write_version_tombstone", "(#latest = :expected OR "),
             Request("write_version_first", "OR NOT (attribute_not_exists(#pk))"),
         ],
-        M::MaximumVersion => vec![Request("write_version", "NOT #latest >= :max)))")],
-        M::EndedState => vec![Request("write_version", "#deleted <> :deleted)))")],
+        M::MaximumVersion => vec![Request("write_version", "NOT #latest >= :max))")],
+        M::EndedState => vec![Request("write_version", "#deleted <> :deleted))")],
         M::Tombstone => vec![Request("write_version_after_deletion", "OR NOT (#deleted = :deleted")],
         M::Staged => vec![Request(
             "write_version_after_deletion",
