@@ -20,7 +20,7 @@ use tokio::process::{Child, Command};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attached_clients");
 /// Number of invocations after which the processes of the functions are killed.
-const INVOCATIONS: u64 = 4;
+const INVOCATIONS: u64 = 2;
 
 #[allow(clippy::disallowed_methods, reason = "the clients are parameters of the tests")]
 fn variable(name: &str) -> String {
