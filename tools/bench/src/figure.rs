@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::BenchError, origin::Origin};
 
-/// What a comparison returns.
+/// Figures and plot of a comparison.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) figures: Vec<Figure>,

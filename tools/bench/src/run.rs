@@ -1,7 +1,7 @@
 //! One run: the figures of `results.json`, and where they are written.
 //!
 //! A run replaces all figures of a comparison that it measures, and keeps the others, which are recognized by their date and commit. Quick and full
-//! runs replace each other's figures, because those of a quick run are not valid.
+//! runs replace each other's figures, because the figures of a quick run are not valid.
 
 use std::{fs, io, path::PathBuf};
 

@@ -104,7 +104,7 @@ fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream() {
     }
     // A second repair has nothing to do, and a missing entity is not found.
     repaired(&table, "--all --stream --yes", 0, " =>");
-    repaired(&table, "nobody --yes", 3, " =>");
+    repaired(&table, "absent --yes", 3, " =>");
     assert_eq!(table.items(), after);
 }
 

@@ -1,5 +1,5 @@
-//! Write units of a version, as DynamoDB Local counts them, over 160 updates of one item of just under 600 bytes; and those of a version that is a
-//! long text, with and without compression.
+//! Write units of a version, as DynamoDB Local counts them, over 160 updates of one item of just under 600 bytes; and write units of a version
+//! that consists of a long text, with and without compression.
 //!
 //! DynamoDB Local counts two units for each table of a transaction, however many items of it are written. DynamoDB bills two for each of
 //! the two items here, so this comparison doubles the units of a transaction in one table.

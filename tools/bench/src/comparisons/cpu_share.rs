@@ -23,7 +23,7 @@ const WARM_TIME: Duration = Duration::from_millis(300);
 type Workload = (&'static str, usize);
 const FULL_BATCH: Workload = ("stream batch of 1000", 1000);
 
-/// Returns the workloads of a function, that of its first invocation first.
+/// Returns the workloads of a function, beginning with the workload of its first invocation.
 fn workloads(role: Role) -> [Workload; 2] {
     match role {
         Role::Writer => [("direct", 1), ("SQS batch of 10", 10)],

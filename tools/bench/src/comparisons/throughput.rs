@@ -27,7 +27,8 @@ fn cpu_micros(batches: &Batches) -> f64 {
     batches.cpu_micros
 }
 
-/// Measures batches with this number of items in each subject. `count` is the number of batches, and `sequential` that of a sequential peer.
+/// Measures batches with this number of items in each subject. `count` is the number of batches, `sequential` the number for a sequential
+/// peer.
 async fn batches<'a>(
     bench: &'a Bench,
     stub: &Stub,

@@ -10,8 +10,8 @@ use super::process::Completed;
 /// Maximum number of bytes of a tail.
 const TAIL: usize = 4096;
 
-/// Returns the last 4 KB of the log with these lines. `memory` is that of the function in MB; `failed` is the status and error type,
-/// if the function did not respond.
+/// Returns the last 4 KB of the log with these lines. `memory` is the memory size of the function in MB; `failed` is the status and
+/// error type, if the function did not respond.
 pub(super) fn tail(id: &str, completed: &Completed, memory: u64, failed: Option<(&str, &str)>) -> Vec<u8> {
     let millis = |duration: Duration| duration.as_secs_f64() * 1000.0;
     let duration = millis(completed.duration);

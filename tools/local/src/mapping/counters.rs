@@ -63,7 +63,7 @@ impl fmt::Display for LastProcessingResult {
     }
 }
 
-/// What has happened to a record.
+/// Processing state of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// The filter excludes it.

@@ -12,7 +12,7 @@ pub enum TemplateError {
     Yaml(#[source] saphyr::ScanError),
     #[error("invalid settings of {0}")]
     Settings(String, #[source] InvalidSettings),
-    /// What is missing, invalid, or not supported.
+    /// A part of the template is missing, invalid, or not supported.
     #[error("{0}")]
     Invalid(String),
 }

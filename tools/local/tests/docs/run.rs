@@ -22,7 +22,7 @@ const PROGRAMS: [&str; 9] = [
     "aws ", "cargo ", "curl ", "just ", "npm ", "pip ", "sam ", "vzero ", "$ ",
 ];
 
-/// What a test does with a block.
+/// Action of a test for a block.
 enum Step {
     /// Runs these commands, or only parses them.
     Run { commands: String, is_parsed: bool },

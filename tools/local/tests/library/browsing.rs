@@ -119,8 +119,8 @@ async fn a_run_contains_the_versions_that_exist() {
     for digits in [1, 2, 10] {
         let world = world(&database, &format!("Runs{digits}"), digits).await;
         put(&world, "E", 120, "x").await;
-        let gone = world.store.digits().version_key(version(98));
-        world.delete("E", &gone).await;
+        let missing = world.store.digits().version_key(version(98));
+        world.delete("E", &missing).await;
         for (from, to, first, last) in [
             (96, 105, 96, 105),
             (1, 1, 1, 1),

@@ -125,7 +125,7 @@ async fn an_earlier_delivery_takes_precedence_over_other_rules() {
     for mode in MODES {
         for (members, skip_unchanged, of_another) in [
             (json!({"N": 1, "ExpectedVersion": 0}), false, conflict),
-            // After the last update, the state is that of the first version again.
+            // After the last update, the state equals the first version.
             (json!({"N": 40}), true, unchanged),
         ] {
             let world = World::new(&database, &format!("{mode:?}{skip_unchanged}"), 1).await;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::*;
 use crate::template;
 
-/// What happened in a scenario. Members that are absent were not recorded.
+/// Recorded observations of a scenario. A member is absent if it was not recorded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recording {

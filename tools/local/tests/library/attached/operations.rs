@@ -69,7 +69,7 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
         assert_eq!(orders.item(1), json!({"state": {"S": "a"}, "added": {"S": "x"}}));
     }
     orders.deliver_all();
-    // What another client does after the plan: it changes the item, or deletes it.
+    // After the plan, another client changes or deletes the item.
     let planned = plan(2);
     for new in [Some("c"), None] {
         match new {
