@@ -105,16 +105,8 @@ mod tests {
         let now = Instant::now();
         let check = |left, start, finish| {
             let deadline = Deadline::after(Duration::from_millis(left));
-            assert_eq!(
-                deadline.start_by - now,
-                Duration::from_millis(start),
-                "start with {left}"
-            );
-            assert_eq!(
-                deadline.finish_by - now,
-                Duration::from_millis(finish),
-                "finish with {left}"
-            );
+            let times = [deadline.start_by - now, deadline.finish_by - now];
+            assert_eq!(times, [start, finish].map(Duration::from_millis), "{left}");
         };
         check(30_000, 27_500, 29_500);
         check(1_000, 375, 750);

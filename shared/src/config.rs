@@ -3,17 +3,14 @@
 mod attached;
 mod write;
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-pub use write::{
-    Idempotency, InvalidIdempotency, InvalidOrdering, InvalidRetention, InvalidWindow, InvalidWriteMode, Ordering,
-    Retention, Window, WriteMode, WriteOptions,
-};
+pub use write::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions};
 
 use crate::{
-    domain::{attached::settings::AttachedSettings, compression::Compression, keys::VersionDigits},
+    domain::{attached::definition::AttachedSettings, compression::Compression, keys::VersionDigits},
     dynamodb::client::settings::ClientSettings,
 };
 
@@ -57,24 +54,40 @@ impl Config {
     ///
     /// As [`Self::from_env`].
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let variables = Variables(&variable);
+        let table = variables.text("TABLE_NAME").ok_or(ConfigError::NoTable)?;
+        let history = variables.text("HISTORY_TABLE_NAME");
+        let attached = attached::settings(&variables)?;
+        let digits = variables.parse("VERSION_DIGITS")?;
+        let compression = variables.parse(COMPRESSION)?;
+        if compression == Compression::Deflate && history.as_ref().is_none_or(|history| *history == table) {
+            let reason =
+                "versions beside the latest items are not compressed: it requires a history table, HISTORY_TABLE_NAME";
+            return Err(ConfigError::invalid(COMPRESSION, reason));
+        }
+        let idempotency = variables.text(IDEMPOTENCY);
+        let idempotency = idempotency.as_deref().unwrap_or("recent");
+        let idempotency = Idempotency::named(idempotency, Window::default(), Retention::default());
         Ok(Self {
-            table: variable("TABLE_NAME")
-                .filter(|table| !table.is_empty())
-                .ok_or(ConfigError::NoTable)?,
-            history: variable("HISTORY_TABLE_NAME").filter(|name| !name.is_empty()),
-            attached: attached::settings(&variable)?,
-            digits: parse(&variable, "VERSION_DIGITS")?.unwrap_or_default(),
-            compression: compression(&variable)?,
-            ordering: parse(&variable, "ORDERING")?.unwrap_or_default(),
+            table,
+            history,
+            attached,
+            digits,
+            compression,
+            ordering: variables.parse("ORDERING")?,
             write: WriteOptions {
-                mode: parse(&variable, "WRITE_MODE")?.unwrap_or_default(),
-                idempotency: idempotency(&variable)?,
-                skip_unchanged: parse(&variable, "SKIP_UNCHANGED")?.unwrap_or_default(),
+                mode: variables.parse("WRITE_MODE")?,
+                idempotency: idempotency.map_err(|error| ConfigError::invalid(IDEMPOTENCY, error.to_string()))?,
+                skip_unchanged: variables.parse("SKIP_UNCHANGED")?,
             },
-            client: client(&variable, ClientSettings::default())?,
+            client: client(&variables, ClientSettings::default())?,
         })
     }
 }
+
+const COMPRESSION: &str = "HISTORY_COMPRESSION";
+const IDEMPOTENCY: &str = "IDEMPOTENCY";
+const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
 /// Reads `AWS_MAX_ATTEMPTS` from the environment. The other settings are those of `defaults`, and so is this one if it is not set.
 ///
@@ -82,48 +95,23 @@ impl Config {
 ///
 /// Returns [`ConfigError::Invalid`] if the variable is invalid.
 pub fn client_settings(defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
-    client(&variable, defaults)
+    client(&Variables(&variable), defaults)
 }
 
-fn client(variable: &impl Fn(&str) -> Option<String>, defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
-    const NAME: &str = "AWS_MAX_ATTEMPTS";
-    let text: Option<String> = parse(variable, NAME)?;
+fn client(variables: &Variables<'_>, defaults: ClientSettings) -> Result<ClientSettings, ConfigError> {
+    let Some(text) = variables.text(MAX_ATTEMPTS) else {
+        return Ok(defaults);
+    };
     let bounds = ClientSettings::ATTEMPTS;
-    let attempts = text.map(|text| text.parse().ok().filter(|attempts| bounds.contains(attempts)));
-    match attempts.unwrap_or(Some(defaults.max_attempts)) {
-        Some(max_attempts) => Ok(ClientSettings {
+    match text.parse() {
+        Ok(max_attempts) if bounds.contains(&max_attempts) => Ok(ClientSettings {
             max_attempts,
             ..defaults
         }),
-        None => Err(ConfigError::Invalid {
-            name: NAME,
-            reason: format!("expected a whole number from {} to {}", bounds.start(), bounds.end()),
-        }),
-    }
-}
-
-fn idempotency(variable: &impl Fn(&str) -> Option<String>) -> Result<Idempotency, ConfigError> {
-    const NAME: &str = "IDEMPOTENCY";
-    let name: String = parse(variable, NAME)?.unwrap_or_else(|| "recent".to_owned());
-    Idempotency::named(&name, Window::default(), Retention::default()).map_err(|error| ConfigError::Invalid {
-        name: NAME,
-        reason: error.to_string(),
-    })
-}
-
-fn compression(variable: &impl Fn(&str) -> Option<String>) -> Result<Compression, ConfigError> {
-    const NAME: &str = "HISTORY_COMPRESSION";
-    let compression = parse(variable, NAME)?.unwrap_or_default();
-    let history = variable("HISTORY_TABLE_NAME").filter(|name| !name.is_empty());
-    let is_own = history.is_some() && history != variable("TABLE_NAME");
-    match compression == Compression::None || is_own {
-        true => Ok(compression),
-        false => Err(ConfigError::Invalid {
-            name: NAME,
-            reason:
-                "versions beside the latest items are not compressed: it requires a history table, HISTORY_TABLE_NAME"
-                    .to_owned(),
-        }),
+        _ => {
+            let reason = format!("expected a whole number from {} to {}", bounds.start(), bounds.end());
+            Err(ConfigError::invalid(MAX_ATTEMPTS, reason))
+        }
     }
 }
 
@@ -138,16 +126,13 @@ pub struct Metrics {
 
 /// Returns the destination of metrics, `None` if `METRICS_NAMESPACE` is empty or missing.
 pub fn metrics() -> Option<Metrics> {
+    let variables = Variables(&variable);
     Some(Metrics {
-        namespace: variable("METRICS_NAMESPACE").filter(|namespace| !namespace.is_empty())?,
-        service: service_name(),
+        namespace: variables.text("METRICS_NAMESPACE")?,
+        service: variables
+            .text("SERVICE_NAME")
+            .unwrap_or_else(|| "version-control".to_owned()),
     })
-}
-
-/// Returns `SERVICE_NAME`, the name of the stack in metrics.
-pub fn service_name() -> String {
-    let name = variable("SERVICE_NAME").filter(|name| !name.is_empty());
-    name.unwrap_or_else(|| "version-control".to_owned())
 }
 
 /// Returns the log level, `AWS_LAMBDA_LOG_LEVEL`, which Lambda's logging controls set.
@@ -160,16 +145,20 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-fn parse<T: FromStr>(variable: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result<Option<T>, ConfigError>
-where
-    T::Err: std::fmt::Display,
-{
-    match variable(name).filter(|value| !value.is_empty()) {
-        None => Ok(None),
-        Some(value) => value.parse().map(Some).map_err(|error: T::Err| ConfigError::Invalid {
-            name,
-            reason: error.to_string(),
-        }),
+/// Variables, by a function that returns their values.
+struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
+
+impl Variables<'_> {
+    /// Returns the value of a variable, `None` if it is missing or empty.
+    fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name).filter(|value| !value.is_empty())
+    }
+
+    fn parse<T: FromStr<Err: fmt::Display> + Default>(&self, name: &'static str) -> Result<T, ConfigError> {
+        match self.text(name).map(|value| value.parse()) {
+            None => Ok(T::default()),
+            Some(value) => value.map_err(|error: T::Err| ConfigError::invalid(name, error.to_string())),
+        }
     }
 }
 
@@ -187,6 +176,15 @@ pub enum ConfigError {
         /// Reason.
         reason: String,
     },
+}
+
+impl ConfigError {
+    fn invalid(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::Invalid {
+            name,
+            reason: reason.into(),
+        }
+    }
 }
 
 #[cfg(test)]

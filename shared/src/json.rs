@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Number, Value};
 use thiserror::Error;
 
+mod escape;
 mod reader;
 
 pub use reader::{Kind, Reader};
@@ -62,8 +63,16 @@ pub fn parse(text: &str) -> Result<Value, InvalidJson> {
 /// assert_eq!(parse_limited(r#"{"a": [1, 2]}"#, 2).unwrap_err().reason, Reason::Parts);
 /// ```
 pub fn parse_limited(text: &str, mut max_parts: usize) -> Result<Value, InvalidJson> {
+    whole(text, |reader| value(reader, &mut max_parts))
+}
+
+/// Reads a text that is one document.
+pub(crate) fn whole<'a, T, E: From<InvalidJson>>(
+    text: &'a str,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<T, E>,
+) -> Result<T, E> {
     let mut reader = Reader::new(text);
-    let value = value(&mut reader, &mut max_parts)?;
+    let value = read(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
@@ -91,10 +100,7 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<Value, InvalidJson> {
 /// assert_eq!(members.value("b"), None);
 /// ```
 pub fn members(text: &str) -> Result<Members<'_>, InvalidJson> {
-    let mut reader = Reader::new(text);
-    let members = Members::read(&mut reader)?;
-    reader.end()?;
-    Ok(members)
+    whole(text, Members::read)
 }
 
 /// Returns the elements of a list as text.
@@ -103,30 +109,24 @@ pub fn members(text: &str) -> Result<Members<'_>, InvalidJson> {
 ///
 /// Returns [`InvalidJson`] if the text is not a list.
 pub fn elements(text: &str) -> Result<Vec<&str>, InvalidJson> {
-    let mut reader = Reader::new(text);
-    let mut elements = Vec::new();
-    reader.begin_list()?;
-    while reader.next_element()? {
-        elements.push(reader.skip()?);
-    }
-    reader.end()?;
-    Ok(elements)
+    whole(text, |reader| {
+        let mut elements = Vec::new();
+        reader.begin_list()?;
+        while reader.next_element()? {
+            elements.push(reader.skip()?);
+        }
+        Ok(elements)
+    })
 }
 
 /// Returns the string in a JSON text, `None` if it is not a string.
 pub fn string(text: &str) -> Option<String> {
-    let mut reader = Reader::new(text);
-    let string = reader.string().ok()?.into_owned();
-    reader.end().ok()?;
-    Some(string)
+    whole(text, Reader::string).ok().map(Cow::into_owned)
 }
 
 /// Returns the text of a number, `None` if it is not a number.
 pub fn number(text: &str) -> Option<&str> {
-    let mut reader = Reader::new(text);
-    let number = reader.number().ok()?;
-    reader.end().ok()?;
-    Some(number)
+    whole(text, Reader::number).ok()
 }
 
 /// Returns the JSON text of a document without white space around it.
@@ -135,10 +135,7 @@ pub fn number(text: &str) -> Option<&str> {
 ///
 /// Returns [`InvalidJson`] if the text is not one JSON document. It can have any number of levels.
 pub fn check(text: &str) -> Result<&str, InvalidJson> {
-    let mut reader = Reader::new(text);
-    let document = reader.skip()?;
-    reader.end()?;
-    Ok(document)
+    whole(text, Reader::skip)
 }
 
 /// Returns `true` if a member at any level has such a name. If the text is not JSON, the members before the error count.
@@ -169,11 +166,8 @@ impl<'a> Members<'a> {
 
     /// Returns the text of a member.
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.0
-            .iter()
-            .rev()
-            .find(|(other, _)| other == name)
-            .map(|(_, text)| *text)
+        let found = self.0.iter().rfind(|(other, _)| other == name);
+        found.map(|(_, text)| *text)
     }
 
     /// Returns the text of a member that is not `null`.

@@ -36,9 +36,7 @@ pub fn is_hidden(character: char) -> bool {
 /// assert_eq!(printable::line("a\u{1b}]0;b\u{7}\nc\u{202e}"), r"a\u{1b}]0;b\u{7}\nc\u{202e}");
 /// ```
 pub fn line(text: &str) -> Cow<'_, str> {
-    replaced(text, is_hidden, |shown, character| {
-        shown.extend(character.escape_default());
-    })
+    escaped(text, is_hidden)
 }
 
 /// Returns text of several lines: each hidden character but the line feed is replaced by its escape.
@@ -49,10 +47,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
 /// assert_eq!(printable::lines("a\r\nb\u{9b}"), "a\\r\nb\\u{9b}");
 /// ```
 pub fn lines(text: &str) -> Cow<'_, str> {
-    let is_replaced = |character| is_hidden(character) && character != '\n';
-    replaced(text, is_replaced, |shown, character| {
-        shown.extend(character.escape_default());
-    })
+    escaped(text, |character| is_hidden(character) && character != '\n')
 }
 
 /// Returns a JSON document with the same value, in which hidden characters are escaped. Outside of strings, JSON has no hidden
@@ -96,6 +91,12 @@ pub(crate) fn shortened_to(text: &str, max: usize) -> Cow<'_, str> {
     }
 }
 
+fn escaped(text: &str, is_replaced: impl Fn(char) -> bool) -> Cow<'_, str> {
+    replaced(text, is_replaced, |shown, character| {
+        shown.extend(character.escape_default());
+    })
+}
+
 fn replaced(text: &str, is_replaced: impl Fn(char) -> bool, replace: impl Fn(&mut String, char)) -> Cow<'_, str> {
     if !text.contains(&is_replaced) {
         return Cow::Borrowed(text);
@@ -127,23 +128,10 @@ mod tests {
             ('\u{2028}', '\u{202e}'),
             ('\u{2066}', '\u{2069}'),
         ];
-        for (first, last) in ranges {
-            for character in first..=last {
-                assert!(is_hidden(character), "{character:?}");
-            }
+        for character in ranges.into_iter().flat_map(|(first, last)| first..=last) {
+            assert!(is_hidden(character), "{character:?}");
         }
-        for character in [
-            ' ',
-            '~',
-            'é',
-            '中',
-            'ع',
-            '\u{a0}',
-            '\u{301}',
-            '👍',
-            '\u{fe0f}',
-            '\u{10ffff}',
-        ] {
+        for character in " ~é中ع\u{a0}\u{301}👍\u{fe0f}\u{10ffff}".chars() {
             assert!(!is_hidden(character), "{character:?}");
         }
     }

@@ -38,14 +38,7 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadlin
         let alone = Box::pin(write_together(store, std::slice::from_ref(raw), origin, deadline));
         match panics::caught_async(alone).await {
             Ok(alone) => processed.extend(alone),
-            Err(panicked) => processed.push(ProcessedRecord {
-                sequence_number: record::number_of(raw),
-                created: None,
-                entity: None,
-                request: None,
-                ahead: None,
-                outcome: RecordFailure::from(panicked).into(),
-            }),
+            Err(panicked) => processed.push(ProcessedRecord::failed(raw, panicked.into())),
         }
     }
     processed
@@ -54,64 +47,50 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadlin
 async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
     let parse = |raw: &str| record::parse(raw, store.digits());
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
-    let outcomes = outcomes(store, &records, origin, deadline).await;
-    let processed = records.into_iter().zip(outcomes).map(|(record, outcome)| {
-        let mut ahead = None;
-        let (request, outcome) = match record.content {
-            Ok(Content::Skipped) => (None, Outcome::Skipped),
-            Ok(Content::Version(version)) => {
-                let outcome = outcome.unwrap_or(RecordFailure::NotReached.into());
-                let created = record.created.map(RecordedAt::from_millis);
-                let recorded = RecordedAt::of(version.item()).zip(created);
-                ahead = recorded
-                    .filter(|(recorded, created)| recorded.is_ahead_of(*created))
-                    .map(|_| version.version());
-                (version.request_id(), outcome.with_version(version))
-            }
-            Err(failure) => (None, outcome.unwrap_or(failure.into())),
-        };
-        ProcessedRecord {
-            sequence_number: record.sequence_number,
-            created: record.created,
-            entity: record.entity,
-            request,
-            ahead,
-            outcome,
-        }
-    });
-    processed.collect()
-}
-
-/// Puts the versions of the records, and returns the outcome of each record that is not skipped and not malformed.
-async fn outcomes(store: &Store, records: &[Record], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
-    let mut not_put = purged::outcomes(store, records, origin, deadline).await;
+    let mut outcomes = purged::outcomes(store, &records, origin, deadline).await;
     if origin != Origin::Stream {
-        let uncounted = counted::outcomes(store, records, deadline).await;
-        not_put = not_put
-            .into_iter()
-            .zip(uncounted)
-            .map(|(purged, uncounted)| purged.or(uncounted))
-            .collect();
+        counted::add_outcomes(store, &records, &mut outcomes, deadline).await;
     }
-    let is_version = |record: &Record| matches!(record.content, Ok(Content::Version(_)));
-    let versions: Vec<_> = records
+    let to_put = records
         .iter()
-        .zip(&not_put)
-        .filter_map(|(record, not_put)| match (&record.content, not_put) {
-            (Ok(Content::Version(version)), None) => Some(version),
-            _ => None,
-        })
-        .collect();
-    let written = match origin {
+        .enumerate()
+        .filter(|(index, _)| outcomes[*index].is_none());
+    let to_put = to_put.filter_map(|(index, record)| Some((index, record.version()?)));
+    let (indexes, versions): (Vec<_>, Vec<_>) = to_put.unzip();
+    let put = match origin {
         Origin::Preview => preview(store, &versions, deadline).await,
         Origin::Stream | Origin::Kept => write_versions(store, &versions, deadline).await,
     };
-    let mut written = written.into_iter();
-    let outcomes = records.iter().zip(not_put).map(|(record, not_put)| match not_put {
-        None if is_version(record) => written.next(),
-        not_put => not_put,
-    });
-    outcomes.collect()
+    for (index, outcome) in indexes.into_iter().zip(put) {
+        outcomes[index] = Some(outcome);
+    }
+    records.into_iter().zip(outcomes).map(processed).collect()
+}
+
+fn processed((record, outcome): (Record, Option<Outcome>)) -> ProcessedRecord {
+    let (mut request, mut ahead) = (None, None);
+    let outcome = match record.content {
+        Ok(Content::Skipped) => Outcome::Skipped,
+        Ok(Content::Version(version)) => {
+            let created = record.created.map(RecordedAt::from_millis);
+            let recorded = RecordedAt::of(version.item()).zip(created);
+            let is_ahead = recorded.is_some_and(|(recorded, created)| recorded.is_ahead_of(created));
+            ahead = is_ahead.then(|| version.version());
+            request = version.request_id();
+            outcome
+                .unwrap_or(RecordFailure::NotReached.into())
+                .with_version(version)
+        }
+        Err(failure) => outcome.unwrap_or(failure.into()),
+    };
+    ProcessedRecord {
+        sequence_number: record.sequence_number,
+        created: record.created,
+        entity: record.entity,
+        request,
+        ahead,
+        outcome,
+    }
 }
 
 /// Returns the outcome that each version would have, in their order.

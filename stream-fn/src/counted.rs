@@ -6,71 +6,53 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
     domain::{entity::EntityId, version::Version, version_item::VersionItem},
-    dynamodb::{Store, client::error::ServiceError, put::put_version::PutOutcome},
+    dynamodb::{Store, put::put_version::PutOutcome},
 };
 
 use crate::{
     error::RecordFailure,
     purged::{in_time, not_read},
-    record::{Content, Record},
+    record::Record,
     response::Outcome,
 };
 
-/// Latest versions of entities, as their latest items count them.
-#[derive(Debug, Default)]
-pub struct LatestVersions(HashMap<EntityId, Version>);
-
-impl LatestVersions {
-    /// Reads the latest items of these entities, with consistent reads.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn read<'a>(
-        store: &Store,
-        entities: impl IntoIterator<Item = &'a EntityId>,
-    ) -> Result<Self, ServiceError> {
-        let entities: BTreeSet<_> = entities.into_iter().cloned().collect();
-        let entities: Vec<_> = entities.into_iter().collect();
-        store.latest_versions(&entities, true).await.map(Self)
-    }
-
-    /// Returns the outcome of a version that the latest item does not count: it was recorded before, or is not put. `None` for a
-    /// version that is counted.
-    pub async fn outcome(&self, store: &Store, version: &VersionItem) -> Option<Outcome> {
-        let failure = match self.0.get(version.entity()) {
-            Some(latest) if version.version() <= *latest => return None,
-            Some(latest) => RecordFailure::AboveLatest(*latest),
-            None => RecordFailure::NoLatestItem,
-        };
-        Some(match store.preview_put(version).await {
-            Ok(PutOutcome::Recorded) => failure.into(),
-            stored => stored.into(),
-        })
+/// Adds the outcomes of records that have none, and whose version is not counted, or whose latest item could not be read.
+pub(crate) async fn add_outcomes(
+    store: &Store,
+    records: &[Record],
+    outcomes: &mut [Option<Outcome>],
+    deadline: Deadline,
+) {
+    let entities: BTreeSet<_> = records
+        .iter()
+        .filter_map(Record::version)
+        .map(VersionItem::entity)
+        .collect();
+    let entities: Vec<_> = entities.into_iter().cloned().collect();
+    let latest = in_time(store.latest_versions(&entities, true), deadline).await;
+    for (record, outcome) in records.iter().zip(outcomes) {
+        if let (None, Some(version)) = (&outcome, record.version()) {
+            *outcome = match &latest {
+                Ok(latest) => outcome_of(store, version, latest).await,
+                Err(failed) => Some(not_read(failed.clone()).into()),
+            };
+        }
     }
 }
 
-/// Returns, for each record, the outcome of one whose version is not counted, or whose latest item could not be read.
-pub(crate) async fn outcomes(store: &Store, records: &[Record], deadline: Deadline) -> Vec<Option<Outcome>> {
-    let versions: Vec<_> = records.iter().map(version_of).collect();
-    let entities = versions.iter().flatten().map(|version| version.entity());
-    let latest = in_time(LatestVersions::read(store, entities), deadline).await;
-    stream::iter(versions)
-        .then(async |version| match &latest {
-            Ok(latest) => latest.outcome(store, version?).await,
-            Err(failed) => version.map(|_| not_read(failed.clone()).into()),
-        })
-        .collect()
-        .await
-}
-
-fn version_of(record: &Record) -> Option<&VersionItem> {
-    match &record.content {
-        Ok(Content::Version(version)) => Some(version),
-        _ => None,
-    }
+/// Returns the outcome of a version that the latest item does not count: it was recorded before, or is not put. `None` for a version that
+/// is counted.
+async fn outcome_of(store: &Store, version: &VersionItem, latest: &HashMap<EntityId, Version>) -> Option<Outcome> {
+    let failure = match latest.get(version.entity()) {
+        Some(latest) if version.version() <= *latest => return None,
+        Some(latest) => RecordFailure::AboveLatest(*latest),
+        None => RecordFailure::NoLatestItem,
+    };
+    Some(match store.preview_put(version).await {
+        Ok(PutOutcome::Recorded) => failure.into(),
+        stored => stored.into(),
+    })
 }

@@ -7,7 +7,7 @@
 
 mod attached;
 mod chunk;
-pub mod counted;
+mod counted;
 pub mod error;
 mod metrics;
 mod purged;
@@ -24,7 +24,7 @@ use futures::{StreamExt as _, stream};
 use shared::{
     clock::{Clock, Deadline},
     config::Config,
-    domain::attached::{AttachedTable, settings::AttachedSettings},
+    domain::attached::{AttachedTable, definition::AttachedSettings},
     dynamodb::{
         Store,
         put::insert_versions::MAX_STATEMENTS,
@@ -38,7 +38,11 @@ use tokio::sync::OnceCell;
 
 #[cfg(feature = "runtime")]
 pub use crate::runtime::run;
-use crate::{error::Error, purged::Origin, response::ProcessedRecord};
+use crate::{
+    error::{Error, RecordFailure},
+    purged::Origin,
+    response::ProcessedRecord,
+};
 
 /// Maximum number of chunks processed concurrently. A chunk is parsed only when it starts, to limit memory.
 const MAX_CONCURRENT_CHUNKS: usize = 8;
@@ -65,12 +69,11 @@ impl HistoryWriter {
             .with_history(config.history.clone())
             .with_compression(config.compression);
         Self {
-            store,
             attached: config.attached.clone(),
-            attached_table: OnceCell::new(),
             origin: Origin::Stream,
             quarantines: true,
             checked: OnceLock::new(),
+            ..Self::from_store(store)
         }
     }
 
@@ -169,7 +172,10 @@ impl HistoryWriter {
     /// attached table whose keys were not read fail.
     pub async fn process(&self, records: Vec<&str>, deadline: Deadline) -> Vec<ProcessedRecord> {
         if self.attached.is_some() {
-            return records.into_iter().map(ProcessedRecord::not_reached).collect();
+            let records = records.into_iter();
+            return records
+                .map(|raw| ProcessedRecord::failed(raw, RecordFailure::NotReached))
+                .collect();
         }
         if let Some(table) = self.store.attached_table() {
             // Boxed, to keep the future of a table without it small.

@@ -61,27 +61,22 @@ pub(crate) fn batch(tally: &Tally, processed: &[ProcessedRecord], now: Duration,
 }
 
 fn name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Recorded => "Recorded",
-        Outcome::AlreadyRecorded => "AlreadyRecorded",
-        Outcome::Skipped => "Skipped",
-        Outcome::Quarantined { .. } => "Quarantined",
-        Outcome::Purged => "Purged",
-        Outcome::Pruned => "Pruned",
-        Outcome::Failed { failure, .. } => match failure {
-            RecordFailure::NotQuarantined(_) => "FailedNotQuarantined",
-            RecordFailure::Malformed(_) => "FailedMalformed",
-            RecordFailure::Conflict => "FailedConflict",
-            RecordFailure::Rejected(_) | RecordFailure::Omitted => "FailedRejected",
-            RecordFailure::NotReached => "FailedNotReached",
-            RecordFailure::Throttled(_) => "FailedThrottled",
-            // Versions are compared with the latest item outside of invocations only.
-            RecordFailure::Internal(_)
-            | RecordFailure::Panicked(_)
-            | RecordFailure::Contended
-            | RecordFailure::AboveLatest(_)
-            | RecordFailure::NoLatestItem => "FailedInternal",
-        },
+    let Outcome::Failed { failure, .. } = outcome else {
+        return outcome.name();
+    };
+    match failure {
+        RecordFailure::NotQuarantined(_) => "FailedNotQuarantined",
+        RecordFailure::Malformed(_) => "FailedMalformed",
+        RecordFailure::Conflict => "FailedConflict",
+        RecordFailure::Rejected(_) | RecordFailure::Omitted => "FailedRejected",
+        RecordFailure::NotReached => "FailedNotReached",
+        RecordFailure::Throttled(_) => "FailedThrottled",
+        // Versions are compared with the latest item outside of invocations only.
+        RecordFailure::Internal(_)
+        | RecordFailure::Panicked(_)
+        | RecordFailure::Contended
+        | RecordFailure::AboveLatest(_)
+        | RecordFailure::NoLatestItem => "FailedInternal",
     }
 }
 

@@ -9,7 +9,6 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
     domain::{purge_marker::MAX_UNCHECKED_AGE, time::EpochMillis, version_item::VersionItem},
@@ -59,37 +58,34 @@ pub(crate) async fn outcomes(
     deadline: Deadline,
 ) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
-    let is_checked = |record: &Record| origin.is_checked(record.created, now);
-    let doubtful: Vec<_> = records
-        .iter()
-        .map(|record| match &record.content {
+    let doubtful = records.iter().map(|record| {
+        let entity = match &record.content {
             Ok(Content::Version(version)) => Some(version.entity()),
             Ok(Content::Skipped) => None,
             Err(_) => record.entity.as_ref(),
-        })
-        .zip(records)
-        .map(|(entity, record)| entity.filter(|_| is_checked(record)))
-        .collect();
-    if doubtful.iter().all(Option::is_none) {
-        return records.iter().map(|_| None).collect();
-    }
+        };
+        entity.filter(|_| origin.is_checked(record.created, now))
+    });
+    let doubtful: Vec<_> = doubtful.collect();
+    let mut outcomes: Vec<_> = records.iter().map(|_| None).collect();
     let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
+    if entities.is_empty() {
+        return outcomes;
+    }
     let removed = in_time(store.removed(entities), deadline).await;
-    stream::iter(records.iter().zip(doubtful))
-        .then(async |(record, entity)| {
-            let (removed, entity) = match (&removed, entity?) {
-                (Ok(removed), entity) => (removed, entity),
-                (Err(failed), _) => return Some(not_read(failed.clone()).into()),
-            };
-            if let Ok(Content::Version(version)) = &record.content {
-                removed_version(store, removed, version, deadline).await
-            } else {
-                let marker = removed.marker(entity)?;
-                marker.covers_record(record.created).then_some(Outcome::Purged)
+    for (outcome, (record, entity)) in outcomes.iter_mut().zip(records.iter().zip(doubtful)) {
+        *outcome = match (&removed, entity, record.version()) {
+            (_, None, _) => None,
+            (Err(failed), ..) => Some(not_read(failed.clone()).into()),
+            (Ok(removed), _, Some(version)) => removed_version(store, removed, version, deadline).await,
+            (Ok(removed), Some(entity), None) => {
+                let marker = removed.marker(entity);
+                let is_purged = marker.is_some_and(|marker| marker.covers_record(record.created));
+                is_purged.then_some(Outcome::Purged)
             }
-        })
-        .collect()
-        .await
+        };
+    }
+    outcomes
 }
 
 /// Returns the outcome of a version that was purged or pruned. A version below the floor can be stored: pinned, or not expired.
@@ -105,18 +101,12 @@ async fn removed_version(
     if !removed.is_below_floor(version) {
         return None;
     }
-    Some(
-        match in_time(
-            async { store.preview_put(version).await.map_err(|PutError(error)| error) },
-            deadline,
-        )
-        .await
-        {
-            Ok(PutOutcome::Recorded) => Outcome::Pruned,
-            Ok(stored) => Ok(stored).into(),
-            Err(failed) => not_read(failed).into(),
-        },
-    )
+    let stored = async { store.preview_put(version).await.map_err(|PutError(error)| error) };
+    Some(match in_time(stored, deadline).await {
+        Ok(PutOutcome::Recorded) => Outcome::Pruned,
+        Ok(stored) => Ok(stored).into(),
+        Err(failed) => not_read(failed).into(),
+    })
 }
 
 /// Reads before the deadline. The error is `None` if there is no time left.

@@ -56,50 +56,52 @@ pub fn split(event: &str) -> Result<Vec<&str>, Error> {
 /// Parses a record of a `DynamoDB` stream, or of a Kinesis stream that captures the changes of the table. Only the members in
 /// use are read, so members of an unexpected type elsewhere are no error.
 pub fn parse(raw: &str, digits: VersionDigits) -> Record {
-    let not_a_record = |number| Record::new(number, None, Parsed::malformed(Malformed::NotARecord));
-    let Ok(record) = RawRecord::parse(raw) else {
-        return not_a_record(None);
+    let Ok(mut record) = RawRecord::parse(raw) else {
+        return Record::failed(None, Malformed::NotARecord.into());
     };
-    if let Some(kinesis) = record.kinesis {
-        let number = kinesis.string("sequenceNumber").and_then(SequenceNumber::new);
-        let inner = unwrapped(&kinesis);
-        let inner = inner.as_ref().and_then(|inner| RawRecord::parse(inner).ok());
-        return match inner {
-            Some(RawRecord {
-                event_name,
-                change: Some(change),
-                kinesis: None,
-            }) => {
-                let parsed = parsed(event_name, &change, digits);
-                Record::new(number, created_by_kinesis(&change), parsed)
+    let kinesis = record.kinesis.take();
+    let number = kinesis.as_ref().and_then(kinesis_number);
+    let inner = kinesis.as_ref().map(|kinesis| unwrapped(kinesis).unwrap_or_default());
+    let record = match &inner {
+        Some(inner) => RawRecord::parse(inner).unwrap_or_default(),
+        None => record,
+    };
+    match record {
+        RawRecord {
+            event_name,
+            change: Some(change),
+            kinesis: None,
+        } => {
+            let (number, created_micros) = match inner {
+                Some(_) => (number, created_by_kinesis(&change)),
+                None => (sequence_number(&change), created_by_stream(&change)),
+            };
+            let (entity, content) = content(event_name, &change, digits);
+            let content = content.map(|version| match version {
+                Some(version) => Content::Version(version.with_stream_time(created_micros)),
+                None => Content::Skipped,
+            });
+            Record {
+                sequence_number: number,
+                created: created_micros.map(EpochMillis::from_micros),
+                entity,
+                content: content.map_err(RecordFailure::from),
             }
-            _ => not_a_record(number),
-        };
-    }
-    match record.change {
-        None => not_a_record(None),
-        Some(change) => {
-            let parsed = parsed(record.event_name, &change, digits);
-            Record::new(sequence_number(&change), created_by_stream(&change), parsed)
         }
+        _ => Record::failed(number, Malformed::NotARecord.into()),
     }
 }
 
 /// Parses a record with `parse`. After a panic, it has only its sequence number.
 pub(crate) fn caught(raw: &str, parse: impl FnOnce(&str) -> Record) -> Record {
-    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Record {
-        sequence_number: number_of(raw),
-        created: None,
-        entity: None,
-        content: Err(panicked.into()),
-    })
+    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Record::failed(number_of(raw), panicked.into()))
 }
 
 /// Returns the number that identifies a record in the response.
 pub(crate) fn number_of(raw: &str) -> Option<SequenceNumber> {
     let record = RawRecord::parse(raw).ok()?;
     match (record.kinesis, record.change) {
-        (Some(kinesis), _) => kinesis.string("sequenceNumber").and_then(SequenceNumber::new),
+        (Some(kinesis), _) => kinesis_number(&kinesis),
         (None, change) => sequence_number(&change?),
     }
 }
@@ -127,18 +129,26 @@ pub fn kinesis_table(raw: &str) -> Option<String> {
 }
 
 impl Record {
-    fn new(sequence_number: Option<SequenceNumber>, created_micros: Option<i64>, parsed: Parsed) -> Self {
-        let content = parsed.content.map(|content| match content {
-            Content::Version(version) => Content::Version(version.with_stream_time(created_micros)),
-            Content::Skipped => Content::Skipped,
-        });
+    fn failed(sequence_number: Option<SequenceNumber>, failure: RecordFailure) -> Self {
         Self {
             sequence_number,
-            created: created_micros.map(EpochMillis::from_micros),
-            entity: parsed.entity,
-            content: content.map_err(RecordFailure::from),
+            created: None,
+            entity: None,
+            content: Err(failure),
         }
     }
+
+    /// Returns the version that the record contains.
+    pub(crate) fn version(&self) -> Option<&VersionItem> {
+        match &self.content {
+            Ok(Content::Version(version)) => Some(version),
+            _ => None,
+        }
+    }
+}
+
+fn kinesis_number(kinesis: &Members) -> Option<SequenceNumber> {
+    kinesis.string("sequenceNumber").and_then(SequenceNumber::new)
 }
 
 pub(crate) fn sequence_number(members: &Members) -> Option<SequenceNumber> {
@@ -146,6 +156,7 @@ pub(crate) fn sequence_number(members: &Members) -> Option<SequenceNumber> {
 }
 
 /// The members of a record that are used.
+#[derive(Default)]
 struct RawRecord<'a> {
     event_name: Option<&'a str>,
     change: Option<Members<'a>>,
@@ -212,49 +223,37 @@ pub(crate) fn created_micros(raw: &str, scale: u32) -> Option<i64> {
     i64::try_from(scaled / 10u128.pow(MORE)).ok()
 }
 
-struct Parsed {
-    entity: Option<EntityId>,
-    content: Result<Content, Malformed>,
-}
-
-impl Parsed {
-    fn malformed(why: Malformed) -> Self {
-        Self {
-            entity: None,
-            content: Err(why),
-        }
-    }
-}
-
-fn parsed(event_name: Option<&str>, change: &Members, digits: VersionDigits) -> Parsed {
+/// Returns the entity of a change, if it names a valid one, and its version. `None` if it contains no version.
+fn content(
+    event_name: Option<&str>,
+    change: &Members,
+    digits: VersionDigits,
+) -> (Option<EntityId>, Result<Option<VersionItem>, Malformed>) {
     let event_name = event_name.and_then(json::string);
     if event_name.as_deref() == Some("REMOVE") {
-        return Parsed {
-            entity: None,
-            content: Ok(Content::Skipped),
-        };
+        return (None, Ok(None));
     }
     let Some(keys) = change.value("Keys").and_then(|keys| json::parse(keys).ok()) else {
-        return Parsed::malformed(Malformed::NoKeys);
+        return (None, Err(Malformed::NoKeys));
     };
-    let key = |name: &str| Some(keys.get(name)?.get("S")?.as_str()?.to_owned());
-    Parsed {
-        entity: key(names::PK).and_then(|key| EntityId::new(key).ok()),
-        content: match keys.get(names::SK) {
-            None => Err(Malformed::NoKeys),
-            // The library's own items are no entity, whatever another program writes beside them.
-            Some(_) if key(names::PK).is_some_and(|key| is_reserved(&key)) => Ok(Content::Skipped),
-            // The mapping's filter passes only latest items. Without this check, a mapping without the filter would create
-            // versions of versions in an endless loop.
-            Some(_) if key(names::SK).as_deref() != Some(LATEST_KEY) => Ok(Content::Skipped),
-            Some(_) => version(event_name.as_deref(), change, digits).and_then(|version| {
-                match key(names::PK).as_deref() == Some(version.entity().as_str()) {
-                    true => Ok(Content::Version(version)),
-                    false => Err(Malformed::OtherKeys),
-                }
-            }),
-        },
+    let key = |name: &str| keys.get(name)?.get("S")?.as_str();
+    let (partition_key, sort_key) = (key(names::PK), key(names::SK));
+    let entity = partition_key.and_then(|key| EntityId::new(key).ok());
+    if keys.get(names::SK).is_none() {
+        return (entity, Err(Malformed::NoKeys));
     }
+    // The library's own items are no entity, whatever another program writes beside them. The mapping's filter passes only latest items.
+    // Without this check, a mapping without the filter would create versions of versions in an endless loop.
+    if partition_key.is_some_and(is_reserved) || sort_key != Some(LATEST_KEY) {
+        return (entity, Ok(None));
+    }
+    let version = version(event_name.as_deref(), change, digits).and_then(|version| {
+        match partition_key == Some(version.entity().as_str()) {
+            true => Ok(Some(version)),
+            false => Err(Malformed::OtherKeys),
+        }
+    });
+    (entity, version)
 }
 
 fn version(event_name: Option<&str>, change: &Members, digits: VersionDigits) -> Result<VersionItem, Malformed> {

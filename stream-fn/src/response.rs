@@ -1,5 +1,7 @@
 //! The outcomes of stream records, and the response that names those that failed.
 
+use std::collections::HashMap;
+
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
     domain::{
@@ -35,15 +37,15 @@ pub struct ProcessedRecord {
 }
 
 impl ProcessedRecord {
-    /// Returns the outcome of a record that was not processed.
-    pub(crate) fn not_reached(raw: &str) -> Self {
+    /// Returns a record that failed and of which only its number is known.
+    pub(crate) fn failed(raw: &str, failure: RecordFailure) -> Self {
         Self {
             sequence_number: number_of(raw),
             created: None,
             entity: None,
             request: None,
             ahead: None,
-            outcome: RecordFailure::NotReached.into(),
+            outcome: failure.into(),
         }
     }
 }
@@ -78,6 +80,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the name in metrics and logs, except for the [reason](RecordFailure::name) of a failure.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Recorded => "Recorded",
+            Self::AlreadyRecorded => "AlreadyRecorded",
+            Self::Skipped => "Skipped",
+            Self::Quarantined { .. } => "Quarantined",
+            Self::Purged => "Purged",
+            Self::Pruned => "Pruned",
+            Self::Failed { .. } => "Failed",
+        }
+    }
+
     /// Adds the version to a failure.
     #[must_use]
     pub fn with_version(self, version: VersionItem) -> Self {
@@ -118,45 +133,24 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>) -> Result<DynamoDbEventRespons
         let sequence_number = record.sequence_number.as_ref().map(SequenceNumber::as_str);
         let entity = record.entity.as_ref().map(EntityId::digest);
         let request = record.request.as_ref().map(RequestId::in_logs);
-        let number = |version: &Option<VersionItem>| version.as_ref().map(|version| version.version().get());
-        if let (Some(version), Outcome::Recorded | Outcome::AlreadyRecorded) = (record.ahead, &record.outcome) {
+        let number = |version: &Option<VersionItem>| version.as_ref().map(VersionItem::version);
+        let (version, outcome, error) = match (&record.outcome, record.ahead) {
             // As for quarantine. With `WriteMode` `inline` or `transaction`, writer-fn recorded the version.
-            tracing::error!(
-                sequence_number,
-                entity,
-                request,
-                version = version.get(),
-                outcome = "RecordedAhead",
-                "record"
-            );
-        }
-        match record.outcome {
-            Outcome::Recorded | Outcome::AlreadyRecorded | Outcome::Skipped | Outcome::Purged | Outcome::Pruned => {}
+            (Outcome::Recorded | Outcome::AlreadyRecorded, Some(ahead)) => (Some(ahead), "RecordedAhead", None),
+            (Outcome::Quarantined { version, failure }, _) => (number(version), "Quarantined", Some(failure.chain())),
+            (Outcome::Failed { version, failure }, _) => (number(version), failure.name(), Some(failure.chain())),
+            _ => continue,
+        };
+        let version = version.map(Version::get);
+        let Outcome::Failed { failure, .. } = record.outcome else {
             // The highest level, so that every `LogLevel` logs it: the alarm counts these lines.
-            Outcome::Quarantined { version, failure } => tracing::error!(
-                sequence_number,
-                entity,
-                request,
-                version = number(&version),
-                outcome = "Quarantined",
-                error = failure.chain(),
-                "record",
-            ),
-            Outcome::Failed { version, failure } => {
-                tracing::warn!(
-                    sequence_number,
-                    entity,
-                    request,
-                    version = number(&version),
-                    outcome = failure.name(),
-                    error = failure.chain(),
-                    "record",
-                );
-                match &record.sequence_number {
-                    Some(number) => response.batch_item_failures.push(batch_item_failure(number)),
-                    None => unnamed = Some(failure),
-                }
-            }
+            tracing::error!(sequence_number, entity, request, version, outcome, error, "record");
+            continue;
+        };
+        tracing::warn!(sequence_number, entity, request, version, outcome, error, "record");
+        match &record.sequence_number {
+            Some(number) => response.batch_item_failures.push(batch_item_failure(number)),
+            None => unnamed = Some(failure),
         }
     }
     summary.log();
@@ -175,29 +169,15 @@ fn batch_item_failure(number: &SequenceNumber) -> DynamoDbBatchItemFailure {
 
 #[derive(Default)]
 struct Summary {
-    recorded: usize,
-    already_recorded: usize,
-    skipped: usize,
-    quarantined: usize,
-    purged: usize,
-    pruned: usize,
-    failed: usize,
+    /// Number of records by the names of their outcomes.
+    counts: HashMap<&'static str, usize>,
     /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
 }
 
 impl Summary {
     fn count(&mut self, record: &ProcessedRecord) {
-        let counter = match record.outcome {
-            Outcome::Recorded => &mut self.recorded,
-            Outcome::AlreadyRecorded => &mut self.already_recorded,
-            Outcome::Skipped => &mut self.skipped,
-            Outcome::Quarantined { .. } => &mut self.quarantined,
-            Outcome::Purged => &mut self.purged,
-            Outcome::Pruned => &mut self.pruned,
-            Outcome::Failed { .. } => &mut self.failed,
-        };
-        *counter += 1;
+        *self.counts.entry(record.outcome.name()).or_default() += 1;
         if let Outcome::Recorded | Outcome::AlreadyRecorded = record.outcome {
             self.requests.extend(record.request.as_ref().map(RequestId::in_logs));
         }
@@ -214,16 +194,18 @@ impl Summary {
         for requests in lines {
             tracing::info!(requests, "requests");
         }
+        let count = |name| self.counts.get(name).copied().unwrap_or(0);
+        let failed = count("Failed");
         tracing::info!(
             requests,
-            recorded = self.recorded,
-            already_recorded = self.already_recorded,
-            skipped = self.skipped,
-            quarantined = self.quarantined,
-            purged = self.purged,
-            pruned = self.pruned,
-            failed = self.failed,
-            outcome = if self.failed == 0 { "Recorded" } else { "PartialFailure" },
+            recorded = count("Recorded"),
+            already_recorded = count("AlreadyRecorded"),
+            skipped = count("Skipped"),
+            quarantined = count("Quarantined"),
+            purged = count("Purged"),
+            pruned = count("Pruned"),
+            failed,
+            outcome = if failed == 0 { "Recorded" } else { "PartialFailure" },
             "batch",
         );
     }

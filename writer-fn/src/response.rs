@@ -20,20 +20,11 @@ pub enum Response {
 #[derive(Debug, Serialize)]
 pub struct UpdateResponse {
     #[serde(rename = "ID")]
-    id: Id,
+    id: String,
     #[serde(rename = "Version")]
     version: Version,
     #[serde(rename = "Outcome")]
     outcome: &'static str,
-}
-
-#[derive(Debug)]
-struct Id(EntityId);
-
-impl Serialize for Id {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.as_str())
-    }
 }
 
 impl UpdateResponse {
@@ -47,7 +38,7 @@ impl UpdateResponse {
             WriteOutcome::Conflict { expected, latest } => return Err(Error::VersionConflict { expected, latest }),
         };
         Ok(Self {
-            id: Id(entity.clone()),
+            id: entity.as_str().to_owned(),
             version,
             outcome,
         })

@@ -102,42 +102,32 @@ impl Writer {
             Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());
-        Self::log(update, message, &response);
+        log(Some(update), message, Some(response.as_ref()));
         response
-    }
-
-    /// Logs an update of a batch that is returned as failed without an attempt, `None` if the message contains no valid one.
-    pub(crate) fn log_not_started(update: Option<&Update>, message: Option<&str>) {
-        let entity = update.map(|update| update.entity.digest());
-        let request = update.map(|update| update.request_id.in_logs());
-        let (entity, request) = (entity.as_deref(), request.as_deref());
-        tracing::info!(entity, request, message_id = message, outcome = "NotStarted", "update");
-    }
-
-    fn log(update: &Update, message: Option<&str>, response: &Result<UpdateResponse, Error>) {
-        let entity = update.entity.digest();
-        let request = update.request_id.in_logs();
-        let (outcome, version) = match response {
-            Ok(response) => (response.outcome(), Some(response.version())),
-            Err(error) => (error.error_type(), None),
-        };
-        match response {
-            Ok(_) => tracing::info!(entity, request, message_id = message, outcome, version, "update"),
-            Err(error) => {
-                let error = error.chain();
-                tracing::warn!(entity, request, message_id = message, outcome, error, "update");
-            }
-        }
     }
 }
 
 /// Counts and logs an event, or a queue message, that contains no valid update.
 pub(crate) fn reject(message: Option<&str>, error: &Error, tally: &Tally) {
     metrics::rejected(tally, error);
-    tracing::warn!(
-        message_id = message,
-        outcome = error.error_type(),
-        error = error.chain(),
-        "update"
-    );
+    log(None, message, Some(Err(error)));
+}
+
+/// Logs an update, `None` if the event contains no valid one. `response` is `None` if an update of a batch is returned as failed without
+/// an attempt.
+pub(crate) fn log(update: Option<&Update>, message: Option<&str>, response: Option<Result<&UpdateResponse, &Error>>) {
+    let entity = update.map(|update| update.entity.digest());
+    let request = update.map(|update| update.request_id.in_logs());
+    let (entity, request) = (entity.as_deref(), request.as_deref());
+    match response.transpose() {
+        Ok(response) => {
+            let outcome = response.map_or("NotStarted", UpdateResponse::outcome);
+            let version = response.map(UpdateResponse::version);
+            tracing::info!(entity, request, message_id = message, outcome, version, "update");
+        }
+        Err(error) => {
+            let (outcome, error) = (error.error_type(), error.chain());
+            tracing::warn!(entity, request, message_id = message, outcome, error, "update");
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use super::*;
 
 fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
+    let all = [&[("TABLE_NAME", "T")], variables].concat();
     Config::from_variables(|name| {
-        let found = variables.iter().find(|(known, _)| *known == name);
+        let found = all.iter().rfind(|(known, _)| *known == name);
         found.map(|(_, value)| (*value).to_owned())
     })
     .map_err(|error| error.to_string())
@@ -12,40 +13,28 @@ fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
 
 #[test]
 fn all_but_the_table_have_defaults() {
-    let config = check(&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "")]).unwrap();
-    assert_eq!(config.digits, VersionDigits::default());
-    assert_eq!(config.ordering, Ordering::Arrival);
-    assert_eq!(config.client, ClientSettings::default());
-}
-
-#[test]
-fn compression_requires_a_history_table() {
-    let compressed = |variables: &[(&str, &str)]| {
-        let variables = [&[("TABLE_NAME", "T"), ("HISTORY_COMPRESSION", "deflate")], variables].concat();
-        check(&variables).map(|config| config.compression)
-    };
-    assert_eq!(compressed(&[("HISTORY_TABLE_NAME", "H")]), Ok(Compression::Deflate));
-    for same in ["", "T"] {
-        let error = compressed(&[("HISTORY_TABLE_NAME", same)]).unwrap_err();
-        assert!(
-            error.starts_with("the environment variable HISTORY_COMPRESSION cannot be read: "),
-            "{error}"
-        );
-        assert!(
-            error.ends_with("it requires a history table, HISTORY_TABLE_NAME"),
-            "{error}"
-        );
-    }
-    for none in ["none", ""] {
-        assert!(check(&[("TABLE_NAME", "T"), ("HISTORY_COMPRESSION", none)]).is_ok());
-    }
-    let other = check(&[("TABLE_NAME", "T"), ("HISTORY_COMPRESSION", "gzip")]).unwrap_err();
-    assert!(other.ends_with("the compression is \"none\" or \"deflate\""), "{other}");
+    let defaults = check(&[]).unwrap();
+    assert_eq!(
+        (defaults.digits, defaults.ordering),
+        (VersionDigits::default(), Ordering::Arrival)
+    );
+    assert_eq!(
+        (defaults.write, defaults.client),
+        (WriteOptions::default(), ClientSettings::default())
+    );
+    let empty = [
+        "VERSION_DIGITS",
+        "HISTORY_TABLE_NAME",
+        "HISTORY_COMPRESSION",
+        "AWS_MAX_ATTEMPTS",
+        "IDEMPOTENCY",
+    ];
+    assert_eq!(check(&empty.map(|name| (name, ""))), Ok(defaults));
 }
 
 #[test]
 fn the_number_of_attempts_has_bounds() {
-    let attempts = |value| check(&[("TABLE_NAME", "T"), ("AWS_MAX_ATTEMPTS", value)]).map(|config| config.client);
+    let attempts = |value| check(&[("AWS_MAX_ATTEMPTS", value)]).map(|config| config.client);
     for (value, max_attempts) in [("", 3), ("1", 1), ("10", 10)] {
         let expected = ClientSettings {
             max_attempts,
@@ -62,37 +51,59 @@ fn the_number_of_attempts_has_bounds() {
 #[test]
 fn every_variable_is_read() {
     let config = check(&[
-        ("TABLE_NAME", "T"),
         ("VERSION_DIGITS", "10"),
+        ("HISTORY_TABLE_NAME", "H"),
+        ("HISTORY_COMPRESSION", "deflate"),
         ("ORDERING", "time"),
         ("WRITE_MODE", "inline"),
         ("SKIP_UNCHANGED", "true"),
+        ("IDEMPOTENCY", "ledger"),
     ]);
-    let config = config.unwrap();
-    assert_eq!(config.table, "T");
-    assert_eq!(Some(config.digits), VersionDigits::new(10));
-    assert_eq!(config.ordering, Ordering::Time);
-    assert_eq!(
-        (config.write.mode, config.write.skip_unchanged),
-        (WriteMode::Inline, true)
-    );
-    assert_eq!(config.write.idempotency, Idempotency::Recent(Window::default()));
-    assert_eq!(config.compression, Compression::None);
-    let ledger = check(&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "ledger")]).unwrap();
-    assert_eq!(ledger.write.idempotency, Idempotency::Ledger(Retention::default()));
+    let expected = Config {
+        table: "T".to_owned(),
+        history: Some("H".to_owned()),
+        attached: None,
+        digits: VersionDigits::new(10).unwrap(),
+        compression: Compression::Deflate,
+        ordering: Ordering::Time,
+        write: WriteOptions {
+            mode: WriteMode::Inline,
+            idempotency: Idempotency::Ledger(Retention::default()),
+            skip_unchanged: true,
+        },
+        client: ClientSettings::default(),
+    };
+    assert_eq!(config, Ok(expected));
 }
 
 #[test]
 fn an_invalid_value_is_named() {
-    for (variables, message) in [
-        (&[][..], "TABLE_NAME is not set"),
-        (&[("TABLE_NAME", "")][..], "TABLE_NAME is not set"),
-        (&[("TABLE_NAME", "T"), ("VERSION_DIGITS", "0")][..], "VERSION_DIGITS"),
-        (&[("TABLE_NAME", "T"), ("ORDERING", "random")][..], "ORDERING"),
-        (&[("TABLE_NAME", "T"), ("WRITE_MODE", "both")][..], "WRITE_MODE"),
-        (&[("TABLE_NAME", "T"), ("IDEMPOTENCY", "none")][..], "IDEMPOTENCY"),
+    let no_history = "it requires a history table, HISTORY_TABLE_NAME";
+    for (name, value, reason) in [
+        ("TABLE_NAME", "", "TABLE_NAME is not set"),
+        ("VERSION_DIGITS", "0", "a whole number from 1 to 20"),
+        ("ORDERING", "random", "the ordering is \"arrival\" or \"time\""),
+        (
+            "WRITE_MODE",
+            "both",
+            "the write mode is \"stream\", \"inline\" or \"transaction\"",
+        ),
+        ("IDEMPOTENCY", "none", "the idempotency is \"recent\" or \"ledger\""),
+        ("SKIP_UNCHANGED", "maybe", "provided string was not `true` or `false`"),
+        (
+            "HISTORY_COMPRESSION",
+            "gzip",
+            "the compression is \"none\" or \"deflate\"",
+        ),
+        ("HISTORY_COMPRESSION", "deflate", no_history),
     ] {
-        let error = check(variables).unwrap_err();
-        assert!(error.contains(message), "{error}");
+        let error = check(&[(name, value)]).unwrap_err();
+        assert!(
+            error.starts_with(&format!("the environment variable {name} ")),
+            "{error}"
+        );
+        assert!(error.ends_with(reason), "{error}");
     }
+    let same = check(&[("HISTORY_TABLE_NAME", "T"), ("HISTORY_COMPRESSION", "deflate")]);
+    assert!(same.unwrap_err().ends_with(no_history));
 }

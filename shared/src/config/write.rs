@@ -1,8 +1,8 @@
 //! Settings of writes: order, write mode, and strategy for detecting duplicates.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::time::Duration;
 
-use thiserror::Error;
+use crate::domain::setting::{InvalidSetting, bounded, choice};
 
 /// Order in which updates of one entity apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,22 +14,7 @@ pub enum Ordering {
     Time,
 }
 
-impl FromStr for Ordering {
-    type Err = InvalidOrdering;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "arrival" => Ok(Self::Arrival),
-            "time" => Ok(Self::Time),
-            _ => Err(InvalidOrdering),
-        }
-    }
-}
-
-/// The text is neither `arrival` nor `time`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the ordering is \"arrival\" or \"time\"")]
-pub struct InvalidOrdering;
+choice!(Ordering, "the ordering is \"arrival\" or \"time\"", "arrival" => Self::Arrival, "time" => Self::Time);
 
 /// Write mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,23 +28,10 @@ pub enum WriteMode {
     Transaction,
 }
 
-impl FromStr for WriteMode {
-    type Err = InvalidWriteMode;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "stream" => Ok(Self::Stream),
-            "inline" => Ok(Self::Inline),
-            "transaction" => Ok(Self::Transaction),
-            _ => Err(InvalidWriteMode),
-        }
-    }
-}
-
-/// The text is neither `stream`, `inline` nor `transaction`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the write mode is \"stream\", \"inline\" or \"transaction\"")]
-pub struct InvalidWriteMode;
+choice!(
+    WriteMode, "the write mode is \"stream\", \"inline\" or \"transaction\"",
+    "stream" => Self::Stream, "inline" => Self::Inline, "transaction" => Self::Transaction
+);
 
 /// Strategy for detecting duplicate requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,20 +53,15 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidIdempotency`] for any other name.
-    pub fn named(name: &str, window: Window, retention: Retention) -> Result<Self, InvalidIdempotency> {
+    /// Returns [`InvalidSetting`] for any other name.
+    pub fn named(name: &str, window: Window, retention: Retention) -> Result<Self, InvalidSetting> {
         match name {
             "recent" => Ok(Self::Recent(window)),
             "ledger" => Ok(Self::Ledger(retention)),
-            _ => Err(InvalidIdempotency),
+            _ => Err(InvalidSetting("the idempotency is \"recent\" or \"ledger\"")),
         }
     }
 }
-
-/// The name is neither `recent` nor `ledger`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the idempotency is \"recent\" or \"ledger\"")]
-pub struct InvalidIdempotency;
 
 /// Options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,7 +79,7 @@ pub struct WriteOptions {
 pub struct Window(u8);
 
 impl Window {
-    /// Largest window: the number of entries that one expression can remove.
+    /// Largest window, which limits the size of the map.
     pub const MAX: u8 = 100;
     /// Number of requests that the map can hold in addition to a window, so that not every update has to remove the oldest.
     const SLACK: usize = 8;
@@ -147,24 +114,7 @@ impl Default for Window {
     }
 }
 
-impl fmt::Display for Window {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for Window {
-    type Err = InvalidWindow;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().and_then(Self::new).ok_or(InvalidWindow)
-    }
-}
-
-/// The text is not a number from 1 to [`Window::MAX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the window is a number from 1 to {max}", max = Window::MAX)]
-pub struct InvalidWindow;
+bounded!(Window, Self::new, "the window is a number from 1 to 100");
 
 /// Retention of markers, in days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,7 +122,7 @@ pub struct Retention(u16);
 
 impl Retention {
     /// Returns `None` outside 1 day to 10 years.
-    pub fn days(days: u16) -> Option<Self> {
+    fn days(days: u16) -> Option<Self> {
         (1..=3650).contains(&days).then_some(Self(days))
     }
 
@@ -191,53 +141,30 @@ impl Default for Retention {
     }
 }
 
-impl fmt::Display for Retention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for Retention {
-    type Err = InvalidRetention;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().and_then(Self::days).ok_or(InvalidRetention)
-    }
-}
-
-/// The text is not a number from 1 to 3650.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("markers are kept for 1 to 3650 days")]
-pub struct InvalidRetention;
+bounded!(Retention, Self::days, "markers are kept for 1 to 3650 days");
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_window_has_bounds() {
-        for (text, expected) in [
-            ("1", Some(1)),
-            ("16", Some(16)),
-            ("100", Some(100)),
-            ("0", None),
-            ("101", None),
-            ("256", None),
-            ("-1", None),
-            ("", None),
-            ("many", None),
+    fn numbers_have_bounds() {
+        for (text, window, days) in [
+            ("0", None, None),
+            ("1", Some(1), Some(1)),
+            ("100", Some(100), Some(100)),
+            ("101", None, Some(101)),
+            ("3650", None, Some(3650)),
+            ("3651", None, None),
+            ("65536", None, None),
+            ("-1", None, None),
+            ("1.5", None, None),
+            ("", None, None),
         ] {
-            assert_eq!(text.parse::<Window>().ok().map(Window::get), expected, "{text}");
+            assert_eq!(text.parse().ok().map(Window::get), window, "{text}");
+            let seconds = text.parse().ok().map(|kept: Retention| kept.duration().as_secs());
+            assert_eq!(seconds, days.map(|days| days * 86_400), "{text}");
         }
-    }
-
-    #[test]
-    fn retention_is_in_days() {
-        let seconds = |text: &str| text.parse::<Retention>().ok().map(|kept| kept.duration().as_secs());
-        assert_eq!(seconds("8"), Some(691_200));
         assert_eq!(Retention::default().duration().as_secs(), 1_296_000);
-        for invalid in ["0", "3651", "-1", "1.5", ""] {
-            assert_eq!(seconds(invalid), None, "{invalid}");
-        }
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::{
     AttributeValue, Item,
     number::{Decimal, InvalidNumber},
+    version::Version,
 };
-use crate::json::{InvalidJson, Reader};
+use crate::json::{self, InvalidJson, Reader};
 
 /// Converts JSON to an attribute value: string to S, number to N, boolean to BOOL, list to L, object to M, `null` to
 /// NULL. All digits of a number are kept, except that every zero becomes `0`.
@@ -26,19 +27,37 @@ use crate::json::{InvalidJson, Reader};
 /// assert_eq!(attributes::from_json(value).unwrap(), AttributeValue::N("3.10".into()));
 /// ```
 pub fn from_json(value: Value) -> Result<AttributeValue, InvalidNumber> {
+    converted(value, &|_| None)
+}
+
+/// Converts JSON to an attribute value. `special` converts objects that are not maps.
+pub(super) fn converted<E: From<InvalidNumber>>(
+    value: Value,
+    special: &impl Fn(&Map<String, Value>) -> Option<Result<AttributeValue, E>>,
+) -> Result<AttributeValue, E> {
     Ok(match value {
         Value::Null => AttributeValue::Null(true),
         Value::Bool(value) => AttributeValue::Bool(value),
         Value::String(text) => AttributeValue::S(text),
         Value::Number(number) => AttributeValue::N(stored_number(number.to_string())?),
-        Value::Array(values) => AttributeValue::L(values.into_iter().map(from_json).collect::<Result<_, _>>()?),
-        Value::Object(members) => AttributeValue::M(
-            members
-                .into_iter()
-                .map(|(name, value)| Ok((name, from_json(value)?)))
-                .collect::<Result<_, _>>()?,
-        ),
+        Value::Array(values) => {
+            let values = values.into_iter().map(|value| converted(value, special));
+            AttributeValue::L(values.collect::<Result<_, _>>()?)
+        }
+        Value::Object(members) => match special(&members) {
+            Some(value) => value?,
+            None => map(members, special)?,
+        },
     })
+}
+
+pub(super) fn map<E: From<InvalidNumber>>(
+    members: Map<String, Value>,
+    special: &impl Fn(&Map<String, Value>) -> Option<Result<AttributeValue, E>>,
+) -> Result<AttributeValue, E> {
+    let members = members.into_iter();
+    let members = members.map(|(name, value)| Ok((name, converted(value, special)?)));
+    Ok(AttributeValue::M(members.collect::<Result<_, E>>()?))
 }
 
 /// Returns the text with which a number is stored: every zero is `0`, because DynamoDB rejects a zero whose exponent is out of
@@ -56,12 +75,32 @@ pub fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns `true` if DynamoDB treats two items as equal: numbers are compared by value, sets in any order.
-pub fn same_item(a: &Item, b: &Item) -> bool {
-    same_map(a, b)
+/// Returns the value of a number attribute, or `None` if it is missing, of another type, or not a whole number from 0 to
+/// [`u64::MAX`].
+pub fn whole(item: &HashMap<String, AttributeValue>, name: &str) -> Option<u64> {
+    match item.get(name)? {
+        AttributeValue::N(number) => Decimal::parse(number).ok()?.to_u64(),
+        _ => None,
+    }
 }
 
-fn same_map(a: &HashMap<String, AttributeValue>, b: &HashMap<String, AttributeValue>) -> bool {
+/// Returns the version in an attribute, or `None` if it is missing or not a version.
+pub fn version(item: &HashMap<String, AttributeValue>, name: &str) -> Option<Version> {
+    Version::new(whole(item, name)?)
+}
+
+/// Returns a string value.
+pub fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+/// Returns a number value.
+pub fn n(number: impl ToString) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+/// Returns `true` if DynamoDB treats two items as equal: numbers are compared by value, sets in any order.
+pub fn same_item(a: &HashMap<String, AttributeValue>, b: &HashMap<String, AttributeValue>) -> bool {
     a.len() == b.len() && (a.iter()).all(|(name, value)| b.get(name).is_some_and(|other| same_value(value, other)))
 }
 
@@ -70,7 +109,7 @@ pub fn same_value(a: &AttributeValue, b: &AttributeValue) -> bool {
     use AttributeValue::{Bs, L, M, N, Ns, Ss};
     match (a, b) {
         (N(a), N(b)) => same_number(a, b),
-        (M(a), M(b)) => same_map(a, b),
+        (M(a), M(b)) => same_item(a, b),
         (L(a), L(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_value(a, b)),
         (Ss(a), Ss(b)) => same_set(a, b, |a, b| a == b),
         (Bs(a), Bs(b)) => same_set(a, b, |a, b| a == b),
@@ -105,10 +144,7 @@ fn same_set<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> bool {
 /// assert!(attributes::from_dynamodb_json(r#"{"X":"1"}"#).is_err());
 /// ```
 pub fn from_dynamodb_json(text: &str) -> Result<AttributeValue, InvalidAttributeValue> {
-    let mut reader = Reader::new(text);
-    let value = read(&mut reader)?;
-    reader.end()?;
-    Ok(value)
+    json::whole(text, read)
 }
 
 /// Reads an item in DynamoDB JSON, such as `{"PK": {"S": "E"}, "SK": {"S": "v1"}}`.
@@ -117,10 +153,7 @@ pub fn from_dynamodb_json(text: &str) -> Result<AttributeValue, InvalidAttribute
 ///
 /// Returns [`InvalidAttributeValue`] if the text is not an item.
 pub fn item_from_dynamodb_json(text: &str) -> Result<Item, InvalidAttributeValue> {
-    let mut reader = Reader::new(text);
-    let item = read_map(&mut reader)?;
-    reader.end()?;
-    Ok(item.into())
+    json::whole(text, read_map).map(Item::from)
 }
 
 /// Reads the next value of a document, an attribute value in DynamoDB JSON.
@@ -193,76 +226,46 @@ mod tests {
 
     use super::*;
 
-    fn item(json: Value) -> Item {
-        serde_json::from_value(json).unwrap()
-    }
-
     #[test]
-    fn items_are_compared_by_value() {
-        let check = |a: Value, b: Value, same: bool| {
-            assert_eq!(same_item(&item(a.clone()), &item(b.clone())), same, "{a} and {b}");
-            assert_eq!(same_item(&item(b.clone()), &item(a.clone())), same, "{b} and {a}");
-        };
-        check(json!({}), json!({}), true);
-        check(json!({"A": {"N": "1.0"}}), json!({"A": {"N": "1"}}), true);
-        check(json!({"A": {"N": "1"}}), json!({"A": {"S": "1"}}), false);
-        check(
-            json!({"A": {"NS": ["1", "2"]}}),
-            json!({"A": {"NS": ["2.0", "1"]}}),
-            true,
-        );
-        check(
-            json!({"A": {"NS": ["1", "2"]}}),
-            json!({"A": {"NS": ["1", "3"]}}),
-            false,
-        );
-        check(json!({"A": {"SS": ["a", "b"]}}), json!({"A": {"SS": ["b", "a"]}}), true);
-        check(
-            json!({"A": {"BS": ["YQ==", "Yg=="]}}),
-            json!({"A": {"BS": ["Yg==", "YQ=="]}}),
-            true,
-        );
-        check(
-            json!({"A": {"L": [{"N": "1"}]}}),
-            json!({"A": {"L": [{"N": "1.0"}]}}),
-            true,
-        );
-        check(
-            json!({"A": {"L": [{"S": "a"}, {"S": "b"}]}}),
-            json!({"A": {"L": [{"S": "b"}, {"S": "a"}]}}),
-            false,
-        );
-        check(
-            json!({"A": {"M": {"x": {"N": "1"}}}}),
-            json!({"A": {"M": {"x": {"N": "2"}}}}),
-            false,
-        );
-        check(
-            json!({"A": {"S": "a"}}),
-            json!({"A": {"S": "a"}, "B": {"S": "b"}}),
-            false,
-        );
-        check(json!({"A": {"S": "a"}}), json!({"B": {"S": "a"}}), false);
-        check(json!({"A": {"NULL": true}}), json!({"A": {"NULL": true}}), true);
+    fn values_are_compared_by_value() {
+        for (a, b, same) in [
+            (json!({"N": "1.0"}), json!({"N": "1"}), true),
+            (json!({"N": "1"}), json!({"S": "1"}), false),
+            (json!({"NS": ["1", "2"]}), json!({"NS": ["2.0", "1"]}), true),
+            (json!({"NS": ["1", "2"]}), json!({"NS": ["1", "3"]}), false),
+            (json!({"SS": ["a", "b"]}), json!({"SS": ["b", "a"]}), true),
+            (json!({"BS": ["YQ==", "Yg=="]}), json!({"BS": ["Yg==", "YQ=="]}), true),
+            (json!({"L": [{"N": "1"}]}), json!({"L": [{"N": "1.0"}]}), true),
+            (
+                json!({"L": [{"S": "a"}, {"S": "b"}]}),
+                json!({"L": [{"S": "b"}, {"S": "a"}]}),
+                false,
+            ),
+            (json!({"M": {"x": {"N": "1"}}}), json!({"M": {"x": {"N": "2"}}}), false),
+            (
+                json!({"M": {"x": {"N": "1"}}}),
+                json!({"M": {"x": {"N": "1"}, "y": {"N": "1"}}}),
+                false,
+            ),
+            (json!({"M": {"x": {"N": "1"}}}), json!({"M": {"y": {"N": "1"}}}), false),
+            (json!({"M": {}}), json!({"M": {}}), true),
+            (json!({"NULL": true}), json!({"NULL": true}), true),
+        ] {
+            let value = |json: &Value| from_dynamodb_json(&json.to_string()).unwrap();
+            assert_eq!(same_value(&value(&a), &value(&b)), same, "{a} and {b}");
+            assert_eq!(same_value(&value(&b), &value(&a)), same, "{b} and {a}");
+        }
     }
 
     #[test]
     fn errors_do_not_hold_invalid_values() {
         for text in [
-            "",
-            "{}",
-            "null",
-            "[]",
-            r#""secret""#,
-            r#"{"N":5}"#,
-            r#"{"S":null}"#,
-            r#"{"S":"secret","N":"1"}"#,
-            r#"{"Q":"secret"}"#,
-            r#"{"B":"secret!"}"#,
-            r#"{"BS":["Zg==","!"]}"#,
-            r#"{"L":[{"Q":1}]}"#,
-            r#"{"M":{"a":{"Q":1}}}"#,
-        ] {
+            r#" {} null [] "secret" {"N":5} {"S":null} {"Q":"secret"} {"B":"secret!"}"#,
+            r#"{"S":"secret","N":"1"} {"BS":["Zg==","!"]} {"L":[{"Q":1}]} {"M":{"a":{"Q":1}}}"#,
+        ]
+        .into_iter()
+        .flat_map(|texts| texts.split(' '))
+        {
             let error = from_dynamodb_json(text).unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"), "{text}");
         }
@@ -278,17 +281,14 @@ mod tests {
             let item = item_from_dynamodb_json(&image.to_string()).unwrap();
             assert_eq!(serde_json::to_value(item).unwrap(), image);
             let plain = json!({name: "{\"x\": 1}"});
-            let expected = AttributeValue::M(HashMap::from([(
-                name.to_owned(),
-                AttributeValue::S("{\"x\": 1}".to_owned()),
-            )]));
-            assert_eq!(from_json(plain).unwrap(), expected);
+            let expected = HashMap::from([(name.to_owned(), s("{\"x\": 1}"))]);
+            assert_eq!(from_json(plain).unwrap(), AttributeValue::M(expected));
         }
     }
 
     proptest! {
         #[test]
-        fn values_are_read_as_the_library_of_the_sdk_reads_them(value in crate::domain::plain::tests::any_value()) {
+        fn values_are_read_as_the_library_of_the_sdk_reads_them(value in crate::domain::test_values::any_value()) {
             let text = serde_json::to_string(&value).unwrap();
             prop_assert_eq!(from_dynamodb_json(&text).unwrap(), value);
         }

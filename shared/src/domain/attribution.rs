@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 
 use super::{
-    AttributeValue, Item, names, number::Decimal, recorded_at::RecordedAt, tombstone::is_deleted, version::Version,
+    AttributeValue, Item, attributes, names, recorded_at::RecordedAt, tombstone::is_deleted, version::Version,
 };
 
 /// Attributes that an update names for one version.
@@ -57,6 +57,18 @@ pub fn is_state(name: &str) -> bool {
     !lists.into_iter().flatten().any(|other| *other == name)
 }
 
+/// Returns the names of the attributes that describe a version and are not part of what a client reads as its attributes.
+pub fn bookkeeping() -> impl Iterator<Item = &'static str> {
+    let of_client = [names::ACTOR, names::REASON, names::PINNED].into_iter();
+    let is_own = |name: &&str| ![names::TOMBSTONE_STATE, names::TOMBSTONE_STAGED].contains(name);
+    let of_latest = OF_LATEST.into_iter().filter(is_own);
+    of_client
+        .chain(OF_WRITER)
+        .chain(OF_REQUEST)
+        .chain(of_latest)
+        .chain(OF_ITEM)
+}
+
 /// Returns the names of the attributes of state that an item has, sorted.
 pub fn state_names(item: &Item) -> Vec<String> {
     let mut names: Vec<_> = item.keys().filter(|name| is_state(name)).cloned().collect();
@@ -90,11 +102,8 @@ pub fn resolve_tombstone(latest: &mut Item, current: Version) {
 
 /// Moves the state of a tombstone to the attribute that has it on a latest item.
 pub fn pack_tombstone(item: &mut Item) {
-    let names = state_names(item);
-    let state = names
-        .into_iter()
-        .filter_map(|name| Some((name.clone(), item.remove(name.as_str())?)));
-    let state: HashMap<_, _> = state.collect();
+    let names = state_names(item).into_iter();
+    let state: HashMap<_, _> = names.filter_map(|name| item.remove_entry(name.as_str())).collect();
     if !state.is_empty() {
         item.insert(names::TOMBSTONE_STATE.to_owned(), AttributeValue::M(state));
     }
@@ -114,11 +123,7 @@ pub enum Writer {
 impl Writer {
     /// Returns the writer of a latest item's current version, which is `Latest`.
     pub fn of(latest: &Item, current: Version) -> Self {
-        let recorded = match latest.get(names::RECORDED_VERSION) {
-            Some(AttributeValue::N(number)) => Decimal::parse(number).ok().and_then(|number| number.to_u64()),
-            _ => None,
-        };
-        match recorded.and_then(Version::new) {
+        match attributes::version(latest, names::RECORDED_VERSION) {
             None => Self::Other,
             Some(version) if version == current => Self::Own,
             Some(version) => Self::Stale(version),
@@ -150,38 +155,12 @@ pub fn of_version(mut latest: Item, current: Version) -> (Item, Option<RecordedA
     }
 }
 
-/// Returns the latest item whose current version is this version item. The next update begins another incarnation.
-#[must_use]
-pub fn latest_from(mut version_item: Item, version: Version) -> Item {
-    version_item.remove(names::INCARNATION);
-    let recorded = RecordedAt::of(&version_item);
-    let is_own = !version_item.contains_key(names::RECORDED_BY);
-    version_item.remove(names::RECORDED_AT);
-    version_item.remove(names::RECORDED_BY);
-    if let (Some(recorded), true) = (recorded, is_own) {
-        let n = |number: u64| AttributeValue::N(number.to_string());
-        version_item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
-        version_item.insert(names::RECORDED_VERSION.to_owned(), n(version.get()));
-        if is_deleted(&version_item) {
-            pack_tombstone(&mut version_item);
-        }
-        if recorded.ticks() > 0 {
-            version_item.insert(names::RECORDED_TICK.to_owned(), n(recorded.ticks().into()));
-        }
-    }
-    version_item.insert(names::LATEST.to_owned(), AttributeValue::N(version.to_string()));
-    version_item
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-
-    fn item(json: Value) -> Item {
-        serde_json::from_value(json).unwrap()
-    }
+    use crate::domain::test_values::{item, names as names_of};
 
     fn latest(recorded_version: Option<u64>) -> Item {
         let mut latest = json!({
@@ -199,16 +178,10 @@ mod tests {
     #[test]
     fn attributes_of_an_older_version_are_not_part_of_the_new_one() {
         let state = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}});
-        let mut named = state.clone();
-        for (name, value) in [
-            ("Actor", "amy"),
-            ("Time", "2026-01-01"),
-            ("Sender", "AIDA"),
-            ("RequestId", "r"),
-        ] {
-            named[name] = json!({"S": value});
-        }
-        named["RequestPayload"] = json!({"S": "p"});
+        let named = json!({
+            "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "Time": {"S": "2026-01-01"},
+            "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"},
+        });
         let version = Version::new(4).unwrap();
         let mut own = named.clone();
         own["RecordedAt"] = json!({"S": "2026-11-22T06:24:48.123456002Z"});
@@ -231,35 +204,14 @@ mod tests {
     #[test]
     fn a_tombstone_has_only_the_state_that_its_deletion_set() {
         let version = Version::new(4).unwrap();
-        let names = |item: &Item| {
-            let mut names: Vec<_> = item.keys().cloned().collect();
-            names.sort_unstable();
-            names
-        };
         let (own, _) = of_version(tombstone(Some(4)), version);
-        let record = [
-            "Actor",
-            "Deleted",
-            "Depth",
-            "Note",
-            "PK",
-            "RecordedAt",
-            "RequestId",
-            "RequestPayload",
-            "SK",
-            "Sender",
-            "Time",
-        ];
-        assert_eq!(names(&own), record);
+        let record = "Actor Deleted Depth Note PK RecordedAt RequestId RequestPayload SK Sender Time";
+        assert_eq!(names_of(&own).join(" "), record);
         assert_eq!(ended_names(&tombstone(Some(4)), version), ["State"]);
         // It is the same version after the other attributes were removed.
         let mut removed = tombstone(Some(4));
         removed.remove("State");
         assert!(of_version(removed.clone(), version).0 == own && ended_names(&removed, version).is_empty());
-        // The latest item that is made from the version has no more than that.
-        let again = latest_from(own.clone(), version);
-        assert_eq!(state_names(&again), Vec::<String>::new());
-        assert!(of_version(again, version).0 == own);
         // Nothing that another program wrote is left out.
         for recorded_version in [None, Some(3)] {
             let (other, _) = of_version(tombstone(recorded_version), version);
@@ -270,23 +222,5 @@ mod tests {
             assert_eq!(ended_names(&tombstone(recorded_version), version), Vec::<String>::new());
         }
         assert_eq!(ended_names(&latest(Some(4)), version), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_latest_item_from_a_version_item_is_the_same_version() {
-        let version = Version::new(4).unwrap();
-        let (made, _) = of_version(latest(Some(4)), version);
-        let again = latest_from(made.clone(), version);
-        assert_eq!(RecordedAt::of_latest(&again), RecordedAt::of(&made));
-        assert_eq!(Writer::of(&again, version), Writer::Own);
-        assert!(of_version(again, version).0 == made);
-        // The time of a version of another program comes from its stream record.
-        let mut other = made;
-        other.insert(names::RECORDED_BY.to_owned(), AttributeValue::S("stream".to_owned()));
-        let again = latest_from(other, version);
-        assert_eq!(
-            (Writer::of(&again, version), RecordedAt::of(&again)),
-            (Writer::Other, None)
-        );
     }
 }

@@ -10,14 +10,12 @@
 use std::{
     collections::BTreeMap,
     io::{self, BufWriter, Read as _},
-    str::FromStr,
 };
 
 use flate2::{Compression as Level, read::ZlibDecoder, write::ZlibEncoder};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
-use thiserror::Error;
 
-use super::{AttributeValue, Item, attributes, size};
+use super::{AttributeValue, Item, attributes, setting::choice, size};
 
 /// Maximum length in bytes of an image's JSON. A longer one is not compressed, and not read. The longest JSON of an item of 400 KB
 /// is that of a list of numbers such as 1e-130: 142 bytes for each 3 bytes.
@@ -37,22 +35,10 @@ pub enum Compression {
     Deflate,
 }
 
-impl FromStr for Compression {
-    type Err = InvalidCompression;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "none" => Ok(Self::None),
-            "deflate" => Ok(Self::Deflate),
-            _ => Err(InvalidCompression),
-        }
-    }
-}
-
-/// The text is neither `none` nor `deflate`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the compression is \"none\" or \"deflate\"")]
-pub struct InvalidCompression;
+choice!(
+    Compression, "the compression is \"none\" or \"deflate\"",
+    "none" => Self::None, "deflate" => Self::Deflate
+);
 
 /// Attributes of an image, by name.
 pub(super) type Attributes<'a> = BTreeMap<&'a str, &'a AttributeValue>;
@@ -64,11 +50,7 @@ impl Compression {
         if self == Self::None {
             return None;
         }
-        let members = image
-            .iter()
-            .map(|(name, value)| 1 + name.len() + size::of_value(value))
-            .sum::<usize>();
-        let plain = units(other + 3 + members);
+        let plain = units(other + size::of_members(image.iter().map(|(name, value)| (*name, *value))));
         let bytes = (plain > 1).then(|| deflate(image)).flatten()?;
         (units(other + bytes.len()) < plain).then_some(bytes)
     }
@@ -81,13 +63,8 @@ fn units(bytes: usize) -> usize {
 /// Compresses an image. `None` if it cannot be serialized, or if its JSON is longer than [`MAX_JSON`].
 pub(super) fn deflate(image: &Attributes<'_>) -> Option<Vec<u8>> {
     let encoder = ZlibEncoder::new(Vec::new(), Level::default());
-    let mut text = BufWriter::with_capacity(
-        BUFFER,
-        Limited {
-            encoder,
-            left: MAX_JSON,
-        },
-    );
+    let left = MAX_JSON;
+    let mut text = BufWriter::with_capacity(BUFFER, Limited { encoder, left });
     serde_json::to_writer(&mut text, &Sorted(image)).ok()?;
     text.into_inner().ok()?.encoder.finish().ok()
 }

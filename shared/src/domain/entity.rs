@@ -58,11 +58,7 @@ impl EntityId {
     /// Returns the partition key of the entity's [purge marker](super::purge_marker), which does not contain its key.
     #[must_use]
     pub fn of_purge_marker(&self) -> Self {
-        let mut key = format!("{RESERVED}#purged#");
-        for byte in Sha256::digest(self.0.as_bytes()) {
-            let _ = write!(key, "{byte:02x}");
-        }
-        Self(key)
+        Self(format!("{RESERVED}#purged#{}", hex(&Sha256::digest(&self.0))))
     }
 
     /// Returns the partition key.
@@ -72,12 +68,7 @@ impl EntityId {
 
     /// Returns the first 64 bits of the key's SHA-256, in hexadecimal: the name of the entity in logs.
     pub fn digest(&self) -> String {
-        let hash: [u8; 32] = Sha256::digest(self.0.as_bytes()).into();
-        let (first, _) = hash.split_at(8);
-        format!(
-            "{:016x}",
-            first.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte))
-        )
+        hex(&Sha256::digest(&self.0)[..8])
     }
 }
 
@@ -85,6 +76,14 @@ impl fmt::Debug for EntityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EntityId({})", self.digest())
     }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// Returns `true` if the partition key is [`RESERVED`], or begins with it and `#`.

@@ -30,9 +30,7 @@ impl Incarnation {
         let mut hash = Sha256::new();
         hash.update(clock.to_string());
         hash.update(request.as_str());
-        let hash: [u8; 32] = hash.finalize().into();
-        let (first, _) = hash.split_at(Self::BYTES / 4 * 3);
-        Self(URL_SAFE_NO_PAD.encode(first))
+        Self(URL_SAFE_NO_PAD.encode(&hash.finalize()[..Self::BYTES / 4 * 3]))
     }
 
     /// Returns the incarnation of a latest item or version item, `None` if only other programs wrote it.

@@ -1,11 +1,12 @@
 //! Sort keys of an entity's items.
 
-use std::{fmt, str::FromStr};
-
-use thiserror::Error;
-
 use super::{
-    AttributeValue, Item, attributes::text, names, number::Decimal, quarantine, time::timestamp, version::Version,
+    Item,
+    attributes::{self, text},
+    names, quarantine,
+    setting::bounded,
+    time::timestamp,
+    version::Version,
 };
 
 /// Sort key of the latest item, at every width. It sorts before the keys of all versions.
@@ -148,31 +149,15 @@ impl Default for VersionDigits {
     }
 }
 
-impl fmt::Display for VersionDigits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for VersionDigits {
-    type Err = InvalidVersionDigits;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().ok().and_then(Self::new).ok_or(InvalidVersionDigits)
-    }
-}
-
-/// The text is not a whole number from 1 to 20.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the width of a version key is a whole number from 1 to {max}", max = VersionDigits::MAX)]
-pub struct InvalidVersionDigits;
+bounded!(
+    VersionDigits,
+    Self::new,
+    "the width of a version key is a whole number from 1 to 20"
+);
 
 /// Returns the version in the item `floor`.
 pub fn floor_of(item: &Item) -> Option<Version> {
-    match item.get(names::FLOOR) {
-        Some(AttributeValue::N(floor)) => Version::new(Decimal::parse(floor).ok()?.to_u64()?),
-        _ => None,
-    }
+    attributes::version(item, names::FLOOR)
 }
 
 #[cfg(test)]
@@ -184,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_both_widths() {
+    fn keys_of_all_widths() {
         for (width, number, key) in [
             (1, 1, "v1"),
             (1, 9, "v9"),
@@ -199,28 +184,19 @@ mod tests {
             assert_eq!(digits(width).version_key(version), key);
             assert_eq!(digits(width).version_of(key), Some(version));
         }
-    }
-
-    #[test]
-    fn invalid_version_keys() {
-        for (width, key) in [
-            (1, "v0"),
-            (1, "v01"),
-            (2, "v1"),
-            (1, "v"),
-            (1, "w1"),
-            (1, "v+1"),
-            (1, "v-1"),
-            (1, "v1 "),
-            (1, "Metadata"),
-            (1, ""),
-            (1, "v18446744073709551616"),
-            (2, "v0"),
-            (2, "v00"),
+        for (width, keys) in [
+            (1, "v0 v01 v w1 v+1 v-1 Metadata v18446744073709551616"),
+            (2, "v1 v0 v00"),
             (10, "v0000000000"),
         ] {
-            assert_eq!(digits(width).version_of(key), None, "{key}");
+            for key in keys.split(' ').chain(["", "v1 "]) {
+                assert_eq!(digits(width).version_of(key), None, "{key}");
+            }
         }
+        for bad in ["0", "21", "-1", "", "two", "300"] {
+            assert!(bad.parse::<VersionDigits>().is_err(), "{bad}");
+        }
+        assert_eq!("20".parse(), Ok(digits(20)));
     }
 
     #[test]
@@ -228,7 +204,6 @@ mod tests {
         for (width, key, kind) in [
             (1, "v0", ItemKind::Latest),
             (2, "v0", ItemKind::Latest),
-            (10, "v0", ItemKind::Latest),
             (20, "v0", ItemKind::Latest),
             (1, "v00", ItemKind::Other),
             (2, "v00", ItemKind::Other),
@@ -241,20 +216,15 @@ mod tests {
             (1, "quarantine#42", ItemKind::Quarantined),
             (1, "quarantine#42#2", ItemKind::Quarantined),
             (1, "quarantine", ItemKind::Other),
+            (1, "part#v7#2", ItemKind::Part),
+            (1, "part#v07#2", ItemKind::Other),
+            (1, "part#v7", ItemKind::Other),
             (1, "2020-11-12T20:04:00", ItemKind::State),
             (1, "", ItemKind::Other),
             (1, "metadata", ItemKind::Other),
         ] {
             assert_eq!(digits(width).kind_of(key), kind, "{key}");
         }
-    }
-
-    #[test]
-    fn a_width_is_from_1_to_20() {
-        for bad in ["0", "21", "-1", "", "two", "300"] {
-            assert_eq!(bad.parse::<VersionDigits>(), Err(InvalidVersionDigits), "{bad}");
-        }
-        assert_eq!("20".parse(), Ok(digits(20)));
     }
 
     proptest::proptest! {

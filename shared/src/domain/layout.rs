@@ -28,6 +28,7 @@ use std::collections::HashMap;
 
 use super::{
     AttributeValue, Item,
+    attributes::{n, s},
     compression::{self, Attributes, Compression},
     keys::{ItemKind, PART_PREFIX, VersionDigits, sort_key_of},
     marks::MARKS,
@@ -87,7 +88,7 @@ pub fn table_beside(other: &str, name: &str) -> String {
 /// Converts a version item to the items that a history table stores: the version item, and its further parts.
 pub fn stored(item: &Item, compression: Compression) -> Vec<Item> {
     let (outer, image) = split(item);
-    if let Some(bytes) = compression.apply(&image, size_beside(outer.iter())) {
+    if let Some(bytes) = compression.apply(&image, size_beside(&outer)) {
         return with_bytes(outer, bytes);
     }
     let (mut outer, mut image) = (HashMap::new(), item.clone());
@@ -136,7 +137,7 @@ fn split(item: &Item) -> (HashMap<String, AttributeValue>, Attributes<'_>) {
 /// Returns the version item with a compressed image, and its further parts.
 fn with_bytes(outer: HashMap<String, AttributeValue>, mut bytes: Vec<u8>) -> Vec<Item> {
     let mut first = Item::from(outer);
-    let is_one = size::of_item(&first) + IMAGE_DEFLATE.len() + bytes.len() + size::MARKS_BYTES <= size::MAX_ITEM_BYTES;
+    let is_one = size::check_version_bytes(size_beside(&first) + bytes.len()).is_ok();
     let rest = bytes.split_off(if is_one {
         bytes.len()
     } else {
@@ -145,7 +146,7 @@ fn with_bytes(outer: HashMap<String, AttributeValue>, mut bytes: Vec<u8>) -> Vec
     let further = rest.chunks(PART_BYTES).zip(2..).map(|(bytes, part)| {
         let key = part_key(sort_key_of(&first).unwrap_or_default(), part);
         let mut item = Item::from(HashMap::from([
-            (names::SK.to_owned(), AttributeValue::S(key)),
+            (names::SK.to_owned(), s(key)),
             (IMAGE_DEFLATE.to_owned(), AttributeValue::B(bytes.to_vec())),
         ]));
         for name in [names::PK, names::TTL] {
@@ -158,8 +159,7 @@ fn with_bytes(outer: HashMap<String, AttributeValue>, mut bytes: Vec<u8>) -> Vec
     let further: Vec<_> = further.collect();
     first.insert(IMAGE_DEFLATE.to_owned(), AttributeValue::B(bytes));
     if !further.is_empty() {
-        let parts = AttributeValue::N((further.len() + 1).to_string());
-        first.insert(names::PARTS.to_owned(), parts);
+        first.insert(names::PARTS.to_owned(), n(further.len() + 1));
     }
     std::iter::once(first).chain(further).collect()
 }
@@ -199,9 +199,8 @@ pub fn join(stored: &mut Item, further: Vec<Item>) {
 }
 
 /// Returns the size of an item in bytes without its image. The name of a compressed image is the longest.
-fn size_beside<'a>(outer: impl Iterator<Item = (&'a String, &'a AttributeValue)>) -> usize {
-    let outer = outer.map(|(name, value)| name.len() + size::of_value(value));
-    outer.sum::<usize>() + IMAGE_DEFLATE.len()
+fn size_beside(outer: &HashMap<String, AttributeValue>) -> usize {
+    size::of_attributes(outer) + IMAGE_DEFLATE.len()
 }
 
 /// Adds an image to the other attributes of an item. It is compressed if that saves write units, or if the item would not fit.
@@ -212,7 +211,7 @@ pub(super) fn add_image(
     compression: Compression,
 ) -> Option<Item> {
     let attributes: Attributes<'_> = image.iter().map(|(name, value)| (name.as_str(), value)).collect();
-    let bytes = match compression.apply(&attributes, size_beside(outer.iter())) {
+    let bytes = match compression.apply(&attributes, size_beside(&outer)) {
         None if is_plain(&outer, &image) => {
             outer.insert(IMAGE.to_owned(), AttributeValue::M(image.into()));
             return Some(Item::from(outer));
@@ -226,12 +225,8 @@ pub(super) fn add_image(
 
 /// Returns `true` if an item with its image in a map can be stored.
 fn is_plain(outer: &HashMap<String, AttributeValue>, image: &Item) -> bool {
-    let levels = image.values().map(size::levels).max().unwrap_or_default();
-    let members: usize = image
-        .iter()
-        .map(|(name, value)| 1 + name.len() + size::of_value(value))
-        .sum();
-    levels < MAX_LEVELS && is_within(size_beside(outer.iter()) + 3 + members)
+    let members = size::of_members(image.iter().map(|(name, value)| (name.as_str(), value)));
+    image.values().all(|value| size::levels(value) < MAX_LEVELS) && is_within(size_beside(outer) + members)
 }
 
 /// Removes the image from a stored item, and returns it. If there is none that can be read, the item stays as it is.
@@ -269,203 +264,4 @@ pub fn version_item_beside_latest(item: Item) -> Item {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn item(json: Value) -> Item {
-        serde_json::from_value(json).unwrap()
-    }
-
-    #[test]
-    fn a_table_of_an_account_is_beside_another() {
-        let account = "arn:aws-cn:dynamodb:cn-north-1:123456789012:table/";
-        for (other, name, expected) in [
-            ("Latest", "Latest-history.v2", "Latest-history.v2".to_owned()),
-            (&format!("{account}Latest"), "History", format!("{account}History")),
-            (
-                &format!("{account}Latest"),
-                &format!("{account}History"),
-                format!("{account}History"),
-            ),
-        ] {
-            assert_eq!(table_beside(other, name), expected, "{other} {name}");
-            assert_eq!(table_name(&expected), table_name(name), "{expected}");
-        }
-    }
-
-    #[test]
-    fn the_sort_key_determines_the_table() {
-        let digits = VersionDigits::default();
-        for (key, expected) in [
-            ("v0", false),
-            ("v00", false),
-            ("v1", true),
-            ("v10", true),
-            ("v01", false),
-            ("floor", true),
-            ("quarantine#42", true),
-            ("request#r-1", false),
-            ("Metadata", false),
-            ("2026-01-01T00:00:00Z", false),
-            (purge_marker::SORT_KEY, true),
-            ("note", false),
-            ("part#v7#2", true),
-            ("part#v07#2", false),
-            ("part#v7", false),
-        ] {
-            assert_eq!(is_history(key, digits), expected, "{key}");
-        }
-    }
-
-    /// Returns bytes that do not compress.
-    fn random(bytes: usize) -> AttributeValue {
-        let mut random = fastrand::Rng::with_seed(7);
-        AttributeValue::B(std::iter::repeat_with(|| random.u8(..)).take(bytes).collect())
-    }
-
-    /// Returns the stored items as one flat version item.
-    fn read(mut stored: Vec<Item>, flat: impl Fn(Item) -> Item) -> Item {
-        let further = stored.split_off(1);
-        let keys: Vec<_> = further.iter().filter_map(sort_key_of).collect();
-        assert_eq!(keys, part_keys(&stored[0]));
-        if !further.is_empty() {
-            join(&mut stored[0], further);
-        }
-        flat(stored.remove(0))
-    }
-
-    #[test]
-    fn a_stored_version_is_read_as_it_was() {
-        let nested = |levels: usize| (1..levels).fold(json!({"S": "x"}), |inner, _| json!({"L": [inner]}));
-        for (attributes, expected) in [
-            (
-                json!({"A": {"N": "12345678901234567890123456789012345678"}, "Image": {"S": "of a client"}}),
-                IMAGE,
-            ),
-            (
-                json!({"A": {"SS": ["b", "a"]}, "B": {"B": "AAA="}, "ImageDeflate": {"B": "AAAA"}, "Parts": {"N": "2"}}),
-                IMAGE,
-            ),
-            (json!({"A": nested(31)}), IMAGE),
-            (json!({"A": nested(32), "N": {"N": "1.50"}}), IMAGE_DEFLATE),
-            (json!({}), IMAGE),
-        ] {
-            let mut version = attributes.clone();
-            (version["PK"], version["SK"]) = (json!({"S": "E"}), json!({"S": "v1"}));
-            (version["TTL"], version["Pinned"]) = (json!({"N": "5"}), json!({"BOOL": true}));
-            let stored = stored(&item(version.clone()), Compression::None);
-            let mut names: Vec<_> = stored[0].keys().map(String::as_str).collect();
-            names.sort_unstable();
-            assert_eq!(names, [expected, "PK", "Pinned", "SK", "TTL"]);
-            assert_eq!(read(stored, super::version_item), item(version));
-        }
-    }
-
-    /// Bytes of a latest item that are no part of its version do not decide what fits.
-    #[test]
-    fn a_version_of_every_latest_item_that_fits_has_items_that_fit() {
-        let of = |attributes: Vec<(String, AttributeValue)>, bytes: usize| {
-            let mut version = Item::from(HashMap::from_iter(attributes));
-            for (name, value) in [("PK", "E".to_owned()), ("SK", format!("v{}", "9".repeat(20)))] {
-                version.insert(name.to_owned(), AttributeValue::S(value));
-            }
-            let filler = bytes - size::of_item(&version) - "Z".len();
-            version.insert("Z".to_owned(), random(filler));
-            assert_eq!(size::of_item(&version), bytes);
-            version
-        };
-        let many = (0..541).map(|number| (format!("A{number}"), AttributeValue::S("a".repeat(700))));
-        let deep = |text: &str| {
-            let innermost = AttributeValue::S(text.to_owned());
-            (1..32).fold(innermost, |inner, _| {
-                AttributeValue::M(HashMap::from([("k".to_owned(), inner)]))
-            })
-        };
-        let named = |name: &str, value| vec![(name.to_owned(), value)];
-        let longest = (0..40_000).map(|_| AttributeValue::N(format!("0.{}1", "0".repeat(129))));
-        for (attributes, bytes, forms) in [
-            (vec![], 10_000, [1, 1]),
-            (vec![], size::MAX_ITEM_BYTES - 1100, [1, 1]),
-            // The bytes of `v0` are larger in any form.
-            (vec![], size::MAX_ITEM_BYTES + 100, [2, 2]),
-            (many.collect(), 409_583, [1, 1]),
-            (named("Deep", deep(&"d".repeat(187_000))), 200_000, [1, 1]),
-            (named("Deep", deep("d")), size::MAX_ITEM_BYTES, [2, 2]),
-            (
-                named(IMAGE_DEFLATE, AttributeValue::S("of a client".to_owned())),
-                300_000,
-                [1, 1],
-            ),
-            (
-                named("Actor", AttributeValue::S("a".repeat(300_000))),
-                size::MAX_ITEM_BYTES,
-                [1, 1],
-            ),
-            (
-                named("L", AttributeValue::L(longest.collect())),
-                size::MAX_ITEM_BYTES,
-                [1, 1],
-            ),
-        ] {
-            let version = of(attributes, bytes);
-            let own = [Compression::None, Compression::Deflate].map(|compression| stored(&version, compression));
-            assert_eq!(own.each_ref().map(Vec::len), [forms[1]; 2], "{bytes}");
-            let beside = stored_beside_latest(&version);
-            assert_eq!(beside.len(), forms[0], "{bytes}");
-            for stored in own.iter().flatten().chain(&beside) {
-                assert!(
-                    size::of_item(stored) + size::MARKS_BYTES <= size::MAX_ITEM_BYTES,
-                    "{bytes}"
-                );
-                assert!(stored.values().all(|value| size::levels(value) <= MAX_LEVELS));
-            }
-            for stored in own {
-                assert_eq!(read(stored, super::version_item), version, "{bytes}");
-            }
-            assert_eq!(read(beside, version_item_beside_latest), version, "{bytes}");
-        }
-    }
-
-    #[test]
-    fn parts_expire_with_their_version() {
-        let mut version =
-            item(json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "TTL": {"N": "5"}, "Pinned": {"BOOL": true}}));
-        version.insert("A".to_owned(), random(size::MAX_ITEM_BYTES));
-        let stored = stored(&version, Compression::None);
-        let names = stored
-            .iter()
-            .map(|item| [names::TTL, names::PINNED].map(|name| item.contains_key(name)));
-        assert_eq!(names.collect::<Vec<_>>(), [[true, true], [true, false]]);
-        // Without its parts, a version is no version of other attributes.
-        assert_eq!(version_item(stored[0].clone()), stored[0]);
-    }
-
-    #[test]
-    fn a_user_attribute_is_never_taken_for_an_image_beside_the_latest_item() {
-        for (name, value) in [
-            (IMAGE_DEFLATE, json!({"B": "AAAA"})),
-            (IMAGE, json!({"M": {}})),
-            ("Parts", json!({"N": "2"})),
-        ] {
-            let mut version = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}});
-            version[name] = value;
-            let version = item(version);
-            let stored = stored_beside_latest(&version);
-            assert_eq!(stored[0] == version, name != IMAGE_DEFLATE);
-            assert_eq!(read(stored, version_item_beside_latest), version);
-        }
-    }
-
-    #[test]
-    fn other_items_stay_as_they_are() {
-        for other in [
-            json!({"PK": {"S": "E"}, "SK": {"S": "floor"}, "Floor": {"N": "3"}}),
-            json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "Image": {"S": "no map"}}),
-            json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "ImageDeflate": {"B": "AAAA"}, "Image": {"M": {}}}),
-        ] {
-            assert_eq!(version_item(item(other.clone())), item(other));
-        }
-    }
-}
+mod tests;

@@ -17,9 +17,13 @@ pub mod plain;
 pub mod purge_marker;
 pub mod quarantine;
 pub mod recorded_at;
+pub(crate) mod redacted;
 pub mod request_id;
 pub mod sequence;
+pub mod setting;
 pub mod size;
+#[cfg(test)]
+pub(crate) mod test_values;
 pub mod time;
 pub mod tombstone;
 pub mod version;

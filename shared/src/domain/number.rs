@@ -104,30 +104,19 @@ impl Decimal {
 
     /// Returns the number if it is a whole number from 0 to [`u64::MAX`].
     pub fn to_u64(&self) -> Option<u64> {
-        if self.digits.is_empty() {
-            return Some(0);
-        }
-        if self.negative || !self.is_whole() {
-            return None;
-        }
-        let length = usize::try_from(self.exponent).ok()? + 1;
-        format!("{:0<length$}", self.digits).parse().ok()
+        self.scaled(0)?.try_into().ok()
     }
 
     /// Returns the number times `10^places`, if that is a whole number from 0 to [`u128::MAX`].
     pub fn scaled(&self, places: u32) -> Option<u128> {
-        let scaled = Self {
-            exponent: self.exponent + i64::from(places),
-            ..self.clone()
-        };
-        if scaled.digits.is_empty() {
+        if self.digits.is_empty() {
             return Some(0);
         }
-        if scaled.negative || !scaled.is_whole() {
+        let length = usize::try_from(self.exponent + i64::from(places) + 1).ok()?;
+        if self.negative || length < self.digits.len() {
             return None;
         }
-        let length = usize::try_from(scaled.exponent).ok()? + 1;
-        format!("{:0<length$}", scaled.digits).parse().ok()
+        format!("{:0<length$}", self.digits).parse().ok()
     }
 
     /// Returns the number if it is a whole number in the range of `i64`.
@@ -175,14 +164,8 @@ fn exponent(text: &str) -> Result<i64, InvalidNumber> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(InvalidNumber::NotANumber);
     }
-    let magnitude: i64 = digits
-        .trim_start_matches('0')
-        .parse()
-        .unwrap_or(match digits.trim_start_matches('0') {
-            "" => 0,
-            _ => i64::from(i32::MAX),
-        });
-    let magnitude = magnitude.min(i64::from(i32::MAX));
+    let max = i64::from(i32::MAX);
+    let magnitude = digits.parse().unwrap_or(max).min(max);
     Ok(if text.starts_with('-') { -magnitude } else { magnitude })
 }
 
@@ -242,137 +225,112 @@ mod tests {
 
     use super::*;
 
+    fn number(text: &str) -> Decimal {
+        Decimal::parse(text).unwrap()
+    }
+
     #[test]
     fn numbers_are_ordered_by_value() {
-        let sorted = [
-            "-1e100", "-12", "-1.5", "-1", "0", "1e-5", "0.5", "1", "1.5", "9", "10", "15", "123", "1e30",
-        ];
-        let numbers = sorted.map(|text| Decimal::parse(text).unwrap());
-        for (index, number) in numbers.iter().enumerate() {
-            for (other, another) in numbers.iter().enumerate() {
-                assert_eq!(
-                    number.cmp(another),
-                    index.cmp(&other),
-                    "{} {}",
-                    sorted[index],
-                    sorted[other]
-                );
+        let sorted = "-1e100 -12 -1.5 -1 0 1e-5 0.5 1 1.5 9 10 15 123 1e30"
+            .split(' ')
+            .map(number);
+        let sorted: Vec<_> = sorted.collect();
+        for (index, number) in sorted.iter().enumerate() {
+            for (other, another) in sorted.iter().enumerate() {
+                assert_eq!(number.cmp(another), index.cmp(&other), "{index} {other}");
             }
         }
-        for number in [0, 7, -10, 1200, i64::MIN, i64::MAX] {
-            assert!(
-                Decimal::from_i64(number) == Decimal::parse(&number.to_string()).unwrap(),
-                "{number}"
-            );
+        for whole in [0, 7, -10, 1200, i64::MIN, i64::MAX] {
+            assert!(Decimal::from_i64(whole) == number(&whole.to_string()), "{whole}");
         }
     }
 
     #[test]
     fn equal_numbers_have_one_form() {
+        let digits = "12345678901234567890123456789012345678";
         for (a, b) in [
             ("0", "-0.00e7"),
             ("1", "1.0"),
             ("100", "1e2"),
             ("0.001", "1E-3"),
             ("+5", "5"),
-            (
-                "12345678901234567890123456789012345678",
-                "1.2345678901234567890123456789012345678e37",
-            ),
+            (digits, "1.2345678901234567890123456789012345678e37"),
             ("1e0000000000000000000000002", "100"),
         ] {
-            assert_eq!(Decimal::parse(a).unwrap(), Decimal::parse(b).unwrap(), "{a} = {b}");
+            assert_eq!(number(a), number(b), "{a} = {b}");
         }
-        assert_ne!(Decimal::parse("1").unwrap(), Decimal::parse("-1").unwrap());
-        assert_ne!(Decimal::parse("1").unwrap(), Decimal::parse("10").unwrap());
+        assert!(number("1") != number("-1") && number("1") != number("10"));
     }
 
     #[test]
     fn invalid_numbers() {
-        use InvalidNumber::{NotANumber, OutOfRange, TooManyDigits};
-        for (text, why) in [
-            ("", NotANumber),
-            ("-", NotANumber),
-            (".", NotANumber),
-            ("1e", NotANumber),
-            ("1e+", NotANumber),
-            ("abc", NotANumber),
-            ("1_000", NotANumber),
-            ("0x10", NotANumber),
-            ("NaN", NotANumber),
-            ("é1", NotANumber),
-            ("123456789012345678901234567890123456789", TooManyDigits { digits: 39 }),
-            ("1e126", OutOfRange),
-            ("1e-131", OutOfRange),
-            ("1e99999999999999999999999", OutOfRange),
-        ] {
-            assert_eq!(Decimal::parse(text).unwrap_err(), why, "{text}");
+        use InvalidNumber::{NotANumber, OutOfRange, TooLong, TooManyDigits};
+        for text in ["", "-", ".", "1e", "1e+", "abc", "1_000", "0x10", "NaN", "é1"] {
+            assert_eq!(Decimal::parse(text), Err(NotANumber), "{text}");
         }
+        for text in ["1e126", "1e-131", "1e99999999999999999999999"] {
+            assert_eq!(Decimal::parse(text), Err(OutOfRange), "{text}");
+        }
+        let long = "123456789012345678901234567890123456789";
+        assert_eq!(Decimal::parse(long), Err(TooManyDigits { digits: 39 }));
+        let zeros = |count: usize| format!("1.{}", "0".repeat(count - 2));
+        assert_eq!(Decimal::parse(&zeros(1001)), Err(TooLong { bytes: 1001 }));
         for text in [
             "9.9e125",
             "1e-130",
             "0e999",
             "1234567890123456789012345678901234567800000",
+            &zeros(1000),
         ] {
             assert!(Decimal::parse(text).is_ok(), "{text}");
         }
-        let zeros = |count: usize| format!("1.{}", "0".repeat(count - 2));
-        assert!(Decimal::parse(&zeros(1000)).is_ok());
-        assert_eq!(
-            Decimal::parse(&zeros(1001)),
-            Err(InvalidNumber::TooLong { bytes: 1001 })
-        );
     }
 
     /// As measured on Amazon's DynamoDB Local.
     #[test]
     fn the_bytes_of_a_number() {
-        for (text, bytes) in [
-            ("0", 1),
-            ("-0", 1),
-            ("1", 2),
-            ("12", 2),
-            ("123", 3),
-            ("100", 2),
-            ("-1", 3),
-            ("-12", 3),
-            ("0.1", 2),
-            ("0.12", 2),
-            ("1.5", 3),
-            ("12.5", 3),
-            ("1E125", 2),
-            ("1600000000", 2),
-            ("1604261041", 6),
-            ("11111111111111111111111111111111111111", 20),
-            ("-11111111111111111111111111111111111111", 21),
-            ("1111111111111111111.1111111111111111111", 21),
-            ("-1111111111111111111.1111111111111111111", 21),
-            ("-111111111111111111.11111111111111111111", 21),
-            ("1.001", 4),
-            ("-100.5", 5),
-            ("0.01", 2),
+        for (bytes, numbers) in [
+            (1, "0 -0"),
+            (2, "1 12 100 0.1 0.12 0.01 1E125 1600000000"),
+            (3, "123 -1 -12 1.5 12.5"),
+            (4, "1.001"),
+            (5, "-100.5"),
+            (6, "1604261041"),
+            (20, "11111111111111111111111111111111111111"),
+            (
+                21,
+                "-11111111111111111111111111111111111111 1111111111111111111.1111111111111111111",
+            ),
+            (
+                21,
+                "-1111111111111111111.1111111111111111111 -111111111111111111.11111111111111111111",
+            ),
         ] {
-            assert_eq!(Decimal::parse(text).unwrap().bytes(), bytes, "{text}");
+            for text in numbers.split(' ') {
+                assert_eq!(number(text).bytes(), bytes, "{text}");
+            }
         }
     }
 
     #[test]
     fn whole_numbers() {
-        for (text, number) in [
+        for (text, whole) in [
             ("0", Some(0)),
             ("7", Some(7)),
             ("7.0", Some(7)),
             ("1E1", Some(10)),
             ("18446744073709551615", Some(u64::MAX)),
             ("18446744073709551616", None),
+            ("1e100", None),
             ("0.5", None),
             ("7.5", None),
             ("-1", None),
         ] {
-            assert_eq!(Decimal::parse(text).unwrap().to_u64(), number, "{text}");
+            assert_eq!(number(text).to_u64(), whole, "{text}");
         }
-        assert_eq!(Decimal::parse("-9223372036854775808").unwrap().to_i64(), Some(i64::MIN));
-        assert_eq!(Decimal::parse("9223372036854775808").unwrap().to_i64(), None);
+        assert_eq!(number("0.25").scaled(2), Some(25));
+        assert_eq!(number("-9223372036854775808").to_i64(), Some(i64::MIN));
+        assert_eq!(number("9223372036854775808").to_i64(), None);
     }
 
     proptest! {

@@ -19,8 +19,14 @@ use std::{
 };
 
 use super::{
-    AttributeValue, Item, attributes::text, incarnation::Incarnation, names, number::Decimal, recorded_at::RecordedAt,
-    time::EpochMillis, version::Version, version_item::VersionItem,
+    AttributeValue, Item,
+    attributes::{self, n, text},
+    incarnation::Incarnation,
+    names,
+    recorded_at::RecordedAt,
+    time::EpochMillis,
+    version::Version,
+    version_item::VersionItem,
 };
 
 /// Maximum age of a stream record that stream-fn puts without reading the purge marker.
@@ -68,25 +74,19 @@ impl PurgeMarker {
         let AttributeValue::M(purged) = item.get(names::PURGED)? else {
             return None;
         };
-        let last = |(incarnation, last): (&String, &AttributeValue)| match last {
-            AttributeValue::N(last) => {
-                let last = Version::new(Decimal::parse(last).ok()?.to_u64()?)?;
-                Some((Incarnation::from(incarnation.as_str()), last))
-            }
-            _ => None,
+        let last = |incarnation: &String| {
+            let last = attributes::version(purged, incarnation)?;
+            Some((Incarnation::from(incarnation.as_str()), last))
         };
         Some(Self {
             purged_at: RecordedAt::parse(text(item, names::PURGED_AT)?).ok()?,
-            incarnations: purged.iter().map(last).collect::<Option<_>>()?,
+            incarnations: purged.keys().map(last).collect::<Option<_>>()?,
         })
     }
 
     /// Returns the attributes of the marker's item, without its keys.
     pub fn attributes(&self) -> [(&'static str, AttributeValue); 2] {
-        let last = |(incarnation, last): (&Incarnation, &Version)| {
-            let last = AttributeValue::N(last.to_string());
-            (incarnation.as_str().to_owned(), last)
-        };
+        let last = |(incarnation, last): (&Incarnation, &Version)| (incarnation.as_str().to_owned(), n(last));
         let purged: HashMap<_, _> = self.incarnations.iter().map(last).collect();
         [
             (names::PURGED_AT, self.purged_at.value()),
@@ -108,14 +108,9 @@ impl PurgeMarker {
 
     /// Returns `true` if the version was purged.
     pub fn covers(&self, version: &VersionItem) -> bool {
-        match version.created() {
-            None => self.covers_item(version.item(), version.version()),
-            Some(created) => self.covers_time(
-                version.item(),
-                version.version(),
-                Some(RecordedAt::from_millis(created)),
-            ),
-        }
+        let created = version.created().map(RecordedAt::from_millis);
+        let time = created.or_else(|| RecordedAt::of(version.item()));
+        self.covers_time(version.item(), version.version(), time)
     }
 
     /// Returns `true` if a stream record without a valid version was written before the purge: it was purged too. A record
@@ -144,21 +139,13 @@ impl PurgeMarker {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::domain::keys::VersionDigits;
+    use crate::domain::test_values::{item, version as number, version_item};
 
     fn at(second: u64) -> RecordedAt {
         RecordedAt::since_epoch(Duration::from_secs(second))
-    }
-
-    fn item(json: Value) -> Item {
-        serde_json::from_value(json).unwrap()
-    }
-
-    fn number(number: u64) -> Version {
-        Version::new(number).unwrap()
     }
 
     /// Returns a version of an incarnation that writer-fn recorded at this second, or that another program wrote.
@@ -169,8 +156,7 @@ mod tests {
             image["RecordedVersion"] = image["Latest"].clone();
             image["V0Id"] = json!({"S": incarnation});
         }
-        let made = VersionItem::from_image(item(image), VersionDigits::default()).unwrap();
-        made.with_stream_time(created.map(|second| second * 1_000_000))
+        version_item(image).with_stream_time(created.map(|second| second * 1_000_000))
     }
 
     fn marker(incarnations: &[(&str, u64)]) -> PurgeMarker {
@@ -214,17 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_incarnation_is_compared_with_the_time_of_the_purge() {
-        let marker = marker(&[("a", 7)]);
+    fn without_a_known_incarnation_the_time_of_the_purge_decides() {
+        // A version without incarnation.
+        let marked = marker(&[("a", 7)]);
         for (created, covered) in [(50, true), (500, true), (1005, true), (1009, true), (1011, false)] {
-            assert_eq!(marker.covers(&version(7, None, Some(created))), covered, "{created}");
+            assert_eq!(marked.covers(&version(7, None, Some(created))), covered, "{created}");
         }
-        assert!(marker.covers(&version(7, None, None)));
-    }
-
-    #[test]
-    fn if_no_incarnation_is_known_a_version_that_has_one_is_later() {
-        let marker = marker(&[]);
+        assert!(marked.covers(&version(7, None, None)));
+        // If the marker knows none, a version that has one is later.
         for (recorded, created, covered) in [
             (989, None, true),
             (991, None, false),
@@ -234,7 +217,7 @@ mod tests {
             (5000, Some(989), true),
         ] {
             let version = version(7, Some(("a", recorded)), created);
-            assert_eq!(marker.covers(&version), covered, "{recorded} {created:?}");
+            assert_eq!(marker(&[]).covers(&version), covered, "{recorded} {created:?}");
         }
     }
 
@@ -243,7 +226,7 @@ mod tests {
         let image = json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedAt": {"S": "2999-01-01T00:00:00.000000000Z"},
         });
-        let made = VersionItem::from_image(item(image), VersionDigits::default()).unwrap();
+        let made = version_item(image);
         for (created, covered) in [(500, true), (1011, false)] {
             let version = made.clone().with_stream_time(Some(created * 1_000_000));
             assert_eq!(marker(&[("a", 7)]).covers(&version), covered, "{created}");

@@ -20,8 +20,13 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    AttributeValue, Item, attributes::text, entity::EntityId, names, number::Decimal, recorded_at::RecordedAt,
-    sequence::SequenceNumber, version::Version,
+    Item,
+    attributes::{self, n, s, text, whole},
+    entity::EntityId,
+    names,
+    recorded_at::RecordedAt,
+    sequence::SequenceNumber,
+    version::Version,
 };
 
 /// Prefix of the sort keys of quarantined records.
@@ -92,12 +97,11 @@ impl QuarantinedRecord {
     pub fn items(&self) -> Vec<Item> {
         let parts = self.parts();
         let hash = self.hash(parts.len());
-        let s = |text: &str| AttributeValue::S(text.to_owned());
         let item = |(part, record): (usize, &&str)| {
             let mut item = HashMap::from([
                 (names::PK.to_owned(), s(self.entity.as_str())),
-                (names::SK.to_owned(), s(&sort_key(&self.number, part, hash.as_deref()))),
-                (RECORD.to_owned(), s(record)),
+                (names::SK.to_owned(), s(sort_key(&self.number, part, hash.as_deref()))),
+                (RECORD.to_owned(), s(*record)),
             ]);
             if part == 1 {
                 item.insert(KIND.to_owned(), s(&self.kind));
@@ -106,10 +110,10 @@ impl QuarantinedRecord {
                     item.insert(QUARANTINED_AT.to_owned(), at.value());
                 }
                 if let Some(version) = self.version {
-                    item.insert(VERSION.to_owned(), AttributeValue::N(version.to_string()));
+                    item.insert(VERSION.to_owned(), n(version));
                 }
                 if parts.len() > 1 {
-                    item.insert(PARTS.to_owned(), AttributeValue::N(parts.len().to_string()));
+                    item.insert(PARTS.to_owned(), n(parts.len()));
                 }
                 if let Some(hash) = &hash {
                     item.insert(HASH.to_owned(), s(hash));
@@ -122,11 +126,7 @@ impl QuarantinedRecord {
 
     /// Returns the hash in the keys of the further items. `None` if one transaction puts all of them.
     fn hash(&self, parts: usize) -> Option<String> {
-        (parts > MAX_TOGETHER).then(|| {
-            let hash: [u8; 32] = Sha256::digest(self.record.as_bytes()).into();
-            let (first, _) = hash.split_at(9);
-            URL_SAFE_NO_PAD.encode(first)
-        })
+        (parts > MAX_TOGETHER).then(|| URL_SAFE_NO_PAD.encode(&Sha256::digest(&self.record)[..9]))
     }
 
     fn parts(&self) -> Vec<&str> {
@@ -142,16 +142,7 @@ impl QuarantinedRecord {
 }
 
 // The record holds attribute values, which logs must not contain.
-impl std::fmt::Debug for QuarantinedRecord {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QuarantinedRecord")
-            .field("entity", &self.entity)
-            .field("number", &self.number)
-            .field("kind", &self.kind)
-            .field("version", &self.version)
-            .finish_non_exhaustive()
-    }
-}
+crate::domain::redacted::redacted!(QuarantinedRecord, entity, number, kind, version);
 
 /// Returns `true` if the sort key is that of the first item of a quarantined record.
 pub fn is_first(sort_key: &str) -> bool {
@@ -172,16 +163,16 @@ pub fn records_of(items: impl IntoIterator<Item = Item>) -> Vec<QuarantinedRecor
     let record = |(number, parts): (SequenceNumber, HashMap<String, Item>)| {
         let first = parts.get(&sort_key(&number, 1, None))?;
         let hash = text(first, HASH);
-        let count = number_of(first, PARTS).unwrap_or(1);
-        let texts =
-            (1..=usize::try_from(count).ok()?).map(|part| text(parts.get(&sort_key(&number, part, hash))?, RECORD));
+        let count = whole(first, PARTS).unwrap_or(1);
+        let numbers = 1..=usize::try_from(count).ok()?;
+        let texts = numbers.map(|part| text(parts.get(&sort_key(&number, part, hash))?, RECORD));
         let record = texts.collect::<Option<String>>()?;
         Some(QuarantinedRecord {
             entity: EntityId::new(text(first, names::PK)?).ok()?,
             number,
             kind: text(first, KIND).unwrap_or_default().to_owned(),
             reason: text(first, names::REASON).unwrap_or_default().to_owned(),
-            version: number_of(first, VERSION).and_then(Version::new),
+            version: attributes::version(first, VERSION),
             at: text(first, QUARANTINED_AT).and_then(|at| RecordedAt::parse(at).ok()),
             record,
         })
@@ -200,13 +191,6 @@ fn sort_key(number: &SequenceNumber, part: usize, hash: Option<&str>) -> String 
 fn number_in(key: &str) -> Option<SequenceNumber> {
     let rest = key.strip_prefix(PREFIX)?;
     SequenceNumber::new(rest.split_once('#').map_or(rest, |(number, _)| number))
-}
-
-fn number_of(item: &Item, name: &str) -> Option<u64> {
-    match item.get(name)? {
-        AttributeValue::N(number) => Decimal::parse(number).ok()?.to_u64(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -273,14 +257,9 @@ mod tests {
         items.extend(of("999999999999999999999", 1).items());
         items.extend(of("5", MAX_PART_BYTES + 1).items().into_iter().take(1));
         items.extend(of("6", MAX_PART_BYTES + 1).items().into_iter().skip(1));
-        items.push(Item::from(HashMap::from([(
-            names::SK.to_owned(),
-            AttributeValue::S("v1".to_owned()),
-        )])));
-        let numbers: Vec<_> = records_of(items)
-            .into_iter()
-            .map(|record| record.number.to_string())
-            .collect();
+        items.push(HashMap::from([(names::SK.to_owned(), s("v1"))]).into());
+        let records = records_of(items);
+        let numbers: Vec<_> = records.iter().map(|record| record.number.as_str()).collect();
         assert_eq!(numbers, ["999999999999999999999", "1000000000000000000000"]);
     }
 

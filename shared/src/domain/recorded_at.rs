@@ -16,9 +16,8 @@ use jiff::Timestamp;
 
 use super::{
     AttributeValue, Item,
-    attributes::text,
+    attributes::{text, whole},
     names,
-    number::Decimal,
     time::{EpochMillis, InvalidTime, timestamp},
     version::Version,
 };
@@ -94,18 +93,14 @@ impl RecordedAt {
 
     /// Returns the time of a latest item: its `RecordedAt` with its `RecordedTick`. `None` if the item has none.
     pub fn of_latest(item: &Item) -> Option<Self> {
-        let tick = match item.get(names::RECORDED_TICK) {
-            Some(AttributeValue::N(tick)) => Decimal::parse(tick).ok().and_then(|tick| tick.to_u64()),
-            _ => None,
-        };
-        let tick = tick.and_then(|tick| u16::try_from(tick).ok()).unwrap_or_default();
-        Some(Self::of(item)?.after_ticks(tick))
+        let tick = whole(item, names::RECORDED_TICK).and_then(|tick| u16::try_from(tick).ok());
+        Some(Self::of(item)?.after_ticks(tick.unwrap_or_default()))
     }
 
     /// Returns the time without its ticks.
     #[must_use]
     pub fn without_ticks(self) -> Self {
-        self.before_ticks(self.ticks())
+        Self::from_nanos(self.0.as_nanosecond() - i128::from(self.ticks()))
     }
 
     /// Returns the number of ticks after the clock's time.
@@ -123,10 +118,6 @@ impl RecordedAt {
     #[must_use]
     pub fn after_ticks(self, ticks: u16) -> Self {
         Self::from_nanos(self.0.as_nanosecond() + i128::from(ticks))
-    }
-
-    fn before_ticks(self, ticks: u16) -> Self {
-        Self::from_nanos(self.0.as_nanosecond() - i128::from(ticks))
     }
 
     /// Returns the time a duration later.

@@ -91,9 +91,7 @@ pub struct RequestHash(String);
 impl RequestHash {
     /// Returns the first 64 bits of the id's SHA-256, in URL-safe base64 without padding.
     pub fn of(id: &RequestId) -> Self {
-        let hash: [u8; 32] = Sha256::digest(id.as_str().as_bytes()).into();
-        let (first, _) = hash.split_at(8);
-        Self(URL_SAFE_NO_PAD.encode(first))
+        Self(URL_SAFE_NO_PAD.encode(&Sha256::digest(&id.0)[..8]))
     }
 
     /// Returns the characters of the hash.

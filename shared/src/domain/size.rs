@@ -3,6 +3,8 @@
 //! A latest item that is accepted must also fit as a version item, which has a longer sort key instead of `Latest`, and can
 //! get marks later.
 
+use std::collections::HashMap;
+
 use thiserror::Error;
 
 use super::{AttributeValue, Item, number::Decimal};
@@ -28,7 +30,14 @@ pub const MARKS_BYTES: usize = 3 + 6 + 6 + 1;
 /// assert_eq!(size::of_item(&item), 2 + 1 + 1 + 4 + 1 + 5);
 /// ```
 pub fn of_item(item: &Item) -> usize {
-    item.iter().map(|(name, value)| name.len() + of_value(value)).sum()
+    of_attributes(item)
+}
+
+pub(super) fn of_attributes(attributes: &HashMap<String, AttributeValue>) -> usize {
+    attributes
+        .iter()
+        .map(|(name, value)| name.len() + of_value(value))
+        .sum()
 }
 
 /// Returns the size of a value in bytes, without its name.
@@ -43,12 +52,14 @@ pub fn of_value(value: &AttributeValue) -> usize {
         Ns(numbers) => numbers.iter().map(|number| of_number(number)).sum(),
         Bs(values) => values.iter().map(Vec::len).sum(),
         L(values) => 3 + values.iter().map(|value| 1 + of_value(value)).sum::<usize>(),
-        M(members) => 3 + members.iter().map(|member| 1 + of_member(member)).sum::<usize>(),
+        M(members) => of_members(members.iter().map(|(name, value)| (name.as_str(), value))),
     }
 }
 
-fn of_member((name, value): (&String, &AttributeValue)) -> usize {
-    name.len() + of_value(value)
+/// Returns the size of a map with these members, in bytes.
+pub(super) fn of_members<'a>(members: impl Iterator<Item = (&'a str, &'a AttributeValue)>) -> usize {
+    let members = members.map(|(name, value)| 1 + name.len() + of_value(value));
+    3 + members.sum::<usize>()
 }
 
 /// A text that is not a number has its own length.
@@ -115,20 +126,11 @@ fn is_container(value: &AttributeValue) -> bool {
     matches!(value, AttributeValue::L(_) | AttributeValue::M(_))
 }
 
-/// Checks that a version item fits, including the marks that it can get later.
+/// Checks the size of a version item without the marks that it can get later.
 ///
 /// # Errors
 ///
-/// Returns [`OverLimit::Item`] if it is too large.
-pub fn check_version_item(item: &Item) -> Result<(), OverLimit> {
-    check_version_bytes(of_item(item))
-}
-
-/// Checks the size of a version item without marks, see [`check_version_item`].
-///
-/// # Errors
-///
-/// Returns [`OverLimit`] if it is larger than an item can be.
+/// Returns [`OverLimit::Item`] if it does not fit with them.
 pub fn check_version_bytes(bytes: usize) -> Result<(), OverLimit> {
     let bytes = bytes + MARKS_BYTES;
     if bytes > MAX_ITEM_BYTES {
@@ -162,7 +164,7 @@ pub enum OverLimit {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -195,22 +197,17 @@ mod tests {
     /// v0 has `Latest` and its recent requests; vN has a longer key and its marks.
     #[test]
     fn a_version_item_with_its_marks_fits_if_its_latest_item_with_recent_requests_fits() {
-        use super::super::{
-            keys::{LATEST_KEY, VersionDigits},
-            version_item::VersionItem,
-        };
+        use super::super::{keys::VersionDigits, test_values::item, version_item::VersionItem};
         for digits in [1, 10, 20].map(|digits| VersionDigits::new(digits).unwrap()) {
             for latest in (0..18).flat_map(|power| [10u64.pow(power), 10u64.pow(power + 1) - 1]) {
-                let image: Value = json!({
-                    "PK": {"S": "E"}, "SK": {"S": LATEST_KEY}, "Latest": {"N": latest.to_string()}, "A": {"S": "a"},
-                });
-                let mut image: Item = serde_json::from_value(image).unwrap();
-                let version = VersionItem::from_image(image.clone(), digits).unwrap();
-                let (v0, vn) = (of_item(&image), of_item(version.item()));
+                let latest = json!({"N": latest.to_string()});
+                let image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": latest, "A": {"S": "a"}});
+                let version = VersionItem::from_image(item(image.clone()), digits).unwrap();
+                let (v0, vn) = (of_item(&item(image.clone())), of_item(version.item()));
                 assert!(vn <= v0 + 11, "{digits}: {latest}");
-                let recent = json!({"M": {"AAAAAAAAAAA": {"N": latest.to_string()}}});
-                image.insert("RecentRequests".to_owned(), serde_json::from_value(recent).unwrap());
-                assert!(vn + MARKS_BYTES <= of_item(&image), "{digits}: {latest}");
+                let mut image = image;
+                image["RecentRequests"] = json!({"M": {"AAAAAAAAAAA": latest}});
+                assert!(vn + MARKS_BYTES <= of_item(&item(image)), "{digits}: {latest}");
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::{fmt, num::NonZeroU64};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
+
+use super::setting::InvalidSetting;
 
 /// Number of a version: 1 for an entity's first version, without gaps, at most [`Version::MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,16 +30,11 @@ impl Version {
     }
 }
 
-/// The number is not that of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a version is a number from 1 to {max}", max = Version::MAX)]
-pub struct InvalidVersion;
-
 impl TryFrom<u64> for Version {
-    type Error = InvalidVersion;
+    type Error = InvalidSetting;
 
-    fn try_from(number: u64) -> Result<Self, InvalidVersion> {
-        Self::new(number).ok_or(InvalidVersion)
+    fn try_from(number: u64) -> Result<Self, InvalidSetting> {
+        Self::new(number).ok_or(InvalidSetting("a version is a number from 1 to 9223372036854775807"))
     }
 }
 

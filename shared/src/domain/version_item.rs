@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{
     AttributeValue, Item,
-    attributes::{same_item, text},
+    attributes::{s, same_item, text},
     attribution,
     entity::{EntityId, InvalidEntityId},
     keys::{VersionDigits, partition_key_of},
@@ -43,7 +43,7 @@ impl VersionItem {
         let entity = EntityId::new(partition_key_of(&image).ok_or(InvalidImage::NoEntity)?)?;
         let version = latest_of(&image)?;
         let (mut item, before) = attribution::of_version(image, version);
-        item.insert(names::SK.to_owned(), AttributeValue::S(digits.version_key(version)));
+        item.insert(names::SK.to_owned(), s(digits.version_key(version)));
         Ok(Self {
             entity,
             version,
@@ -66,8 +66,7 @@ impl VersionItem {
             recorded = before.after_ticks(1);
         }
         self.item.insert(names::RECORDED_AT.to_owned(), recorded.value());
-        let source = AttributeValue::S(RECORDED_BY_STREAM.to_owned());
-        self.item.insert(names::RECORDED_BY.to_owned(), source);
+        self.item.insert(names::RECORDED_BY.to_owned(), s(RECORDED_BY_STREAM));
         self
     }
 
@@ -122,14 +121,7 @@ pub fn is_same_version(one: &Item, other: &Item) -> bool {
 }
 
 // An item holds attribute values, which logs must not contain.
-impl std::fmt::Debug for VersionItem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VersionItem")
-            .field("entity", &self.entity)
-            .field("version", &self.version)
-            .finish_non_exhaustive()
-    }
-}
+crate::domain::redacted::redacted!(VersionItem, entity, version);
 
 /// Returns the version of a latest item.
 ///
@@ -137,19 +129,14 @@ impl std::fmt::Debug for VersionItem {
 ///
 /// Returns [`InvalidImage`] if `Latest` is missing or not a valid version.
 pub fn latest_of(item: &Item) -> Result<Version, InvalidImage> {
-    let text = match item.get(names::LATEST) {
+    let number = match item.get(names::LATEST) {
         None => return Err(InvalidImage::NoLatest),
-        Some(AttributeValue::N(text)) => text,
+        Some(AttributeValue::N(text)) => Decimal::parse(text).map_err(|_| InvalidImage::LatestIsNoNumber)?,
         Some(_) => return Err(InvalidImage::LatestIsNoNumber),
     };
-    let number = Decimal::parse(text).map_err(|_| InvalidImage::LatestIsNoNumber)?;
-    if !number.is_whole() {
-        return Err(InvalidImage::LatestIsNotWhole);
-    }
-    if number.is_negative() {
-        return Err(InvalidImage::LatestBelowOne);
-    }
     match number.to_u64() {
+        _ if !number.is_whole() => Err(InvalidImage::LatestIsNotWhole),
+        _ if number.is_negative() => Err(InvalidImage::LatestBelowOne),
         Some(0) => Err(InvalidImage::LatestBelowOne),
         number => number.and_then(Version::new).ok_or(InvalidImage::LatestTooLarge),
     }
@@ -218,29 +205,26 @@ mod tests {
 
     #[test]
     fn invalid_images() {
-        use InvalidImage::{
-            Entity, LatestBelowOne, LatestIsNoNumber, LatestIsNotWhole, LatestTooLarge, NoEntity, NoLatest,
-        };
+        use InvalidImage::{LatestBelowOne, LatestIsNoNumber, LatestIsNotWhole, LatestTooLarge, NoEntity, NoLatest};
+        let empty = InvalidImage::Entity(InvalidEntityId::Empty);
         let latest = |value: Value| json!({"PK": {"S": "E"}, "Latest": value});
+        let number = |text: &str| latest(json!({"N": text}));
         for (image, why) in [
             (json!({}), NoEntity),
             (json!({"PK": {"N": "1"}, "Latest": {"N": "1"}}), NoEntity),
-            (
-                json!({"PK": {"S": ""}, "Latest": {"N": "1"}}),
-                Entity(InvalidEntityId::Empty),
-            ),
+            (json!({"PK": {"S": ""}, "Latest": {"N": "1"}}), empty),
             (json!({"PK": {"S": "E"}}), NoLatest),
             (latest(json!({"S": "1"})), LatestIsNoNumber),
-            (latest(json!({"N": "one"})), LatestIsNoNumber),
-            (latest(json!({"N": ""})), LatestIsNoNumber),
             (latest(json!({"NULL": true})), LatestIsNoNumber),
-            (latest(json!({"N": "1.5"})), LatestIsNotWhole),
-            (latest(json!({"N": "0"})), LatestBelowOne),
-            (latest(json!({"N": "-0"})), LatestBelowOne),
-            (latest(json!({"N": "-3"})), LatestBelowOne),
-            (latest(json!({"N": "1e30"})), LatestTooLarge),
-            (latest(json!({"N": "9223372036854775808"})), LatestTooLarge),
-            (latest(json!({"N": "18446744073709551615"})), LatestTooLarge),
+            (number("one"), LatestIsNoNumber),
+            (number(""), LatestIsNoNumber),
+            (number("1.5"), LatestIsNotWhole),
+            (number("0"), LatestBelowOne),
+            (number("-0"), LatestBelowOne),
+            (number("-3"), LatestBelowOne),
+            (number("1e30"), LatestTooLarge),
+            (number("9223372036854775808"), LatestTooLarge),
+            (number("18446744073709551615"), LatestTooLarge),
         ] {
             assert_eq!(from(image.clone()).unwrap_err(), why, "{image}");
         }
@@ -259,25 +243,17 @@ mod tests {
             image
         };
         let of_stream = "2026-11-22T06:24:48.000007000Z";
+        let (earlier, later) = ("2026-11-22T01:00:00.000000000Z", "2026-11-22T09:00:00.000000000Z");
         for (recorded, expected) in [
             (None, (of_stream, true)),
-            (Some(("2026-11-22T01:00:00.000000000Z", 6)), (of_stream, true)),
-            (
-                Some(("2026-11-22T09:00:00.000000000Z", 6)),
-                ("2026-11-22T09:00:00.000000001Z", true),
-            ),
-            (
-                Some(("2026-11-22T09:00:00.000000000Z", 7)),
-                ("2026-11-22T09:00:00.000000000Z", false),
-            ),
+            (Some((earlier, 6)), (of_stream, true)),
+            (Some((later, 6)), ("2026-11-22T09:00:00.000000001Z", true)),
+            (Some((later, 7)), (later, false)),
         ] {
             let untimed = from(image(recorded)).unwrap();
             let made = untimed.clone().with_stream_time(Some(CREATED));
-            let found = (
-                text(made.item(), "RecordedAt").unwrap(),
-                made.item().contains_key("RecordedBy"),
-            );
-            assert_eq!(found, expected, "{recorded:?}");
+            let time = text(made.item(), "RecordedAt").unwrap();
+            assert_eq!((time, made.item().contains_key("RecordedBy")), expected, "{recorded:?}");
             // A stream and Kinesis give times of different precision.
             let again = untimed.with_stream_time(Some(CREATED + 123_456));
             assert!(again.is_same_as(made.item()));

@@ -7,9 +7,9 @@ use super::{
     attached::{
         self,
         change::STREAM,
-        item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, StreamChange},
+        item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, StateOrigin, StreamChange},
     },
-    attributes::text,
+    attributes::{self, text},
     attribution,
     entity::EntityId,
     names,
@@ -21,7 +21,7 @@ use super::{
     version::Version,
 };
 
-/// One version of an entity, without its [`BOOKKEEPING`] attributes.
+/// One version of an entity, without its [bookkeeping](attribution::bookkeeping) attributes.
 #[derive(Clone, PartialEq)]
 pub struct VersionView {
     /// Entity of the version.
@@ -51,38 +51,11 @@ pub struct VersionView {
     pub attributes: Item,
 }
 
-/// Bookkeeping attributes, which [`VersionView::attributes`] leaves out.
-pub const BOOKKEEPING: [&str; 22] = [
-    names::PK,
-    names::SK,
-    names::LATEST,
-    names::INCARNATION,
-    names::REQUEST_ID,
-    names::REQUEST_PAYLOAD,
-    names::RECENT_REQUESTS,
-    names::REQUESTS_SINCE,
-    names::REQUESTS_DROPPED,
-    names::REQUESTS_AHEAD,
-    names::RECORDED_AT,
-    names::RECORDED_BY,
-    names::RECORDED_SINCE,
-    names::RECORDED_VERSION,
-    names::RECORDED_TICK,
-    names::ACTOR,
-    names::REASON,
-    names::SENDER,
-    names::RESTORED_FROM,
-    names::DELETED,
-    names::TTL,
-    names::PINNED,
-];
-
 impl VersionView {
     /// Returns `true` if the version comes from a record of an attached table that was older than the last state of history.
     pub fn is_late(&self) -> bool {
-        self.change
-            .as_ref()
-            .is_some_and(|change| change.origin == super::attached::item::StateOrigin::Late)
+        let change = self.change.as_ref();
+        change.is_some_and(|change| change.origin == StateOrigin::Late)
     }
 
     /// Returns `true` if the version does not have the state of the item, because it did not fit.
@@ -96,10 +69,6 @@ impl VersionView {
         if item.contains_key(names::LATEST) {
             (item, _) = attribution::of_version(item, version);
         }
-        let restored_from = match item.get(names::RESTORED_FROM) {
-            Some(AttributeValue::N(number)) => Decimal::parse(number).ok().and_then(|number| number.to_u64()),
-            _ => None,
-        };
         let mut view = Self {
             entity,
             version,
@@ -110,11 +79,11 @@ impl VersionView {
             actor: item.remove(names::ACTOR),
             reason: item.remove(names::REASON),
             sender: text(&item, names::SENDER).map(str::to_owned),
-            restored_from: restored_from.and_then(Version::new),
+            restored_from: attributes::version(&item, names::RESTORED_FROM),
             change: None,
             attributes: item,
         };
-        for name in BOOKKEEPING {
+        for name in attribution::bookkeeping() {
             view.attributes.remove(name);
         }
         view
@@ -196,10 +165,7 @@ pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
         _ => None,
     };
     let timestamp = timestamp.map(EpochMillis::new);
-    let time = match item.get(names::TIME) {
-        Some(AttributeValue::S(text)) => EpochMillis::parse_iso(text).ok(),
-        _ => None,
-    };
+    let time = text(item, names::TIME).and_then(|time| EpochMillis::parse_iso(time).ok());
     match time.max(timestamp) {
         Some(time) => Ok(time),
         None if item.contains_key(names::TIME) || item.contains_key(names::TIMESTAMP) => Err(NoTime::Time(InvalidTime)),

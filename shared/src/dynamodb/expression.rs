@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::{
-    operation::update_item::builders::{UpdateItemFluentBuilder, UpdateItemInputBuilder},
+    operation::update_item::builders::UpdateItemInputBuilder,
     types::{AttributeValue, builders::UpdateBuilder},
 };
 
@@ -88,15 +88,15 @@ impl Expression {
         })
     }
 
-    /// Defines the placeholder of an attribute name.
+    /// Defines the placeholder of an attribute name. It can be defined again only with the same name.
     pub fn name(&mut self, placeholder: impl Into<String>, name: impl Into<String>) -> &mut Self {
-        self.names.insert(placeholder.into(), name.into());
+        define(&mut self.names, placeholder.into(), name.into());
         self
     }
 
-    /// Defines the placeholder of a value.
+    /// Defines the placeholder of a value. It can be defined again only with the same value.
     pub fn value(&mut self, placeholder: impl Into<String>, value: AttributeValue) -> &mut Self {
-        self.values.insert(placeholder.into(), value);
+        define(&mut self.values, placeholder.into(), value);
         self
     }
 
@@ -174,11 +174,6 @@ impl Expression {
         apply!(self, request)
     }
 
-    /// Applies the expression to an `UpdateItem` operation of a client.
-    pub fn apply_to_operation(self, operation: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
-        apply!(self, operation)
-    }
-
     /// Applies the expression to an update in a transaction.
     pub fn apply_to_transaction(self, update: UpdateBuilder) -> UpdateBuilder {
         apply!(self, update)
@@ -209,6 +204,15 @@ impl Placeholders for Expression {
     fn value_of(&self, placeholder: &str) -> Option<domain::AttributeValue> {
         self.values.get(placeholder).cloned().map(Into::into)
     }
+}
+
+/// Defines a placeholder. Two meanings of one would change an expression silently.
+fn define<V: PartialEq>(map: &mut HashMap<String, V>, placeholder: String, value: V) {
+    debug_assert!(
+        map.get(&placeholder).is_none_or(|defined| *defined == value),
+        "{placeholder} has two values"
+    );
+    map.insert(placeholder, value);
 }
 
 fn non_empty<V>(map: HashMap<String, V>) -> Option<HashMap<String, V>> {

@@ -1,80 +1,56 @@
 //! A snapshot of every request, as it goes over the wire.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
-use testkit::replay::Replay;
+use testkit::replay::sent;
 
 use crate::{
-    domain::{Item, entity::EntityId, keys::VersionDigits, recorded_at::RecordedAt, version_item::VersionItem},
+    clock::Deadline,
+    domain::{
+        Item,
+        attached::{
+            AttachedTable,
+            change::Place,
+            definition::KeyType,
+            item::{Around, State, StateOrigin},
+            key,
+        },
+        compression::Compression,
+        entity::EntityId,
+        keys::VersionDigits,
+        layout,
+        quarantine::QuarantinedRecord,
+        recorded_at::RecordedAt,
+        sequence::SequenceNumber,
+        test_values::{item, nested, orders, version, version_item},
+        version::Version,
+    },
     dynamodb::{
         Store,
         put::{
+            append::Append,
             insert_versions::{self, Insert},
-            put_version,
+            put_together, put_version,
         },
         read::{
             batch_get_items, describe_table, get_item, query_items, scan_items,
             table_config::{self, StoredLayout},
             table_identity::TableIdentity,
+            tail,
         },
     },
 };
 
-mod test_attached;
-mod test_own_history;
-mod test_quarantine;
-
-/// Sends one request through the real client, and returns its body.
-async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
-    let replay = Replay::new([json!({})]);
-    let _ = send(replay.client()).await;
-    let (operation, mut body) = replay.requests().remove(0);
-    // The SDK sends the members of a map in any order.
-    body.sort_all_objects();
-    json!({ format!("DynamoDB_20120810.{operation}"): body })
+async fn check<T>(name: &str, send: impl AsyncFnOnce(Client) -> T) {
+    insta::assert_json_snapshot!(name, sent(send).await);
 }
 
-fn now() -> RecordedAt {
-    RecordedAt::parse("2026-11-22T06:24:48.123456Z").unwrap()
-}
-
-#[tokio::test]
-async fn put_version() {
-    let image = json!({
-        "PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RequestId": {"S": "r-7"},
-        "B": {"B": "Zm9v"}, "NS": {"NS": ["1", "2.5"]}, "NULL": {"NULL": true}, "M": {"M": {"a": {"L": []}}},
-    });
-    let version = VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap();
-    let body = sent(async |client| put_version::request(version.item(), "Table").send_with(&client).await).await;
-    insta::assert_json_snapshot!("put_version", body);
-}
-
-#[tokio::test]
-async fn put_versions() {
-    let image = |entity: &str, latest: u32| {
-        let image = json!({
-            "PK": {"S": entity}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}, "RequestId": {"S": "r-7"},
-            "it's": {"B": "Zm9v"}, "NS": {"NS": ["1", "2.5"]}, "NULL": {"NULL": true}, "M": {"M": {"a": {"L": []}}},
-        });
-        VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap()
-    };
-    let versions = [image("Equipment#1", 7), image("Equipment#2", 10)];
-    let inserts = versions
-        .each_ref()
-        .map(|version| Insert::new(version.item(), "Table").unwrap());
-    let request = insert_versions::request(&inserts.each_ref()).unwrap();
-    let body = sent(async |client| request.send_with(&client).await).await;
-    insta::assert_json_snapshot!("put_versions", body);
-}
-
-#[tokio::test]
-async fn scan_items() {
-    let body = sent(async |client| scan_items::request("Table", None).send_with(&client).await).await;
-    insta::assert_json_snapshot!("scan_items", body);
-}
-
-fn item(json: Value) -> Item {
-    serde_json::from_value(json).unwrap()
+async fn check_inserts(name: &str, items: &[Item], table: &str) {
+    let inserts: Vec<_> = items.iter().map(|item| Insert::new(item, table).unwrap()).collect();
+    let request = insert_versions::request(&inserts.iter().collect::<Vec<_>>()).unwrap();
+    check(name, async |client| request.send_with(&client).await).await;
 }
 
 fn equipment() -> EntityId {
@@ -82,26 +58,48 @@ fn equipment() -> EntityId {
 }
 
 #[tokio::test]
+async fn puts() {
+    let image = |mut image: Value| {
+        (image["SK"], image["RequestId"]) = (json!({"S": "v0"}), json!({"S": "r-7"}));
+        (image["NULL"], image["M"]) = (json!({"NULL": true}), json!({"M": {"a": {"L": []}}}));
+        image["NS"] = json!({"NS": ["1", "2.5"]});
+        version_item(image).item().clone()
+    };
+    let version = image(json!({"PK": {"S": "Equipment#1"}, "Latest": {"N": "7"}, "B": {"B": "Zm9v"}}));
+    let request = put_version::request(&version, "Table");
+    check("put_version", async |client| request.send_with(&client).await).await;
+    let versions = [("Equipment#1", "7"), ("Equipment#2", "10")];
+    let versions =
+        versions.map(|(id, latest)| image(json!({"PK": {"S": id}, "Latest": {"N": latest}, "it's": {"B": "Zm9v"}})));
+    check_inserts("put_versions", &versions, "Table").await;
+}
+
+#[tokio::test]
 async fn reads() {
     let get = get_item::request(equipment().as_str(), "v0", true, "Table");
-    insta::assert_json_snapshot!("get_item", sent(async |client| get.send_with(&client).await).await);
+    check("get_item", async |client| get.send_with(&client).await).await;
     let store = |client| Store::new(client, "Table", VersionDigits::default());
     let keys = ["v1".to_owned(), "v2".to_owned()];
-    let body = sent(async |client| store(client).batch_get(&equipment(), &keys, false).await).await;
-    insta::assert_json_snapshot!("batch_get_items", body);
-    let body = sent(async |client| store(client).newest_in_history(&equipment(), true).await).await;
-    insta::assert_json_snapshot!("newest_in_history", body);
-    let body = sent(async |client| store(client).has_history(&equipment(), true).await).await;
-    insta::assert_json_snapshot!("has_history", body);
-    let read = async |client| store(client).purge_markers([&equipment(), &equipment()]).await;
-    insta::assert_json_snapshot!("purge_markers", sent(read).await);
+    check("batch_get_items", async |client| {
+        store(client).batch_get(&equipment(), &keys, false).await
+    })
+    .await;
+    check("newest_in_history", async |client| {
+        store(client).newest_in_history(&equipment(), true).await
+    })
+    .await;
+    check("has_history", async |client| {
+        store(client).has_history(&equipment(), true).await
+    })
+    .await;
+    let markers = async |client| store(client).purge_markers([&equipment(), &equipment()]).await;
+    check("purge_markers", markers).await;
     let describe = describe_table::request("Table");
-    insta::assert_json_snapshot!(
-        "describe_table",
-        sent(async |client| describe.send_with(&client).await).await
-    );
-    let body = sent(async |client| store(client).latest_versions(&[equipment()], false).await).await;
-    insta::assert_json_snapshot!("latest_versions", body);
+    check("describe_table", async |client| describe.send_with(&client).await).await;
+    check("latest_versions", async |client| {
+        store(client).latest_versions(&[equipment()], false).await
+    })
+    .await;
     assert_eq!(batch_get_items::MAX_KEYS, 100);
     let range = query_items::Range {
         from: "v01".to_owned(),
@@ -111,41 +109,151 @@ async fn reads() {
         consistent: true,
     };
     let query = query_items::request(&equipment(), &range, None, "Table");
-    insta::assert_json_snapshot!("query_items", sent(async |client| query.send_with(&client).await).await);
+    check("query_items", async |client| query.send_with(&client).await).await;
+    check("scan_items", async |client| {
+        scan_items::request("Table", None).send_with(&client).await
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn tables() {
-    let digits = VersionDigits::default();
-    let table = |id: &str| TableIdentity {
-        id: id.to_owned(),
-        name: "Table".to_owned(),
-    };
-    let layout = |history: Option<&str>| StoredLayout {
-        digits,
+    let layout = |history: Option<&str>, id: Option<&str>| StoredLayout {
+        digits: VersionDigits::default(),
         history: history.map(str::to_owned),
-        table: Some(table("a-table-id")),
+        table: id.map(|id| TableIdentity {
+            id: id.to_owned(),
+            name: "Table".to_owned(),
+        }),
     };
-    let (mut original, mut incomplete) = (layout(Some("History")), layout(None));
-    original.table = Some(table("an-earlier-id"));
-    incomplete.table = None;
-    let (same, own) = (layout(None), layout(Some("History")));
-    let requests = [
-        ("table_config", table_config::request(&same, None, "Table")),
-        (
-            "table_config_own_history",
-            table_config::request(&own, Some(&same), "Table"),
-        ),
+    let id = Some("a-table-id");
+    let (same, own, copy) = (layout(None, id), layout(Some("History"), id), layout(Some("Copy"), id));
+    for (name, layout, read) in [
+        ("table_config", &same, None),
+        ("table_config_own_history", &own, Some(&same)),
         (
             "table_config_adopted",
-            table_config::request(&layout(Some("Copy")), Some(&original), "Table"),
+            &copy,
+            Some(&layout(Some("History"), Some("an-earlier-id"))),
         ),
-        (
-            "table_config_completed",
-            table_config::request(&same, Some(&incomplete), "Table"),
-        ),
+        ("table_config_completed", &same, Some(&layout(None, None))),
+    ] {
+        let request = table_config::request(layout, read, "Table");
+        check(name, async |client| request.send_with(&client).await).await;
+    }
+}
+
+#[tokio::test]
+async fn own_history() {
+    // The second one is nested as deeply as DynamoDB allows.
+    let versions = [
+        ("v1", "it's \"quoted\"", json!({"N": "1.50"})),
+        ("v2", "Deep", nested(32)),
     ];
-    for (name, request) in requests {
-        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    let stored = versions.map(|(sk, name, value)| {
+        let mut version = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": sk}, "TTL": {"N": "1"}});
+        version[name] = value;
+        layout::stored(&item(version), Compression::None).remove(0)
+    });
+    check_inserts("insert_into_history", &stored, "History").await;
+    let version = item(json!({
+        "PK": {"S": "Equipment#1"}, "SK": {"S": "v1"}, "TTL": {"N": "1"}, "RequestId": {"S": "r-1"}, "Actor": {"S": "alice"},
+        "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Reason": {"S": "a test"}, "Deleted": {"BOOL": true},
+        "Text": {"S": "ab".repeat(1000)},
+    }));
+    let stored = layout::stored(&version, Compression::Deflate);
+    check_inserts("insert_compressed_into_history", &stored, "History").await;
+}
+
+#[tokio::test]
+async fn quarantined_records() {
+    let record = QuarantinedRecord {
+        entity: equipment(),
+        number: SequenceNumber::new("42").unwrap(),
+        kind: "Malformed".to_owned(),
+        reason: "a reason".to_owned(),
+        version: None,
+        at: None,
+        record: "{}".to_owned(),
+    };
+    let store = |client| Store::new(client, "Table", VersionDigits::default());
+    let insert = async |client| {
+        store(client)
+            .with_history(Some("History".to_owned()))
+            .quarantine(&record)
+            .await
+    };
+    check("insert_into_quarantine", insert).await;
+    let record = QuarantinedRecord {
+        number: SequenceNumber::new("300000000000000000042").unwrap(),
+        kind: "Conflict".to_owned(),
+        reason: "a different item is stored as this version".to_owned(),
+        version: Version::new(7),
+        at: RecordedAt::parse("2026-11-22T06:24:48.123456Z").ok(),
+        record: r#"{"eventName":"MODIFY"}"#.to_owned(),
+        ..record
+    };
+    let request = put_together::put_request(&record.items(), "Table").unwrap();
+    check("quarantine", async |client| request.send_with(&client).await).await;
+}
+
+fn attached() -> AttachedTable {
+    orders(&[("id", KeyType::S), ("no", KeyType::N)])
+}
+
+#[tokio::test]
+async fn attached_tail() {
+    let entity = key::parse(&attached(), r#"{"id": "a", "no": 7}"#).unwrap();
+    for (name, below, consistent) in [
+        ("attached_tail", None, false),
+        ("attached_tail_next", Version::new(12), true),
+    ] {
+        let request = tail::request(&entity, below, consistent, "Orders-history");
+        check(name, async |client| request.send_with(&client).await).await;
+    }
+}
+
+/// One version with attribute names that need quotes, or are reserved, and one that is nested too deeply for a map; and a late version
+/// and its late entry, which are one transaction.
+#[tokio::test]
+async fn attached_inserts() {
+    let at = RecordedAt::of_stream_record(1_795_328_688_000_000, Version::FIRST);
+    let append = |number, image: Value, around| {
+        let state = State {
+            place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
+            recorded_at: Some(at),
+            image: item(image.clone()),
+            is_deleted: false,
+            deleted_by: None,
+            origin: match around {
+                Some(_) => StateOrigin::Late,
+                None => StateOrigin::Record,
+            },
+            around,
+            omission: None,
+        };
+        let entity = key::of_item(&attached(), &item(image)).unwrap();
+        Append::new(&attached(), &entity, version(number), &state, Compression::None).unwrap()
+    };
+    let deep = [("7", nested(31)), ("8", nested(32))].map(|(no, deep)| {
+        let image = json!({
+            "id": {"S": "a"}, "no": {"N": no}, "rev": {"N": "3"}, "it's \"quoted\"": {"S": "x"},
+            "PK": {"S": "user"}, "TTL": {"N": "1"}, "deep": deep,
+        });
+        append(1, image, None)
+    });
+    let around = Around {
+        after: Some(Version::FIRST),
+        in_order: version(2),
+        in_order_at: Some(at),
+    };
+    let late = append(3, json!({"id": {"S": "a"}, "no": {"N": "7"}}), Some(around));
+    let deadline = Deadline::after(Duration::from_secs(60));
+    for (name, appends) in [("attached_insert", &deep[..]), ("attached_insert_late", &[late])] {
+        let store = |client| Store::attached(client, attached());
+        check(name, async |client| {
+            store(client).append_versions(appends, deadline).await
+        })
+        .await;
     }
 }

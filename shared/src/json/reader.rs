@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use super::{InvalidJson, MAX_LEVELS, Reason};
+use super::{InvalidJson, MAX_LEVELS, Reason, escape::unescaped};
 
 /// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,23 +190,13 @@ impl<'a> Reader<'a> {
         let mut open = Vec::new();
         loop {
             match self.kind()? {
-                Kind::Object => {
+                kind @ (Kind::Object | Kind::List) => {
                     self.open();
-                    open.push(b'}');
+                    open.push(if kind == Kind::Object { b'}' } else { b']' });
                 }
-                Kind::List => {
-                    self.open();
-                    open.push(b']');
-                }
-                Kind::String => {
-                    self.quoted()?;
-                }
-                Kind::Number => {
-                    self.number()?;
-                }
-                Kind::Boolean => {
-                    self.boolean()?;
-                }
+                Kind::String => drop(self.quoted()?),
+                Kind::Number => drop(self.number()?),
+                Kind::Boolean => drop(self.boolean()?),
                 Kind::Null => self.null()?,
             }
             loop {
@@ -251,11 +241,7 @@ impl<'a> Reader<'a> {
     }
 
     fn begin(&mut self, start: u8, otherwise: Reason) -> Result<(), InvalidJson> {
-        match self.next_byte() {
-            Some(byte) if byte == start => {}
-            Some(_) => return Err(self.invalid(otherwise)),
-            None => return Err(self.invalid(Reason::End)),
-        }
+        self.next_is(start, otherwise)?;
         if self.levels == MAX_LEVELS {
             return Err(self.invalid(Reason::Levels));
         }
@@ -278,30 +264,30 @@ impl<'a> Reader<'a> {
                 Ok(false)
             }
             Some(_) if is_first => Ok(true),
-            Some(b',') => {
+            _ => {
+                self.next_is(b',', Reason::Comma)?;
                 self.at += 1;
                 Ok(true)
             }
-            Some(_) => Err(self.invalid(Reason::Comma)),
-            None => Err(self.invalid(Reason::End)),
         }
     }
 
     fn name(&mut self) -> Result<(&'a str, bool), InvalidJson> {
-        match self.next_byte() {
-            Some(b'"') => self.quoted(),
-            Some(_) => Err(self.invalid(Reason::Name)),
-            None => Err(self.invalid(Reason::End)),
-        }
+        self.next_is(b'"', Reason::Name)?;
+        self.quoted()
     }
 
     fn colon(&mut self) -> Result<(), InvalidJson> {
+        self.next_is(b':', Reason::Colon)?;
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Skips white space, and checks the byte behind it.
+    fn next_is(&mut self, expected: u8, otherwise: Reason) -> Result<(), InvalidJson> {
         match self.next_byte() {
-            Some(b':') => {
-                self.at += 1;
-                Ok(())
-            }
-            Some(_) => Err(self.invalid(Reason::Colon)),
+            Some(byte) if byte == expected => Ok(()),
+            Some(_) => Err(self.invalid(otherwise)),
             None => Err(self.invalid(Reason::End)),
         }
     }
@@ -352,12 +338,11 @@ impl<'a> Reader<'a> {
     }
 
     fn content(&self, (quoted, is_escaped): (&'a str, bool)) -> Result<Cow<'a, str>, InvalidJson> {
-        match is_escaped {
-            false => Ok(Cow::Borrowed(quoted)),
-            true => unescaped(quoted)
-                .map(Cow::Owned)
-                .ok_or_else(|| self.invalid(Reason::Escape)),
-        }
+        let text = match is_escaped {
+            false => Some(Cow::Borrowed(quoted)),
+            true => unescaped(quoted).map(Cow::Owned),
+        };
+        text.ok_or_else(|| self.invalid(Reason::Escape))
     }
 
     fn digits(&mut self) -> Result<(), InvalidJson> {
@@ -397,40 +382,4 @@ impl<'a> Reader<'a> {
         }
         self.byte()
     }
-}
-
-/// Replaces the escapes of a string. `None` if one is half of a surrogate pair. The reader has checked their form.
-fn unescaped(quoted: &str) -> Option<String> {
-    let mut text = String::with_capacity(quoted.len());
-    let mut rest = quoted;
-    while let Some(at) = rest.find('\\') {
-        text.push_str(&rest[..at]);
-        let escape = *rest.as_bytes().get(at + 1)?;
-        let mut length = 2;
-        text.push(match escape {
-            b'b' => '\u{8}',
-            b'f' => '\u{c}',
-            b'n' => '\n',
-            b'r' => '\r',
-            b't' => '\t',
-            b'u' => {
-                let unit = |at: usize| u16::from_str_radix(rest.get(at..at + 4)?, 16).ok();
-                let first = unit(at + 2)?;
-                length = 6;
-                // The second half of a pair.
-                let second = || match rest.get(at + 6..at + 8) {
-                    Some("\\u") => unit(at + 8),
-                    _ => None,
-                };
-                let is_pair = (0xd800..0xdc00).contains(&first);
-                length += if is_pair { 6 } else { 0 };
-                let units = [Some(first), if is_pair { Some(second()?) } else { None }];
-                char::decode_utf16(units.into_iter().flatten()).next()?.ok()?
-            }
-            other => char::from(other),
-        });
-        rest = rest.get(at + length..)?;
-    }
-    text.push_str(rest);
-    Some(text)
 }

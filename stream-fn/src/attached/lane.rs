@@ -144,32 +144,8 @@ impl Lane {
     async fn decide(&mut self, index: usize, batch: Batch<'_>) -> Result<Option<Outcome>, RecordFailure> {
         let change = self.change(index, batch)?;
         let mut tail = self.tail.take().unwrap_or_default();
-        loop {
+        let decision = loop {
             match decide(batch.table, &change, &tail) {
-                Decision::AlreadyRecorded => {
-                    // An earlier delivery may have ended before the record was in quarantine.
-                    self.is_omitted = tail.is_omitted(&change.place);
-                    self.tail = Some(tail);
-                    return Ok(Some(self.ended(Outcome::AlreadyRecorded)));
-                }
-                Decision::Unchanged => {
-                    self.is_omitted = tail.is_omitted(&change.place);
-                    self.tail = Some(tail);
-                    return Ok(Some(self.ended(Outcome::Skipped)));
-                }
-                Decision::Pruned => {
-                    self.tail = Some(tail);
-                    return Ok(Some(Outcome::Pruned));
-                }
-                Decision::Append(states) => {
-                    self.is_omitted = tail.is_omitted(&change.place);
-                    // The last state is not needed any more, and can be large.
-                    self.pending = tail.next().map(|version| (version, states));
-                    return match self.pending {
-                        Some(_) => Ok(None),
-                        None => Err(RecordFailure::Conflict),
-                    };
-                }
                 Decision::ReadMore => self.read(&mut tail, batch).await?,
                 Decision::ReadConsistently => {
                     (tail, self.consistent) = (Tail::default(), true);
@@ -179,8 +155,26 @@ impl Lane {
                     let floor = in_time(batch.store.floor(&self.entity, true), batch.deadline).await;
                     tail.floor = Some(floor.map_err(not_read)?);
                 }
+                decision => break decision,
             }
-        }
+        };
+        // An earlier delivery may have ended before the record was in quarantine.
+        self.is_omitted = tail.is_omitted(&change.place);
+        let outcome = match decision {
+            Decision::AlreadyRecorded => self.ended(Outcome::AlreadyRecorded),
+            Decision::Unchanged => self.ended(Outcome::Skipped),
+            Decision::Append(states) => {
+                // The last state is not needed any more, and can be large.
+                self.pending = tail.next().map(|version| (version, states));
+                return match self.pending {
+                    Some(_) => Ok(None),
+                    None => Err(RecordFailure::Conflict),
+                };
+            }
+            _ => Outcome::Pruned,
+        };
+        self.tail = Some(tail);
+        Ok(Some(outcome))
     }
 
     /// Returns the outcome of a record whose versions are in history: it fails if one of them has no state.

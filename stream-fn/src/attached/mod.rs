@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{attached::AttachedTable, entity::EntityId, time::EpochMillis},
+    domain::{attached::AttachedTable, entity::EntityId},
     dynamodb::{
         Store,
         put::append::{self, Append},
@@ -68,37 +68,29 @@ pub(crate) async fn write(
     for (index, outcome) in process(batch, lanes).await {
         outcomes[index] = Some(outcome);
     }
-    let processed = headers
-        .into_iter()
-        .zip(outcomes)
-        .map(|(header, outcome)| ProcessedRecord {
-            sequence_number: header.sequence_number,
-            created: header.created_micros.map(EpochMillis::from_micros),
-            entity: header.entity,
-            request: None,
-            ahead: None,
-            outcome: match (header.content, outcome) {
-                (_, Some(outcome)) => outcome,
-                (Err(failure), None) => failure.into(),
-                (Ok(_), None) => RecordFailure::NotReached.into(),
-            },
-        });
-    processed.collect()
+    let processed = |(header, outcome): (Header, Option<Outcome>)| ProcessedRecord {
+        created: header.created(),
+        sequence_number: header.sequence_number,
+        entity: header.entity,
+        request: None,
+        ahead: None,
+        outcome: match (header.content, outcome) {
+            (_, Some(outcome)) => outcome,
+            (Err(failure), None) => failure.into(),
+            (Ok(_), None) => RecordFailure::NotReached.into(),
+        },
+    };
+    headers.into_iter().zip(outcomes).map(processed).collect()
 }
 
 /// Returns, for each record, the outcome of one that is not processed: its item was purged, or the marker could not be read.
 async fn purged(store: &Store, headers: &[Header], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
-    let created = |header: &Header| header.created_micros.map(EpochMillis::from_micros);
-    let doubtful: Vec<_> = headers
-        .iter()
-        .map(|header| {
-            header
-                .entity
-                .as_ref()
-                .filter(|_| origin.is_checked(created(header), now))
-        })
-        .collect();
+    let doubtful = headers.iter().map(|header| {
+        let entity = header.entity.as_ref();
+        entity.filter(|_| origin.is_checked(header.created(), now))
+    });
+    let doubtful: Vec<_> = doubtful.collect();
     let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
     if entities.is_empty() {
         return headers.iter().map(|_| None).collect();
@@ -106,7 +98,7 @@ async fn purged(store: &Store, headers: &[Header], origin: Origin, deadline: Dea
     let markers = purged::in_time(store.purge_markers(entities), deadline).await;
     let outcome = |(header, entity): (&Header, Option<&EntityId>)| match (&markers, entity?) {
         (Ok(markers), entity) => {
-            let is_purged = markers.marker(entity)?.covers_record(created(header));
+            let is_purged = markers.marker(entity)?.covers_record(header.created());
             is_purged.then_some(Outcome::Purged)
         }
         (Err(failed), _) => Some(purged::not_read(failed.clone()).into()),

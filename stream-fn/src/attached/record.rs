@@ -14,6 +14,7 @@ use shared::{
         attributes::{self, same_value},
         entity::EntityId,
         sequence::SequenceNumber,
+        time::EpochMillis,
     },
     json::{self, Members},
     panics,
@@ -34,15 +35,26 @@ pub(super) struct Header {
     pub(super) content: Result<(Place, Item), RecordFailure>,
 }
 
+impl Header {
+    fn failed(sequence_number: Option<SequenceNumber>, failure: RecordFailure) -> Self {
+        Self {
+            sequence_number,
+            created_micros: None,
+            entity: None,
+            content: Err(failure),
+        }
+    }
+
+    /// Returns the time of the change.
+    pub(super) fn created(&self) -> Option<EpochMillis> {
+        self.created_micros.map(EpochMillis::from_micros)
+    }
+}
+
 /// Parses a record except for its images.
 pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
     let Some((record, change)) = raw_record(raw) else {
-        return Header {
-            sequence_number: None,
-            created_micros: None,
-            entity: None,
-            content: Err(Malformed::NotARecord.into()),
-        };
+        return Header::failed(None, Malformed::NotARecord.into());
     };
     let number = sequence_number(&change);
     let keys = change.get("Keys");
@@ -55,10 +67,9 @@ pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
             .ok_or(Malformed::NoPlace)
             .map(|place| (place, keys_of(table, keys))),
     };
+    let created = change.get("ApproximateCreationDateTime");
     Header {
-        created_micros: change
-            .get("ApproximateCreationDateTime")
-            .and_then(|created| created_micros(created, 6)),
+        created_micros: created.and_then(|created| created_micros(created, 6)),
         entity: match entity {
             Some(Ok(entity)) => Some(entity),
             _ => keys.as_ref().and_then(key::of_other_keys),
@@ -70,12 +81,7 @@ pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
 
 /// Parses the header of a record with `parse`. After a panic, it has only its sequence number.
 pub(super) fn caught(raw: &str, parse: impl FnOnce(&str) -> Header) -> Header {
-    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Header {
-        sequence_number: number_of(raw),
-        created_micros: None,
-        entity: None,
-        content: Err(panicked.into()),
-    })
+    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Header::failed(number_of(raw), panicked.into()))
 }
 
 /// Parses the images of a record with this header.

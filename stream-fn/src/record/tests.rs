@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use testkit::cases::{cases, patched};
 
 use super::*;
 
@@ -98,23 +99,8 @@ fn creation_times_of_a_dynamodb_stream_are_seconds() {
     ] {
         let mut record = record("INSERT", "v0", image());
         record["dynamodb"]["ApproximateCreationDateTime"] = time.clone();
-        assert_eq!(
-            parsed(&record.to_string()).created.map(EpochMillis::get),
-            millis,
-            "{time}"
-        );
-    }
-}
-
-#[test]
-fn recent_requests_are_ignored() {
-    for recent in [json!({"M": {"hash": {"N": "3"}}}), json!({"Q": []}), json!(7)] {
-        let mut image = image();
-        image["RecentRequests"] = recent.clone();
-        let Ok(Content::Version(version)) = parsed(&record("MODIFY", "v0", image).to_string()).content else {
-            panic!("{recent}")
-        };
-        assert!(!version.item().contains_key("RecentRequests"));
+        let created = parsed(&record.to_string()).created;
+        assert_eq!(created.map(EpochMillis::get), millis, "{time}");
     }
 }
 
@@ -147,76 +133,70 @@ fn records_of_other_items_are_skipped() {
     }
 }
 
+/// The types of `aws_lambda_events` reject most of these records.
 #[test]
-fn unused_members_may_be_absent_or_of_any_type() {
-    let mut odd = record("INSERT", "v0", image());
-    odd["dynamodb"]["StreamViewType"] = json!("SOMETHING_NEW");
-    odd["dynamodb"]["SizeBytes"] = json!("many");
-    odd["dynamodb"]["ApproximateCreationDateTime"] = json!({});
-    odd["eventSource"] = json!(7);
-    odd["userIdentity"] = json!([]);
-    assert!(matches!(parsed(&odd.to_string()).content, Ok(Content::Version(_))));
+fn unused_members_can_be_absent_or_of_any_type() {
+    const CHANGES: &str = r#"
+        ["/userIdentity", null]                                       -> 3
+        ["/userIdentity", []]                                         -> 3
+        ["/a new member", 7]                                          -> 3
+        ["/eventSource", 7]                                           -> 3
+        ["/eventID", null]                                            -> 3
+        ["/eventVersion", 1.1]                                        -> 3
+        ["/dynamodb/SizeBytes", "many"]                               -> 3
+        ["/dynamodb/StreamViewType", "NEW_AND_OLDER_IMAGES"]          -> 3
+        ["/dynamodb/ApproximateCreationDateTime", "soon"]             -> 3
+        ["/dynamodb/ApproximateCreationDateTime", {}]                 -> 3
+        ["/dynamodb/OldImage", {"A": {"a new type": 7}}]              -> 3
+        // The largest attribute of a latest item, which is not part of a version.
+        ["/dynamodb/NewImage/RecentRequests", {"M": {"hash": {"N": "3"}}}] -> 3
+        ["/dynamodb/NewImage/RecentRequests", {"a new type": 7}]      -> 3
+        ["/dynamodb/NewImage/RecentRequests", 7]                      -> 3
+    "#;
+    for (patch, expected) in cases(CHANGES) {
+        let parsed = parsed(&patched(record("MODIFY", "v0", image()), &patch).to_string());
+        assert_eq!(parsed.sequence_number, SequenceNumber::new("111"), "{patch}");
+        let version = parsed.version().unwrap();
+        assert_eq!(version.version().to_string(), expected, "{patch}");
+        assert!(!version.item().contains_key("RecentRequests"));
+    }
 }
 
 #[test]
 fn malformed_records_have_a_specific_error() {
-    let with = |name: &str, value: Value| {
-        let mut image = image();
-        image[name] = value;
-        record("INSERT", "v0", image).to_string()
-    };
-    let without = |member: &str| {
-        let mut record = record("MODIFY", "v0", image());
-        record["dynamodb"].as_object_mut().unwrap().remove(member);
-        record.to_string()
-    };
-    let attribute = "the attribute A cannot be read: it is of an unknown type, its value is not of that type, or \
-                     it is not valid base64";
-    for (record, message) in [
-        ("[]".to_owned(), "it is not a stream record"),
-        ("7".to_owned(), "it is not a stream record"),
-        ("{}".to_owned(), "it is not a stream record"),
-        (json!({"dynamodb": 7}).to_string(), "it is not a stream record"),
-        (without("Keys"), "its keys are missing"),
-        (
-            with("PK", json!({"S": "Other"})),
-            "its keys are not those of its NewImage",
-        ),
-        (without("NewImage"), "it has no NewImage"),
-        (record("INSERT", "v0", json!(null)).to_string(), "it has no NewImage"),
-        (record("INSERT", "v0", json!([])).to_string(), "it has no NewImage"),
-        (
-            record("UPSERT", "v0", image()).to_string(),
-            "its eventName is none of INSERT, MODIFY and REMOVE",
-        ),
-        (
-            with("Latest", json!({"S": "3"})),
-            "its NewImage is not a valid version: Latest is not a number",
-        ),
-        (
-            with("Latest", json!({"N": "3.5"})),
-            "its NewImage is not a valid version: Latest is not a whole number",
-        ),
-        (
-            with("Latest", json!({"N": "0"})),
-            "its NewImage is not a valid version: Latest is below 1",
-        ),
-        (
-            record("INSERT", "v0", json!({"PK": {"S": "E"}})).to_string(),
-            "its NewImage is not a valid version: Latest is missing",
-        ),
-        (with("A", json!({"Q": "secret"})), attribute),
-        (with("A", json!({"B": "secret!"})), attribute),
-        (with("A", json!({"L": [{"BS": ["secret!"]}]})), attribute),
-        (with("A", json!("secret")), attribute),
-    ] {
-        let failure = parsed(&record).content.err().unwrap();
+    // Changes of a valid record.
+    const MALFORMED: &str = r#"
+        ["/dynamodb"]                                         -> it is not a stream record
+        ["/dynamodb", 7]                                      -> it is not a stream record
+        ["/dynamodb/Keys"]                                    -> its keys are missing
+        ["/dynamodb/NewImage/PK", {"S": "Other"}]             -> its keys are not those of its NewImage
+        ["/dynamodb/NewImage"]                                -> it has no NewImage
+        ["/dynamodb/NewImage", null]                          -> it has no NewImage
+        ["/dynamodb/NewImage", []]                            -> it has no NewImage
+        ["/eventName", "UPSERT"]                              -> its eventName is none of INSERT, MODIFY and REMOVE
+        ["/dynamodb/NewImage/Latest", {"S": "3"}]             -> its NewImage is not a valid version: Latest is not a number
+        ["/dynamodb/NewImage/Latest", {"N": "3.5"}]           -> its NewImage is not a valid version: Latest is not a whole number
+        ["/dynamodb/NewImage/Latest", {"N": "0"}]             -> its NewImage is not a valid version: Latest is below 1
+        ["/dynamodb/NewImage/Latest"]                         -> its NewImage is not a valid version: Latest is missing
+        ["/dynamodb/NewImage/A", {"Q": "secret"}]             -> ATTRIBUTE
+        ["/dynamodb/NewImage/A", {"B": "secret!"}]            -> ATTRIBUTE
+        ["/dynamodb/NewImage/A", {"L": [{"BS": ["secret!"]}]}] -> ATTRIBUTE
+        ["/dynamodb/NewImage/A", "secret"]                    -> ATTRIBUTE
+    "#;
+    const ATTRIBUTE: &str = "the attribute A cannot be read: it is of an unknown type, its value is not of that type, or it is not valid base64";
+    for (patch, message) in cases(&MALFORMED.replace("ATTRIBUTE", ATTRIBUTE)) {
+        let record = patched(record("MODIFY", "v0", image()), &patch);
+        let failure = parsed(&record.to_string()).content.err().unwrap();
         assert_eq!(
             failure.chain(),
             format!("the record is malformed: {message}"),
             "{record}"
         );
         assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
+    }
+    for text in ["[]", "7", "{}"] {
+        let failure = parsed(text).content.err().unwrap();
+        assert_eq!(failure.chain(), "the record is malformed: it is not a stream record");
     }
 }
 

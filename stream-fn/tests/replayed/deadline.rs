@@ -248,14 +248,14 @@ async fn only_transient_errors_are_retried() {
         let events = vec![
             batch_response(&["", code, code]),
             batch_response(&[code, DUPLICATE]),
-            found(&[own(3)]),
             batch_response(&[""]),
+            found(&[own(3)]),
         ];
         let (failed, sent) = handle_three(events).await;
         assert!(failed.is_empty(), "{code}");
         assert_eq!(
             sent,
-            requests(&[(BATCH, "123"), (BATCH, "23"), (READ, "3"), (BATCH, "2")])
+            requests(&[(BATCH, "123"), (BATCH, "23"), (BATCH, "2"), (READ, "3")])
         );
         // Three attempts, as in the SDK.
         let events = vec![

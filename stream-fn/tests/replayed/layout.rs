@@ -2,9 +2,12 @@
 
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::{clock::Deadline, config::Config, domain::attached::settings::AttachedSettings};
+use shared::{clock::Deadline, config::Config, domain::attached::definition::AttachedSettings};
 use stream_fn::{HistoryWriter, response::Outcome};
-use testkit::replay::{self, Replay};
+use testkit::{
+    cases::cases,
+    replay::{self, Replay},
+};
 
 use super::{LEFT, batch, latest_keys, record};
 
@@ -95,33 +98,26 @@ async fn a_table_without_a_layout_is_checked_by_each_invocation() {
 
 #[tokio::test(start_paused = true)]
 async fn no_record_is_processed_without_a_successful_check() {
-    let error = |code: &str| json!({"__type": code});
+    // Attributes of the stored layout, the error of its read, or none; the history table of the function; and the error.
+    const REFUSED: &str = r#"
+        [null, "History"]                                -> has no layout yet
+        [{"VersionDigits": {"N": "10"}}, null]           -> have 10 digits, not 1
+        [{"HistoryTable": {"S": "History"}}, null]       -> in the table History, not in Table
+        [{"HistoryTable": {"S": "History"}}, "Other"]    -> in the table History, not in Other
+        [{}, "History"]                                  -> in the table Table, not in History
+        [{"TableId": {"S": "of-the-original"}}, null]    -> is a copy of Original
+        [{"TableId": {"N": "1"}, "HistoryTable": {"S": "H"}}, null] -> `vzero --table Table admin table adopt --history-table H`
+        [{"VersionDigits": {"S": "1"}}, null]            -> cannot be read
+        ["AccessDeniedException", null]                  -> GetItem failed with AccessDeniedException
+    "#;
     let own = |name: &str| config(&json!({"HistoryTable": {"S": name}}));
-    let wide = config(&json!({"VersionDigits": {"N": "10"}}));
-    let copied = config(&json!({"TableId": {"S": "of-the-original"}}));
-    for (stored, history, message) in [
-        (json!({}), Some("History"), "has no layout yet"),
-        (wide, None, "have 10 digits, not 1"),
-        (own("History"), None, "in the table History, not in Table"),
-        (own("History"), Some("Other"), "in the table History, not in Other"),
-        (
-            config(&json!({})),
-            Some("History"),
-            "in the table Table, not in History",
-        ),
-        (copied, None, "is a copy of Original"),
-        (
-            config(&json!({"TableId": {"N": "1"}, "HistoryTable": {"S": "History"}})),
-            None,
-            "`vzero --table Table admin table adopt --history-table History`",
-        ),
-        (config(&json!({"VersionDigits": {"S": "1"}})), None, "cannot be read"),
-        (
-            error("AccessDeniedException"),
-            None,
-            "GetItem failed with AccessDeniedException",
-        ),
-    ] {
+    for (case, message) in cases(REFUSED) {
+        let stored = match &case[0] {
+            Value::Null => json!({}),
+            Value::String(code) => json!({"__type": code}),
+            attributes => config(attributes),
+        };
+        let history = case[1].as_str();
         let correct = match history {
             Some(history) => own(history),
             None => config(&json!({})),
@@ -153,9 +149,10 @@ async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known()
     let settings = Config {
         attached: Some(AttachedSettings {
             table: "Orders".to_owned(),
-            history_table: "Log".to_owned(),
+            history_table: Some("Log".to_owned()),
             version_attribute: None,
             ignored: ["seen".to_owned()].into(),
+            filter: None,
         }),
         ..replay::settings()
     };

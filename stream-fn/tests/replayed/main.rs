@@ -4,7 +4,6 @@
 
 mod attached;
 mod deadline;
-mod event_types;
 mod hostile;
 mod layout;
 mod quarantine;
@@ -19,7 +18,7 @@ use shared::{
     clock::Deadline,
     domain::attached::{
         AttachedTable,
-        definition::{KeyAttribute, KeyType, Parts},
+        definition::{AttachedSettings, KeyAttribute, KeyType},
     },
 };
 use stream_fn::HistoryWriter;
@@ -35,19 +34,14 @@ fn writer(http: impl HttpClient + 'static) -> HistoryWriter {
 
 /// Returns the table `Orders`, whose key is this attribute.
 fn orders(key: &str) -> AttachedTable {
-    AttachedTable::new(Parts {
+    let settings = AttachedSettings {
         table: "Orders".to_owned(),
         history_table: None,
-        partition_key: KeyAttribute {
-            name: key.to_owned(),
-            kind: KeyType::S,
-        },
-        sort_key: None,
         version_attribute: None,
         ignored: BTreeSet::new(),
         filter: None,
-    })
-    .unwrap()
+    };
+    AttachedTable::new(settings, vec![KeyAttribute::new(key, KeyType::S)]).unwrap()
 }
 
 /// Returns the keys of a latest item.

@@ -48,15 +48,3 @@ Examples:
   cargo run --release -p bench -- start 'cold path'     two comparisons; cold-path is also accepted
   cargo run --release -p bench -- --quick               a short run of everything
   cargo run --release -p bench -- --page docs/performance.md    everything, and the page with the results";
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_valid() {
-        Args::command().debug_assert();
-    }
-}

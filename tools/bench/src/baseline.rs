@@ -6,7 +6,7 @@
 //! figure without a target is only reported. A figure with a target that this run lacks, although most of the earlier runs have it, is missing,
 //! which is as bad.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use crate::{
     error::BenchError,
@@ -57,59 +57,44 @@ impl Baseline {
 
     /// Returns the figures that both have, and those with a target that this run lacks.
     fn changes<'a>(&'a self, now: &'a [Figure]) -> Vec<Change<'a>> {
-        let in_both = now.iter().filter_map(|figure| {
-            Some(Change {
-                figure,
-                before: median(self.before(figure)?),
-                now: Some(compared(figure)?),
-            })
-        });
-        // Each figure once: from the first run that has it.
-        let earlier = self.runs.iter().enumerate().flat_map(|(index, run)| {
-            let is_first = move |figure: &&Figure| self.runs[..index].iter().all(|run| value(run, figure).is_none());
-            run.iter().filter(is_first)
-        });
-        let missing = earlier.filter_map(|figure| {
+        let mut seen = BTreeSet::new();
+        let figures = now.iter().chain(self.runs.iter().flatten());
+        let changes = figures.filter(|figure| seen.insert(key(figure))).filter_map(|figure| {
+            let before: Vec<_> = self.runs.iter().filter_map(|run| value(run, figure)).collect();
             let is_measured = |now: &Figure| now.name == figure.name && now.origin.quick == figure.origin.quick;
-            let before = self.before(figure)?;
-            (figure.target.is_some()
-                && before.len() * 2 > self.runs.len()
-                && value(now, figure).is_none()
-                && now.iter().any(is_measured))
-            .then(|| Change {
+            let is_expected =
+                || figure.target.is_some() && before.len() * 2 > self.runs.len() && now.iter().any(is_measured);
+            let now = value(now, figure);
+            let is_change = !before.is_empty() && (now.is_some() || is_expected());
+            is_change.then(|| Change {
                 figure,
-                before: median(before),
-                now: None,
+                before: median(before.iter().copied()),
+                now,
             })
         });
-        in_both.chain(missing).collect()
-    }
-
-    /// Returns the value of this figure in each of the earlier runs that has it, or `None` without any.
-    fn before(&self, figure: &Figure) -> Option<Vec<f64>> {
-        let values: Vec<_> = self.runs.iter().filter_map(|run| value(run, figure)).collect();
-        (!values.is_empty()).then_some(values)
+        changes.collect()
     }
 }
 
-/// Returns the value of the same figure in this run.
+fn key(figure: &Figure) -> (&str, &str, Option<&str>, bool) {
+    let Figure {
+        name,
+        unit,
+        peer_name,
+        origin,
+        ..
+    } = figure;
+    (name, unit, peer_name.as_deref(), origin.quick)
+}
+
+/// Returns the value of the same figure in this run: the ratio to the peer, or our figure without a peer.
 fn value(run: &[Figure], figure: &Figure) -> Option<f64> {
-    let key = |figure: &Figure| {
-        (
-            figure.name.clone(),
-            figure.unit.clone(),
-            figure.peer_name.clone(),
-            figure.origin.quick,
-        )
-    };
-    run.iter().filter(|other| key(other) == key(figure)).find_map(compared)
-}
-
-/// Returns the ratio to the peer, or our figure without a peer.
-fn compared(figure: &Figure) -> Option<f64> {
-    figure
-        .ratio
-        .or_else(|| figure.ours.filter(|_| figure.peer_name.is_none()))
+    let mut same = run.iter().filter(|other| key(other) == key(figure));
+    same.find_map(|figure| {
+        figure
+            .ratio
+            .or_else(|| figure.ours.filter(|_| figure.peer_name.is_none()))
+    })
 }
 
 impl Change<'_> {

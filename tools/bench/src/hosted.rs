@@ -38,29 +38,14 @@ pub(crate) struct Hosted {
     limits: Option<Limits>,
 }
 
-/// A process, from its start to its first response.
+/// Times of a process, in milliseconds.
 pub(crate) struct ColdStart {
-    started: Instant,
-    /// Time at which it requested its first invocation.
-    ready: Instant,
-    responded: Instant,
-}
-
-impl ColdStart {
-    /// Returns the time until the first poll in milliseconds.
-    pub(crate) fn to_first_poll(&self) -> f64 {
-        millis(self.ready.duration_since(self.started))
-    }
-
-    /// Returns the time until the first response in milliseconds.
-    pub(crate) fn to_first_response(&self) -> f64 {
-        millis(self.responded.duration_since(self.started))
-    }
-
-    /// Returns the time from the first poll to the first response in milliseconds. Lambda bills it, unlike the initialization, at the function's share.
-    pub(crate) fn of_first_invocation(&self) -> f64 {
-        millis(self.responded.duration_since(self.ready))
-    }
+    /// From its start to its first poll.
+    pub(crate) to_first_poll: f64,
+    /// From its start to its first response.
+    pub(crate) to_first_response: f64,
+    /// From its first poll to its first response. Lambda bills it, unlike the initialization, at the function's share.
+    pub(crate) of_first_invocation: f64,
 }
 
 pub(crate) struct Batches {
@@ -78,15 +63,15 @@ impl Hosted {
         logs: &Path,
         limits: Option<Limits>,
     ) -> Result<Self, BenchError> {
-        let start = subject.start(role);
+        let (program, handler) = (subject.program(role), subject.handler(role));
         let memory = limits.as_ref().map_or(MEMORY_MB, |limits| limits.memory_mb);
         let (program, arguments) = match &limits {
-            Some(limits) => limits.command(&start.program, &start.arguments),
-            None => (start.program.clone(), start.arguments.clone()),
+            Some(limits) => limits.command(program, &subject.arguments),
+            None => (program.to_owned(), subject.arguments.clone()),
         };
         let function = Function {
             logical_id: role.name().to_owned(),
-            binary: start.handler.clone(),
+            binary: handler.to_owned(),
             timeout: Duration::from_secs(300),
             memory: memory.into(),
             environment: BTreeMap::new(),
@@ -104,9 +89,9 @@ impl Hosted {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         Ok(Self {
             lambda: Lambda::serve(listener, &[function], &host)?,
-            handler: start.handler.clone(),
+            handler: handler.to_owned(),
             subject: format!("{} of {}", role.name(), subject.name),
-            log: logs.join(format!("{}.log", start.handler)),
+            log: logs.join(format!("{handler}.log")),
             limits,
         })
     }
@@ -133,11 +118,17 @@ impl Hosted {
         let (responded, entered) = tokio::try_join!(self.invoke(event), self.entered())?;
         let process = self.process()?;
         let started = entered.unwrap_or(process.started);
+        let ready = process.ready.unwrap_or(started);
         Ok(ColdStart {
-            started,
-            ready: process.ready.unwrap_or(started),
-            responded,
+            to_first_poll: millis(ready.duration_since(started)),
+            to_first_response: millis(responded.duration_since(started)),
+            of_first_invocation: millis(responded.duration_since(ready)),
         })
+    }
+
+    /// Applies the CPU share of its limits.
+    pub(crate) fn limit_cpu(&self) -> Result<(), BenchError> {
+        Ok(self.limits.as_ref().map_or(Ok(()), Limits::limit_cpu)?)
     }
 
     /// Returns the time at which its program starts in its limits.

@@ -91,22 +91,8 @@ impl Controllers {
 pub(crate) struct Limits {
     pub(crate) memory_mb: u32,
     groups: Vec<PathBuf>,
-    share: Share,
-}
-
-/// The CPU share of a group: a file of the kernel, and what it has to contain.
-#[derive(Debug, Clone)]
-pub(crate) struct Share(PathBuf, String);
-
-impl Share {
-    /// Limits the CPU time of the group.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`LimitError::Group`] if the kernel rejects it.
-    pub(crate) fn apply(&self) -> Result<(), LimitError> {
-        write(&self.0, &self.1)
-    }
+    /// The CPU share: a file of the kernel, and what it has to contain.
+    share: (PathBuf, String),
 }
 
 impl Limits {
@@ -117,15 +103,16 @@ impl Limits {
     /// Returns [`LimitError::Group`] with the first file that could not be written.
     pub(crate) fn create(controllers: &Controllers, memory_mb: u32) -> Result<Self, LimitError> {
         let limits = Self::unlimited_cpu(controllers, memory_mb)?;
-        limits.share.apply()?;
+        limits.limit_cpu()?;
         Ok(limits)
     }
 
-    /// Creates a group with this memory, whose CPU share applies only after [`Share::apply`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::create`].
+    /// Limits the CPU time of the group to its share.
+    pub(crate) fn limit_cpu(&self) -> Result<(), LimitError> {
+        write(&self.share.0, &self.share.1)
+    }
+
+    /// Creates a group with this memory, whose CPU share applies only after [`Self::limit_cpu`].
     pub(crate) fn unlimited_cpu(controllers: &Controllers, memory_mb: u32) -> Result<Self, LimitError> {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
@@ -134,8 +121,8 @@ impl Limits {
         let (period, quota) = (PERIOD.as_micros(), quota(memory_mb).as_micros());
         let unified = controllers.is_unified();
         let share = match unified {
-            true => Share(cpu.join("cpu.max"), format!("{quota} {period}")),
-            false => Share(cpu.join("cpu.cfs_quota_us"), quota.to_string()),
+            true => (cpu.join("cpu.max"), format!("{quota} {period}")),
+            false => (cpu.join("cpu.cfs_quota_us"), quota.to_string()),
         };
         let mut limits = Self {
             memory_mb,
@@ -158,10 +145,6 @@ impl Limits {
             write(&memory.join("memory.limit_in_bytes"), &bytes)?;
         }
         Ok(limits)
-    }
-
-    pub(crate) fn share(&self) -> Share {
-        self.share.clone()
     }
 
     /// Returns the command that starts a program in the group: a program and its arguments.

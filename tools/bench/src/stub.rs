@@ -1,8 +1,8 @@
 //! A stub of DynamoDB: it stores nothing, responds to every request after a fixed time, and counts the requests.
 
 use std::{
-    convert::Infallible,
-    net::{Ipv4Addr, TcpListener},
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,20 +10,16 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::{
-    Request, Response,
-    body::{Bytes, Incoming},
-    header::CONTENT_TYPE,
-    server::conn::http1,
-    service::service_fn,
+use axum::{
+    Router,
+    body::Bytes,
+    extract::DefaultBodyLimit,
+    http::{HeaderMap, header::CONTENT_TYPE},
+    response::IntoResponse,
+    serve::{Listener, ListenerExt as _},
 };
-use hyper_util::rt::TokioIo;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::oneshot,
-};
-use tokio_rustls::TlsAcceptor;
+use tokio::{net::TcpStream, sync::oneshot};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{certificate::Certificate, error::BenchError};
 
@@ -54,16 +50,27 @@ impl Stub {
         };
         let acceptor = certificate.map(|certificate| certificate.acceptor.clone());
         let counts = Arc::<Counts>::default();
+        let counting = counts.clone();
+        let router = Router::new()
+            .fallback(async move |headers: HeaderMap, body: Bytes| respond(&headers, &body, latency, &counting).await)
+            .layer(DefaultBodyLimit::disable());
         let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let counting = counts.clone();
+        let listener = {
+            let _entered = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
         std::thread::Builder::new().name("stub".to_owned()).spawn(move || {
             runtime.block_on(async move {
-                tokio::select! {
-                    () = accept(listener, latency, acceptor, counting) => {}
-                    _ = stopped => {}
-                }
-            });
+                let listener = listener.tap_io(|connection| {
+                    let _ = connection.set_nodelay(true);
+                });
+                match acceptor {
+                    Some(acceptor) => tokio::spawn(axum::serve(Tls(listener, acceptor), router).into_future()),
+                    None => tokio::spawn(axum::serve(listener, router).into_future()),
+                };
+                stopped.await
+            })
         })?;
         Ok(Self {
             endpoint,
@@ -87,79 +94,50 @@ impl Stub {
     }
 }
 
-async fn accept(listener: TcpListener, latency: Duration, acceptor: Option<TlsAcceptor>, counts: Arc<Counts>) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
-        return;
-    };
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            continue;
-        };
-        let _ = stream.set_nodelay(true);
-        let (acceptor, counts) = (acceptor.clone(), counts.clone());
-        tokio::spawn(async move {
-            match acceptor {
-                Some(acceptor) => {
-                    if let Ok(stream) = acceptor.accept(stream).await {
-                        serve_connection(stream, latency, &counts).await;
-                    }
-                }
-                None => serve_connection(stream, latency, &counts).await,
+/// A listener over TLS.
+struct Tls<L>(L, TlsAcceptor);
+
+impl<L: Listener<Io = TcpStream, Addr = SocketAddr>> Listener for Tls<L> {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        loop {
+            let (stream, address) = self.0.accept().await;
+            if let Ok(stream) = self.1.accept(stream).await {
+                return (stream, address);
             }
-        });
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
     }
 }
 
-async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, latency: Duration, counts: &Counts) {
-    let service = service_fn(|request| respond(request, latency, counts));
-    // Clients close connections at any time.
-    let _ = http1::Builder::new()
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-}
-
-async fn respond(
-    request: Request<Incoming>,
-    latency: Duration,
-    counts: &Counts,
-) -> Result<Response<Full<Bytes>>, Infallible> {
-    let target = request.headers().get("x-amz-target").cloned();
-    let is = |operation: &[u8]| {
-        target
-            .as_ref()
-            .is_some_and(|target| target.as_bytes().ends_with(operation))
-    };
-    let (updates, describes) = (is(b".UpdateItem"), is(b".DescribeTable"));
-    let body = request
-        .into_body()
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes);
+async fn respond(headers: &HeaderMap, body: &[u8], latency: Duration, counts: &Counts) -> impl IntoResponse + use<> {
+    let target = headers.get("x-amz-target").map_or(&b""[..], |target| target.as_bytes());
     counts.requests.fetch_add(1, Ordering::Relaxed);
     if !latency.is_zero() {
         tokio::time::sleep(latency).await;
     }
-    let body = if updates {
+    let body = if target.ends_with(b".UpdateItem") {
         let latest = counts.latest.fetch_add(1, Ordering::Relaxed) + 1;
         format!(r#"{{"Attributes":{{"Latest":{{"N":"{latest}"}}}}}}"#)
-    } else if describes {
+    } else if target.ends_with(b".DescribeTable") {
         r#"{"Table":{"TableId":"STUB"}}"#.to_owned()
-    } else if body.as_ref().is_ok_and(|body| count(body, b"\"#vzero\"") > 0) {
+    } else if count(body, b"\"#vzero\"") > 0 {
         // The layout of the table, which functions read when they start.
         r#"{"Item":{"VersionDigits":{"N":"1"},"TableId":{"S":"STUB"},"TableName":{"S":"STUB"}}}"#.to_owned()
     } else {
-        let statements = body.map_or(0, |body| count(&body, b"\"Statement\":"));
-        let responses = vec!["{}"; statements].join(",");
+        let responses = vec!["{}"; count(body, b"\"Statement\":")].join(",");
         format!(r#"{{"Responses":[{responses}]}}"#)
     };
-    let mut response = Response::new(Full::from(body));
-    let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        hyper::header::HeaderValue::from_static("application/x-amz-json-1.0"),
-    );
-    headers.insert("x-amzn-requestid", hyper::header::HeaderValue::from_static("STUB"));
-    Ok(response)
+    let headers = [
+        (CONTENT_TYPE.as_str(), "application/x-amz-json-1.0"),
+        ("x-amzn-requestid", "STUB"),
+    ];
+    (headers, body)
 }
 
 fn count(body: &[u8], word: &[u8]) -> usize {

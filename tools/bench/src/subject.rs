@@ -11,8 +11,8 @@ use crate::{error::BenchError, print_error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    Writer,
     Stream,
+    Writer,
 }
 
 impl Role {
@@ -43,39 +43,42 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     /// The program of each role.
-    start: [Start; 2],
+    programs: [PathBuf; 2],
+    pub(crate) arguments: Vec<String>,
+    /// The last argument of each role.
+    handlers: [String; 2],
     pub(crate) environment: BTreeMap<String, String>,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct Start {
-    pub(crate) program: PathBuf,
-    pub(crate) arguments: Vec<String>,
-    /// The last argument.
-    pub(crate) handler: String,
-}
-
 impl Subject {
-    fn new(name: &'static str, kind: Kind, start: impl Fn(Role) -> Start) -> Self {
+    /// Returns our functions with the settings of template.yaml, in the order of [`Role::BOTH`].
+    fn ours(name: &'static str, kind: Kind, programs: [PathBuf; 2]) -> Self {
+        let settings = [
+            ("MALLOC_MMAP_THRESHOLD_", "131072"),
+            ("METRICS_NAMESPACE", "VersionControl"),
+            ("SERVICE_NAME", "bench"),
+        ];
         Self {
             name,
             kind,
-            start: [start(Role::Writer), start(Role::Stream)],
-            environment: BTreeMap::new(),
+            programs,
+            arguments: Vec::new(),
+            handlers: Role::BOTH.map(|role| role.name().to_owned()),
+            environment: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         }
     }
 
     /// Returns a subject in another language. The handlers of tuned functions are in files with a prefix.
-    fn in_language(name: &'static str, kind: Kind, program: PathBuf, arguments: &[String], tuned: &str) -> Self {
-        Self::new(name, kind, |role| {
-            let prefix = if kind == Kind::Tuned { tuned } else { "" };
-            let module = role.name().trim_end_matches("-fn");
-            Start {
-                program: program.clone(),
-                arguments: arguments.to_vec(),
-                handler: format!("{prefix}{module}.handler"),
-            }
-        })
+    fn in_language(name: &'static str, kind: Kind, program: PathBuf, arguments: &[&str], tuned: &str) -> Self {
+        let prefix = if kind == Kind::Tuned { tuned } else { "" };
+        Self {
+            name,
+            kind,
+            programs: [program.clone(), program],
+            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+            handlers: ["stream", "writer"].map(|module| format!("{prefix}{module}.handler")),
+            environment: BTreeMap::new(),
+        }
     }
 
     /// Returns `true` for our code: its records contain what our writer writes.
@@ -83,8 +86,12 @@ impl Subject {
         matches!(self.kind, Kind::Ours | Kind::Plain)
     }
 
-    pub(crate) fn start(&self, role: Role) -> &Start {
-        &self.start[role as usize]
+    pub(crate) fn program(&self, role: Role) -> &Path {
+        &self.programs[role as usize]
+    }
+
+    pub(crate) fn handler(&self, role: Role) -> &str {
+        &self.handlers[role as usize]
     }
 }
 
@@ -112,13 +119,6 @@ impl Subjects {
         if let Some(missing) = programs.iter().find(|path| !path.is_file()) {
             return Err(BenchError::NoBootstrap(missing.clone()));
         }
-        let [stream, writer] = programs;
-        let of_role = |role| if role == Role::Writer { &writer } else { &stream };
-        let ours = with_settings(Subject::new("vzero", Kind::Ours, |role| Start {
-            program: of_role(role).clone(),
-            arguments: Vec::new(),
-            handler: role.name().to_owned(),
-        }));
         let mut peers = Vec::new();
         for (name, package, peer) in [
             (PYTHON, "python", python(PYTHON, Kind::Sequential)),
@@ -134,6 +134,7 @@ impl Subjects {
                 )),
             }
         }
+        let ours = Subject::ours("vzero", Kind::Ours, programs);
         Ok(Self { ours, peers })
     }
 
@@ -150,17 +151,6 @@ impl Subjects {
     fn without(&self, kind: Kind) -> impl Iterator<Item = &Subject> {
         std::iter::once(&self.ours).chain(self.peers.iter().filter(move |peer| peer.kind != kind))
     }
-}
-
-/// Adds the settings of template.yaml.
-fn with_settings(mut subject: Subject) -> Subject {
-    let settings = [
-        ("MALLOC_MMAP_THRESHOLD_", "131072"),
-        ("METRICS_NAMESPACE", "VersionControl"),
-        ("SERVICE_NAME", "bench"),
-    ];
-    subject.environment = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    subject
 }
 
 /// Builds the functions as they are deployed, and returns their folder.
@@ -191,8 +181,7 @@ pub(crate) fn installed() -> PathBuf {
 
 fn python(name: &'static str, kind: Kind) -> Option<Subject> {
     let program = installed().join("python/bin/python");
-    let arguments = ["-m", "awslambdaric"].map(str::to_owned);
-    let mut subject = Subject::in_language(name, kind, program.clone(), &arguments, "tuned_");
+    let mut subject = Subject::in_language(name, kind, program.clone(), &["-m", "awslambdaric"], "tuned_");
     let folder = root().join("tools/bench/peers/python").display().to_string();
     subject.environment = ["PYTHONPATH", "LAMBDA_TASK_ROOT"]
         .map(|name| (name.to_owned(), folder.clone()))
@@ -208,17 +197,13 @@ fn node(name: &'static str, kind: Kind) -> Option<Subject> {
         .map(|folder| folder.join("node"))
         .find(|file| file.is_file())?;
     let runtime = folder.join("runtime.mjs").display().to_string();
-    let subject = Subject::in_language(name, kind, program, &[runtime], "tuned-");
-    let handler = subject.start(Role::Stream).handler.replace(".handler", ".mjs");
+    let subject = Subject::in_language(name, kind, program, &[&runtime], "tuned-");
+    let handler = subject.handler(Role::Stream).replace(".handler", ".mjs");
     (folder.join(handler).exists() && folder.join("node_modules").exists()).then_some(subject)
 }
 
 fn plain() -> Option<Subject> {
     let program = root().join("target/bench/default-features/release/default-features");
-    let subject = Subject::new(PLAIN, Kind::Plain, |role| Start {
-        program: program.clone(),
-        arguments: Vec::new(),
-        handler: role.name().to_owned(),
-    });
-    program.exists().then(|| with_settings(subject))
+    let exists = program.exists();
+    exists.then(|| Subject::ours(PLAIN, Kind::Plain, [program.clone(), program]))
 }

@@ -1,6 +1,6 @@
 //! The command line: global options and commands.
 
-use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
@@ -8,7 +8,7 @@ use crate::{
         history::History, items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put,
         quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table,
     },
-    connection::{Needs, Width},
+    connection::Width,
     globals::{self, Globals},
     plan::{self, PlanArgs},
 };
@@ -17,7 +17,7 @@ use crate::{
 ///
 /// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict, stale update or findings, 5 service or network.
 #[derive(Debug, Parser)]
-#[command(name = "vzero", version, after_help = EXAMPLES, after_long_help = after_long_help())]
+#[command(name = "vzero", version, after_help = EXAMPLES, after_long_help = after_long_help(), mut_subcommands(hide_admin))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Admin(Admin),
     /// These commands without `admin`, hidden.
     #[command(flatten)]
-    WithoutAdmin(Hidden<Admin>),
+    WithoutAdmin(Admin),
 }
 
 /// Commands that few users need every day.
@@ -94,40 +94,17 @@ pub(crate) enum Admin {
     },
 }
 
-/// Subcommands that the help does not list.
-#[derive(Debug)]
-pub(crate) struct Hidden<C>(pub(crate) C);
-
-impl<C: Subcommand> FromArgMatches for Hidden<C> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        C::from_arg_matches(matches).map(Self)
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
-    }
-}
-
-impl<C: Subcommand> Subcommand for Hidden<C> {
-    fn augment_subcommands(command: clap::Command) -> clap::Command {
-        let shown = C::augment_subcommands(clap::Command::new(""));
-        command.subcommands(shown.get_subcommands().cloned().map(|shown| shown.hide(true)))
-    }
-
-    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_subcommands(command)
-    }
-
-    fn has_subcommand(name: &str) -> bool {
-        C::has_subcommand(name)
-    }
+/// Hides a command that the group `admin` has.
+fn hide_admin(command: clap::Command) -> clap::Command {
+    let is_admin = Admin::has_subcommand(command.get_name());
+    if is_admin { command.hide(true) } else { command }
 }
 
 impl Command {
     /// Returns the command of the group `admin`, `None` if it is another one.
     pub(crate) fn admin(&self) -> Option<&Admin> {
         match self {
-            Self::Admin(admin) | Self::WithoutAdmin(Hidden(admin)) => Some(admin),
+            Self::Admin(admin) | Self::WithoutAdmin(admin) => Some(admin),
             _ => None,
         }
     }
@@ -156,19 +133,19 @@ impl Command {
         }
     }
 
-    pub(crate) fn needs(&self) -> Needs {
-        Needs {
-            paced: matches!(self, Self::Audit(_) | Self::Console(_))
-                || matches!(
-                    self.admin(),
-                    Some(Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
-                ),
-            width: match (self, self.admin()) {
-                (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,
-                (Self::Put(_), _) => Width::Store,
-                (_, Some(Admin::Backfill(backfill))) if !backfill.dry_run => Width::Store,
-                _ => Width::Read,
-            },
+    /// Returns `true` if the command limits the units that its requests consume.
+    pub(crate) fn is_paced(&self) -> bool {
+        let admin = self.admin();
+        let is_admin = matches!(admin, Some(Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_)));
+        is_admin || matches!(self, Self::Audit(_) | Self::Console(_))
+    }
+
+    pub(crate) fn width(&self) -> Width {
+        match (self, self.admin()) {
+            (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,
+            (Self::Put(_), _) => Width::Store,
+            (_, Some(Admin::Backfill(backfill))) if !backfill.dry_run => Width::Store,
+            _ => Width::Read,
         }
     }
 }
@@ -201,24 +178,20 @@ mod tests {
     #[test]
     fn the_help_lists_ten_commands_and_the_group_admin() {
         let command = Args::command();
-        let (shown, hidden): (Vec<_>, Vec<_>) = command
-            .get_subcommands()
-            .partition(|subcommand| !subcommand.is_hide_set());
+        let subcommands = command.get_subcommands();
+        let (shown, hidden): (Vec<_>, Vec<_>) = subcommands.partition(|subcommand| !subcommand.is_hide_set());
         assert_eq!(shown.len(), 11);
         let admin = command.find_subcommand("admin").unwrap();
-        let names = |command: &clap::Command| command.get_name().to_owned();
-        assert!(admin.get_subcommands().map(names).eq(hidden.into_iter().map(names)));
+        let hidden = hidden.into_iter().map(clap::Command::get_name);
+        assert!(admin.get_subcommands().map(clap::Command::get_name).eq(hidden));
     }
 
     #[test]
     fn help_does_not_show_the_values_of_variables() {
         fn check(command: &clap::Command) -> usize {
-            let mut variables = 0;
-            for argument in command.get_arguments().filter(|argument| argument.get_env().is_some()) {
-                assert!(argument.is_hide_env_values_set(), "{argument}");
-                variables += 1;
-            }
-            variables + command.get_subcommands().map(check).sum::<usize>()
+            let variables = command.get_arguments().filter(|argument| argument.get_env().is_some());
+            let variables = variables.inspect(|argument| assert!(argument.is_hide_env_values_set(), "{argument}"));
+            variables.count() + command.get_subcommands().map(check).sum::<usize>()
         }
         assert!(check(&Args::command()) > 2);
     }

@@ -1,7 +1,7 @@
 //! Changes of attributes, from the command line or a JSON file.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     io::{self, Read as _},
     path::{Path, PathBuf},
 };
@@ -33,11 +33,11 @@ pub(crate) struct Changes {
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    if name.is_empty() {
-        return Err("the name is empty".to_owned());
+    match text.split_once('=') {
+        Some(("", _)) => Err("the name is empty".to_owned()),
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err("expected NAME=VALUE".to_owned()),
     }
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 impl Changes {
@@ -45,52 +45,49 @@ impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
         self.json.is_none() && self.set.is_empty() && self.set_json.is_empty() && self.unset.is_empty()
     }
-}
 
-pub(crate) fn read(changes: &Changes) -> Result<Map<String, Value>, CliError> {
-    if let Some(path) = &changes.json {
-        return from_file(path);
+    /// Returns the attributes in plain JSON, null for one that is removed.
+    pub(crate) fn read(&self) -> Result<Map<String, Value>, CliError> {
+        if let Some(path) = &self.json {
+            return from_file(path);
+        }
+        let texts = self.set.iter().map(|(name, text)| Ok((name.clone(), json!(text))));
+        let values = self.set_json.iter().map(|(name, text)| {
+            let value = json::parse(text).map_err(|error| CliError::usage(name, error))?;
+            Ok((name.clone(), value))
+        });
+        let removed = self.unset.iter().map(|name| Ok((name.clone(), Value::Null)));
+        texts.chain(values).chain(removed).collect()
     }
-    let mut members = Map::new();
-    for (name, text) in &changes.set {
-        members.insert(name.clone(), json!(text));
-    }
-    for (name, text) in &changes.set_json {
-        let value = json::parse(text).map_err(|error| CliError::usage(name, error))?;
-        members.insert(name.clone(), value);
-    }
-    members.extend(changes.unset.iter().map(|name| (name.clone(), Value::Null)));
-    Ok(members)
 }
 
 /// Reads a file, or standard input if its name is `-`.
 pub(crate) fn text_of(path: &Path) -> Result<String, CliError> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        io::stdin().read_to_string(&mut text).map(drop)
-    } else {
-        std::fs::read_to_string(path).map(|content| text = content)
+    let read = match path == Path::new("-") {
+        true => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map(|_| text)
+        }
+        false => std::fs::read_to_string(path),
     };
-    read.map_err(|error| CliError::usage(&path.display().to_string(), error))?;
-    Ok(text)
+    read.map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
 fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
-    let text = text_of(path)?;
-    let name = path.display().to_string();
+    let (text, name) = (text_of(path)?, path.display().to_string());
     let value = json::parse(&text).map_err(|error| CliError::usage(&name, error))?;
     let Value::Object(mut members) = value else {
         return Err(CliError::Usage(format!("{name}: it is not a JSON object")));
     };
-    // A version as `get` prints it.
-    if let (Some(Value::Object(_)), true) = (members.get("Attributes"), members.contains_key("Version")) {
-        let deleted = members.remove(names::DELETED);
-        if let Some(Value::Object(attributes)) = members.remove("Attributes") {
-            members = attributes;
+    let is_version = members.contains_key("Version");
+    match members.get_mut("Attributes") {
+        // A version as `get` prints it.
+        Some(Value::Object(attributes)) if is_version => {
+            let mut attributes = std::mem::take(attributes);
+            attributes.extend(members.remove_entry(names::DELETED));
+            return Ok(attributes);
         }
-        members.extend(deleted.map(|deleted| (names::DELETED.to_owned(), deleted)));
-    } else {
-        members.remove(ID);
+        _ => drop(members.remove(ID)),
     }
     Ok(members)
 }
@@ -111,17 +108,13 @@ pub(crate) fn parse(members: Map<String, Value>) -> Result<BTreeMap<String, Chan
     members.into_iter().map(change).collect()
 }
 
-pub(crate) fn reject_reserved(members: &Map<String, Value>) -> Result<(), CliError> {
-    match RESERVED.into_iter().find(|name| members.contains_key(*name)) {
-        Some(name) => Err(CliError::Usage(format!("{name} is reserved"))),
-        None => Ok(()),
+/// Converts attributes in plain JSON to changes of an item without versions. They change no members of maps.
+pub(crate) fn of_item(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, CliError> {
+    if let Some(name) = RESERVED.into_iter().find(|name| members.contains_key(*name)) {
+        return Err(CliError::Usage(format!("{name} is reserved")));
     }
-}
-
-/// Rejects updates of members of a map, for items without versions.
-pub(crate) fn without_nested(changes: BTreeMap<String, Change>) -> Result<BTreeMap<String, Change>, CliError> {
-    let nested = changes.iter().find(|(_, change)| matches!(change, Change::Update(_)));
-    match nested {
+    let changes = parse(members)?;
+    match changes.iter().find(|(_, change)| matches!(change, Change::Update(_))) {
         Some((name, _)) => Err(CliError::Usage(format!("{name}: $update is only for `vzero put`"))),
         None => Ok(changes),
     }
@@ -129,53 +122,39 @@ pub(crate) fn without_nested(changes: BTreeMap<String, Change>) -> Result<BTreeM
 
 /// Converts attributes in plain JSON to an item without keys. `null` stands for no attribute.
 pub(crate) fn item(members: Map<String, Value>) -> Result<Item, CliError> {
-    reject_reserved(&members)?;
-    let changes = without_nested(parse(members)?)?;
-    let set = changes.into_iter().filter_map(|(name, change)| match change {
+    let set = of_item(members)?.into_iter().filter_map(|(name, change)| match change {
         Change::Set(value) => Some((name, value)),
         Change::Remove | Change::Update(_) => None,
     });
-    Ok(Item::from(
-        set.collect::<std::collections::HashMap<_, AttributeValue>>(),
-    ))
+    Ok(Item::from(set.collect::<HashMap<_, AttributeValue>>()))
 }
+
+/// Attributes with a special meaning, which are parsed as writer-fn parses them.
+const SPECIAL: [&str; 7] = [
+    names::REQUEST_ID,
+    REQUEST_SENT_AT,
+    EXPECTED_VERSION,
+    names::DELETED,
+    names::TIME,
+    names::TIMESTAMP,
+    TYPED_VALUES,
+];
 
 pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, Value>) -> Result<Update, CliError> {
     if let Some(time) = &options.time {
         EpochMillis::parse_iso(time).map_err(|error| CliError::usage("--time", error))?;
     }
-    for (name, flag) in [
-        (names::TIME, &options.time),
-        ("Actor", &options.actor),
-        ("Reason", &options.reason),
-    ] {
-        members.extend(flag.as_ref().map(|value| (name.to_owned(), json!(value))));
-    }
-    // Attributes with a special meaning are parsed as writer-fn parses them.
+    let member = |name: &str, value: Option<Value>| value.map(|value| (name.to_owned(), value));
+    let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
+    members.extend(member(names::TIME, text(&options.time)));
+    members.extend(member("Actor", text(&options.actor)));
+    members.extend(member("Reason", text(&options.reason)));
     let mut own = Map::from_iter([(ID.to_owned(), json!(id))]);
-    let special = [
-        names::REQUEST_ID,
-        REQUEST_SENT_AT,
-        EXPECTED_VERSION,
-        names::DELETED,
-        names::TIME,
-        names::TIMESTAMP,
-        TYPED_VALUES,
-    ];
-    for name in special.into_iter().chain(RESERVED) {
-        own.extend(members.remove(name).map(|value| (name.to_owned(), value)));
+    for name in SPECIAL.into_iter().chain(RESERVED) {
+        own.extend(member(name, members.remove(name)));
     }
-    own.extend(
-        options
-            .expect
-            .map(|expected| (EXPECTED_VERSION.to_owned(), json!(expected))),
-    );
-    own.extend(
-        options
-            .request_id
-            .as_ref()
-            .map(|id| (names::REQUEST_ID.to_owned(), json!(id))),
-    );
+    own.extend(member(EXPECTED_VERSION, options.expect.map(|expected| json!(expected))));
+    own.extend(member(names::REQUEST_ID, text(&options.request_id)));
     let fresh = uuid::Uuid::new_v4().to_string();
     let rejected = |error| CliError::usage("the update", error);
     let mut update = Update::parse(Value::Object(own), &fresh, options.writing.ordering).map_err(rejected)?;

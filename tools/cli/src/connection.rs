@@ -28,13 +28,7 @@ use shared::{
     },
 };
 
-use crate::{error::CliError, globals::Globals};
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Needs {
-    pub(crate) paced: bool,
-    pub(crate) width: Width,
-}
+use crate::{args::Command, error::CliError, globals::Globals};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
@@ -46,14 +40,22 @@ pub(crate) enum Width {
 }
 
 /// Opens the table of the global options.
-pub(crate) async fn open(globals: &Globals, needs: Needs, sdk: SdkConfig) -> Result<Connection, CliError> {
-    let meter = Meter::default();
-    let pace_meter = Meter::default();
-    let client = client(globals, needs.paced, &sdk, &meter, &pace_meter);
-    let attached = globals.attached.as_deref().map(definition).transpose()?;
-    let store = match attached {
-        Some(table) => Store::attached(client.clone(), table),
-        None => store(globals, needs.width, &client).await?,
+pub(crate) async fn open(globals: &Globals, command: &Command, sdk: SdkConfig) -> Result<Connection, CliError> {
+    let (meter, pace_meter) = (Meter::default(), Meter::default());
+    let mut config = aws_sdk_dynamodb::config::Builder::from(&sdk);
+    if let Some(url) = &globals.endpoint_url {
+        config = config.endpoint_url(url);
+    }
+    if globals.consumed_capacity {
+        config = config.interceptor(meter.clone());
+    }
+    if command.is_paced() {
+        config = config.interceptor(pace_meter.clone());
+    }
+    let client = Client::from_conf(config.build());
+    let store = match &globals.attached {
+        Some(path) => Store::attached(client.clone(), definition(path)?),
+        None => store(globals, command.width(), &client).await?,
     };
     let store = store.with_compression(globals.history_compression.unwrap_or_default());
     let connection = Connection {
@@ -73,8 +75,9 @@ pub(crate) async fn open(globals: &Globals, needs: Needs, sdk: SdkConfig) -> Res
 
 /// Reads the definition of an attached table.
 fn definition(path: &Path) -> Result<AttachedTable, CliError> {
-    let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&path.display().to_string(), error))?;
-    operations::attached::parse(&text).map_err(|error| CliError::usage(&path.display().to_string(), error))
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&name, error))?;
+    attach::parse(&text).map_err(|error| CliError::usage(&name, error))
 }
 
 /// Loads the configuration of all AWS clients. The Region and the credentials can be missing.
@@ -111,33 +114,20 @@ pub(crate) async fn sdk_config(globals: &Globals) -> Result<SdkConfig, CliError>
             loader = loader.region(region);
         }
     }
-    if globals.profile.is_none() && globals.endpoint_url.as_deref().is_some_and(is_this_machine) {
+    let is_local = globals.endpoint_url.as_deref().is_some_and(is_this_machine);
+    if globals.profile.is_none() && is_local {
         // A database on this machine accepts any credentials and Region.
-        let credentials =
-            CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new());
+        let credentials = EnvironmentVariableCredentialsProvider::new();
+        let credentials = CredentialsProviderChain::first_try("environment", credentials);
+        let credentials = credentials.or_else("local", Credentials::new("local", "local", None, None, "local"));
         let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new());
-        loader = loader
-            .credentials_provider(credentials.or_else("local", Credentials::new("local", "local", None, None, "local")))
-            .region(region.or_else(Region::from_static("us-east-1")));
+        let region = region.or_else(Region::from_static("us-east-1"));
+        loader = loader.credentials_provider(credentials).region(region);
     }
     if let Some(region) = &globals.region {
         loader = loader.region(Region::new(region.clone()));
     }
     Ok(loader.load().await)
-}
-
-fn client(globals: &Globals, paced: bool, sdk: &SdkConfig, meter: &Meter, pace_meter: &Meter) -> Client {
-    let mut config = aws_sdk_dynamodb::config::Builder::from(sdk);
-    if let Some(url) = &globals.endpoint_url {
-        config = config.endpoint_url(url);
-    }
-    if globals.consumed_capacity {
-        config = config.interceptor(meter.clone());
-    }
-    if paced {
-        config = config.interceptor(pace_meter.clone());
-    }
-    Client::from_conf(config.build())
 }
 
 /// Returns `true` for the URL of `localhost` or of a loopback address.
@@ -149,34 +139,23 @@ pub(crate) fn is_this_machine(url: &str) -> bool {
 /// Returns the table with the layout that it was created with. A new table gets the width of the options with its first write.
 async fn store(globals: &Globals, width: Width, client: &Client) -> Result<Store, CliError> {
     let wanted = globals.version_digits;
-    let store = |digits| Store::new(client.clone(), &globals.table, digits);
-    let new = store(wanted.unwrap_or_default());
+    let new = Store::new(client.clone(), &globals.table, wanted.unwrap_or_default());
     if width == Width::Unused {
         return Ok(new);
     }
-    let stored = new.stored_layout().await?;
-    if let Some(kept) = stored.digits {
-        return match wanted {
-            Some(wanted) if wanted != kept => Err(LayoutError::Width {
-                stored: kept,
-                requested: wanted,
-            }
-            .into()),
-            _ => Ok(store(kept).with_history(stored.history)),
-        };
-    }
+    let layout = new.stored_layout().await?;
     // A table with items but without a stored width has the default width.
     let default = VersionDigits::default();
-    if width == Width::Store {
-        new.claim_layout().await?;
-    } else if new.digits() != default && !is_empty(&new).await? {
-        return Err(LayoutError::Width {
-            stored: default,
-            requested: new.digits(),
-        }
-        .into());
+    let stored = match layout.digits {
+        Some(stored) => stored,
+        None if width == Width::Store => return Ok(new.claim_layout().await.map(|()| new)?),
+        None if new.digits() == default || is_empty(&new).await? => return Ok(new),
+        None => default,
+    };
+    match wanted {
+        Some(requested) if requested != stored => Err(LayoutError::Width { stored, requested }.into()),
+        _ => Ok(Store::new(client.clone(), &globals.table, stored).with_history(layout.history)),
     }
-    Ok(new)
 }
 
 #[cfg(test)]
@@ -185,18 +164,9 @@ mod tests {
 
     #[test]
     fn endpoints_of_this_machine_need_no_credentials() {
-        for (url, is_own) in [
-            ("http://127.0.0.1:8000", true),
-            ("http://127.34.5.6:8000/", true),
-            ("http://localhost:8000", true),
-            ("http://[::1]:8000", true),
-            ("localhost", true),
-            ("http://127.0.0.1.example:8000", false),
-            ("http://localhost.example", false),
-            ("https://dynamodb.eu-central-1.amazonaws.com", false),
-            ("http://10.0.0.1:8000", false),
-        ] {
-            assert_eq!(is_this_machine(url), is_own, "{url}");
-        }
+        let own = "http://127.0.0.1:8000 http://127.34.5.6:8000/ http://localhost:8000 http://[::1]:8000 localhost";
+        let others = "http://127.0.0.1.example:8000 http://localhost.example http://10.0.0.1:8000 https://dynamodb.eu-central-1.amazonaws.com";
+        assert!(own.split(' ').all(is_this_machine));
+        assert!(!others.split(' ').any(is_this_machine));
     }
 }

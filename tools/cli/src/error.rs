@@ -1,5 +1,7 @@
 //! Errors, with their exit codes.
 
+use std::error::Error;
+
 use operations::{
     error::{Kind, OperationError, is_mismatch},
     revision::RestoreError,
@@ -13,10 +15,14 @@ use shared::{
         read::{layout_error::LayoutError, versions::ReadError},
     },
 };
-use thiserror::Error;
 use writer_fn::counter::WriteError;
 
-#[derive(Debug, Error)]
+pub(crate) const USAGE: u8 = 2;
+pub(crate) const NOT_FOUND: u8 = 3;
+pub(crate) const CONFLICT: u8 = 4;
+pub(crate) const UNAVAILABLE: u8 = 5;
+
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error("{0}")]
     Usage(String),
@@ -49,49 +55,58 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// Returns 2 for usage, 3 for not found, 4 for a conflict or findings, 5 for a service or the network.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Layout(error) | Self::Adopt(AdoptError::Layout(error)) => layout_exit_code(error),
+            Self::Layout(error) | Self::Adopt(AdoptError::Layout(error)) if is_mismatch(error) => USAGE,
             Self::Usage(_)
-            | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. })
-            | Self::Adopt(AdoptError::NotNamed(_)) => 2,
-            Self::Explained { exit_code, .. } => *exit_code,
-            Self::Adopt(
-                AdoptError::Service(_)
-                | AdoptError::Create(_)
-                | AdoptError::Copy(CopyError::Put(_) | CopyError::Service(_)),
-            ) => 5,
-            Self::NotFound(_) => 3,
-            Self::Conflict(_) | Self::Adopt(_) => 4,
-            Self::Operation(error) => match error.kind() {
-                Kind::Invalid => 2,
-                Kind::NotFound => 3,
-                Kind::Conflict => 4,
-                Kind::Unavailable => 5,
-            },
+            | Self::Adopt(AdoptError::NotNamed(_))
+            | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => USAGE,
             // DynamoDB rejects such a request regardless of its sender.
             Self::CreateTable(CreateTableError::Service(error))
             | Self::Load(LoadError::Service { source: error, .. })
                 if error.kind == ErrorKind::Rejected =>
             {
-                2
+                USAGE
             }
-            Self::CreateTable(_) | Self::Load(_) | Self::Io(_) => 5,
+            Self::Layout(_)
+            | Self::CreateTable(_)
+            | Self::Load(_)
+            | Self::Io(_)
+            | Self::Adopt(
+                AdoptError::Layout(_)
+                | AdoptError::Service(_)
+                | AdoptError::Create(_)
+                | AdoptError::Copy(CopyError::Put(_) | CopyError::Service(_)),
+            ) => UNAVAILABLE,
+            Self::NotFound(_) => NOT_FOUND,
+            Self::Conflict(_) | Self::Adopt(_) => CONFLICT,
+            Self::Operation(error) => match error.kind() {
+                Kind::Invalid => USAGE,
+                Kind::NotFound => NOT_FOUND,
+                Kind::Conflict => CONFLICT,
+                Kind::Unavailable => UNAVAILABLE,
+            },
+            Self::Explained { exit_code, .. } => *exit_code,
         }
     }
 
-    pub(crate) fn usage(argument: &str, error: impl std::error::Error) -> Self {
+    /// Returns the causes of the error, the nearest first.
+    pub(crate) fn causes(&self) -> impl Iterator<Item = &(dyn Error + 'static)> {
+        let mut next = self.source();
+        std::iter::from_fn(move || {
+            let cause = next?;
+            next = cause.source();
+            Some(cause)
+        })
+    }
+
+    pub(crate) fn usage(argument: &str, error: impl Error) -> Self {
         Self::Usage(format!("{argument}: {}", shared::logging::chain(&error)))
     }
 
     pub(crate) fn no_entity(id: &str) -> Self {
         OperationError::NoEntity(id.to_owned()).into()
     }
-}
-
-fn layout_exit_code(error: &LayoutError) -> u8 {
-    if is_mismatch(error) { 2 } else { 5 }
 }
 
 macro_rules! from_library {

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use clap::CommandFactory as _;
 
 use crate::{
-    args::{Admin, Args, Command, Hidden},
+    args::{Admin, Args, Command},
     error::CliError,
     output::Output,
     place::Place,
@@ -66,12 +66,9 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
     }
     let sdk = connection::sdk_config(&globals).await?;
     let place = Place::new(&globals, &sdk);
-    let connection = match connection::open(&globals, command.needs(), sdk).await {
-        Ok(connection) => connection,
-        Err(error) => return Err(place.explain(error)),
-    };
-    let own_history = connection.store.own_history();
-    let place = place.with_tables(&connection.table, own_history);
+    let connection = connection::open(&globals, &command, sdk).await;
+    let connection = connection.map_err(|error| place.explain(error))?;
+    let place = place.with_tables(&connection.table, connection.store.own_history());
     let done = match &command {
         Command::Put(put) => put.run(&connection, output).await,
         Command::Restore(restore) => restore.run(&connection, output).await,
@@ -83,7 +80,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         Command::Attach(attach) => attach.run(&connection, output).await,
         Command::Audit(audit) => audit.run(&connection, output).await,
         Command::Console(console) => console.run(connection.clone(), output).await,
-        Command::Admin(admin) | Command::WithoutAdmin(Hidden(admin)) => match admin {
+        Command::Admin(admin) | Command::WithoutAdmin(admin) => match admin {
             Admin::Lag(lag) => lag.run(&connection, output).await,
             Admin::Metadata(metadata) => metadata.run(&connection, output).await,
             Admin::Items(items) => items.run(&connection, output).await,

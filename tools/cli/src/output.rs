@@ -1,7 +1,7 @@
 //! Output: tables on a terminal, JSON otherwise.
 //!
-//! Nothing that is printed contains hidden characters: [`print`] and the functions for standard error escape them. Cells are
-//! escaped before the layout of the table, so that they have the width that is shown.
+//! Nothing that is printed contains hidden characters: [`print_json`] and the functions for standard error escape them, and so does a
+//! table before its layout, so that its cells have the width that is shown.
 
 mod grid;
 mod items;
@@ -10,7 +10,6 @@ mod versions;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
-use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use serde_json::Value;
 use shared::{dynamodb::client::capacity::Charge, logging::chain, printable};
 use terminal::write_line;
@@ -29,37 +28,25 @@ pub(crate) enum Format {
 }
 
 pub(crate) struct Output {
-    format: Format,
-    is_chosen: bool,
-    is_full: bool,
+    /// `None` if the user chose no format.
+    chosen: Option<Format>,
+    /// `true` if long values are shown completely.
+    pub(crate) is_full: bool,
 }
 
 impl Output {
-    pub(crate) fn new(format: Option<Format>, is_full: bool) -> Self {
-        let default = if io::stdout().is_terminal() {
-            Format::Table
-        } else {
-            Format::Json
-        };
-        Self {
-            format: format.unwrap_or(default),
-            is_chosen: format.is_some(),
-            is_full,
-        }
+    pub(crate) fn new(chosen: Option<Format>, is_full: bool) -> Self {
+        Self { chosen, is_full }
     }
 
     /// Returns `true` if the user asked for JSON, `false` if it is only the default without a terminal.
     pub(crate) fn is_json_chosen(&self) -> bool {
-        self.is_chosen && self.is_json()
-    }
-
-    /// Returns `true` if long values are shown completely.
-    pub(crate) fn is_full(&self) -> bool {
-        self.is_full
+        self.chosen == Some(Format::Json)
     }
 
     pub(crate) fn is_json(&self) -> bool {
-        self.format == Format::Json
+        let is_default = || !io::stdout().is_terminal();
+        self.chosen.map_or_else(is_default, |format| format == Format::Json)
     }
 
     /// Prints an object, as a line or as a table of its members.
@@ -68,97 +55,26 @@ impl Output {
             return print_json(object);
         }
         let mut table = Grid::new(&["", ""]);
-        rows(&mut table, "", object);
+        table.add_members("", object);
         self.grid(&table)
     }
 
-    /// Prints a table of values that can contain hidden characters.
-    pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
-        let mut grid = Grid::new(header);
-        for row in rows {
-            grid.add_row(row.iter().map(|cell| visible(cell)));
-        }
-        self.grid(&grid)
-    }
-
     fn grid(&self, grid: &Grid) -> Result<(), CliError> {
-        let width = columns().filter(|_| !self.is_full);
-        print(&grid.text(width))
-    }
-
-    pub(crate) fn objects(&self, objects: &[Value]) -> Result<(), CliError> {
-        objects.iter().try_for_each(|object| self.object(object))
+        let terminal = console::Term::stdout().size_checked().filter(|_| !self.is_full);
+        print(&grid.text(terminal.map(|(_, columns)| columns.into())))
     }
 
     /// Prints a sentence in the format `table`, and the object in the format `json`.
     pub(crate) fn sentence(&self, object: &Value, sentence: &str) -> Result<(), CliError> {
         if self.is_json() {
-            self.object(object)
-        } else {
-            print(sentence)
+            return print_json(object);
         }
+        print(sentence)
     }
 }
 
-pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
-    print(text)
-}
-
-/// Prints a table of sentences, which wrap on a narrow terminal.
-pub(crate) fn print_table(header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    if header.iter().any(|name| !name.is_empty()) {
-        table.set_header(header.iter().map(|name| visible(name)));
-    }
-    for row in rows {
-        table.add_row(row.iter().map(|cell| visible(cell)));
-    }
-    print(&table.to_string())
-}
-
-/// Returns the number of columns of the terminal, `None` without a terminal.
-fn columns() -> Option<usize> {
-    console::Term::stdout()
-        .size_checked()
-        .map(|(_, columns)| columns.into())
-}
-
-/// Adds a row for each member. Nested objects become paths: `Changed.State.From`.
-fn rows(table: &mut Grid, prefix: &str, value: &Value) {
-    let Value::Object(members) = value else {
-        return;
-    };
-    for (name, member) in members {
-        let path = if prefix.is_empty() {
-            visible(name)
-        } else {
-            format!("{prefix}.{}", visible(name))
-        };
-        match member {
-            Value::Object(inner) if !inner.is_empty() && !inner.keys().any(|name| name.starts_with('$')) => {
-                rows(table, &path, member);
-            }
-            Value::Object(inner) if inner.is_empty() => {}
-            member => {
-                table.add_row([path, cell(member)]);
-            }
-        }
-    }
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::String(text) => visible(text),
-        other => visible(&other.to_string()),
-    }
-}
-
-/// Escapes hidden characters.
-pub(crate) fn visible(text: &str) -> String {
-    printable::line(text).into_owned()
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    Ok(pager::write(text)?)
 }
 
 /// Prints a line of JSON.
@@ -166,8 +82,16 @@ fn print_json(value: &Value) -> Result<(), CliError> {
     print(&printable::json(&value.to_string()))
 }
 
-fn print(text: &str) -> Result<(), CliError> {
-    Ok(pager::write(text)?)
+/// Prints a table of sentences, which wrap on a narrow terminal.
+pub(crate) fn print_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), CliError> {
+    let mut table = Grid::new(header);
+    rows.into_iter().for_each(|row| table.add_row(row));
+    print(&table.wrapped())
+}
+
+/// Returns a text as it is, any other value in JSON.
+pub(crate) fn cell(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 pub(crate) fn can_ask() -> bool {
@@ -205,19 +129,17 @@ pub(crate) fn print_capacity(charges: &[Charge]) {
 
 /// Prints an error in one line, with all causes if `verbose`.
 pub(crate) fn print_error(error: &CliError, verbose: bool) {
-    let line = match (verbose, error) {
-        (true, error) => chain(error),
+    let line = match error {
+        error if verbose => chain(error),
         // The text contains the cause.
-        (false, CliError::Explained { text, .. }) => text.clone(),
-        (false, error) => {
-            let source = std::error::Error::source(error);
-            let deeper = source.and_then(std::error::Error::source);
-            let causes = [source, deeper].into_iter().flatten();
-            let causes = causes.map(|cause| without_request_id(&cause.to_string()));
-            std::iter::once(error.to_string())
-                .chain(causes)
-                .collect::<Vec<_>>()
-                .join(": ")
+        CliError::Explained { text, .. } => text.clone(),
+        error => {
+            let causes = error
+                .causes()
+                .take(2)
+                .map(|cause| without_request_id(&cause.to_string()));
+            let all = std::iter::once(error.to_string()).chain(causes);
+            all.collect::<Vec<_>>().join(": ")
         }
     };
     status(&format!("error: {line}"));
@@ -230,15 +152,6 @@ fn without_request_id(text: &str) -> String {
     parts.map_or_else(|| text.to_owned(), |(start, end)| format!("{start}{end}"))
 }
 
-/// Prints each element of named lists to standard error.
-pub(crate) fn print_lists<'a>(lists: impl IntoIterator<Item = (&'a str, &'a [Value])>) {
-    for (name, list) in lists {
-        for one in list {
-            note(&format!("{name}: {one}"));
-        }
-    }
-}
-
 /// Returns an object of the members that have a value.
 pub(crate) fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
     let members = members.into_iter();
@@ -249,9 +162,8 @@ pub(crate) fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Va
 
 /// Returns a table row of an object: two named members, then all others with their names.
 pub(crate) fn row(object: &Value, names: [&str; 2]) -> Vec<String> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let others = object.as_object().into_iter().flatten();
     let others = others.filter(|(name, _)| !names.contains(&name.as_str()));
-    let others: Vec<_> = others.map(|(name, value)| format!("{name} {}", text(value))).collect();
-    vec![text(&object[names[0]]), text(&object[names[1]]), others.join(", ")]
+    let others: Vec<_> = others.map(|(name, value)| format!("{name} {}", cell(value))).collect();
+    vec![cell(&object[names[0]]), cell(&object[names[1]]), others.join(", ")]
 }

@@ -6,12 +6,14 @@ use aws_config::SdkConfig;
 use operations::error::OperationError;
 use shared::dynamodb::client::error::{ServiceError, Unsent};
 
-use crate::{connection::is_this_machine, error::CliError, globals::Globals};
+use crate::{
+    connection::is_this_machine,
+    error::{CliError, NOT_FOUND, UNAVAILABLE, USAGE},
+    globals::Globals,
+};
 
-/// Exit codes of explained errors.
-const USAGE: u8 = 2;
-const NOT_FOUND: u8 = 3;
-const UNAVAILABLE: u8 = 5;
+const NO_CREDENTIALS: &str = "no AWS credentials found: run `aws sso login` or `aws configure`, or choose a profile with --profile; for \
+                              the local stack, use --endpoint-url http://127.0.0.1:8000";
 
 /// The table of a command and its endpoint.
 pub(crate) struct Place {
@@ -23,14 +25,12 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(globals: &Globals, sdk: &SdkConfig) -> Self {
+        let endpoint_url = globals.endpoint_url.as_deref().or(sdk.endpoint_url());
         Self {
             table: globals.table.clone(),
             history: None,
             region: sdk.region().map(ToString::to_string),
-            endpoint_url: globals
-                .endpoint_url
-                .clone()
-                .or_else(|| sdk.endpoint_url().map(str::to_owned)),
+            endpoint_url: endpoint_url.map(str::to_owned),
         }
     }
 
@@ -43,15 +43,17 @@ impl Place {
 
     /// Explains an error, if its cause is known. Other errors are unchanged.
     pub(crate) fn explain(&self, error: CliError) -> CliError {
-        let explained = match &error {
-            CliError::Operation(OperationError::NoEntity(id)) => Some((
-                NOT_FOUND,
-                format!(
+        let failed = error.causes().find_map(|cause| cause.downcast_ref::<ServiceError>());
+        let explained = match (&error, failed) {
+            (CliError::Operation(OperationError::NoEntity(id)), _) => {
+                let text = format!(
                     "there is no {id} in {}: check the key and --table",
                     self.table_with_place()
-                ),
-            )),
-            error => service_error(error).and_then(|failed| self.of_request(failed)),
+                );
+                Some((NOT_FOUND, text))
+            }
+            (_, Some(failed)) => self.of_request(failed),
+            _ => None,
         };
         match explained {
             Some((exit_code, text)) => CliError::Explained {
@@ -64,69 +66,57 @@ impl Place {
     }
 
     fn of_request(&self, failed: &ServiceError) -> Option<(u8, String)> {
-        let cause = || failed.source().map(ToString::to_string).unwrap_or_default();
-        if let Some(unsent) = failed.unsent {
-            return Some(match unsent {
-                Unsent::NotConnected => (UNAVAILABLE, self.not_connected(&cause())),
-                Unsent::NoCredentials => (
-                    UNAVAILABLE,
-                    "no AWS credentials found: run `aws sso login` or `aws configure`, or choose a profile with --profile; for the \
-                     local stack, use --endpoint-url http://127.0.0.1:8000"
-                        .to_owned(),
-                ),
-                Unsent::NoRegion => (USAGE, "no AWS Region: use --region, or set AWS_REGION".to_owned()),
-                Unsent::InvalidEndpoint => (
-                    USAGE,
-                    format!("the endpoint is not a URL ({}): correct AWS_ENDPOINT_URL, or use --endpoint-url", cause()),
-                ),
-            });
-        }
-        let code = failed.code.as_deref()?;
-        match code {
+        let (operation, table) = (&failed.operation, self.table_with_place());
+        let cause = failed.source().map(ToString::to_string).unwrap_or_default();
+        Some(match (failed.unsent, failed.code.as_deref()) {
+            (Some(Unsent::NotConnected), _) => (UNAVAILABLE, self.not_connected(&cause)),
+            (Some(Unsent::NoCredentials), _) => (UNAVAILABLE, NO_CREDENTIALS.to_owned()),
+            (Some(Unsent::NoRegion), _) => (USAGE, "no AWS Region: use --region, or set AWS_REGION".to_owned()),
+            (Some(Unsent::InvalidEndpoint), _) => (
+                USAGE,
+                format!("the endpoint is not a URL ({cause}): correct AWS_ENDPOINT_URL, or use --endpoint-url"),
+            ),
             // Other services use the same code for other resources.
-            "ResourceNotFoundException" if !failed.operation.contains("Stream") => {
+            (_, Some("ResourceNotFoundException")) if !operation.contains("Stream") => {
                 let history = self
                     .history
                     .as_ref()
                     .map(|history| format!(", or no history table {history}"));
                 let history = history.unwrap_or_default();
+                let or_region = if self.region.is_some() { " or --region" } else { "" };
                 let text = format!(
-                    "there is no table {}{history}: correct --table{}, or run `vzero admin table create`",
-                    self.table_with_place(),
-                    if self.region.is_some() { " or --region" } else { "" }
+                    "there is no table {table}{history}: correct --table{or_region}, or run `vzero admin table create`"
                 );
-                Some((NOT_FOUND, text))
+                (NOT_FOUND, text)
             }
-            "UnrecognizedClientException" | "InvalidSignatureException" | "ExpiredTokenException" => Some((
+            (
+                _,
+                Some(code @ ("UnrecognizedClientException" | "InvalidSignatureException" | "ExpiredTokenException")),
+            ) => (
                 UNAVAILABLE,
                 format!(
                     "AWS rejected the credentials ({code}): run `aws sso login`, or choose a profile with --profile"
                 ),
-            )),
-            "AccessDeniedException" => Some((
+            ),
+            (_, Some("AccessDeniedException")) => (
                 UNAVAILABLE,
-                format!(
-                    "{} of {} is denied: the role needs dynamodb:{}, see docs/security.md",
-                    failed.operation,
-                    self.table_with_place(),
-                    failed.operation
-                ),
-            )),
-            _ => None,
-        }
+                format!("{operation} of {table} is denied: the role needs dynamodb:{operation}, see docs/security.md"),
+            ),
+            _ => return None,
+        })
     }
 
     fn not_connected(&self, cause: &str) -> String {
-        match &self.endpoint_url {
-            Some(url) if is_this_machine(url) => {
-                format!("cannot connect to {url}: {cause}; start the local stack, or correct --endpoint-url")
-            }
-            Some(url) => format!("cannot connect to {url}: {cause}; correct --endpoint-url, or check the network"),
-            None => {
-                let region = self.region.as_deref().unwrap_or("an unknown Region");
-                format!("cannot connect to DynamoDB in {region}: {cause}; correct --region, or check the network")
-            }
-        }
+        let next = match &self.endpoint_url {
+            Some(url) if is_this_machine(url) => "start the local stack, or correct --endpoint-url",
+            Some(_) => "correct --endpoint-url, or check the network",
+            None => "correct --region, or check the network",
+        };
+        let place = self.endpoint_url.clone().unwrap_or_else(|| {
+            let region = self.region.as_deref().unwrap_or("an unknown Region");
+            format!("DynamoDB in {region}")
+        });
+        format!("cannot connect to {place}: {cause}; {next}")
     }
 
     /// Returns `T in eu-central-1`, or `T at http://127.0.0.1:8000`.
@@ -139,16 +129,4 @@ impl Place {
         };
         format!("{}{place}", self.table)
     }
-}
-
-/// Returns the failed request behind an error.
-fn service_error(error: &CliError) -> Option<&ServiceError> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(failed) = error.downcast_ref::<ServiceError>() {
-            return Some(failed);
-        }
-        source = error.source();
-    }
-    None
 }

@@ -56,6 +56,8 @@ impl Drop for Bar {
 /// A counter: a spinner on a terminal, a line for each 1000 things otherwise.
 pub(crate) struct Counter {
     things: &'static str,
+    /// Number of things from which progress is shown.
+    first: u64,
     spinner: Option<ProgressBar>,
     lines: AtomicU64,
 }
@@ -64,8 +66,14 @@ impl Counter {
     const PER_LINE: u64 = 1000;
 
     pub(crate) fn new(things: &'static str) -> Self {
+        Self::from(things, 0)
+    }
+
+    /// Returns a counter that shows its progress only from this number of things.
+    pub(crate) fn from(things: &'static str, first: u64) -> Self {
         Self {
             things,
+            first,
             spinner: io::stderr().is_terminal().then(ProgressBar::new_spinner),
             lines: AtomicU64::new(0),
         }
@@ -74,15 +82,15 @@ impl Counter {
 
 impl Progress for Counter {
     fn at(&self, count: u64) {
-        let line = format!("{count} {}", self.things);
-        if let Some(spinner) = &self.spinner {
-            spinner.set_message(line);
-            spinner.tick();
-            return;
-        }
-        let lines = count / Self::PER_LINE;
-        if lines > self.lines.swap(lines, Ordering::Relaxed) {
-            output::status(&line);
+        let (line, lines) = (format!("{count} {}", self.things), count / Self::PER_LINE);
+        match &self.spinner {
+            _ if count < self.first => {}
+            Some(spinner) => {
+                spinner.set_message(line);
+                spinner.tick();
+            }
+            None if lines > self.lines.swap(lines, Ordering::Relaxed) => output::status(&line),
+            None => {}
         }
     }
 

@@ -4,34 +4,15 @@ use shared::config::{self, Idempotency, Ordering, Retention, Window, WriteMode};
 
 use crate::error::CliError;
 
-impl WriteOptions {
-    /// Returns `true` if the command line names something that is stored with the version, or an expected version.
-    pub(crate) fn has_values(&self) -> bool {
-        let texts = [&self.request_id, &self.time, &self.actor, &self.reason];
-        self.expect.is_some() || texts.into_iter().any(Option::is_some)
-    }
-}
-
 /// Write mode and duplicate detection.
 #[derive(Debug, clap::Args)]
+#[command(mut_args(|argument| argument.hide_env_values(true)))]
 pub(crate) struct Method {
     /// Write mode: stream, inline or transaction
-    #[arg(
-        long,
-        env = "WRITE_MODE",
-        hide_env_values = true,
-        default_value = "stream",
-        value_name = "MODE"
-    )]
+    #[arg(long, env = "WRITE_MODE", default_value = "stream", value_name = "MODE")]
     pub(crate) mode: WriteMode,
     /// Strategy for detecting duplicate requests: recent or ledger
-    #[arg(
-        long,
-        env = "IDEMPOTENCY",
-        hide_env_values = true,
-        default_value = "recent",
-        value_name = "KIND"
-    )]
+    #[arg(long, env = "IDEMPOTENCY", default_value = "recent", value_name = "KIND")]
     pub(crate) idempotency: String,
     /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
     #[arg(long, value_name = "N")]
@@ -95,4 +76,12 @@ pub(crate) struct WriteOptions {
     /// Reason for the version, stored in its attribute Reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
+}
+
+impl WriteOptions {
+    /// Returns `true` if the command line names something that is stored with the version, or an expected version.
+    pub(crate) fn has_values(&self) -> bool {
+        let texts = [&self.request_id, &self.time, &self.actor, &self.reason];
+        self.expect.is_some() || texts.into_iter().any(Option::is_some)
+    }
 }

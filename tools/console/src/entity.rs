@@ -77,7 +77,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         }
     };
     let filter = Filter::parse(&query.filter)?;
-    let quarantined = operations::read::quarantined::quarantined(app.store(), &id).await?;
+    let quarantined = operations::quarantine::quarantined(app.store(), &id).await?;
     let mut entity = match read(app, &id).await {
         Ok(Some(entity)) => entity,
         // The latest item can be the reason for the quarantine.

@@ -86,15 +86,3 @@ fn bootstrap(text: &str) -> Result<(String, PathBuf), &'static str> {
     let (function, file) = text.split_once('=').ok_or("use FUNCTION=FILE")?;
     Ok((function.to_owned(), file.into()))
 }
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_valid() {
-        Args::command().debug_assert();
-    }
-}

@@ -9,9 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use attach::definition::InvalidDefinition;
 use aws_sdk_dynamodb::{Client, operation::create_table::CreateTableError};
 use aws_smithy_types::body::SdkBody;
-use operations::{attached::definition::InvalidDefinition, table::settings::TableSettings};
+use operations::table::settings::TableSettings;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::attached::{self, AttachedTable},
@@ -41,7 +42,7 @@ impl Attachment {
     pub fn read(path: &Path) -> Result<Self, AttachError> {
         let text = std::fs::read_to_string(path).map_err(|error| AttachError::Read(path.to_owned(), error))?;
         let invalid = |error| AttachError::Invalid(path.to_owned(), error);
-        let table = operations::attached::parse(&text).map_err(invalid)?;
+        let table = attach::parse(&text).map_err(invalid)?;
         let Ok(Value::Object(mut create)) = json::parse(&text) else {
             return Err(invalid(InvalidDefinition::NotAnObject));
         };

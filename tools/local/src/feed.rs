@@ -122,30 +122,26 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
     let request_id = Uuid::new_v4().to_string();
     let mut attempt = 1;
     let output = loop {
-        let has_ended = |output: &InvokeOutput| {
-            let response = response(output);
-            output.is_error && [EXITED, TIMED_OUT].contains(&response["errorType"].as_str().unwrap_or_default())
+        let is_last = move |output: &InvokeOutput| {
+            let kind = &response(output)["errorType"];
+            attempt == MAX_ATTEMPTS || !output.is_error || (kind != EXITED && kind != TIMED_OUT)
         };
-        let is_last = move |output: &InvokeOutput| attempt == MAX_ATTEMPTS || !has_ended(output);
         let payload = line.json.clone().into_bytes();
         let output = lambda.invoke_as(request_id.clone(), WRITER, payload, is_last).await;
-        let missing = || FeedError::Bad(number, "there is no function writer-fn".to_owned());
-        let output = output.ok_or_else(missing)?;
-        if is_last(&output) {
-            break output;
+        match output {
+            None => return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned())),
+            Some(output) if is_last(&output) => break output,
+            Some(_) => attempt += 1,
         }
-        attempt += 1;
     };
     let response = response(&output);
     let member = |name: &str, default: &str| response[name].as_str().unwrap_or(default).to_owned();
-    if !output.is_error {
-        // The response to a batch has no outcome.
-        return Ok((member("Outcome", "Answered"), None));
-    }
     let message = member("errorMessage", "unknown");
-    match member("errorType", "unknown").as_str() {
-        kind @ "VersionConflict" => Ok((kind.to_owned(), Some(message))),
-        "InvalidEvent" => Err(FeedError::Bad(number, message)),
+    match member("errorType", "unknown") {
+        // The response to a batch has no outcome.
+        _ if !output.is_error => Ok((member("Outcome", "Answered"), None)),
+        kind if kind == "VersionConflict" => Ok((kind, Some(message))),
+        kind if kind == "InvalidEvent" => Err(FeedError::Bad(number, message)),
         kind => Err(FeedError::Failed(number, format!("{kind}: {message}"))),
     }
 }

@@ -13,19 +13,11 @@ const FILE: u32 = 0o600;
 const FOLDER: u32 = 0o700;
 
 /// Creates a folder and its parents, readable only for the user. Existing folders stay unchanged.
-///
-/// # Errors
-///
-/// A folder cannot be created.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(path)
 }
 
 /// Creates a temporary folder whose name begins with `prefix`.
-///
-/// # Errors
-///
-/// The folder cannot be created.
 pub(crate) fn temporary_folder(prefix: &str) -> io::Result<TempDir> {
     let permissions = Permissions::from_mode(FOLDER);
     tempfile::Builder::new()
@@ -35,20 +27,12 @@ pub(crate) fn temporary_folder(prefix: &str) -> io::Result<TempDir> {
 }
 
 /// Opens a file to append to it. A new file is readable only for the user.
-///
-/// # Errors
-///
-/// The file cannot be opened or created.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(FILE).open(path)
 }
 
 /// Writes a file atomically: if the process is killed, the file is either complete or unchanged. The file is readable only for the
 /// user, because a temporary file is.
-///
-/// # Errors
-///
-/// The file cannot be created or replaced.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut file = tempfile::NamedTempFile::new_in(parent)?;

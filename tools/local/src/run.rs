@@ -19,7 +19,10 @@ use shared::{
     logging::chain,
 };
 use thiserror::Error;
-use tokio::time::Instant;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::Instant,
+};
 
 use crate::{
     args::Args,
@@ -27,7 +30,7 @@ use crate::{
     feed::{self, FeedError, Line},
     report::{
         commands, dump,
-        history::{self, Collection, Collections},
+        history::{self, Collections},
         items, progress,
     },
     stack::{self, Options, Stack, StackError},
@@ -102,7 +105,7 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Opti
     let collections = wait(stack, within).await?;
     print(items::list(&collections).trim_end());
     if let Some(path) = &args.dump {
-        dump::write(path, &collections).map_err(|error| RunError::Dump(path.clone(), error))?;
+        dump::write(path, &collections).map_err(failed_to(format!("{} cannot be written", path.display())))?;
     }
     let complete = report(stack, &collections);
     if args.once {
@@ -128,7 +131,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
         digits: stack.digits,
         history: stack.store.own_history().map(str::to_owned),
     };
-    Console::of_table(listener, table).map_err(RunError::Console)
+    Console::of_table(listener, table).map_err(failed_to("cannot start the history browser"))
 }
 
 /// Prints to standard output. Write errors are ignored.
@@ -165,7 +168,7 @@ fn open(args: &Args) -> Result<Option<Feed>, RunError> {
         }
         // Parsed completely before the stack starts.
         Some(path) => {
-            let file = File::open(path).map_err(|error| RunError::Feed(path.clone(), error))?;
+            let file = File::open(path).map_err(failed_to(format!("{} cannot be read", path.display())))?;
             feed::read(BufReader::new(file)).collect::<Result<Vec<_>, _>>()?
         }
         None if args.attach.is_none() => return Ok(None),
@@ -175,17 +178,13 @@ fn open(args: &Args) -> Result<Option<Feed>, RunError> {
     Ok(Some(Box::pin(stream::iter(lines.into_iter().map(Ok)))))
 }
 
-/// Returns `true` for an item that belongs to no entity, such as the width of version keys.
-fn is_own(item: &Item) -> bool {
-    partition_key_of(item).is_some_and(is_reserved)
-}
-
 /// Sends the feed.
 async fn send(stack: &Stack, feed: Option<Feed>) -> Result<(), RunError> {
+    // The library's own items, such as the width of version keys, are no content.
+    let is_content = |item: &Item| !partition_key_of(item).is_some_and(is_reserved);
     let feed = match feed {
         Some(feed) => feed,
-        // The library's own items are no content.
-        None if scan_items(&stack.store).await?.iter().any(|item| !is_own(item)) => return Ok(()),
+        None if scan_items(&stack.store).await?.iter().any(is_content) => return Ok(()),
         None => Box::pin(stream::iter(feed::read(SAMPLE.as_bytes()))),
     };
     let summary = feed::send(&stack.lambda, feed).await?;
@@ -209,7 +208,7 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, R
         let collections = history::collect(scan_items(&stack.store).await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
         // A version may be stored before its invocation has ended.
-        let is_idle = stack.activity.figures().waiting() == 0;
+        let is_idle = stack.mapping.counters.waiting() == 0;
         let is_quarantined = |pk: &String| collections.get(pk).is_some_and(|items| items.quarantined() > 0);
         let timed_out = match timeout {
             Some(timeout) => started.elapsed() >= timeout,
@@ -235,44 +234,38 @@ fn report(stack: &Stack, collections: &Collections) -> bool {
     for (pk, missing) in &missing {
         error(&format!("the history of {pk} is not complete: {}", missing.join(", ")));
     }
-    let quarantined: usize = collections.values().map(Collection::quarantined).sum();
+    let quarantined = collections.values().map(|items| items.quarantined() as u64).sum();
     let [documents, dropped] = failed(stack);
-    for (is_found, text) in [
+    let (endpoint, folder) = (stack.dynamodb_endpoint(), stack.failed.display());
+    for (count, text) in [
         (
-            quarantined > 0,
-            format!(
-                "{quarantined} record(s) in quarantine: vzero --endpoint-url {} admin quarantine shows them",
-                stack.dynamodb_endpoint()
-            ),
+            quarantined,
+            format!("record(s) in quarantine: vzero --endpoint-url {endpoint} admin quarantine shows them"),
         ),
+        (documents, format!("failure document(s) in {folder}")),
         (
-            documents > 0,
-            format!("{documents} failure document(s) in {}", stack.failed.display()),
-        ),
-        (
-            dropped > 0,
-            format!("{dropped} record(s) were dropped, and are in no failure document"),
+            dropped,
+            "record(s) were dropped, and are in no failure document".to_owned(),
         ),
     ] {
-        if is_found {
-            error(&text);
+        if count > 0 {
+            error(&format!("{count} {text}"));
         }
     }
     missing.is_empty() && dropped == 0
 }
 
+/// Waits for Ctrl-C or SIGTERM.
 async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
     let terminated = async {
-        if let Ok(mut signal) = signal(SignalKind::terminate()) {
-            signal.recv().await;
-        } else {
-            std::future::pending::<()>().await;
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
         }
     };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+        _ = terminated => {}
     }
 }
 
@@ -284,16 +277,17 @@ pub enum RunError {
     Attach(#[from] AttachError),
     #[error("cannot run the template {0}")]
     Template(PathBuf, #[source] TemplateError),
-    #[error("{0} cannot be read")]
-    Feed(PathBuf, #[source] io::Error),
     #[error(transparent)]
     Line(#[from] FeedError),
     #[error(transparent)]
     Stack(#[from] StackError),
     #[error(transparent)]
     Scan(#[from] ServiceError),
-    #[error("cannot start the history browser")]
-    Console(#[source] io::Error),
-    #[error("{0} cannot be written")]
-    Dump(PathBuf, #[source] io::Error),
+    #[error("{0}")]
+    Io(String, #[source] io::Error),
+}
+
+/// Returns the conversion of an error of a file or a socket, for `map_err`.
+fn failed_to(text: impl ToString) -> impl FnOnce(io::Error) -> RunError {
+    move |error| RunError::Io(text.to_string(), error)
 }

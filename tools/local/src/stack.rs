@@ -6,12 +6,12 @@ use std::{
     io,
     net::{Ipv4Addr, TcpListener},
     path::PathBuf,
-    sync::{Arc, Weak},
+    sync::Arc,
 };
 
 use shared::{
     clock,
-    domain::keys::{InvalidVersionDigits, VersionDigits},
+    domain::{keys::VersionDigits, setting::InvalidSetting},
     dynamodb::{Store, read::layout_error::LayoutError},
 };
 use tempfile::TempDir;
@@ -141,6 +141,9 @@ impl Stack {
         let activity = Arc::new(Activity::default());
         lambda.observe(activity.clone());
         let positions = InFile::open(home.path.join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
+        if let Some(embedded) = &embedded {
+            embedded.trim_processed(template.table.name.clone(), positions.clone());
+        }
         let kinesis = kinesis(&template, &stream_arn);
         let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.mapping_config);
         let mapping = Arc::new(Mapping {
@@ -149,7 +152,7 @@ impl Stack {
                 function_arn: lambda::arn(&template.stream_function),
                 stream_arn: kinesis.clone().unwrap_or_else(|| stream_arn.clone()),
             },
-            source: TableStream::new(streams, stream_arn.clone()).as_kinesis(kinesis),
+            source: TableStream::new(streams, stream_arn).as_kinesis(kinesis),
             invoker: FunctionInvoker {
                 lambda: lambda.clone(),
                 binary: template.stream_function,
@@ -158,17 +161,8 @@ impl Stack {
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping,
-            counters: Counters {
-                observer: Some(activity.clone()),
-                ..Counters::default()
-            },
+            counters: Counters::default(),
         });
-        if let Some(embedded) = &embedded {
-            // Weak: the thread of the database can end after the stack.
-            let mapping: Weak<Mapping<Local>> = Arc::downgrade(&mapping);
-            let saved = move || mapping.upgrade().map(|mapping| mapping.positions.saved());
-            embedded.trim_processed(stream_arn, move || saved().unwrap_or_default());
-        }
         Ok(Self {
             store,
             digits,
@@ -243,7 +237,7 @@ fn kinesis(template: &Template, stream_arn: &str) -> Option<String> {
 }
 
 /// Returns the width of version keys in the environment of the functions.
-fn digits(template: &Template) -> Result<VersionDigits, InvalidVersionDigits> {
+fn digits(template: &Template) -> Result<VersionDigits, InvalidSetting> {
     let mut functions = template.functions.iter();
     let digits = functions.find_map(|function| function.environment.get("VERSION_DIGITS"));
     digits.map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
@@ -332,7 +326,7 @@ pub enum StackError {
     #[error(transparent)]
     Layout(#[from] LayoutError),
     #[error("the template's VERSION_DIGITS is invalid")]
-    Digits(#[from] InvalidVersionDigits),
+    Digits(#[from] InvalidSetting),
     #[error(transparent)]
     NoCredentials(#[from] NoCredentials),
     #[error("a file or a socket failed")]

@@ -13,9 +13,7 @@ use shared::{
 use thiserror::Error;
 use writer_fn::counter::{WriteError, WriteOutcome};
 
-use crate::{
-    item_restore::ItemRestoreError, purge::entity::PurgeError, request_error::RequestError, revision::RestoreError,
-};
+use crate::{item_restore::ItemRestoreError, purge::PurgeError, request_error::RequestError, revision::RestoreError};
 
 #[derive(Debug, Error)]
 pub enum OperationError {

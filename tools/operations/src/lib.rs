@@ -10,8 +10,6 @@
 )]
 
 pub mod as_of;
-pub mod attach;
-pub mod attached;
 pub mod audit;
 pub mod backfill;
 mod checkpoint;
@@ -36,7 +34,7 @@ pub mod repair;
 pub mod request_error;
 pub mod revision;
 pub mod segments;
-mod shell;
+pub mod stream_record;
 pub mod table;
 pub mod version_set;
 

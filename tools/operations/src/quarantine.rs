@@ -4,23 +4,28 @@ use std::collections::VecDeque;
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
+    operation::{scan::builders::ScanInputBuilder, transact_write_items::builders::TransactWriteItemsInputBuilder},
     types::{Delete, TransactWriteItem},
 };
 use serde_json::{Value, json};
 use shared::{
     domain::{
         entity::EntityId,
+        keys::partition_key_of,
         names,
-        quarantine::{MAX_TOGETHER, QuarantinedRecord},
+        quarantine::{END, MAX_TOGETHER, PREFIX, QuarantinedRecord, records_of},
     },
-    dynamodb::{Store, cancellation, client::error::ServiceError, read::query_items::Cursor, s},
+    dynamodb::{
+        Store, cancellation,
+        client::error::ServiceError,
+        read::query_items::{Cursor, Range},
+        s,
+    },
 };
 
 use crate::{
-    error::OperationError,
     rate_limit::RateLimiter,
-    read::quarantined::{quarantined, scan_quarantined},
+    segments::scan::{self, page},
 };
 
 /// Returns `{"ID": …, "SequenceNumber": …, "Kind": "Conflict", "Reason": …, "Version": 7, "QuarantinedAt": …, "Record": {…}}`.
@@ -32,11 +37,25 @@ pub fn to_json(record: &QuarantinedRecord) -> Value {
     })
 }
 
+/// Reads the records of an entity that are in quarantine, by sequence number, with strongly consistent reads.
+pub async fn quarantined(store: &Store, entity: &EntityId) -> Result<Vec<QuarantinedRecord>, ServiceError> {
+    let range = Range {
+        from: PREFIX.to_owned(),
+        to: END.to_owned(),
+        ..Range::all_versions(None)
+    };
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let (items, next) = store.query_page(entity, &range, cursor).await?;
+        found.extend(items);
+        cursor = next;
+        if cursor.is_none() {
+            return Ok(records_of(found));
+        }
+    }
+}
+
 /// Removes a record from quarantine. The item by which readers find it is deleted first.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if the request fails.
 pub async fn delete_quarantined(store: &Store, record: &QuarantinedRecord) -> Result<(), ServiceError> {
     for keys in record.sort_keys().chunks(MAX_TOGETHER) {
         let request = delete_request(&record.entity, keys, store.history_table());
@@ -101,10 +120,10 @@ impl Quarantine {
     }
 
     /// Returns the records of the next entity, `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Vec<QuarantinedRecord>>, OperationError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<QuarantinedRecord>>, ServiceError> {
         loop {
             if let Some(entity) = self.found.pop_front() {
-                // Its items can be on two pages.
+                // Its items are adjacent in a scan, and can be on two pages.
                 if self.last.as_ref() == Some(&entity) {
                     continue;
                 }
@@ -115,8 +134,14 @@ impl Quarantine {
             let Some(start) = self.next.take() else {
                 return Ok(None);
             };
-            let limit = self.limiter.page_limit();
-            let scan = async || scan_quarantined(&self.store, start.clone(), limit).await;
+            let (limit, table) = (self.limiter.page_limit(), self.store.history_table());
+            let scan = async || {
+                let request = scan_request(start.clone(), limit, table);
+                page(&self.store, request, |item| {
+                    EntityId::new(partition_key_of(&item)?).ok()
+                })
+                .await
+            };
             let page = self.limiter.run(scan).await?;
             self.read += page.read;
             self.found.extend(page.items);
@@ -128,4 +153,14 @@ impl Quarantine {
     pub fn read(&self) -> u64 {
         self.read
     }
+}
+
+/// Builds the eventually consistent request for one page of at most `limit` items of all kinds.
+pub(crate) fn scan_request(start: Option<Cursor>, limit: Option<i32>, table: &str) -> ScanInputBuilder {
+    scan::request(None, start, limit, table)
+        .projection_expression("#pk")
+        .filter_expression("begins_with(#sk, :prefix)")
+        .expression_attribute_names("#pk", names::PK)
+        .expression_attribute_names("#sk", names::SK)
+        .expression_attribute_values(":prefix", s(PREFIX))
 }

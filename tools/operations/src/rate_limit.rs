@@ -2,13 +2,13 @@
 
 use std::{
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use shared::dynamodb::{
     client::{
-        capacity::Meter,
+        capacity::{Charge, Meter},
         error::{ErrorKind, ServiceError},
     },
     put::put_version::PutError,
@@ -42,25 +42,21 @@ pub struct Consumed {
     pub write: f64,
 }
 
-/// Rate limiter, shared by all requests of an operation. The capacity of a request is known only from its output, so a
-/// request waits until the capacity of earlier requests is within the limit.
+/// Rate limiter, shared by all requests of an operation: two token buckets, which can be overdrawn. The capacity of a request is
+/// known only from its output, so a request waits until the capacity of earlier requests is within the limit.
 #[derive(Debug, Clone)]
 pub struct RateLimiter {
     meter: Meter,
     limits: Limits,
-    /// Buckets of read and of write units.
-    buckets: Arc<Mutex<[Bucket; 2]>>,
+    /// Buckets of read and of write units: the units consumed so far, and the time at which the bucket is full again.
+    buckets: Arc<Mutex<[(f64, Instant); 2]>>,
 }
 
 impl RateLimiter {
     /// Creates the limiter of a client with this meter. If the meter is not an interceptor of the client, nothing is limited.
     pub fn new(meter: Meter, limits: Limits) -> Self {
-        let buckets = [limits.read, limits.write].map(Bucket::new);
-        Self {
-            meter,
-            limits,
-            buckets: Arc::new(Mutex::new(buckets)),
-        }
+        let buckets = Arc::new(Mutex::new([(0.0, Instant::now()); 2]));
+        Self { meter, limits, buckets }
     }
 
     /// Creates a limiter without limits.
@@ -69,15 +65,11 @@ impl RateLimiter {
     }
 
     /// Sends a request within the limit, and retries it if it is throttled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the request, after the last retry if it is throttled.
     pub async fn run<T, E: Throttling>(&self, request: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
         let mut attempt = 0;
         loop {
             // Concurrent requests can consume units during the wait.
-            while let Some(wait) = self.with_buckets(|buckets| buckets.iter().filter_map(Bucket::wait).max()) {
+            while let Some(wait) = self.wait() {
                 tokio::time::sleep(wait).await;
             }
             let result = request().await;
@@ -92,16 +84,33 @@ impl RateLimiter {
         }
     }
 
+    /// Returns the time until no bucket is overdrawn.
+    fn wait(&self) -> Option<Duration> {
+        let full_at = self.buckets().iter().map(|(_, full_at)| *full_at).max()?;
+        let wait = full_at
+            .saturating_duration_since(Instant::now())
+            .checked_sub(CAPACITY)?;
+        // Timers tick in milliseconds.
+        (!wait.is_zero()).then(|| wait.max(Duration::from_millis(1)))
+    }
+
     /// Returns the units consumed so far.
     pub fn consumed(&self) -> Consumed {
-        self.with_buckets(|buckets| {
-            for charge in self.meter.take() {
-                let is_read = matches!(charge.operation, "GetItem" | "BatchGetItem" | "Query" | "Scan");
-                buckets[usize::from(!is_read)].pay(charge.units);
+        let mut buckets = self.buckets();
+        for Charge { operation, units } in self.meter.take() {
+            let (index, rate) = match operation {
+                "GetItem" | "BatchGetItem" | "Query" | "Scan" => (0, self.limits.read),
+                _ => (1, self.limits.write),
+            };
+            let (consumed, full_at) = &mut buckets[index];
+            *consumed += units;
+            if let Some(rate) = rate {
+                let earned_in = Duration::from_secs_f64(units / f64::from(rate.get()));
+                *full_at = Instant::now().max(*full_at) + earned_in;
             }
-            let [read, write] = [&buckets[0], &buckets[1]].map(|bucket| bucket.consumed);
-            Consumed { read, write }
-        })
+        }
+        let [(read, _), (write, _)] = *buckets;
+        Consumed { read, write }
     }
 
     /// Returns the maximum number of items of one page, so that a page of small items consumes at most one second's units.
@@ -109,8 +118,8 @@ impl RateLimiter {
         Some(i32::try_from(self.limits.read?.get()).unwrap_or(i32::MAX).max(10))
     }
 
-    fn with_buckets<T>(&self, take: impl FnOnce(&mut [Bucket; 2]) -> T) -> T {
-        take(&mut self.buckets.lock().unwrap_or_else(PoisonError::into_inner))
+    fn buckets(&self) -> MutexGuard<'_, [(f64, Instant); 2]> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -138,47 +147,11 @@ impl Throttling for WriteError {
     }
 }
 
-/// Token bucket with a capacity of one second, which can be overdrawn.
-#[derive(Debug)]
-struct Bucket {
-    rate: Option<NonZeroU32>,
-    consumed: f64,
-    /// Time at which the bucket is full again.
-    full_at: Instant,
-}
-
-impl Bucket {
-    fn new(rate: Option<NonZeroU32>) -> Self {
-        Self {
-            rate,
-            consumed: 0.0,
-            full_at: Instant::now(),
-        }
-    }
-
-    fn pay(&mut self, units: f64) {
-        self.consumed += units;
-        if let Some(rate) = self.rate {
-            let earned_in = Duration::from_secs_f64(units / f64::from(rate.get()));
-            self.full_at = self.full_at.max(Instant::now()) + earned_in;
-        }
-    }
-
-    /// Returns the time until the bucket is not overdrawn.
-    fn wait(&self) -> Option<Duration> {
-        let full_in = self.full_at.saturating_duration_since(Instant::now());
-        let wait = full_in.checked_sub(CAPACITY).filter(|wait| !wait.is_zero());
-        // Timers tick in milliseconds.
-        wait.map(|wait| wait.max(Duration::from_millis(1)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use shared::dynamodb::client::capacity::Charge;
 
     fn limiter(read: u32, write: u32) -> RateLimiter {
         let (read, write) = (NonZeroU32::new(read), NonZeroU32::new(write));

@@ -1,7 +1,5 @@
 //! Restore of an old version, deletion, and reversal of a deletion. Each creates a new version.
 
-mod preview;
-
 use std::{collections::BTreeMap, time::Duration};
 
 use shared::{
@@ -17,8 +15,6 @@ use writer_fn::{
     counter::{self, WriteError, WriteOutcome, ended_state::stage_state},
     update::{ExpectedVersion, MAX_ATTRIBUTES, Update, nested, sent_at::SentAt},
 };
-
-pub use preview::preview;
 
 /// Maximum number of attempts for a restore, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 5;

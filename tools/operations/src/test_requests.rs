@@ -4,31 +4,30 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
+    clock::Clock,
     domain::{
         AttributeValue, Item, attached::AttachedTable, entity::EntityId, keys::VersionDigits,
-        purge_marker::PurgeMarker, recorded_at::RecordedAt, request_id::RequestId, time::EpochMillis, version::Version,
+        purge_marker::PurgeMarker, recorded_at::RecordedAt, request_id::RequestId, version::Version,
     },
     dynamodb::{
         Store,
+        put::put_version,
         read::{history_owner::Owner, table_identity::TableIdentity},
         s,
     },
 };
-use testkit::replay::sent;
+use testkit::replay::{Replay, sent};
 
 use crate::{
-    attach::{check, enable_stream},
-    backfill::in_place,
     item_restore::{self, ItemRestore, change},
     latest::{
-        move_latest,
-        raise_latest::{self, Raised},
-        revive_latest,
+        move_latest::move_latest,
+        raise_latest::{count_first, raise_latest},
     },
     prune::requests::{self, Mark},
-    purge::entity,
+    purge::requests as purges,
     quarantine,
-    read::{attached_items, item_collection, quarantined, scan_latest, scan_request, sort_keys, versions_in_history},
+    read::{attached_items, item_collection, scan_latest, scan_request, sort_keys, versions_in_history},
     segments::scan,
     table::{create, owner, settings::TableSettings, state},
 };
@@ -70,7 +69,7 @@ fn orders() -> AttachedTable {
             {"AttributeName": "id", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
         ],
     });
-    crate::attached::parse(&definition.to_string()).unwrap()
+    attach::parse(&definition.to_string()).unwrap()
 }
 
 #[tokio::test]
@@ -103,10 +102,15 @@ async fn create_table() {
         "create_table",
         create::request(&TableSettings::default(), "Table").unwrap()
     );
-    snapshot!("create_table_ttl", create::ttl_request("TTL", "Table").unwrap());
-    snapshot!("create_table_backups", create::backups_request("Table").unwrap());
-    snapshot!("table_state_ttl", state::ttl_request("Table"));
-    snapshot!("table_state_backups", state::backups_request("Table"));
+    let store = |client| Store::new(client, "Table", VersionDigits::default());
+    let ttl = sent(async |client| create::enable_ttl(&store(client), "TTL").await);
+    insta::assert_json_snapshot!("create_table_ttl", ttl.await);
+    let backups = sent(async |client| create::enable_point_in_time_recovery(&store(client)).await);
+    insta::assert_json_snapshot!("create_table_backups", backups.await);
+    let ttl = sent(async |client| state::ttl(&store(client)).await);
+    insta::assert_json_snapshot!("table_state_ttl", ttl.await);
+    let backups = sent(async |client| state::point_in_time_recovery(&store(client)).await);
+    insta::assert_json_snapshot!("table_state_backups", backups.await);
 }
 
 #[tokio::test]
@@ -130,7 +134,7 @@ async fn reads() {
     for (name, is_nested) in [("scan_request", false), ("scan_request_history", true)] {
         snapshot!(name, scan_request::of_request(scan.clone(), "r1", is_nested));
     }
-    snapshot!("scan_quarantined", quarantined::request(None, Some(100), "Table"));
+    snapshot!("scan_quarantined", quarantine::scan_request(None, Some(100), "Table"));
     let versions = [7, 8].map(|number| (equipment(), version(number)));
     let body = sent(async |client| {
         let store = Store::new(client, "Table", VersionDigits::default());
@@ -162,11 +166,11 @@ async fn pruning() {
 
 #[tokio::test]
 async fn purge() {
-    let deletions = entity::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
-    snapshot!("purge_batch", entity::batch_request(deletions, "Table"));
+    let deletions = purges::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
+    snapshot!("purge_batch", purges::batch_request(deletions, "Table"));
     let latest = json!({"Latest": {"N": "7"}, "RecordedAt": {"S": now().to_string()}});
     for (name, seen) in [("purge_latest", latest), ("purge_latest_uncounted", json!({}))] {
-        snapshot!(name, entity::latest_request(&equipment(), &item(seen), "Table"));
+        snapshot!(name, purges::latest_request(&equipment(), &item(seen), "Table"));
     }
     let first = PurgeMarker::new(now());
     let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
@@ -176,48 +180,54 @@ async fn purge() {
         ("purge_marker", &first, None),
         ("purge_marker_raised", &raised, Some(&first)),
     ] {
-        snapshot!(name, entity::marker_request(&equipment(), marker, seen, "Table"));
+        snapshot!(name, purges::marker_request(&equipment(), marker, seen, "Table"));
     }
-}
-
-#[tokio::test]
-async fn backfill_adopt() {
-    let id = RequestId::new("backfill#Table#1").unwrap();
-    snapshot!("backfill_adopt", in_place::request(&equipment(), &id, now(), "Table"));
 }
 
 #[tokio::test]
 async fn repair() {
-    let raised = Raised {
-        from: Some(version(2)),
-        to: version(8),
-        requests: [("hash".to_owned(), AttributeValue::N("7".to_owned()))].into(),
-        since: EpochMillis::new(7),
-        recorded: Some(now()),
-        begins_times: false,
-        is_stale: true,
+    let store = |client| {
+        let clock = Clock::new(|| now().to_duration());
+        Store::new(client, "Table", VersionDigits::default()).with_clock(clock)
     };
-    let retimed = Raised {
-        begins_times: true,
-        ..raised.clone()
-    };
-    let kept = Raised {
-        recorded: None,
-        is_stale: false,
-        ..raised.clone()
-    };
-    let adopted = Raised {
-        from: None,
-        ..raised.clone()
-    };
-    for (name, raised) in [
-        ("raise_latest", raised),
-        ("raise_latest_to_same", kept),
-        ("raise_latest_adopted", adopted),
-        ("raise_latest_retimed", retimed),
+    let stored = json!({"RequestId": {"S": "r"}, "RecordedAt": {"S": now().to_string()}});
+    let ahead = now().after(Duration::from_secs(86_400 * 365)).to_string();
+    for (name, latest, more, in_history) in [
+        (
+            "raise_latest",
+            Some(2),
+            json!({"RecordedVersion": {"N": "1"}}),
+            json!({}),
+        ),
+        (
+            "raise_latest_to_same",
+            Some(2),
+            json!({"RecordedVersion": {"N": "2"}}),
+            json!({"Item": {"PK": {"S": "E"}, "SK": {"S": "v8"}}}),
+        ),
+        ("raise_latest_adopted", None, json!({}), json!({})),
+        (
+            "raise_latest_retimed",
+            Some(2),
+            json!({"RecordedVersion": {"N": "2"}, "RecordedAt": {"S": ahead}}),
+            json!({}),
+        ),
     ] {
-        snapshot!(name, raise_latest::request(&equipment(), raised, "Table"));
+        let mut stored = with(stored.clone(), &more);
+        if let Some(latest) = latest {
+            stored.insert("Latest".to_owned(), AttributeValue::N(latest.to_string()));
+        }
+        let replay = Replay::new([json!({"Item": stored}), json!({}), in_history, json!({})]);
+        let from = latest.and_then(Version::new);
+        let raised = raise_latest(&store(replay.client()), &equipment(), from, version(8)).await;
+        assert!(raised.unwrap().is_some(), "{name}");
+        let mut body = replay.bodies().remove(3);
+        body.sort_all_objects();
+        insta::assert_json_snapshot!(name, json!({"DynamoDB_20120810.UpdateItem": body}));
     }
+    let id = RequestId::new("backfill#Table#1").unwrap();
+    let first = sent(async |client| count_first(&store(client), &equipment(), &id).await);
+    insta::assert_json_snapshot!("backfill_adopt", first.await);
     let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
     for (name, counter) in [
         ("move_latest", json!({})),
@@ -225,21 +235,10 @@ async fn repair() {
     ] {
         let padded = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}, "State": {"S": "OK"}});
         let padded = with(padded, &counter);
-        snapshot!(name, move_latest::request(&padded, &latest, "Table").unwrap());
+        let moved = sent(async |client| move_latest(&store(client), &padded, &latest).await);
+        insta::assert_json_snapshot!(name, moved.await);
     }
-    snapshot!("revive_latest", revive_latest::request(&latest, "Table"));
-}
-
-#[tokio::test]
-async fn attachment() {
-    snapshot!("attachment_sample", check::request("Orders", 100));
-    snapshot!("attachment_stream", enable_stream::request("Orders").unwrap());
-    let read = item(json!({"id": {"S": "a"}, "no": {"N": "7"}, "status": {"S": "open"}}));
-    let again = sent(async |client| {
-        let store = Store::new(client, "Orders", VersionDigits::default());
-        check::read_again(&store, &orders(), &[&read]).await
-    });
-    insta::assert_json_snapshot!("attachment_again", again.await);
+    snapshot!("revive_latest", put_version::request(&latest, "Table"));
 }
 
 /// One request, on condition that no attribute that was read has changed: of an existing item, of a deleted one, and a deletion.

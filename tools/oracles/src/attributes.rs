@@ -1,6 +1,9 @@
 //! Parsers and serializers of attribute values, in DynamoDB JSON and in plain JSON.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
 
 use serde_json::Number;
 use shared::{
@@ -35,9 +38,7 @@ pub fn attributes(input: &[u8]) {
 
 fn check(value: &AttributeValue) {
     check_plain_json(value);
-    let Ok(text) = serde_json::to_string(value) else {
-        panic!("a value cannot be serialized")
-    };
+    let text = serde_json::to_string(value).unwrap_or_else(|error| panic!("a value cannot be serialized: {error}"));
     // One level of an attribute value is two levels of JSON, of which the parser accepts 128.
     let Ok(again) = domain::from_dynamodb_json(&text) else {
         let is_too_deep = size::check_attribute("A", value).is_err();
@@ -55,29 +56,25 @@ fn check_plain_json(value: &AttributeValue) {
     if !is_storable(value) || size::check_attribute("A", value).is_err() {
         return;
     }
-    let Ok(json) = json::parse(&printed) else {
-        panic!("the plain JSON is invalid")
-    };
-    let again = plain::from_json(json);
-    assert!(
-        again.is_ok_and(|again| again == *value),
-        "the plain JSON parses to a different value"
-    );
+    let again = json::parse(&printed).map(plain::from_json);
+    let is_same = again.is_ok_and(|again| again.is_ok_and(|again| again == *value));
+    assert!(is_same, "the plain JSON is invalid, or parses to a different value");
 }
 
 fn is_storable(value: &AttributeValue) -> bool {
     use AttributeValue::{Bs, L, M, N, Ns, Null, Ss};
+    fn is_set<T: Eq + Hash>(values: impl ExactSizeIterator<Item = T>) -> bool {
+        let count = values.len();
+        count > 0 && values.collect::<HashSet<_>>().len() == count
+    }
     let number = |text: &String| {
         Decimal::parse(text).is_ok() && text.parse::<Number>().is_ok_and(|number| number.to_string() == *text)
     };
     match value {
         N(text) => number(text),
-        Ns(texts) => {
-            let values: HashSet<_> = texts.iter().filter_map(|text| Decimal::parse(text).ok()).collect();
-            texts.iter().all(number) && !texts.is_empty() && values.len() == texts.len()
-        }
-        Ss(texts) => !texts.is_empty() && texts.iter().collect::<HashSet<_>>().len() == texts.len(),
-        Bs(values) => !values.is_empty() && values.iter().collect::<HashSet<_>>().len() == values.len(),
+        Ns(texts) => texts.iter().all(number) && is_set(texts.iter().map(|text| Decimal::parse(text).ok())),
+        Ss(texts) => is_set(texts.iter()),
+        Bs(values) => is_set(values.iter()),
         Null(value) => *value,
         L(values) => values.iter().all(is_storable),
         M(members) => members.values().all(is_storable),

@@ -23,18 +23,15 @@ pub fn envelopes(input: &[u8]) {
                 assert_eq!(messages.len(), records.len(), "a message is lost or duplicated");
             }
             for message in messages {
-                let opened = message.body.map_err(Error::from).and_then(|envelope| {
-                    let opened = envelope.open(&message.carrier, Ordering::Arrival);
-                    opened.map_err(Error::from)
-                });
-                match opened {
+                let body = message.body.map_err(Error::from);
+                match body.and_then(|envelope| open(envelope, &message.carrier)) {
                     Ok(update) => update::check(&update, Ordering::Arrival),
                     // Names inside a body are part of a string of the event, so any name is allowed.
                     Err(error) => check_error(error, "secret"),
                 }
             }
         }
-        Ok(Request::Update(envelope)) => match open(envelope) {
+        Ok(Request::Update(envelope)) => match open(envelope, &Carrier::invocation("carrier")) {
             Err(error) => check_error(error, &names),
             Ok(update) => {
                 update::check(&update, Ordering::Arrival);
@@ -46,19 +43,20 @@ pub fn envelopes(input: &[u8]) {
     }
 }
 
-fn open(envelope: Envelope) -> Result<Update, Error> {
-    Ok(envelope.open(&Carrier::invocation("carrier"), Ordering::Arrival)?)
+fn open(envelope: Envelope, carrier: &Carrier) -> Result<Update, Error> {
+    Ok(envelope.open(carrier, Ordering::Arrival)?)
 }
 
 /// An envelope adds one or two levels, which can exceed the nesting limit. Otherwise the update must be the same.
 fn check_envelopes(json: &Value, text: &str, update: &Update) {
+    let carrier = Carrier::invocation("carrier");
     let bridge = json!({"detail-type": "t", "source": "s", "detail": json});
     let sns = |message: &str| json!({"Type": "Notification", "Message": message});
     for event in [&bridge, &sns(text), &sns(&bridge.to_string())] {
         let Ok(Request::Update(envelope)) = parse(&event.to_string()) else {
             continue;
         };
-        if let Ok(mut opened) = open(envelope) {
+        if let Ok(mut opened) = open(envelope, &carrier) {
             // The envelope names its source.
             opened.sender.clone_from(&update.sender);
             assert!(opened == *update, "a different update inside an envelope");
@@ -69,7 +67,8 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         panic!("a batch is not parsed as a batch")
     };
     for message in messages {
-        let opened = message.body.map_err(Error::from).and_then(open);
+        let opened = message.body.map_err(Error::from);
+        let opened = opened.and_then(|envelope| open(envelope, &carrier));
         assert!(
             opened.is_ok_and(|opened| opened == *update),
             "a different update inside a message"

@@ -12,29 +12,18 @@ const SECRET: &str = "secret";
 pub(crate) fn check(error: &dyn Error, names: &str) {
     let (line, debug) = (chain(error), format!("{error:?}"));
     assert!(!line.is_empty(), "an error without a message");
-    if !names.contains(SECRET) {
-        assert!(
-            !line.contains(SECRET) && !debug.contains(SECRET),
-            "an error message contains a value: {line}"
-        );
-    }
+    let has_value = !names.contains(SECRET) && (line.contains(SECRET) || debug.contains(SECRET));
+    assert!(!has_value, "an error message contains a value: {line}");
 }
 
 /// Returns the names of all members in a JSON value, concatenated.
 pub(crate) fn names(json: &Value) -> String {
-    let mut found = String::new();
-    let mut open = vec![json];
-    while let Some(value) = open.pop() {
-        match value {
-            Value::Array(values) => open.extend(values),
-            Value::Object(members) => {
-                for (name, value) in members {
-                    found.push_str(name);
-                    open.push(value);
-                }
-            }
-            _ => {}
-        }
+    match json {
+        Value::Array(values) => values.iter().map(names).collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| name.clone() + &names(value))
+            .collect(),
+        _ => String::new(),
     }
-    found
 }

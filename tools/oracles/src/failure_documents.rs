@@ -24,10 +24,8 @@ pub fn failure_documents(input: &[u8]) {
     match parse(text) {
         Err(error) => errors::check(&error, ""),
         Ok(document) => {
-            assert!(
-                document.batch.is_some() || document.records.is_some(),
-                "a document without records and position"
-            );
+            let is_empty = document.batch.is_none() && document.records.is_none();
+            assert!(!is_empty, "a document without records and position");
             if let Some(batch) = &document.batch {
                 assert!(batch.first <= batch.last && batch.size > 0);
                 if let Some(table) = TableId::of_arn(&batch.stream_arn) {
@@ -53,21 +51,19 @@ fn check_created_document(document: &Document) {
         let number = if index == last { &batch.last } else { &batch.first };
         Record::new(number.clone(), Duration::ZERO, json.clone())
     });
+    let identity = Identity {
+        uuid: "mapping".to_owned(),
+        function_arn: "function".to_owned(),
+        stream_arn: batch.stream_arn.clone(),
+    };
     let failure = Failure {
-        identity: &Identity {
-            uuid: "mapping".to_owned(),
-            function_arn: "function".to_owned(),
-            stream_arn: batch.stream_arn.clone(),
-        },
-        shard: &batch.shard,
-        records: &written.collect::<Vec<_>>(),
+        records: written.collect(),
         request_id: "r".to_owned(),
         invoke_count: 1,
         reason: Reason::RecordAgeExceeded,
-        now: Duration::ZERO,
-        id: "id".to_owned(),
     };
-    let again = parse(&failure.document().body.to_string());
+    let created = failure.document(&identity, &batch.shard, Duration::ZERO);
+    let again = parse(&created.body.to_string());
     let (Some(found), Some(records)) = again.map(|again| (again.batch, again.records)).unwrap_or_default() else {
         panic!("the document of the mapping is rejected")
     };

@@ -1,13 +1,11 @@
 //! Names that libraries reserve are data, at each position of a document.
 
-use std::collections::HashMap;
-
 use local::mapping::filter::Filters;
 use operations::failures::document;
 use serde_json::{Value, json};
 use shared::{
     config::Ordering,
-    domain::{AttributeValue, Item, attributes, change::Change, keys::VersionDigits, plain, size},
+    domain::{AttributeValue, attributes, change::Change, keys::VersionDigits, plain, size},
     json,
 };
 use stream_fn::record::{self, Content};
@@ -126,17 +124,10 @@ fn check_record(name: &str, placed: &Value, value: &AttributeValue) {
     if size::check_attribute("A", value).is_err() || size::of_value(value) > MAX_BYTES {
         return;
     }
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let image = [
-        ("PK", text("E")),
-        ("SK", text("v0")),
-        ("Latest", AttributeValue::N("1".to_owned())),
-        ("A", value.clone()),
-        (name, value.clone()),
-        ("Set", AttributeValue::Ss(vec![name.to_owned()])),
-    ];
-    let image = Item::from(HashMap::from(image.map(|(name, value)| (name.to_owned(), value))));
     let keys = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, name: {"S": "[1"}});
+    let image = json!({
+        "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "A": value, name: value, "Set": {"SS": [name]},
+    });
     let change = json!({name: placed, "Keys": keys, "NewImage": image, "SequenceNumber": "1"});
     let record = json!({"eventName": "MODIFY", name: placed, "dynamodb": change});
     let event = json!({"Records": [record, placed]}).to_string();

@@ -1,10 +1,10 @@
 //! The record parser of stream-fn.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use operations::latest::from_version::latest_from;
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        attribution,
         keys::{LATEST_KEY, VersionDigits},
         names,
         sequence::SequenceNumber,
@@ -84,7 +84,7 @@ fn check_in_kinesis(raw: &str) {
 
 fn record_of(item: &shared::domain::Item, version: u64) -> String {
     let version = Version::new(version).unwrap_or(Version::FIRST);
-    let image = serde_json::to_value(attribution::latest_from(item.clone(), version)).unwrap_or_default();
+    let image = serde_json::to_value(latest_from(item.clone(), version)).unwrap_or_default();
     let keys = json!({"PK": image[names::PK], "SK": {"S": LATEST_KEY}});
     let change = json!({"Keys": keys, "NewImage": image, "SequenceNumber": "1"});
     json!({"eventName": "MODIFY", "dynamodb": change}).to_string()

@@ -7,7 +7,7 @@ use shared::{
     config::Ordering,
     domain::{
         change::Change, entity::MAX_ENTITY_ID_BYTES, keys::VersionDigits, names, plain, recorded_at::RecordedAt,
-        request_id::MAX_REQUEST_ID_BYTES, size, version_item::VersionItem,
+        request_id::MAX_REQUEST_ID_BYTES, size, time::EpochMillis, version_item::VersionItem,
     },
     json,
     logging::chain,
@@ -17,7 +17,7 @@ use writer_fn::{
     update::{
         EXPECTED_VERSION, ExpectedVersion, ID, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update,
         nested::UPDATE,
-        sent_at::{self, MAX_CLOCK_DIFFERENCE},
+        sent_at::{self, MAX_CLOCK_DIFFERENCE, SentAt},
     },
 };
 
@@ -61,40 +61,35 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
     again.sent_at = update.sent_at;
     assert!(again == *update, "the serialized update parses to a different one");
     let digits = VersionDigits::default();
-    let image = apply(
-        update,
-        None,
-        &Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO)),
-    )
-    .unwrap_or_else(|error| panic!("{error}"));
+    let stamp = Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO));
+    let image = apply(update, None, &stamp).unwrap_or_else(|error| panic!("{error}"));
     let version = VersionItem::from_image(image, digits).unwrap_or_else(|error| panic!("{error}"));
     // The parser may count `Deleted` and `Timestamp` twice.
-    assert!(
-        size::of_item(version.item()) <= size::MAX_ITEM_BYTES + 64,
-        "a version item that is too large"
-    );
+    let bytes = size::of_item(version.item());
+    assert!(bytes <= size::MAX_ITEM_BYTES + 64, "a version item of {bytes} bytes");
 }
 
 fn serialize(update: &Update) -> Value {
-    let mut members = Map::new();
-    members.insert(ID.to_owned(), update.entity.as_str().into());
-    members.insert(names::REQUEST_ID.to_owned(), update.request_id.as_str().into());
-    members.insert(
-        EXPECTED_VERSION.to_owned(),
-        update.expected.map(ExpectedVersion::number).into(),
-    );
-    members.insert(names::DELETED.to_owned(), update.deleted.into());
-    if let Some(timestamp) = update.timestamp {
-        members.insert(names::TIMESTAMP.to_owned(), timestamp.get().into());
+    // The reverse of `SentAt::since`.
+    let sent_at = |sent: SentAt| sent_at::after(sent.earliest, 2 * MAX_CLOCK_DIFFERENCE);
+    let mut members = serialize_changes(&update.changes);
+    for (name, member) in [
+        (ID, json!(update.entity.as_str())),
+        (names::REQUEST_ID, json!(update.request_id.as_str())),
+        (EXPECTED_VERSION, json!(update.expected.map(ExpectedVersion::number))),
+        (names::DELETED, json!(update.deleted)),
+        (names::TIMESTAMP, json!(update.timestamp.map(EpochMillis::get))),
+        (
+            REQUEST_SENT_AT,
+            json!(update.sent_at.map(sent_at).map(EpochMillis::get)),
+        ),
+        // As of an operator, for the types that JSON does not have.
+        (TYPED_VALUES, json!(true)),
+    ] {
+        if !member.is_null() {
+            members.insert(name.to_owned(), member);
+        }
     }
-    if let Some(sent_at) = update.sent_at {
-        // The reverse of `SentAt::since`.
-        let sent = sent_at::after(sent_at.earliest, 2 * MAX_CLOCK_DIFFERENCE);
-        members.insert(REQUEST_SENT_AT.to_owned(), sent.get().into());
-    }
-    // As of an operator, for the types that JSON does not have.
-    members.insert(TYPED_VALUES.to_owned(), true.into());
-    members.extend(serialize_changes(&update.changes));
     Value::Object(members)
 }
 

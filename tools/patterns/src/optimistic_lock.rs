@@ -42,26 +42,23 @@
 
 use std::{collections::HashMap, marker::PhantomData};
 
-use aws_sdk_dynamodb::{
-    Client,
-    error::BuildError,
-    operation::{
-        delete_item::DeleteItemError, transact_write_items::TransactWriteItemsError, update_item::UpdateItemError,
-    },
-    types::{Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure::AllOld, TransactWriteItem, Update},
-};
+use aws_sdk_dynamodb::{Client, operation::transact_write_items::TransactWriteItemsError, types::TransactWriteItem};
 use serde::{Serialize, de::DeserializeOwned};
 use shared::{
     domain::{
         AttributeValue, Item,
         attributes::{same_item, same_value},
+        change::Change,
         number::Decimal,
     },
-    dynamodb::client::error::ServiceError,
+    dynamodb::{client::error::ServiceError, expression::Expression},
 };
 use thiserror::Error;
 
-use crate::{Failed, n, put};
+use crate::{
+    n,
+    write::{Failed, Write},
+};
 
 /// Table of values with optimistic locking.
 #[derive(Debug)]
@@ -82,29 +79,23 @@ pub enum Check {
     Clobber,
 }
 
+/// Kind of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// See [`Locked::save`].
+    Save,
+    /// See [`Locked::update`].
+    Update,
+    /// See [`Locked::delete`].
+    Delete,
+}
+
 /// Save, update or deletion, prepared for a transaction.
 pub struct Prepared<T> {
     /// Part of the transaction.
     pub item: TransactWriteItem,
     /// Stored value if the transaction succeeds, `None` for a deletion.
     pub value: Option<T>,
-}
-
-/// Sets the check of the stored version on a builder of the SDK: the version field, its expected value, and the check.
-macro_rules! checked {
-    ($builder:expr, $locked:expr, $current:expr, $check:expr) => {{
-        let builder = $builder.return_values_on_condition_check_failure(AllOld);
-        match ($check, $current) {
-            (Check::Clobber, _) => builder,
-            (Check::Version, None) => builder
-                .condition_expression("attribute_not_exists(#version)")
-                .expression_attribute_names("#version", &$locked.version),
-            (Check::Version, Some(version)) => builder
-                .condition_expression("#version = :version")
-                .expression_attribute_names("#version", &$locked.version)
-                .expression_attribute_values(":version", n(version)),
-        }
-    }};
 }
 
 impl<T: Serialize + DeserializeOwned> Locked<T> {
@@ -138,15 +129,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn save(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
-        let (put, next) = self.put(value, check)?;
-        match put_item!(self.client, put)? {
-            Ok(_) => Ok(self::value(next)?),
-            Err(Failed {
-                stored: Some(stored),
-                was_unanswered: true,
-            }) if same_item(&stored, &next) => Ok(self::value(next)?),
-            Err(failed) => conflict(failed.stored),
-        }
+        Ok(self::value(self.send(Action::Save, value, check).await?)?)
     }
 
     /// Sets the fields of a value, and returns the stored value with its new version.
@@ -158,30 +141,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn update(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
-        let (update, next) = self.set(value, check)?;
-        let operation = self
-            .client
-            .update_item()
-            .table_name(update.table_name)
-            .set_key(Some(update.key))
-            .update_expression(update.update_expression)
-            .set_condition_expression(update.condition_expression)
-            .set_expression_attribute_names(update.expression_attribute_names)
-            .set_expression_attribute_values(update.expression_attribute_values)
-            .set_return_values_on_condition_check_failure(update.return_values_on_condition_check_failure)
-            .return_values(ReturnValue::AllNew);
-        match conditional!(
-            operation,
-            "UpdateItem",
-            UpdateItemError::ConditionalCheckFailedException
-        )? {
-            Ok(output) => Ok(self::value(Item::from(output.attributes.unwrap_or_default()))?),
-            Err(Failed {
-                stored: Some(stored),
-                was_unanswered: true,
-            }) if is_set(&next, &stored) => Ok(self::value(stored)?),
-            Err(failed) => conflict(failed.stored),
-        }
+        Ok(self::value(self.send(Action::Update, value, check).await?)?)
     }
 
     /// Deletes a value.
@@ -190,63 +150,20 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn delete(&self, value: &T, check: Check) -> Result<(), SaveError<T>> {
-        let delete = self.removal(value, check)?;
-        let operation = self
-            .client
-            .delete_item()
-            .table_name(delete.table_name)
-            .set_key(Some(delete.key))
-            .set_condition_expression(delete.condition_expression)
-            .set_expression_attribute_names(delete.expression_attribute_names)
-            .set_expression_attribute_values(delete.expression_attribute_values)
-            .set_return_values_on_condition_check_failure(delete.return_values_on_condition_check_failure);
-        match conditional!(
-            operation,
-            "DeleteItem",
-            DeleteItemError::ConditionalCheckFailedException
-        )? {
-            Ok(_)
-            | Err(Failed {
-                stored: None,
-                was_unanswered: true,
-            }) => Ok(()),
-            Err(failed) => conflict(failed.stored),
-        }
+        self.send(Action::Delete, value, check).await.map(drop)
     }
 
-    /// Prepares a save for a transaction.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SaveError`], see its variants.
-    pub fn prepare_save(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
-        let (put, next) = self.put(value, check)?;
-        let item = TransactWriteItem::builder().put(put).build();
-        let value = Some(self::value(next)?);
-        Ok(Prepared { item, value })
-    }
-
-    /// Prepares an update for a transaction. Its value has the fields as the argument has them, because a transaction does not
+    /// Prepares a write for a transaction. The value of an update has the fields as the argument has them, because a transaction does not
     /// return the stored item.
     ///
     /// # Errors
     ///
     /// Returns [`SaveError`], see its variants.
-    pub fn prepare_update(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
-        let (update, next) = self.set(value, check)?;
-        let item = TransactWriteItem::builder().update(update).build();
-        let value = Some(self::value(next)?);
+    pub fn prepare(&self, action: Action, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
+        let (write, next) = self.write(action, value, check)?;
+        let value = (action != Action::Delete).then(|| self::value(next)).transpose()?;
+        let item = write.into_transaction()?;
         Ok(Prepared { item, value })
-    }
-
-    /// Prepares a deletion for a transaction.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`SaveError`], see its variants.
-    pub fn prepare_delete(&self, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
-        let item = TransactWriteItem::builder().delete(self.removal(value, check)?).build();
-        Ok(Prepared { item, value: None })
     }
 
     /// Saves several values in one transaction, and returns the stored values.
@@ -257,7 +174,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     pub async fn save_all(&self, values: &[&T], check: Check) -> Result<Vec<T>, SaveError<T>> {
         let (mut request, mut saved) = (self.client.transact_write_items(), Vec::new());
         for value in values {
-            let prepared = self.prepare_save(value, check)?;
+            let prepared = self.prepare(Action::Save, value, check)?;
             request = request.transact_items(prepared.item);
             saved.extend(prepared.value);
         }
@@ -272,60 +189,71 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             _ => None,
         };
         match failed {
-            Some(reason) => conflict(reason.item.clone().map(Item::from)),
+            Some(reason) => {
+                let stored = reason.item.clone().map(Item::from);
+                let stored = stored.map(self::value).transpose()?;
+                Err(SaveError::Conflict { stored })
+            }
             None => Err(ServiceError::new("TransactWriteItems", &error).into()),
         }
     }
 
-    /// Builds the put of a value, and returns its item.
-    fn put(&self, value: &T, check: Check) -> Result<(Put, Item), SaveError<T>> {
-        let (next, current) = self.next(value)?;
-        let put = checked!(put(&self.table, next.clone()), self, current, check);
-        Ok((put.build().map_err(not_built)?, next))
-    }
-
-    /// Builds the update of a value, and returns its item.
-    fn set(&self, value: &T, check: Check) -> Result<(Update, Item), SaveError<T>> {
-        let (next, current) = self.next(value)?;
-        let key = self.key_of(&next)?;
-        let mut update = Update::builder().table_name(&self.table);
-        let (mut set, mut remove) = (Vec::new(), Vec::new());
-        let mut fields: Vec<_> = next.iter().filter(|(name, _)| !key.contains_key(*name)).collect();
-        fields.sort_by_key(|(name, _)| *name);
-        for (index, (name, value)) in fields.into_iter().enumerate() {
-            update = update.expression_attribute_names(format!("#{index}"), name);
-            if matches!(value, AttributeValue::Null(_)) {
-                remove.push(format!("#{index}"));
-            } else {
-                set.push(format!("#{index}=:{index}"));
-                update = update.expression_attribute_values(format!(":{index}"), value.clone().into());
+    /// Sends a write, and returns the stored item.
+    async fn send(&self, action: Action, value: &T, check: Check) -> Result<Item, SaveError<T>> {
+        let (write, next) = self.write(action, value, check)?;
+        let sent = write.send(&self.client).await?;
+        let is_own = |failed: &Failed| match (action, &failed.stored) {
+            (Action::Delete, stored) => stored.is_none(),
+            (Action::Save, Some(stored)) => same_item(stored, &next),
+            (Action::Update, Some(stored)) => is_set(&next, stored),
+            (_, None) => false,
+        };
+        let stored = match sent {
+            Err(failed) if !failed.was_unanswered || !is_own(&failed) => {
+                let stored = failed.stored.map(self::value).transpose()?;
+                return Err(SaveError::Conflict { stored });
             }
+            Ok(stored) | Err(Failed { stored, .. }) => stored,
+        };
+        Ok(match action {
+            Action::Update => stored.unwrap_or_default(),
+            Action::Save | Action::Delete => next,
+        })
+    }
+
+    /// Builds a write, and returns the item of the value, with its next version unless it is deleted.
+    fn write(&self, action: Action, value: &T, check: Check) -> Result<(Write, Item), SaveError<T>> {
+        let mut next: Item = serde_dynamo::to_item(value)?;
+        let current = self.version_of(&next)?;
+        if action != Action::Delete {
+            let version = current.unwrap_or(0).checked_add(1).ok_or(SaveError::Version)?;
+            next.insert(self.version.clone(), AttributeValue::N(version.to_string()));
         }
-        // The version is always set.
-        let remove = (!remove.is_empty()).then(|| format!(" REMOVE {}", remove.join(",")));
-        let expression = format!("SET {}{}", set.join(","), remove.unwrap_or_default());
-        let update = update.set_key(Some(key.into())).update_expression(expression);
-        let update = checked!(update, self, current, check);
-        Ok((update.build().map_err(not_built)?, next))
-    }
-
-    /// Builds the deletion of a value.
-    fn removal(&self, value: &T, check: Check) -> Result<Delete, SaveError<T>> {
-        let item: Item = serde_dynamo::to_item(value)?;
-        let delete = Delete::builder()
-            .table_name(&self.table)
-            .set_key(Some(self.key_of(&item)?.into()));
-        let delete = checked!(delete, self, self.version_of(&item)?, check);
-        Ok(delete.build().map_err(not_built)?)
-    }
-
-    /// Returns the item to store, and the expected version.
-    fn next(&self, value: &T) -> Result<(Item, Option<u64>), SaveError<T>> {
-        let mut item: Item = serde_dynamo::to_item(value)?;
-        let current = self.version_of(&item)?;
-        let next = current.unwrap_or(0).checked_add(1).ok_or(SaveError::Version)?;
-        item.insert(self.version.clone(), AttributeValue::N(next.to_string()));
-        Ok((item, current))
+        let mut expression = Expression::default();
+        if check == Check::Version {
+            expression.name("#version", &self.version);
+            match current {
+                None => expression.condition("attribute_not_exists(#version)"),
+                Some(version) => expression
+                    .condition("#version = :version")
+                    .value(":version", n(version)),
+            };
+        }
+        let write = match action {
+            Action::Save => Write::put(&self.table, next.clone(), expression),
+            Action::Update => {
+                let key = self.key_of(&next)?;
+                let fields = next.iter().filter(|(name, _)| !key.contains_key(*name));
+                let changes = fields.map(|(name, value)| match value {
+                    AttributeValue::Null(_) => (name.clone(), Change::Remove),
+                    value => (name.clone(), Change::Set(value.clone())),
+                });
+                expression.changes(&changes.collect());
+                Write::update(&self.table, key, expression)
+            }
+            Action::Delete => Write::delete(&self.table, self.key_of(&next)?, expression),
+        };
+        Ok((write.returning_stored(), next))
     }
 
     /// Returns `None` for a new value.
@@ -351,21 +279,12 @@ fn value<T: DeserializeOwned>(item: Item) -> Result<T, serde_dynamo::Error> {
     serde_dynamo::from_item(item)
 }
 
-fn not_built(_: BuildError) -> ServiceError {
-    ServiceError::not_built("TransactWriteItems")
-}
-
 /// Returns `true` if the stored item has the result of an update. An update removes fields that are null.
 fn is_set(next: &Item, stored: &Item) -> bool {
     next.iter().all(|(name, value)| match (value, stored.get(name)) {
         (AttributeValue::Null(_), stored) => stored.is_none(),
         (value, stored) => stored.is_some_and(|stored| same_value(value, stored)),
     })
-}
-
-fn conflict<T: DeserializeOwned, R>(stored: Option<Item>) -> Result<R, SaveError<T>> {
-    let stored = stored.map(value).transpose()?;
-    Err(SaveError::Conflict { stored })
 }
 
 /// Reason why a value was not saved, deleted or loaded.

@@ -23,8 +23,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use aws_sdk_dynamodb::{Client, types::ReturnValuesOnConditionCheckFailure};
-
+use aws_sdk_dynamodb::Client;
 use shared::{
     domain::{
         AttributeValue, Item,
@@ -34,10 +33,10 @@ use shared::{
         number::Decimal,
         tombstone::is_deleted,
     },
-    dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, read::batch_get_items::MAX_KEYS},
 };
 
-use crate::{n, put, query_all, s};
+use crate::{n, query_all, s, write::Write};
 
 /// Default retention of a tombstone. No older write may arrive after it.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -47,7 +46,6 @@ pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The timestamp can be any increasing number. If it is not a time, delete with [`delete_until`](Ratchet::delete_until).
 #[derive(Debug, Clone)]
 pub struct Ratchet {
-    client: Client,
     store: Store,
     retention: Duration,
 }
@@ -87,8 +85,7 @@ impl Ratchet {
     /// Creates the ratchet of a table, with [`RETENTION`] for tombstones.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
-            store: Store::new(client.clone(), table, VersionDigits::default()),
-            client,
+            store: Store::new(client, table, VersionDigits::default()),
             retention: RETENTION,
         }
     }
@@ -139,13 +136,13 @@ impl Ratchet {
         item.insert(names::PK.to_owned(), AttributeValue::S(key.pk.clone()));
         item.insert(names::SK.to_owned(), AttributeValue::S(key.sk.clone()));
         item.insert(names::TIMESTAMP.to_owned(), AttributeValue::N(timestamp.to_string()));
-        let put = put(self.store.latest_table(), item)
-            .condition_expression("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
-            .expression_attribute_names("#timestamp", names::TIMESTAMP)
-            .expression_attribute_values(":timestamp", n(timestamp))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let put = put.build().map_err(|_| ServiceError::not_built("PutItem"))?;
-        Ok(match put_item!(self.client, put)? {
+        let mut expression = Expression::default();
+        expression
+            .condition("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
+            .name("#timestamp", names::TIMESTAMP)
+            .value(":timestamp", n(timestamp));
+        let put = Write::put(self.store.latest_table(), item, expression).returning_stored();
+        Ok(match put.send(self.store.client()).await? {
             Ok(_) => Outcome::Applied,
             Err(failed) => Outcome::Stale {
                 stored: failed.stored.as_ref().and_then(timestamp_of),
@@ -186,7 +183,8 @@ impl Ratchet {
     /// Returns [`ServiceError`] if a request fails.
     pub async fn query(&self, pk: &str, consistent: bool) -> Result<Vec<Item>, ServiceError> {
         let query = self
-            .client
+            .store
+            .client()
             .query()
             .table_name(self.store.latest_table())
             .key_condition_expression("#pk = :pk")

@@ -38,10 +38,10 @@ use shared::{
         names,
         time::{InvalidTime, timestamp},
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression},
 };
 
-use crate::put;
+use crate::write::Write;
 
 pub use self::{
     load::{InvalidState, LoadError},
@@ -51,7 +51,6 @@ pub use self::{
 /// Table of states by time.
 #[derive(Debug, Clone)]
 pub struct TimeSeries {
-    client: Client,
     store: Store,
 }
 
@@ -117,8 +116,7 @@ impl TimeSeries {
     /// Creates the time series of this table.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self {
-            store: Store::new(client.clone(), table, VersionDigits::default()),
-            client,
+            store: Store::new(client, table, VersionDigits::default()),
         }
     }
 
@@ -134,15 +132,12 @@ impl TimeSeries {
         state: Item,
         replace: bool,
     ) -> Result<PutOutcome, ServiceError> {
-        let put = put(self.store.latest_table(), item(entity, time, state));
-        let put = match replace {
-            true => put,
-            false => put
-                .condition_expression("attribute_not_exists(#pk)")
-                .expression_attribute_names("#pk", names::PK),
-        };
-        let put = put.build().map_err(|_| ServiceError::not_built("PutItem"))?;
-        Ok(match put_item!(self.client, put)? {
+        let mut expression = Expression::default();
+        if !replace {
+            expression.condition("attribute_not_exists(#pk)").name("#pk", names::PK);
+        }
+        let put = Write::put(self.store.latest_table(), item(entity, time, state), expression);
+        Ok(match put.send(self.store.client()).await? {
             Ok(_) => PutOutcome::Put,
             Err(_) => PutOutcome::Taken,
         })

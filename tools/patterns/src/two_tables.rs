@@ -33,20 +33,20 @@
 //! # }
 //! ```
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::{
     Client,
     operation::{query::builders::QueryFluentBuilder, transact_write_items::TransactWriteItemsError},
-    types::{self, TransactWriteItem, Update},
+    types::CancellationReason,
 };
-
 use shared::{
     domain::{AttributeValue, Item, number::Decimal, version::Version},
-    dynamodb::client::error::ServiceError,
+    dynamodb::{client::error::ServiceError, expression::Expression},
 };
 
-use crate::{n, put, query_all, s};
+use crate::{
+    n, query_all, s,
+    write::{Attributes, Write},
+};
 
 /// Partition key of both tables.
 pub const HASH: &str = "hash";
@@ -104,8 +104,7 @@ impl TwoTables {
         if self.read(hash).await?.is_some() {
             return Ok(Outcome::Refused);
         }
-        let next = self.next_in_history(hash).await?;
-        self.write(hash, None, next, row, write_id).await
+        self.write(hash, None, row, write_id).await
     }
 
     /// Replaces the row of a resource with its next version.
@@ -115,10 +114,7 @@ impl TwoTables {
     /// Returns [`ServiceError`] if a request fails.
     pub async fn update(&self, hash: &str, row: Item, write_id: &str) -> Result<Outcome, ServiceError> {
         match self.read(hash).await? {
-            Some(read) => {
-                self.write(hash, Some(read.version), read.version.get() + 1, row, write_id)
-                    .await
-            }
+            Some(read) => self.write(hash, Some(read.version), row, write_id).await,
             None => Ok(Outcome::Refused),
         }
     }
@@ -138,9 +134,7 @@ impl TwoTables {
         let Some(old) = self.version(hash, to).await? else {
             return Ok(Outcome::UnknownVersion);
         };
-        let next = read.version.get() + 1;
-        self.write(hash, Some(read.version), next, old.attributes, write_id)
-            .await
+        self.write(hash, Some(read.version), old.attributes, write_id).await
     }
 
     /// Executes the first write, which leaves a pending row, if there is no row or a pending one.
@@ -157,68 +151,53 @@ impl TwoTables {
     ) -> Result<Outcome, ServiceError> {
         let mut item = full(hash, version, row);
         item.insert(WRITE_ID.to_owned(), AttributeValue::S(write_id.to_owned()));
-        let put = put(&self.history, item)
-            .condition_expression("attribute_not_exists(#hash) OR attribute_exists(#write)")
-            .expression_attribute_names("#hash", HASH)
-            .expression_attribute_names("#write", WRITE_ID);
-        let put = put.build().map_err(|_| ServiceError::not_built("PutItem"))?;
-        Ok(match put_item!(self.client, put)? {
+        let mut expression = Expression::default();
+        expression
+            .condition("attribute_not_exists(#hash) OR attribute_exists(#write)")
+            .name("#hash", HASH)
+            .name("#write", WRITE_ID);
+        let put = Write::put(&self.history, item, expression);
+        Ok(match put.send(&self.client).await? {
             Ok(_) => Outcome::Written(version),
             Err(_) => Outcome::Conflict,
         })
     }
 
+    /// Writes history, then the resource, if it has not changed, and removes the mark, if it is this write's.
     async fn write(
         &self,
         hash: &str,
         read: Option<Version>,
-        next: u64,
         row: Item,
         write_id: &str,
     ) -> Result<Outcome, ServiceError> {
+        let next = match read {
+            Some(read) => read.get() + 1,
+            None => self.next_in_history(hash).await?,
+        };
         let Some(version) = Version::new(next) else {
             return Ok(Outcome::Conflict);
         };
         if self.write_history(hash, version, row.clone(), write_id).await? == Outcome::Conflict {
             return Ok(Outcome::Conflict);
         }
-        self.write_resource(hash, read, version, row, write_id).await
-    }
-
-    /// Executes the second write: the resource, if it has not changed, and the removal of the mark, if it is this write's.
-    async fn write_resource(
-        &self,
-        hash: &str,
-        read: Option<Version>,
-        version: Version,
-        row: Item,
-        write_id: &str,
-    ) -> Result<Outcome, ServiceError> {
-        const OPERATION: &str = "TransactWriteItems";
-        let put = put(&self.resource, full(hash, version, row));
-        let put = match read {
-            Some(read) => put
-                .condition_expression("#version = :read")
-                .expression_attribute_names("#version", VERSION)
-                .expression_attribute_values(":read", n(read)),
-            None => put
-                .condition_expression("attribute_not_exists(#hash)")
-                .expression_attribute_names("#hash", HASH),
+        let (mut unchanged, mut settled) = (Expression::default(), Expression::default());
+        match read {
+            Some(read) => unchanged
+                .condition("#version = :read")
+                .name("#version", VERSION)
+                .value(":read", n(read)),
+            None => unchanged.condition("attribute_not_exists(#hash)").name("#hash", HASH),
         };
-        let put = put.build().map_err(|_| ServiceError::not_built(OPERATION))?;
-        let settle = Update::builder()
-            .table_name(&self.history)
-            .set_key(Some(key(hash, Some(version))))
-            .update_expression("REMOVE #write")
-            .condition_expression("#write = :write")
-            .expression_attribute_names("#write", WRITE_ID)
-            .expression_attribute_values(":write", s(write_id));
-        let settle = settle.build().map_err(|_| ServiceError::not_built(OPERATION))?;
-        let request = self
-            .client
-            .transact_write_items()
-            .transact_items(TransactWriteItem::builder().put(put).build())
-            .transact_items(TransactWriteItem::builder().update(settle).build());
+        let put = Write::put(&self.resource, full(hash, version, row), unchanged);
+        settled
+            .remove("#write")
+            .condition("#write = :write")
+            .name("#write", WRITE_ID)
+            .value(":write", s(write_id));
+        let settle = Write::update(&self.history, key(hash, Some(version)), settled);
+        let request = self.client.transact_write_items();
+        let request = request.set_transact_items(Some(vec![put.into_transaction()?, settle.into_transaction()?]));
         match request.send().await {
             Ok(_) => Ok(Outcome::Written(version)),
             Err(error) => match error.as_service_error() {
@@ -227,7 +206,7 @@ impl TwoTables {
                 {
                     Ok(Outcome::Conflict)
                 }
-                _ => Err(ServiceError::new(OPERATION, &error)),
+                _ => Err(ServiceError::new("TransactWriteItems", &error)),
             },
         }
     }
@@ -251,7 +230,7 @@ impl TwoTables {
         Ok(item.filter(|item| !item.contains_key(WRITE_ID)).and_then(row))
     }
 
-    async fn get(&self, table: &str, key: Key) -> Result<Option<Item>, ServiceError> {
+    async fn get(&self, table: &str, key: Attributes) -> Result<Option<Item>, ServiceError> {
         let request = self.client.get_item().table_name(table).set_key(Some(key));
         let output = request.consistent_read(true).send().await;
         let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
@@ -302,18 +281,14 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn delete(&self, hash: &str) -> Result<(), ServiceError> {
-        let request = self.client.delete_item().table_name(&self.resource);
-        let deleted = request.set_key(Some(key(hash, None))).send().await;
-        deleted
-            .map(drop)
-            .map_err(|error| ServiceError::new("DeleteItem", &error))
+        let delete = Write::delete(&self.resource, key(hash, None), Expression::default());
+        // Without a condition, it cannot fail.
+        delete.send(&self.client).await.map(drop)
     }
 }
 
-type Key = HashMap<String, types::AttributeValue>;
-
 /// Returns the key of a resource, or of a version.
-fn key(hash: &str, version: Option<Version>) -> Key {
+fn key(hash: &str, version: Option<Version>) -> Attributes {
     let version = version.map(|version| (VERSION.to_owned(), n(version)));
     [(HASH.to_owned(), s(hash))].into_iter().chain(version).collect()
 }
@@ -336,6 +311,6 @@ fn row(mut item: Item) -> Option<Row> {
     })
 }
 
-fn is_conflict(reason: &types::CancellationReason) -> bool {
+fn is_conflict(reason: &CancellationReason) -> bool {
     matches!(reason.code(), Some("ConditionalCheckFailed" | "TransactionConflict"))
 }

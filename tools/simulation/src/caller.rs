@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use shared::domain::keys::LATEST_KEY;
 use tokio::sync::Notify;
+
+use crate::requests::is_version_key;
 
 /// Prefix of the partition keys of purge markers, whose requests do not name the entity.
 const RESERVED: &str = "#vzero";
@@ -102,11 +105,10 @@ impl Caller {
     /// Returns `true` if a fault hinders the put of a version item. A fault of a request for another item of the entity, such as
     /// its purge marker, hinders all of its versions.
     pub(crate) fn hinders(&self, entity: &str, sort_key: &str) -> bool {
-        let is_version = |key: &str| key.strip_prefix('v').is_some_and(|rest| rest.parse::<u64>().is_ok());
         match &*lock(&self.hindered) {
             Hindered::Everything => true,
             Hindered::Items(keys) => keys.iter().any(|(partition_key, key)| {
-                let is_needed = key == sort_key || !is_version(key);
+                let is_needed = key == sort_key || !is_version_key(key) && key != LATEST_KEY;
                 partition_key == entity && is_needed || partition_key.starts_with(RESERVED)
             }),
         }

@@ -25,11 +25,7 @@ impl ProcessClock {
         let first = settings.clock_offsets.get(process).copied().unwrap_or(0);
         let jumps = settings.clock_jumps.iter().filter(|jump| jump.process == process);
         let jumps = jumps.map(|jump| (jump.at, jump.offset));
-        Self::new([(0, first)].into_iter().chain(jumps).collect())
-    }
-
-    /// Creates a clock with these offsets, each with the milliseconds from the start from which it holds.
-    pub(crate) fn new(mut offsets: Vec<(u64, i64)>) -> Self {
+        let mut offsets: Vec<_> = [(0, first)].into_iter().chain(jumps).collect();
         offsets.sort_by_key(|(at, _)| *at);
         Self { offsets }
     }
@@ -72,10 +68,9 @@ impl Clock {
         Database::memory_with_clock(Arc::new(self)).map_err(SimulationError::OpenDatabase)
     }
 
-    /// Returns a clock that differs by an offset in milliseconds.
-    pub(crate) fn shifted(self, offset: i64) -> clock::Clock {
-        let start = Duration::from_millis(START_MILLIS.saturating_add_signed(offset));
-        clock::Clock::new(move || start + self.0.elapsed())
+    /// Returns this clock, for the library.
+    pub(crate) fn of_library(self) -> clock::Clock {
+        clock::Clock::new(move || mapping::Clock::now(&self))
     }
 
     /// Returns the clock of a writer process.

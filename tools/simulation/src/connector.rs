@@ -33,7 +33,7 @@ use crate::{
     database::{self, put_all},
     error::SimulationError,
     http::{self, Response, Service},
-    mutation::Mutation,
+    mutation::{Mutation, Mutations},
     plan::FaultPlan,
     requests,
     schedule::{Fault, FaultKind, Point},
@@ -57,7 +57,7 @@ impl Deref for Connector {
 pub(crate) struct Inner {
     pub(crate) database: Database,
     started: Instant,
-    pub(crate) mutation: Option<Mutation>,
+    pub(crate) mutations: Mutations,
     pub(crate) stream: Stream,
     pub(crate) plan: Mutex<FaultPlan>,
     /// Tasks that nothing waits for before the faults stop.
@@ -71,7 +71,7 @@ impl Connector {
         Self(Arc::new(Inner {
             database,
             started: Instant::now(),
-            mutation,
+            mutations: Mutations(mutation),
             stream: Stream::default(),
             plan: Mutex::new(FaultPlan::new(seed, faults)),
             late: Mutex::default(),
@@ -187,15 +187,24 @@ impl Connector {
         }
     }
 
+    /// Repeats an attempt, with pauses, until it has a result. `None` if none of this number of attempts has one.
+    pub(crate) async fn retry<T>(&self, attempts: u32, mut attempt: impl AsyncFnMut(u32) -> Option<T>) -> Option<T> {
+        for number in 0..attempts {
+            self.back_off(number).await;
+            if let Some(result) = attempt(number).await {
+                return Some(result);
+            }
+        }
+        None
+    }
+
     /// Executes a request after its sender has stopped waiting for it.
     fn execute_late(&self, operation: String, mut body: Value) {
         let wait = self.draw(|rng| match rng.bool() {
             true => Duration::from_millis(rng.u64(2000..10_000)),
             false => Duration::from_secs(rng.u64(10..600)),
         });
-        if let Some(mutation) = self.mutation {
-            mutation.delayed(&operation, &mut body);
-        }
+        self.mutations.delayed(&operation, &mut body);
         let connector = self.clone();
         let caller = Caller::current().unwrap_or_else(|| Caller::new(Author::Other));
         self.run_late(CALLER.scope(caller, async move {
@@ -206,12 +215,13 @@ impl Connector {
 
     /// Executes a request, which the mutation may change.
     fn execute(&self, operation: &str, body: &[u8]) -> Response {
-        let response = match self.mutation {
-            None => self.execute_as_is(operation, body),
-            Some(mutation) => self.execute_mutated(mutation, operation, body),
-        };
         let caller = Caller::current();
-        let author = caller.as_ref().map_or(Author::Other, |caller| caller.author.clone());
+        let caller = caller.as_deref();
+        let response = match self.mutations.0 {
+            None => self.execute_as_is(operation, body),
+            Some(_) => self.execute_mutated(caller, operation, body),
+        };
+        let author = caller.map_or(Author::Other, |caller| caller.author.clone());
         match self.written(operation, &author, caller.and_then(|caller| caller.process)) {
             Ok(()) => response,
             Err(_) => Response::error(500, "InternalServerError"),
@@ -228,16 +238,16 @@ impl Connector {
         database::respond(&self.database, operation, body)
     }
 
-    fn execute_mutated(&self, mutation: Mutation, operation: &str, body: &[u8]) -> Response {
-        let caller = Caller::current();
+    fn execute_mutated(&self, caller: Option<&Caller>, operation: &str, body: &[u8]) -> Response {
         let mut request: Value = serde_json::from_slice(body).unwrap_or_default();
-        mutation.request(operation, &mut request);
-        if let Some(puts) = mutation.puts(operation, &request) {
+        self.mutations.request(operation, &mut request);
+        if let Some(puts) = self.mutations.puts(operation, &request) {
             return put_all(&self.database, puts);
         }
         let mut response = self.execute_as_is(operation, request.to_string().as_bytes());
+        Mutations::executed(&response);
         if let Ok(mut body) = serde_json::from_str(&response.body) {
-            mutation.response(operation, caller.as_deref(), &request, &mut body);
+            self.mutations.response(operation, caller, &request, &mut body);
             response.body = body.to_string();
         }
         response

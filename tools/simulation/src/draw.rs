@@ -1,5 +1,6 @@
 //! Generates schedules.
 
+mod attached;
 mod faults;
 mod interleavings;
 mod situations;
@@ -10,9 +11,10 @@ use serde_json::{Value, json};
 
 use self::steps::steps;
 use crate::{
-    attached,
-    schedule::Jump,
-    schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update},
+    plan::Scope,
+    schedule::{
+        ChangeKind, Command, Fault, FaultKind, Jump, Origin, Point, Schedule, Settings, Step, StepKind, Update,
+    },
 };
 
 /// Periods in milliseconds.

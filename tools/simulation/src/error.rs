@@ -32,6 +32,8 @@ pub(crate) enum SimulationError {
         "the mutation {name} changed nothing in {schedules} schedules: none of them uses the guard, or its expressions have changed"
     )]
     Unchanged { name: String, schedules: u64 },
+    #[error("the database rejects an expression of the mutation {name}: {message}")]
+    Rejected { name: String, message: String },
     #[error("a thread panicked")]
     Panicked,
 }

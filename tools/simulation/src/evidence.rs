@@ -2,16 +2,20 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use serde_json::Value;
-use shared::{
-    domain::{Item, keys::LATEST_KEY},
-    dynamodb::read::versions::ReadError,
+use shared::{domain::Item, dynamodb::read::versions::ReadError};
+
+use crate::{
+    requests::{Items, is_version_key},
+    stream::Written,
 };
 
-use crate::{items::Items, stream::Written};
+/// What was observed until now.
+pub(crate) type Seen = Arc<Mutex<Evidence>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
@@ -36,6 +40,10 @@ pub(crate) struct Evidence {
     pub(crate) reused: Vec<(usize, Value)>,
     /// Number of deliveries of each update, by its index.
     pub(crate) deliveries: HashMap<usize, u32>,
+    /// Time at which each update was sent first.
+    pub(crate) first_sent: HashMap<usize, u64>,
+    /// The last error of each update that has no answer.
+    pub(crate) errors: HashMap<usize, String>,
     /// Updates whose messages became visible while the function processed them.
     pub(crate) overlapping: HashSet<usize>,
     /// Partition key and sort key of each version item that an operator wrote.
@@ -50,6 +58,8 @@ pub(crate) struct Evidence {
     pub(crate) uses_of_copy: Vec<String>,
     /// Sequence numbers of the records that a fault hindered.
     pub(crate) hindered: HashSet<String>,
+    /// Number of invocations of stream-fn.
+    pub(crate) invocations: u64,
     /// Number of invocations that reached their timeout without a fault of the invocation.
     pub(crate) overruns: u32,
     /// Number of invocations without a response, or with batch item failures.
@@ -68,9 +78,8 @@ pub(crate) struct Evidence {
 impl Evidence {
     /// Returns the number of versions in history, with those that are deleted.
     pub(crate) fn versions(&self) -> usize {
-        let is_version = |key: &str| key.len() > 1 && key.starts_with('v') && key != LATEST_KEY;
-        let puts = self.stream.iter().filter(|written| written.event() == "INSERT");
-        puts.filter(|written| is_version(written.key())).count()
+        let is_put = |written: &&Written| written.event() == "INSERT" && is_version_key(written.key());
+        self.stream.iter().filter(is_put).count()
     }
 }
 

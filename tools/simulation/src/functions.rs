@@ -1,14 +1,6 @@
 //! Invocations of the two functions: their own code, in simulated processes that faults can kill.
 
-use std::{
-    collections::HashSet,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use local::mapping::{InvocationOutcome, Invoker};
@@ -23,49 +15,40 @@ use tokio::time::{sleep, timeout};
 use crate::{
     caller::{Author, CALLER, Caller, MISDEPLOYED, lock},
     connector::Connector,
-    mutation::Mutation,
+    evidence::Seen,
+    faults::{FaultKind, Point},
+    mutation::{Mutation, Mutations},
     requests::{sequence_number, text},
-    schedule::{FaultKind, Point},
 };
 
 pub(crate) const STREAM_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const WRITER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// End of the process of an invocation or of a command.
-pub(crate) enum Ended<T> {
-    Returned(T),
+/// Why the process of an invocation or of a command ended without a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Death {
     /// It panicked or was killed.
-    Died,
+    Killed,
     /// Lambda ended the invocation at its timeout.
     TimedOut,
 }
 
-impl<T> Ended<T> {
-    /// Returns the result, `None` if there is none.
-    pub(crate) fn returned(self) -> Option<T> {
-        match self {
-            Self::Returned(result) => Some(result),
-            Self::Died | Self::TimedOut => None,
-        }
-    }
-}
-
 /// Runs the future of an invocation or of a command.
-pub(crate) async fn process<T>(caller: &Arc<Caller>, limit: Duration, handle: impl Future<Output = T>) -> Ended<T> {
+pub(crate) async fn process<T>(
+    caller: &Arc<Caller>,
+    limit: Duration,
+    handle: impl Future<Output = T>,
+) -> Result<T, Death> {
     let handle = CALLER.scope(Arc::clone(caller), AssertUnwindSafe(Box::pin(handle)).catch_unwind());
     tokio::select! {
         biased;
-        () = caller.kill.notified() => Ended::Died,
-        ended = timeout(limit, handle) => match ended {
-            Ok(Ok(returned)) => Ended::Returned(returned),
-            Ok(Err(_)) => Ended::Died,
-            Err(_) => Ended::TimedOut,
-        },
+        () = caller.kill.notified() => Err(Death::Killed),
+        ended = timeout(limit, handle) => ended.map_err(|_| Death::TimedOut)?.map_err(|_| Death::Killed),
     }
 }
 
 /// A function as it is deployed with another layout than that of the table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Misdeployed<T> {
     /// With another width of version keys.
     pub(crate) width: T,
@@ -84,9 +67,10 @@ impl<T> Misdeployed<T> {
     }
 }
 
-/// Returns the deadline of an invocation that ends after `left`.
-pub(crate) fn deadline(left: Duration, mutation: Option<Mutation>) -> Deadline {
-    Deadline::after(mutation.map_or(left, |mutation| mutation.deadline(left)))
+/// Returns the deadline of an invocation that ends after `left`. Its mutation sets it a day later.
+pub(crate) fn deadline(left: Duration, mutations: Mutations) -> Deadline {
+    let later = u64::from(mutations.disable(Mutation::Deadline)) * 86_400;
+    Deadline::after(left + Duration::from_secs(later))
 }
 
 /// Returns the time after which an invocation with a fault ends.
@@ -108,56 +92,29 @@ pub(crate) enum WriterResult {
 }
 
 #[derive(Clone)]
-pub(crate) struct StreamInvoker(pub(crate) Arc<StreamFunction>);
-
 pub(crate) struct StreamFunction {
-    writer: HistoryWriter,
+    pub(crate) writer: HistoryWriter,
     /// `None` if there is no layout.
-    misdeployed: Option<Misdeployed<HistoryWriter>>,
-    connector: Connector,
-    invocations: AtomicU64,
-    digits: VersionDigits,
+    pub(crate) misdeployed: Option<Misdeployed<HistoryWriter>>,
+    pub(crate) connector: Connector,
+    pub(crate) digits: VersionDigits,
     /// `true` if history depends on the order of an item's records, as that of an attached table does.
-    is_ordered: bool,
-    pub(crate) seen: Mutex<Invocations>,
-}
-
-/// Observations of the invocations of stream-fn.
-#[derive(Debug, Default)]
-pub(crate) struct Invocations {
-    /// Sequence numbers of the records that a fault hindered.
-    pub(crate) hindered: HashSet<String>,
-    /// Number of invocations that reached their timeout without a fault of the invocation.
-    pub(crate) overruns: u32,
-    /// Number of invocations without a response, or with batch item failures.
-    pub(crate) failed: u64,
+    pub(crate) is_ordered: bool,
+    pub(crate) seen: Seen,
 }
 
 impl StreamFunction {
-    pub(crate) fn new(
-        writer: HistoryWriter,
-        misdeployed: Option<Misdeployed<HistoryWriter>>,
-        connector: Connector,
-        digits: VersionDigits,
-        is_ordered: bool,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            writer,
-            misdeployed,
-            connector,
-            invocations: AtomicU64::new(0),
-            digits,
-            is_ordered,
-            seen: Mutex::default(),
-        })
-    }
-
     /// Starts the process with the other history table, by an invocation without records.
     pub(crate) async fn start_early(&self) {
         let Some(misdeployed) = &self.misdeployed else { return };
         let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
         let event = json!({"Records": []});
         let _ = self.run(&misdeployed.history, &event, &caller, STREAM_TIMEOUT).await;
+    }
+
+    fn hinder<'r>(&self, records: impl Iterator<Item = &'r Value>) {
+        let numbers = records.map(|record| sequence_number(record).to_owned());
+        lock(&self.seen).hindered.extend(numbers);
     }
 
     /// Runs one invocation and returns its response. `None` if the function failed.
@@ -167,53 +124,40 @@ impl StreamFunction {
         payload: &Value,
         caller: &Arc<Caller>,
         limit: Duration,
-    ) -> Option<Vec<u8>> {
-        let mutation = self.connector.mutation;
-        if mutation.is_some_and(|mutation| !mutation.accepts_batch(payload)) {
+    ) -> Option<Value> {
+        let mutations = self.connector.mutations;
+        if !mutations.accepts_batch(payload) {
             return None;
         }
         let event = payload.to_string();
-        let handle = writer.handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutation));
+        let handle = writer.handle(&event, "lambda", deadline(STREAM_TIMEOUT, mutations));
         let ended = process(caller, limit, handle).await;
-        let is_hindered = |record: &&Value| {
+        self.hinder(records(payload).iter().filter(|record| {
             let version = text(record, "/dynamodb/NewImage/Latest/N").parse().ok();
-            let key = version
-                .and_then(Version::new)
-                .map(|version| self.digits.version_key(version));
+            let version = version.and_then(Version::new);
+            let key = version.map(|version| self.digits.version_key(version));
             caller.hinders(text(record, "/dynamodb/Keys/PK/S"), &key.unwrap_or_default())
-        };
-        let hindered = records(payload).iter().filter(is_hindered).map(sequence_number);
-        lock(&self.seen).hindered.extend(hindered.map(str::to_owned));
-        match ended {
-            Ended::Returned(response) => {
-                let mut response = serde_json::to_value(response.ok()?).ok()?;
-                if let Some(mutation) = mutation {
-                    mutation.stream_response(&mut response);
-                }
-                Some(response.to_string().into_bytes())
-            }
-            Ended::TimedOut if limit == STREAM_TIMEOUT => {
-                lock(&self.seen).overruns += 1;
-                None
-            }
-            Ended::Died | Ended::TimedOut => None,
-        }
+        }));
+        let is_overrun = limit == STREAM_TIMEOUT && matches!(ended, Err(Death::TimedOut));
+        lock(&self.seen).overruns += u32::from(is_overrun);
+        let mut response = serde_json::to_value(ended.ok()?.ok()?).ok()?;
+        mutations.failures(Mutation::PartialFailures, &mut response);
+        Some(response)
     }
 
     /// Delivers some records of a batch again, later and in another order.
     ///
     /// A mapping never delivers a record while an earlier one of its item is neither processed nor discarded. So if the order of the
     /// records counts, only those before the first failed one are delivered again.
-    fn deliver_late(self: &Arc<Self>, payload: &Value, response: Option<&[u8]>) {
+    fn deliver_late(&self, payload: &Value, response: Option<&Value>) {
         let mut records = records(payload).to_vec();
         if self.is_ordered {
             let failed = response.map(failed);
-            let is_failed = |record: &Value| match &failed {
-                Some(failed) => failed.contains(sequence_number(record)),
-                None => true,
+            let is_failed = |record: &Value| {
+                let failed = failed.as_ref();
+                failed.is_none_or(|failed| failed.contains(sequence_number(record)))
             };
-            let processed = records.iter().position(is_failed);
-            records.truncate(processed.unwrap_or(records.len()));
+            records = records.into_iter().take_while(|record| !is_failed(record)).collect();
         }
         if records.is_empty() {
             return;
@@ -223,7 +167,7 @@ impl StreamFunction {
             records.truncate(rng.usize(1..=records.len()));
             Duration::from_millis(rng.u64(1..3000))
         });
-        let (function, event) = (Arc::clone(self), json!({"Records": records}));
+        let (function, event) = (self.clone(), json!({"Records": records}));
         self.connector.run_late(async move {
             sleep(wait).await;
             let caller = Caller::new(Author::StreamFunction);
@@ -232,16 +176,14 @@ impl StreamFunction {
     }
 
     /// Adds a record of the batch to the failures in a response.
-    fn with_a_wrong_failure(&self, payload: &Value, response: &[u8]) -> Vec<u8> {
+    fn add_wrong_failure(&self, payload: &Value, response: &mut Value) {
         let numbers: HashSet<_> = records(payload).iter().map(sequence_number).collect();
         let mut numbers: Vec<_> = numbers.into_iter().collect();
         numbers.sort_unstable();
         let index = self.connector.draw(|rng| rng.usize(..numbers.len().max(1)));
-        let mut response: Value = serde_json::from_slice(response).unwrap_or_default();
         if let Some(failures) = response["batchItemFailures"].as_array_mut() {
             failures.push(json!({"itemIdentifier": numbers.get(index)}));
         }
-        response.to_string().into_bytes()
     }
 
     /// Returns a response that names no record of the batch.
@@ -257,63 +199,63 @@ impl StreamFunction {
         responses[chosen].into()
     }
 
-    async fn invoke(self: &Arc<Self>, payload: &str) -> InvocationOutcome {
+    async fn respond(&self, payload: &str) -> InvocationOutcome {
         let payload: Value = serde_json::from_str(payload).unwrap_or_default();
         let fault = self.connector.fault(Point::Invoke);
         let misdeployed = self.misdeployed.as_ref().and_then(|all| all.of(fault));
         // A misdeployed function leaves the records in the stream until it has the layout of the table.
-        let process = misdeployed.map(|_| MISDEPLOYED);
-        let caller = Caller::of_process(Author::StreamFunction, process);
+        let caller = Caller::of_process(Author::StreamFunction, misdeployed.map(|_| MISDEPLOYED));
         if fault.is_some() && misdeployed.is_none() {
             caller.hinder_all();
         }
         if fault == Some(FaultKind::NotInvoked) {
-            let numbers = records(&payload).iter().map(sequence_number);
-            lock(&self.seen).hindered.extend(numbers.map(str::to_owned));
+            self.hinder(records(&payload).iter());
             return InvocationOutcome::NotInvoked;
         }
         let limit = limit(fault, STREAM_TIMEOUT, &self.connector);
         let writer = misdeployed.unwrap_or(&self.writer);
-        let response = self.run(writer, &payload, &caller, limit).await;
-        let response = match fault {
+        let mut response = self.run(writer, &payload, &caller, limit).await;
+        match (fault, &mut response) {
             // The mapping does not receive the response.
-            Some(FaultKind::FunctionTimeOut | FaultKind::Redelivered) => None,
-            Some(FaultKind::RedeliveredInPart) => {
-                response.map(|response| self.with_a_wrong_failure(&payload, &response))
-            }
-            Some(FaultKind::BadResponse) => response.map(|_| self.bad_response()),
-            Some(FaultKind::RedeliveredOutOfOrder) => {
-                self.deliver_late(&payload, response.as_deref());
-                response
-            }
-            _ => response,
-        };
+            (Some(FaultKind::FunctionTimeOut | FaultKind::Redelivered), _) => response = None,
+            (Some(FaultKind::RedeliveredInPart), Some(response)) => self.add_wrong_failure(&payload, response),
+            (Some(FaultKind::BadResponse), Some(_)) => return InvocationOutcome::Response(self.bad_response()),
+            (Some(FaultKind::RedeliveredOutOfOrder), response) => self.deliver_late(&payload, response.as_ref()),
+            _ => {}
+        }
+        let response = response.map(|response| response.to_string().into_bytes());
         response.map_or(InvocationOutcome::FunctionError, InvocationOutcome::Response)
     }
 }
 
-impl Invoker for StreamInvoker {
+impl Invoker for StreamFunction {
     fn request_id(&self) -> String {
-        format!("invocation-{}", self.0.invocations.fetch_add(1, Ordering::Relaxed))
+        let mut seen = lock(&self.seen);
+        seen.invocations += 1;
+        format!("invocation-{}", seen.invocations)
     }
 
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
-        let outcome = self.0.invoke(&payload).await;
-        let is_done = matches!(&outcome, InvocationOutcome::Response(response) if failed(response).is_empty());
-        lock(&self.0.seen).failed += u64::from(!is_done);
+        let outcome = self.respond(&payload).await;
+        let is_done = match &outcome {
+            InvocationOutcome::Response(response) => {
+                failed(&serde_json::from_slice(response).unwrap_or_default()).is_empty()
+            }
+            _ => false,
+        };
+        lock(&self.seen).failed_invocations += u64::from(!is_done);
         outcome
     }
 }
 
 /// Returns the sequence numbers of the batch item failures in a response.
-pub(crate) fn failed(response: &[u8]) -> HashSet<String> {
-    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+pub(crate) fn failed(response: &Value) -> HashSet<String> {
     let failures = response["batchItemFailures"].as_array().into_iter().flatten();
     let numbers = failures.filter_map(|failure| failure["itemIdentifier"].as_str());
     numbers.map(str::to_owned).collect()
 }
 
 /// Returns the records of an event.
-fn records(event: &Value) -> &[Value] {
+pub(crate) fn records(event: &Value) -> &[Value] {
     event["Records"].as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,24 +1,22 @@
 //! Runs both functions, the library and the event source mapping under randomly generated faults, in virtual time, and checks
 //! the guarantees of `docs/reliability.md` after each run. A seed determines a run completely.
 
+#![allow(clippy::wildcard_imports, reason = "the files of a module share its imports")]
+
 mod attached;
 mod caller;
 mod check;
 mod clock;
-mod commands;
 mod connector;
 mod database;
-mod deliveries;
 mod draw;
 mod error;
 mod evidence;
 mod faults;
 mod functions;
 mod http;
-mod items;
 mod mapping;
 mod mutation;
-mod observations;
 mod operators;
 mod plan;
 mod queue;
@@ -28,9 +26,7 @@ mod scenarios;
 mod schedule;
 mod setup;
 mod shrink;
-mod steps;
 mod stream;
-mod windows;
 mod world;
 
 use std::{path::PathBuf, process::ExitCode};

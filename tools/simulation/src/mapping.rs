@@ -26,8 +26,8 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
-    functions::{StreamFunction, StreamInvoker},
-    mutation::Mutation,
+    functions::StreamFunction,
+    mutation::{Mutation, Mutations},
     schedule::{FaultKind, MALFORMED, Point, Settings},
     stream::Stream,
 };
@@ -37,7 +37,7 @@ pub(crate) struct Simulated;
 
 impl Environment for Simulated {
     type Source = FaultySource;
-    type Invoker = StreamInvoker;
+    type Invoker = StreamFunction;
     type Destination = Bucket;
     type Positions = Stream;
     type Clock = Clock;
@@ -47,7 +47,7 @@ impl Environment for Simulated {
 pub(crate) fn mapping(
     settings: settings::Settings,
     connector: &Connector,
-    function: &Arc<StreamFunction>,
+    function: &StreamFunction,
     bucket: &Bucket,
     clock: Clock,
 ) -> Mapping<Simulated> {
@@ -58,7 +58,7 @@ pub(crate) fn mapping(
             connector: connector.clone(),
             clock,
         },
-        invoker: StreamInvoker(Arc::clone(function)),
+        invoker: function.clone(),
         destination: bucket.clone(),
         positions: connector.stream.clone(),
         clock,
@@ -74,7 +74,7 @@ pub(crate) fn identity(stream_arn: String) -> Identity {
     }
 }
 
-pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> settings::Settings {
+pub(crate) fn settings(chosen: &Settings, mutations: Mutations) -> settings::Settings {
     settings::Settings {
         batch_size: chosen.batch_size,
         batching_window: Duration::from_secs(chosen.batching_window),
@@ -83,9 +83,9 @@ pub(crate) fn settings(chosen: &Settings, mutation: Option<Mutation>) -> setting
         report_batch_item_failures: true,
         maximum_retry_attempts: chosen.maximum_retry_attempts,
         maximum_record_age: chosen.maximum_record_age.map(Duration::from_secs),
-        filters: match mutation {
-            Some(Mutation::Filter) => Filters::default(),
-            _ => filters(),
+        filters: match mutations.is(Mutation::Filter) {
+            true => Filters::default(),
+            false => filters(),
         },
         starting_position: Position::TrimHorizon,
         startup: Duration::from_secs(chosen.startup),
@@ -135,9 +135,7 @@ impl FaultySource {
     /// Returns the record that the function receives.
     fn delivered(&self, record: &Record) -> Record {
         let mut json = record.json().clone();
-        if let Some(mutation) = self.connector.mutation {
-            mutation.record(&mut json);
-        }
+        self.connector.mutations.record(&mut json);
         let key = json.pointer("/dynamodb/Keys/PK/S").and_then(Value::as_str);
         if key.is_some_and(|key| key.starts_with(MALFORMED)) {
             json["dynamodb"]["NewImage"]["Unknown"] = json!({"Q": "type"});

@@ -6,15 +6,19 @@ use std::{
 };
 
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
     caller::{Author, Caller},
     database::{self, BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION},
-    schedule::{Fault, FaultKind, Point},
-    windows::Scope,
+    faults::{Fault, FaultKind, Point},
+    requests::keys,
 };
+
+/// Sort key of the layout.
+const LAYOUT: &str = "config";
 
 pub(crate) struct FaultPlan {
     faults: Vec<Fault>,
@@ -96,10 +100,8 @@ impl FaultPlan {
         body: &impl Fn() -> Value,
     ) -> Option<FaultKind> {
         let scope = self.open_scopes().find(|scope| scope.matches(operation, caller, body));
-        if let Some(scope) = scope.cloned()
-            && let Some(fault) = scope.fault(&mut self.rng)
-        {
-            self.count(scope.name());
+        if let Some((name, fault)) = scope.cloned().and_then(|scope| scope.fault(&mut self.rng)) {
+            self.count(name);
             return Some(fault);
         }
         let point = point(operation, caller)?;
@@ -135,5 +137,81 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
         (Author::Writer(_) | Author::StreamFunction, "GetItem" | "BatchGetItem" | "Query") => Some(Point::Read),
         (Author::Operator | Author::Redrive, _) => Some(Point::Operator),
         _ => None,
+    }
+}
+
+/// Requests that fail while a window is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Scope {
+    /// IAM denies every request of the writers.
+    WriterDenied,
+    /// IAM denies every write of stream-fn.
+    StreamFunctionDenied,
+    /// Every write of the writers fails.
+    WriterFails,
+    /// Every write of stream-fn fails.
+    StreamFunctionFails,
+    /// IAM denies the reads of the stream.
+    StreamDenied,
+    /// The requests by which a function checks the layout are throttled.
+    LayoutThrottled,
+    /// IAM denies these requests.
+    LayoutDenied,
+    /// Every write of items of this entity is throttled.
+    Partition(String),
+    /// No request of a function gets a response.
+    Unresponsive,
+    /// Of the writes of the writers to this entity, each request and each response is lost with this probability.
+    Lossy { entity: String, percent: u8 },
+    /// A writer that delivers this update gets the response to its write too late if the write succeeds.
+    SuccessUnanswered { update: usize },
+}
+
+impl Scope {
+    /// Returns the fault of a request in the window, and the name under which the result counts it. `None` if the request is spared.
+    fn fault(&self, rng: &mut Rng) -> Option<(&'static str, FaultKind)> {
+        const LOST: [&[FaultKind]; 2] = [
+            &[FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed],
+            &[FaultKind::ResponseDropped, FaultKind::TimeOut],
+        ];
+        Some(match self {
+            Self::WriterDenied | Self::StreamFunctionDenied => ("action-denied", FaultKind::Denied),
+            Self::WriterFails | Self::StreamFunctionFails => ("error-before", FaultKind::ErrorBefore),
+            Self::StreamDenied => ("stream-denied", FaultKind::Denied),
+            Self::LayoutThrottled => ("layout-unchecked", FaultKind::Throttled),
+            Self::LayoutDenied => ("layout-unchecked", FaultKind::Denied),
+            Self::Partition(_) => ("partition-throttled", FaultKind::Throttled),
+            Self::Unresponsive => ("table-unresponsive", FaultKind::Hang),
+            Self::Lossy { percent, .. } => {
+                let mut is_lost = |faults: &[FaultKind]| {
+                    let is_it = rng.u8(..100) < *percent;
+                    is_it.then(|| faults[rng.usize(..faults.len())])
+                };
+                ("lossy", LOST.into_iter().find_map(&mut is_lost)?)
+            }
+            Self::SuccessUnanswered { .. } => ("success-unanswered", FaultKind::SuccessUnanswered),
+        })
+    }
+
+    fn matches(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> bool {
+        let Some(caller) = caller else { return false };
+        let is_read = ["GetItem", "BatchGetItem", "Query"].contains(&operation);
+        let names = |entity: &String| keys(operation, &body()).iter().any(|(key, _)| key == entity);
+        match self {
+            Self::WriterDenied => caller.is_writer(),
+            Self::StreamFunctionDenied => caller.is_stream_function() && !is_read,
+            Self::WriterFails => caller.is_writer() && !database::is_read(operation),
+            Self::StreamFunctionFails => caller.is_stream_function() && !database::is_read(operation),
+            Self::StreamDenied => false,
+            Self::LayoutThrottled | Self::LayoutDenied => {
+                let is_layout = || keys(operation, &body()).iter().any(|(_, key)| key == LAYOUT);
+                let is_function = caller.is_writer() || caller.is_stream_function();
+                is_function && (operation == "DescribeTable" || is_layout())
+            }
+            Self::Partition(entity) => !is_read && names(entity),
+            Self::Unresponsive => true,
+            Self::Lossy { entity, .. } => caller.is_writer() && !is_read && names(entity),
+            Self::SuccessUnanswered { update } => caller.delivers(*update) && !is_read,
+        }
     }
 }

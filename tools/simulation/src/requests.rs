@@ -1,9 +1,11 @@
-//! The items that a request names.
+//! The items that a request names, and those of a table.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shared::domain::{
     Item, attached,
-    keys::{partition_key_of, sort_key_of},
+    keys::{FLOOR_KEY, LATEST_KEY, partition_key_of, sort_key_of},
     layout,
 };
 
@@ -19,21 +21,30 @@ pub(crate) fn sequence_number(record: &Value) -> &str {
     text(record, "/dynamodb/SequenceNumber")
 }
 
+/// Returns random bytes, in base64.
+pub(crate) fn incompressible(seed: u64, bytes: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let digits = (0..bytes / 3 * 4).map(|_| char::from(DIGITS[rng.usize(..64)]));
+    digits.collect()
+}
+
+/// Returns `true` for the sort key of a version item, of any width.
+pub(crate) fn is_version_key(key: &str) -> bool {
+    let digits = key.strip_prefix('v').unwrap_or_default();
+    key != LATEST_KEY && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns the partition key and the sort key of each item that a request reads or writes.
 pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
-    let of = |item: &Value| {
-        let text = |name: &str| item[name]["S"].as_str().unwrap_or_default().to_owned();
-        (text("PK"), text("SK"))
-    };
+    let of = |item: &Value| (text(item, "/PK/S").to_owned(), text(item, "/SK/S").to_owned());
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     match operation {
         "PutItem" => vec![of(&body["Item"])],
         "BatchGetItem" => {
             let tables = body["RequestItems"].as_object().into_iter().flatten();
-            tables
-                .flat_map(|(_, table)| list(&table["Keys"]))
-                .map(|key| of(&key))
-                .collect()
+            let keys = tables.flat_map(|(_, table)| list(&table["Keys"]));
+            keys.map(|key| of(&key)).collect()
         }
         "TransactWriteItems" => {
             let items = list(&body["TransactItems"]);
@@ -43,17 +54,13 @@ pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
         }
         BATCH_EXECUTE_STATEMENT | EXECUTE_TRANSACTION => {
             let statements = [list(&body["Statements"]), list(&body["TransactStatements"])].concat();
-            statements
-                .iter()
-                .filter_map(put_of)
-                .map(|put| of(&put["Item"]))
-                .collect()
+            let puts = statements.iter().filter_map(put_of);
+            puts.map(|put| of(&put["Item"])).collect()
         }
         "Query" => {
             let values = body["ExpressionAttributeValues"].as_object().into_iter().flatten();
-            values
-                .filter_map(|(_, value)| Some((value["S"].as_str()?.to_owned(), String::new())))
-                .collect()
+            let texts = values.filter_map(|(_, value)| value["S"].as_str());
+            texts.map(|text| (text.to_owned(), String::new())).collect()
         }
         _ => vec![of(&body["Key"])],
     }
@@ -105,4 +112,50 @@ pub(crate) fn put_of(statement: &Value) -> Option<Value> {
         names = rest;
     }
     Some(json!({"TableName": table, "Item": item}))
+}
+
+/// The items of a table, by partition key and sort key.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Items(BTreeMap<String, BTreeMap<String, Value>>);
+
+impl FromIterator<Value> for Items {
+    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Self {
+        let mut all = Self::default();
+        for item in items {
+            let (entity, key) = (text(&item, "/PK/S").to_owned(), text(&item, "/SK/S").to_owned());
+            all.0.entry(entity).or_default().insert(key, item);
+        }
+        all
+    }
+}
+
+impl Items {
+    pub(crate) fn len(&self) -> usize {
+        self.0.values().map(BTreeMap::len).sum()
+    }
+
+    pub(crate) fn get(&self, entity: &str, key: &str) -> Option<&Value> {
+        self.0.get(entity)?.get(key)
+    }
+
+    pub(crate) fn entities(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Returns the items of an entity with their sort keys, in the order of these.
+    pub(crate) fn of(&self, entity: &str) -> impl Iterator<Item = (&str, &Value)> + use<'_> {
+        let items = self.0.get(entity).into_iter().flatten();
+        items.map(|(key, item)| (key.as_str(), item))
+    }
+
+    /// Returns the number in the latest item of an entity.
+    pub(crate) fn latest(&self, entity: &str) -> Option<u64> {
+        text(self.get(entity, LATEST_KEY)?, "/Latest/N").parse().ok()
+    }
+
+    /// Returns the first version of an entity that was not pruned.
+    pub(crate) fn floor(&self, entity: &str) -> u64 {
+        let floor = self.get(entity, FLOOR_KEY);
+        floor.and_then(|item| text(item, "/Floor/N").parse().ok()).unwrap_or(1)
+    }
 }

@@ -79,10 +79,8 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, SimulationError> {
     if let Some(error) = tally.error {
         return Err(error);
     }
-    if let Some(mutation) = args.mutate.filter(|mutation| mutation.changes() == 0) {
-        let (name, schedules) = (mutation.name(), tally.schedules);
-        return Err(SimulationError::Unchanged { name, schedules });
-    }
+    args.mutate
+        .map_or(Ok(()), |mutation| mutation.verdict(tally.schedules))?;
     if let Some((schedule, violations)) = &tally.found {
         explain(args, name, schedule, violations);
     }

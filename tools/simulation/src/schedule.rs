@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use crate::faults::{Fault, FaultKind, Point};
-use crate::windows::Scope;
+use crate::plan::Scope;
 
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].

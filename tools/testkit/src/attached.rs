@@ -22,10 +22,8 @@ use crate::{
     table::{self, Record},
     vzero::Vzero,
 };
-use operations::{
-    attached::selection::Selection,
-    read::history::{History, HistoryQuery},
-};
+use attach::selection::Selection;
+use operations::read::history::{History, HistoryQuery};
 
 /// Orders with the keys `customer` (S) and `no` (N), the version attribute `rev`, and the ignored attribute `seen`.
 pub struct Orders {
@@ -62,7 +60,7 @@ impl Orders {
             let keys = [("customer", ScalarAttributeType::S), ("no", ScalarAttributeType::N)];
             database::create_streamed(client, &table, &keys, StreamViewType::NewAndOldImages).await
         });
-        let mut json = json!({
+        let json = json!({
             "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
             "KeySchema": [
                 {"AttributeName": "customer", "KeyType": "HASH"}, {"AttributeName": "no", "KeyType": "RANGE"},
@@ -71,11 +69,11 @@ impl Orders {
                 {"AttributeName": "customer", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
             ],
         });
-        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let json = merged(json, more);
         let mut file = tempfile::NamedTempFile::new().unwrap();
         write!(file, "{json}").unwrap();
         Self {
-            definition: operations::attached::parse(&json.to_string()).unwrap(),
+            definition: attach::parse(&json.to_string()).unwrap(),
             vzero: vzero.with_options(["--attached".into(), file.path().into()]),
             table,
             history,
@@ -95,31 +93,26 @@ impl Orders {
 
     /// Puts the order with this number, with these other attributes in DynamoDB JSON.
     pub fn put(&self, no: u64, attributes: &Value) {
-        let mut item = key_attributes(no);
-        item.as_object_mut()
-            .unwrap()
-            .extend(attributes.as_object().unwrap().clone());
+        let item = merged(key_attributes(no), attributes);
         self.block_on(database::put_into(&self.client, &self.table, item));
     }
 
     /// Deletes an order.
     pub fn delete(&self, no: u64) {
-        let key: Item = serde_json::from_value(key_attributes(no)).unwrap();
         let request = self.client.delete_item().table_name(&self.table);
-        self.block_on(request.set_key(Some(key.into())).send()).unwrap();
+        self.block_on(request.set_key(Some(key_item(no).into())).send())
+            .unwrap();
     }
 
     /// Returns an order in DynamoDB JSON without its keys, null if it does not exist.
     pub fn item(&self, no: u64) -> Value {
-        let key: Item = serde_json::from_value(key_attributes(no)).unwrap();
         let request = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let found = self.block_on(request.set_key(Some(key.into())).send()).unwrap();
-        let Some(item) = found.item else { return Value::Null };
-        let mut item = serde_json::to_value(Item::from(item)).unwrap();
-        item.as_object_mut()
-            .unwrap()
-            .retain(|name, _| !["customer", "no"].contains(&name.as_str()));
-        item
+        let found = self
+            .block_on(request.set_key(Some(key_item(no).into())).send())
+            .unwrap();
+        let Some(mut item) = found.item else { return Value::Null };
+        item.retain(|name, _| !["customer", "no"].contains(&name.as_str()));
+        serde_json::to_value(Item::from(item)).unwrap()
     }
 
     /// Returns the key of an order as a user writes it.
@@ -135,11 +128,8 @@ impl Orders {
     /// Returns the stored items of an order's history.
     pub fn stored(&self, no: u64) -> Vec<Value> {
         let id = self.entity(no);
-        let items = self.block_on(database::items(&self.client, &self.history));
-        let mut items: Vec<_> = items
-            .into_iter()
-            .filter(|item| item["PK"]["S"] == id.as_str())
-            .collect();
+        let mut items = self.block_on(database::items(&self.client, &self.history));
+        items.retain(|item| item["PK"]["S"] == id.as_str());
         items.sort_by_key(|item| item["SK"]["S"].as_str().map(str::to_owned));
         items
     }
@@ -189,10 +179,10 @@ pub async fn states(store: &Store, keys: &Item) -> Vec<Option<Item>> {
         consistent: true,
         ..HistoryQuery::default()
     };
-    let views = match History::read(store, &entity, query).await.unwrap() {
-        Some(history) => history.collect().await.unwrap(),
-        None => Vec::new(),
+    let Some(history) = History::read(store, &entity, query).await.unwrap() else {
+        return Vec::new();
     };
+    let views = history.collect().await.unwrap();
     let marks = ["Late", "Missed", "Baseline"];
     (1..)
         .zip(views)
@@ -203,6 +193,19 @@ pub async fn states(store: &Store, keys: &Item) -> Vec<Option<Item>> {
             (!view.deleted).then_some(view.attributes)
         })
         .collect()
+}
+
+/// Adds the members of another object.
+fn merged(mut object: Value, more: &Value) -> Value {
+    object
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    object
+}
+
+fn key_item(no: u64) -> Item {
+    serde_json::from_value(key_attributes(no)).unwrap()
 }
 
 /// Returns the key attributes of an order in DynamoDB JSON.

@@ -79,23 +79,17 @@ impl Arguments for String {
     }
 }
 
-impl<T: AsRef<str>> Arguments for [T] {
-    fn words(&self) -> Vec<String> {
-        self.iter().map(|word| word.as_ref().to_owned()).collect()
-    }
+macro_rules! lists {
+    ($([$($length:tt)*] $list:ty),*) => {
+        $(impl<T: AsRef<str>, $($length)*> Arguments for $list {
+            fn words(&self) -> Vec<String> {
+                self.iter().map(|word| word.as_ref().to_owned()).collect()
+            }
+        })*
+    };
 }
 
-impl<T: AsRef<str>, const N: usize> Arguments for [T; N] {
-    fn words(&self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
-
-impl<T: AsRef<str>> Arguments for Vec<T> {
-    fn words(&self) -> Vec<String> {
-        self.as_slice().words()
-    }
-}
+lists!([] [T], [const N: usize] [T; N], [] Vec<T>);
 
 impl<A: Arguments + ?Sized> Arguments for &A {
     fn words(&self) -> Vec<String> {
@@ -152,26 +146,28 @@ impl Run {
     }
 
     fn check_output(&self, line: &str, expected: &str) {
-        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{line}: {error}"));
         if let Some(text) = expected.strip_prefix("~ ") {
-            assert!(self.stdout.contains(text), "{line}: {}", self.stdout);
-        } else if let Some(exact) = expected.strip_prefix("= ") {
-            assert_eq!(self.json(), json(exact), "{line}: {self:?}");
-        } else if expected.starts_with('{') {
-            let last = self.lines.last().unwrap_or_else(|| panic!("{line}: {self:?}"));
-            for (name, value) in json(expected).as_object().unwrap() {
-                assert_eq!(&last[name], value, "{line}: {self:?}");
-            }
-        } else if expected.starts_with('/') {
-            let (place, value) = expected.split_once(' ').unwrap();
-            let last = self.lines.last().unwrap_or_else(|| panic!("{line}: {self:?}"));
-            let found = last.pointer(place).unwrap_or(&Value::Null);
-            assert_eq!(found, &json(value), "{line}: {self:?}");
-        } else {
-            let (name, values) = expected.split_once(' ').unwrap();
-            let found: Value = self.lines.iter().map(|line| line[name].clone()).collect();
-            assert_eq!(found, json(values), "{line}: {self:?}");
+            return assert!(self.stdout.contains(text), "{line}: {}", self.stdout);
         }
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let last = || self.lines.last().unwrap_or_else(|| panic!("{line}: {self:?}"));
+        let (found, expected) = match expected.split_once(' ') {
+            Some(("=", exact)) => (self.json(), json(exact)),
+            _ if expected.starts_with('{') => {
+                let expected = json(expected);
+                let members = expected.as_object().unwrap().keys();
+                (
+                    members.map(|name| (name.clone(), last()[name].clone())).collect(),
+                    expected,
+                )
+            }
+            Some((place, value)) if place.starts_with('/') => {
+                (last().pointer(place).cloned().unwrap_or_default(), json(value))
+            }
+            Some((name, values)) => (self.lines.iter().map(|line| line[name].clone()).collect(), json(values)),
+            None => panic!("{line}: {expected} is no expectation"),
+        };
+        assert_eq!(found, expected, "{line}: {self:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Mutex};
 
 use aws_sdk_dynamodb::{
     Client, Error,
-    operation::create_table::CreateTableOutput,
+    operation::create_table::builders::CreateTableFluentBuilder,
     types::{
         AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
         StreamSpecification, StreamViewType,
@@ -99,16 +99,11 @@ impl Database {
     /// Returns the operation and the consumed units of each request since the last call.
     pub fn consumed(&self) -> Vec<(&'static str, f64)> {
         // A transaction consumes twice the units, but not in DynamoDB Local.
-        let once = self.endpoint.engine == Engine::DynamodbLocal;
-        let times = |operation: &str| {
-            if once && operation.starts_with("Transact") {
-                2.0
-            } else {
-                1.0
-            }
-        };
+        let is_halved =
+            |operation: &str| self.endpoint.engine == Engine::DynamodbLocal && operation.starts_with("Transact");
         let charges = self.meter.take().into_iter();
-        let charged = charges.map(|charge| (charge.operation, charge.units * times(charge.operation)));
+        let units = |operation, units| if is_halved(operation) { units * 2.0 } else { units };
+        let charged = charges.map(|charge| (charge.operation, units(charge.operation, charge.units)));
         charged.collect()
     }
 
@@ -119,17 +114,15 @@ impl Database {
 
     /// Returns the length of the longest attribute name that the engine accepts.
     pub fn longest_name(&self, test: &str) -> usize {
-        if self.endpoint.differs(test, &["long-name"]) {
-            50_000
-        } else {
-            65_535
-        }
+        let is_shorter = self.endpoint.differs(test, &["long-name"]);
+        if is_shorter { 50_000 } else { 65_535 }
     }
 }
 
 /// Creates a table with these keys, each a name and a type, and billed by request.
 pub async fn create_table(client: &Client, table: &str, keys: &[(&str, ScalarAttributeType)]) -> Result<(), Error> {
-    create(client, table, keys, None).await.map(drop)
+    create(client, table, keys).send().await?;
+    Ok(())
 }
 
 /// Creates a table as [`create_table`] does, with a stream, and returns the ARN of the stream.
@@ -139,36 +132,28 @@ pub async fn create_streamed(
     keys: &[(&str, ScalarAttributeType)],
     view: StreamViewType,
 ) -> Result<String, Error> {
-    let created = create(client, table, keys, Some(view)).await?;
-    let description = created.table_description.unwrap();
-    Ok(description.latest_stream_arn.unwrap())
+    let stream = StreamSpecification::builder()
+        .stream_enabled(true)
+        .stream_view_type(view);
+    let request = create(client, table, keys).stream_specification(stream.build()?);
+    let created = request.send().await?.table_description;
+    Ok(created.and_then(|table| table.latest_stream_arn).unwrap())
 }
 
-async fn create(
-    client: &Client,
-    table: &str,
-    keys: &[(&str, ScalarAttributeType)],
-    view: Option<StreamViewType>,
-) -> Result<CreateTableOutput, Error> {
-    let stream = view.map(|view| {
-        let stream = StreamSpecification::builder().stream_enabled(true);
-        stream.stream_view_type(view).build().unwrap()
-    });
-    let mut request = client
-        .create_table()
-        .table_name(table)
-        .billing_mode(BillingMode::PayPerRequest)
-        .set_stream_specification(stream);
-    for ((key, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-        let definition = AttributeDefinition::builder()
-            .attribute_name(*key)
-            .attribute_type(kind.clone());
-        let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
-        request = request
-            .attribute_definitions(definition.build()?)
-            .key_schema(element.build()?);
-    }
-    Ok(request.send().await?)
+fn create(client: &Client, table: &str, keys: &[(&str, ScalarAttributeType)]) -> CreateTableFluentBuilder {
+    let request = client.create_table().table_name(table);
+    let keys = keys.iter().zip([KeyType::Hash, KeyType::Range]);
+    keys.fold(
+        request.billing_mode(BillingMode::PayPerRequest),
+        |request, ((key, kind), role)| {
+            let definition = AttributeDefinition::builder()
+                .attribute_name(*key)
+                .attribute_type(kind.clone());
+            let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
+            let request = request.attribute_definitions(definition.build().unwrap());
+            request.key_schema(element.build().unwrap())
+        },
+    )
 }
 
 /// Returns the name of the history table of a table.
@@ -206,14 +191,12 @@ pub async fn put_into(client: &Client, table: &str, item: Value) {
 /// Returns the items of a table, as they are.
 pub async fn items(client: &Client, table: &str) -> Vec<Value> {
     let scan = client.scan().table_name(table).consistent_read(true);
-    let items = scan
-        .into_paginator()
-        .items()
-        .send()
-        .collect::<Result<Vec<_>, _>>()
-        .await;
-    let items = items.unwrap().into_iter().map(Item::from);
-    items.map(|item| serde_json::to_value(item).unwrap()).collect()
+    let mut found = scan.into_paginator().items().send();
+    let mut items = Vec::new();
+    while let Some(item) = found.next().await {
+        items.push(serde_json::to_value(Item::from(item.unwrap())).unwrap());
+    }
+    items
 }
 
 /// Deletes an item of a versioned table, or of its history table.
@@ -261,13 +244,12 @@ fn canonical(value: &mut Value) {
 pub async fn rows(database: &Database, table: &str) -> Vec<Value> {
     let mut items = Vec::new();
     let is_versioned = database.with_history.lock().unwrap().contains(table);
-    let tables = is_versioned.then(|| history_of(table)).into_iter();
-    for table in tables.chain([table.to_owned()]) {
+    let history = is_versioned.then(|| history_of(table));
+    for table in history.into_iter().chain([table.to_owned()]) {
         items.extend(self::items(&database.client, &database.table_name(&table)).await);
     }
-    let whole = |item| layout::version_item(serde_json::from_value(item).unwrap());
-    let items = items.into_iter().map(|item| serde_json::to_value(whole(item)).unwrap());
-    sorted(items.collect())
+    let whole = |item| serde_json::to_value(layout::version_item(serde_json::from_value(item).unwrap())).unwrap();
+    sorted(items.into_iter().map(whole).collect())
 }
 
 /// Sorts items as [`rows`] does.

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{Mutex, OnceLock},
     time::Duration,
 };
@@ -22,7 +22,7 @@ use local::dynamodb::{
 
 use shared::dynamodb::client::sdk_defaults;
 
-use crate::pages;
+use crate::{http, pages};
 
 const TABLE_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -229,13 +229,12 @@ async fn aws(name: &str) -> SdkConfig {
 fn detect(url: &str) -> Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     *ENGINE.get_or_init(|| {
-        let address = url.strip_prefix("http://").unwrap_or_default().trim_end_matches('/');
         let get = |path: &str| -> std::io::Result<String> {
-            let mut stream = TcpStream::connect(address)?;
+            let mut stream = http::connect(url)?;
             stream.set_read_timeout(Some(Duration::from_secs(10)))?;
             write!(
                 stream,
-                "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
             )?;
             let mut response = Vec::new();
             stream.read_to_end(&mut response)?;

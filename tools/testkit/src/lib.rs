@@ -4,10 +4,13 @@
 //! |---|---|---|
 //! | `replay` | DynamoDB clients that replay prepared responses | `replay` |
 //! | `scripted` | DynamoDB clients whose response follows from the request, or never comes | `replay` |
-//! | `requests` | an interceptor that counts requests | |
+//! | `cases` | tables of cases in a text | |
+//! | `requests` | an interceptor that counts requests, failed conditions, and units of transactions | |
 //! | `hostile` | documents that overflow the stack of a parser, and names that parsers reserve | |
+//! | `http` | HTTP messages as bytes, and servers of a test | |
 //! | `server` | DynamoDB Local and moto, started by the scripts `with-*` | |
-//! | `tap` | a TCP proxy that lists the IAM actions of the requests | `stack` |
+//! | `tap` | a proxy that lists the IAM actions of the requests | `stack` |
+//! | `policies` | the policies of a template | `stack` |
 //! | `iam` | decisions of an independent evaluator of IAM policies | |
 //! | `endpoint` | the engine of a test: embedded, or `VZERO_TEST_ENDPOINT` | `stack` |
 //! | `updates` | updates, their options and outcomes, from one place | `stack` |
@@ -28,14 +31,18 @@
 
 #[cfg(feature = "stack")]
 pub mod attached;
+pub mod cases;
 pub mod command;
 #[cfg(feature = "stack")]
 pub mod database;
 #[cfg(feature = "stack")]
 pub mod endpoint;
 pub mod hostile;
+pub mod http;
 pub mod iam;
 pub mod pages;
+#[cfg(feature = "stack")]
+pub mod policies;
 #[cfg(feature = "replay")]
 pub mod replay;
 pub mod requests;

@@ -22,16 +22,11 @@ pub fn rows(page: &str) -> Vec<Vec<String>> {
 
 /// Returns a column of the tables in `docs/conformance.md`, by the first column.
 pub fn conformance(column: usize) -> BTreeMap<String, String> {
-    let page = include_str!("../../../docs/conformance.md");
+    let rows = rows("docs/conformance.md").into_iter();
     // The table of commands has two columns only.
-    let is_row = |line: &&str| line.starts_with("| `") && line.matches('|').count() > 6;
-    let rows = page.lines().filter(is_row);
-    let cell = |cell: &str| cell.trim().trim_matches('`').to_owned();
-    rows.map(|row| {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(cell).collect();
-        (cells[0].clone(), cells[column].clone())
-    })
-    .collect()
+    let rows = rows.filter(|cells| cells[0].starts_with('`') && cells.len() > 4);
+    let cell = |cell: &str| cell.trim_matches('`').to_owned();
+    rows.map(|cells| (cell(&cells[0]), cell(&cells[column]))).collect()
 }
 
 /// Returns the statements in the JSON blocks of a page whose `Sid` starts with `sid`.

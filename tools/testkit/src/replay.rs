@@ -58,9 +58,14 @@ impl Replay {
 
 /// Sends one request through the real client, and returns its operation and body.
 pub async fn sent<T>(send: impl AsyncFnOnce(Client) -> T) -> Value {
-    let replay = Replay::new([json!({})]);
+    sent_after(&[], send).await
+}
+
+/// Sends requests through the real client, with these responses to the first ones, and returns operation and body of the last one.
+pub async fn sent_after<T>(before: &[Value], send: impl AsyncFnOnce(Client) -> T) -> Value {
+    let replay = Replay::new(before.iter().cloned().chain([json!({})]));
     let _ = send(replay.client()).await;
-    let (operation, mut body) = replay.requests().remove(0);
+    let (operation, mut body) = replay.requests().remove(before.len());
     // The SDK sends the members of a map in any order, and makes up a token for each transaction.
     body.sort_all_objects();
     if body.get("ClientRequestToken").is_some() {

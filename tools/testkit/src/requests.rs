@@ -1,8 +1,8 @@
-//! Counts the requests of a client.
+//! What the requests of a client did, beyond their units.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
 };
 
 use aws_sdk_dynamodb::{
@@ -11,17 +11,28 @@ use aws_sdk_dynamodb::{
         interceptors::{BeforeSerializationInterceptorContextRef, FinalizerInterceptorContextRef},
     },
     error::BoxError,
-    operation::update_item::UpdateItemError,
+    operation::{transact_write_items::TransactWriteItemsOutput, update_item::UpdateItemError},
 };
 
-/// Counts requests, and the updates among them whose condition failed. Such an update consumes write units, but its error reports none.
+/// Counts of requests.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Requests that were started.
+    pub started: u32,
+    /// Updates whose condition failed. Such an update consumes write units, but its error reports none.
+    pub failed_conditions: u32,
+    /// Write units of transactions, by table.
+    pub transactions: BTreeMap<String, f64>,
+}
+
+/// Interceptor that counts the requests of a client.
 #[derive(Debug, Clone, Default)]
-pub struct RequestCounter(Arc<(AtomicU32, AtomicU32)>);
+pub struct RequestCounter(Arc<Mutex<Counts>>);
 
 impl RequestCounter {
-    /// Returns the number of requests since the last call, and the number of updates among them whose condition failed.
-    pub fn take(&self) -> (u32, u32) {
-        (self.0.0.swap(0, Ordering::Relaxed), self.0.1.swap(0, Ordering::Relaxed))
+    /// Returns the counts since the last call.
+    pub fn take(&self) -> Counts {
+        std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
@@ -36,7 +47,7 @@ impl Intercept for RequestCounter {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.0.0.fetch_add(1, Ordering::Relaxed);
+        self.0.lock().unwrap().started += 1;
         Ok(())
     }
 
@@ -46,13 +57,22 @@ impl Intercept for RequestCounter {
         _: &RuntimeComponents,
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let error = match context.output_or_error() {
-            Some(Err(error)) => error.as_operation_error(),
-            _ => None,
-        };
-        let error = error.and_then(|error| error.downcast_ref::<UpdateItemError>());
-        if error.is_some_and(UpdateItemError::is_conditional_check_failed_exception) {
-            self.0.1.fetch_add(1, Ordering::Relaxed);
+        let mut counts = self.0.lock().unwrap();
+        match context.output_or_error() {
+            Some(Ok(output)) => {
+                let output = output.downcast_ref().map(TransactWriteItemsOutput::consumed_capacity);
+                for consumed in output.unwrap_or_default() {
+                    let table = consumed.table_name().unwrap_or_default().to_owned();
+                    *counts.transactions.entry(table).or_default() += consumed.capacity_units().unwrap_or_default();
+                }
+            }
+            Some(Err(error)) => {
+                let error = error.as_operation_error().and_then(|error| error.downcast_ref());
+                if error.is_some_and(UpdateItemError::is_conditional_check_failed_exception) {
+                    counts.failed_conditions += 1;
+                }
+            }
+            None => {}
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use aws_sdk_dynamodb::config::RuntimeComponents;
 use aws_smithy_runtime_api::client::{
     http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
     orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
 };
 use serde_json::Value;
 
@@ -20,6 +21,8 @@ pub enum Reply {
     After(Duration, Value),
     /// None. The connection stays open.
     Never,
+    /// None. The connection is lost.
+    Reset,
 }
 
 impl Reply {
@@ -57,15 +60,17 @@ impl Scripted {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn respond(self, operation: String, body: Value) -> HttpResponse {
+    async fn respond(self, operation: String, body: Value) -> Result<HttpResponse, ConnectorError> {
         match (self.script)(&operation, &body) {
             Reply::After(time, response) => {
                 tokio::time::sleep(time).await;
                 let answered = &mut self.answered.lock().unwrap_or_else(PoisonError::into_inner);
                 answered.push((operation, body));
-                HttpResponse::new(super::replay::status(&response), response.to_string().into())
+                let status = super::replay::status(&response);
+                Ok(HttpResponse::new(status, response.to_string().into()))
             }
             Reply::Never => std::future::pending().await,
+            Reply::Reset => Err(ConnectorError::io("connection reset".into())),
         }
     }
 }
@@ -79,8 +84,7 @@ impl fmt::Debug for Scripted {
 impl HttpConnector for Scripted {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let (operation, body) = super::replay::content(&request);
-        let scripted = self.clone();
-        HttpConnectorFuture::new(async move { Ok(scripted.respond(operation, body).await) })
+        HttpConnectorFuture::new(self.clone().respond(operation, body))
     }
 }
 

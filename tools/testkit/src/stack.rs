@@ -10,7 +10,7 @@ use std::{
 pub use local::stack::Stack;
 use local::{
     function,
-    report::history::{self, Collections},
+    report::history::{self, Collection, Collections},
     stack::Options,
     template::Template,
 };
@@ -69,25 +69,24 @@ impl RunningStack {
     pub async fn start(mut options: Options) -> Self {
         let endpoint = Endpoint::open().await;
         let template = &mut options.template;
-        let name = endpoint.table(&template.table.name);
         let history_name = database::history_of(&template.table.name);
-        for function in &mut template.functions {
-            let replaced = function.environment.insert("TABLE_NAME".to_owned(), name.clone());
-            assert_eq!(
-                replaced.as_ref(),
-                Some(&template.table.name),
-                "TABLE_NAME of a function is the table of the template"
-            );
-        }
-        template.table.name = name;
-        if let Some(history) = &mut template.history {
-            let name = endpoint.table(&history_name);
+        let tables = [
+            ("TABLE_NAME", Some(&mut template.table)),
+            ("HISTORY_TABLE_NAME", template.history.as_mut()),
+        ];
+        for (variable, table) in tables {
+            let Some(table) = table else { continue };
+            let name = if variable == "TABLE_NAME" {
+                &table.name
+            } else {
+                &history_name
+            };
+            let name = endpoint.table(name);
             for function in &mut template.functions {
-                function
-                    .environment
-                    .insert("HISTORY_TABLE_NAME".to_owned(), name.clone());
+                let replaced = function.environment.insert(variable.to_owned(), name.clone());
+                assert_eq!(replaced.as_ref(), Some(&table.name), "{variable} of a function");
             }
-            history.name = name;
+            table.name = name;
         }
         let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
         Self { stack, endpoint }
@@ -138,9 +137,8 @@ pub async fn table(stack: &Stack) -> Collections {
 /// Returns an item in DynamoDB JSON, or null.
 pub async fn item(stack: &Stack, pk: &str, sk: &str) -> Value {
     let table = table(stack).await;
-    let found = table
-        .get(pk)
-        .and_then(|collection| collection.items().iter().find(|(other, _)| other == sk));
+    let items = table.get(pk).into_iter().flat_map(Collection::items);
+    let found = items.into_iter().find(|(key, _)| *key == sk);
     found.map_or(Value::Null, |(_, item)| serde_json::to_value(item).unwrap())
 }
 

@@ -93,16 +93,12 @@ impl Table {
     /// Writes an update beside a purge. The update is rejected if the purge deleted only `v0` so far.
     pub fn write_beside_purge(&self, update: Value) {
         let update = updates::update(update);
-        let written = self
-            .runtime
-            .block_on(updates::apply(&self.store, &update, mode(WriteMode::Inline)));
-        assert!(
-            matches!(
-                written,
-                Ok(WriteOutcome::Written { .. }) | Err(WriteError::Uncounted { .. })
-            ),
-            "{written:?}"
+        let written = self.block_on(updates::apply(&self.store, &update, mode(WriteMode::Inline)));
+        let is_expected = matches!(
+            written,
+            Ok(WriteOutcome::Written { .. }) | Err(WriteError::Uncounted { .. })
         );
+        assert!(is_expected, "{written:?}");
     }
 
     pub fn put_version(&self, id: &str) -> PutOutcome {
@@ -203,10 +199,8 @@ fn settings(name: &str, settings: TableSettings) -> template::Table {
 }
 
 pub async fn write(store: &Store, update: Value) -> u64 {
-    match updates::apply(store, &updates::update(update), mode(WriteMode::Inline))
-        .await
-        .unwrap()
-    {
+    let written = updates::apply(store, &updates::update(update), mode(WriteMode::Inline)).await;
+    match written.unwrap() {
         WriteOutcome::Written { version } => version.get(),
         outcome => panic!("{outcome:?}"),
     }

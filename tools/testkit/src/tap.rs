@@ -1,9 +1,9 @@
-//! A TCP proxy that keeps the requests it passes on, and lists the IAM actions they need, on which tables.
+//! A proxy that keeps the requests it passes on, and lists the IAM actions they need, on which tables.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{Read as _, Write as _},
-    net::{Shutdown, TcpListener, TcpStream},
+    io::{self, BufReader, Write as _},
+    net::{Shutdown, TcpListener},
     sync::{Arc, Mutex},
     thread,
 };
@@ -11,8 +11,7 @@ use std::{
 use local::dynamodb::Embedded;
 use serde_json::Value;
 
-/// Bytes that clients sent, by connection.
-type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
+use crate::http::{self, Message};
 
 /// An action that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,36 +24,37 @@ pub struct Needed {
 
 pub struct Tap {
     pub endpoint: String,
-    sent: Sent,
+    sent: Arc<Mutex<Vec<Message>>>,
     /// Runs as long as the proxy.
     embedded: Option<Embedded>,
 }
 
 impl Tap {
     pub fn of(endpoint: &str) -> Self {
-        let server = endpoint
-            .strip_prefix("http://")
-            .unwrap()
-            .trim_end_matches('/')
-            .to_owned();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let tap = Self {
-            endpoint: format!("http://{}", listener.local_addr().unwrap()),
-            sent: Sent::default(),
-            embedded: None,
-        };
-        let sent = Arc::clone(&tap.sent);
-        thread::spawn(move || {
-            for (index, client) in listener.incoming().enumerate() {
-                let (client, sent) = (client.unwrap(), Arc::clone(&sent));
-                sent.lock().unwrap().push(Vec::new());
-                let server = TcpStream::connect(&server).unwrap();
-                let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || copy(from, to, |bytes| sent.lock().unwrap()[index].extend(bytes)));
-                thread::spawn(move || copy(server, client, |_| ()));
+        let (server, sent) = (endpoint.to_owned(), Arc::<Mutex<Vec<_>>>::default());
+        let kept = Arc::clone(&sent);
+        let endpoint = http::listen(move |mut client| {
+            let server = http::connect(&server).unwrap();
+            let (mut requests, mut forwarded) =
+                (BufReader::new(client.try_clone().unwrap()), server.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = io::copy(&mut &server, &mut client);
+                let _ = client.shutdown(Shutdown::Write);
+            });
+            while let Some(request) = Message::read(&mut requests) {
+                let bytes = request.bytes();
+                kept.lock().unwrap().push(request);
+                if forwarded.write_all(&bytes).is_err() {
+                    break;
+                }
             }
+            let _ = forwarded.shutdown(Shutdown::Write);
         });
-        tap
+        Self {
+            endpoint,
+            sent,
+            embedded: None,
+        }
     }
 
     pub fn embedded() -> Self {
@@ -67,10 +67,9 @@ impl Tap {
     /// Returns the actions that the requests need, as IAM names them, by access key.
     pub fn actions_by_access_key(&self) -> BTreeMap<String, BTreeSet<Needed>> {
         let mut found = BTreeMap::<_, BTreeSet<_>>::new();
-        for sent in self.sent.lock().unwrap().iter() {
-            for (access_key, actions) in requests(sent) {
-                found.entry(access_key).or_default().extend(actions);
-            }
+        for request in self.sent.lock().unwrap().iter() {
+            let (access_key, actions) = needed(request);
+            found.entry(access_key).or_default().extend(actions);
         }
         found
     }
@@ -84,56 +83,31 @@ impl Tap {
     }
 
     pub fn clear(&self) {
-        self.sent.lock().unwrap().iter_mut().for_each(Vec::clear);
+        self.sent.lock().unwrap().clear();
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream, mut keep: impl FnMut(&[u8])) {
-    let mut buffer = [0; 16 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut buffer) {
-        keep(&buffer[..read]);
-        if to.write_all(&buffer[..read]).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Write);
-}
-
-/// Access key and actions of each request that was sent completely.
-fn requests(mut sent: &[u8]) -> Vec<(String, Vec<Needed>)> {
-    let mut found = Vec::new();
-    while let Some(end) = sent.windows(4).position(|window| window == b"\r\n\r\n") {
-        let head = String::from_utf8_lossy(&sent[..end]);
-        let header = |name: &str| {
-            let mut headers = head.lines().filter_map(|line| line.split_once(": "));
-            let found = headers.find(|(found, _)| found.eq_ignore_ascii_case(name));
-            found.map(|(_, value)| value)
-        };
-        assert_eq!(header("transfer-encoding"), None);
-        let length: usize = header("content-length").map_or(0, |length| length.parse().unwrap());
-        let Some(body) = sent.get(end + 4..end + 4 + length) else {
-            break;
-        };
-        let (_, credential) = header("authorization").unwrap().split_once("Credential=").unwrap();
-        let (access_key, _) = credential.split_once('/').unwrap();
-        let other = |action: &str| {
-            vec![Needed {
-                action: action.to_owned(),
-                table: None,
-            }]
-        };
-        let actions = match header("x-amz-target").and_then(|target| target.split_once('.')) {
-            // A batch needs the action of its entries.
-            Some(("AmazonSQS", operation)) => other(&format!("sqs:{}", operation.trim_end_matches("Batch"))),
-            Some((_, operation)) => dynamodb_actions(operation, &serde_json::from_slice(body).unwrap()),
-            None if head.starts_with("GET ") && head.contains("list-type=2") => other("s3:ListBucket"),
-            None if head.starts_with("GET ") => other("s3:GetObject"),
-            None => Vec::new(),
-        };
-        found.push((access_key.to_owned(), actions));
-        sent = &sent[end + 4 + length..];
-    }
-    found
+/// Returns the access key of a request, and the actions that it needs.
+fn needed(request: &Message) -> (String, Vec<Needed>) {
+    let (_, credential) = request
+        .header("authorization")
+        .unwrap()
+        .split_once("Credential=")
+        .unwrap();
+    let (access_key, _) = credential.split_once('/').unwrap();
+    let other = |action: &str| {
+        let (action, table) = (action.to_owned(), None);
+        vec![Needed { action, table }]
+    };
+    let actions = match request.header("x-amz-target").and_then(|target| target.split_once('.')) {
+        // A batch needs the action of its entries.
+        Some(("AmazonSQS", operation)) => other(&format!("sqs:{}", operation.trim_end_matches("Batch"))),
+        Some((_, operation)) => dynamodb_actions(operation, &request.json()),
+        None if request.head.starts_with("GET ") && request.head.contains("list-type=2") => other("s3:ListBucket"),
+        None if request.head.starts_with("GET ") => other("s3:GetObject"),
+        None => Vec::new(),
+    };
+    (access_key.to_owned(), actions)
 }
 
 /// A transaction, or a batch of statements, needs the actions of its parts.

@@ -143,8 +143,8 @@ impl Vzero {
 
     /// Returns the stream records that the mapping selects, oldest first.
     pub(crate) fn selected(&self, is_selected: impl Fn(&Value) -> bool) -> Vec<Record> {
-        let read = async {
-            let mut records = Vec::new();
+        let mut records = Vec::new();
+        self.block_on(async {
             for shard in self.stream.shards().await.unwrap() {
                 let iterator = self.stream.iterator(&shard.id, &Position::TrimHorizon).await;
                 let mut next = Some(iterator.unwrap());
@@ -154,30 +154,28 @@ impl Vzero {
                     records.extend(page.records);
                 }
             }
-            records
-        };
-        let mut records = self.runtime.block_on(read);
+        });
         records.retain(|record| is_selected(record.json()));
         records
     }
 
     /// Returns the failure document that the mapping writes for these records, with a unique key.
     pub fn document(&self, records: &[Record]) -> Document {
+        let identity = Identity {
+            uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
+            stream_arn: self.stream_arn.clone(),
+        };
         let failure = Failure {
-            identity: &Identity {
-                uuid: "00000000-0000-0000-0000-000000000000".to_owned(),
-                function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
-                stream_arn: self.stream_arn.clone(),
-            },
-            shard: &self.runtime.block_on(self.stream.shards()).unwrap()[0].id,
-            records,
+            records: records.to_vec(),
             request_id: "r".to_owned(),
             invoke_count: 11,
             reason: Reason::RetryAttemptsExhausted(LastTry::Response),
-            now: Duration::from_secs(1_700_000_000),
-            id: uuid::Uuid::new_v4().to_string(),
         };
-        failure.document()
+        let shard = &self.runtime.block_on(self.stream.shards()).unwrap()[0].id;
+        // The key depends on the time.
+        let now = Duration::new(1_700_000_000, uuid::Uuid::new_v4().as_fields().0 % 1_000_000);
+        failure.document(&identity, shard, now)
     }
 }
 

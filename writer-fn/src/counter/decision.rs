@@ -1,18 +1,16 @@
-//! Decides an update against the stored latest item.
+//! Decides an update against the stored latest item: by the first of its [rules](super::rules) that fails.
 //!
-//! The [rules](super::rules) of a request reject the update. This module explains a failed condition from the item that DynamoDB
-//! returns with it, and plans a transaction from an item that was read.
+//! After a conditional check failure, the item that DynamoDB returns with it explains the failure. A transaction is planned from an item
+//! that was read.
 
 use shared::{
     domain::{
         AttributeValue, Item,
         attributes::{same_item, text},
         attribution::{self, Writer},
-        change::Change,
         incarnation::Incarnation,
         keys::LATEST_KEY,
         names,
-        number::Decimal,
         recorded_at::RecordedAt,
         request_id::RequestHash,
         time::EpochMillis,
@@ -20,6 +18,7 @@ use shared::{
         version::Version,
         version_item::{InvalidImage, latest_of},
     },
+    dynamodb::expression::Expression,
     printable::shortened,
 };
 
@@ -27,6 +26,7 @@ use crate::{
     counter::{
         outcome::{WriteError, WriteOutcome},
         recent_requests,
+        rules::{self, Failure},
         stamp::Stamp,
     },
     update::{
@@ -35,8 +35,7 @@ use crate::{
     },
 };
 
-/// Decides an update against the stored latest item: `None` if it creates the next version. A duplicate is detected first: after a
-/// previous delivery of the same request, the other rules can fail too.
+/// Decides an update against the stored latest item: `None` if it creates the next version.
 ///
 /// # Errors
 ///
@@ -44,18 +43,67 @@ use crate::{
 /// members of a missing map, [`WriteError::Unordered`] if the time of the latest item cannot be read, and [`WriteError::Latest`] if
 /// the decision needs the latest version and the latest item has no valid one, or the greatest one.
 pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
-    let Some(stored) = stored else {
-        return match update.expected {
-            Some(ExpectedVersion::Is(version)) => Ok(Some(WriteOutcome::Conflict {
-                expected: version.get(),
-                latest: 0,
+    let mut request = Expression::default();
+    for rule in rules::of_update(update, &mut request) {
+        if !rule.condition.holds(stored, &request)
+            && let Some(outcome) = rule.failure.outcome(update, stored)?
+        {
+            return Ok(Some(outcome));
+        }
+    }
+    // A deletion starts from an item without state, and so does an update that follows one.
+    check_maps(update, live(update, stored)).map(|()| None)
+}
+
+/// Returns an error if an update changes members of a map that an item does not have.
+pub(crate) fn check_maps(update: &Update, item: Option<&Item>) -> Result<(), WriteError> {
+    match missing_map(&update.changes, item) {
+        None => Ok(()),
+        Some(path) => Err(WriteError::NoMap {
+            path: shortened(&path).into_owned(),
+        }),
+    }
+}
+
+/// Returns the item whose state an update changes.
+fn live<'a>(update: &Update, stored: Option<&'a Item>) -> Option<&'a Item> {
+    stored.filter(|stored| !update.deleted && !is_deleted(stored))
+}
+
+impl Failure {
+    /// Returns the outcome of an update on whose stored latest item a rule failed. `None` if another form of the request can be applied.
+    fn outcome(self, update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
+        let none = Item::default();
+        let stored = stored.unwrap_or(&none);
+        match self {
+            Self::Duplicate => duplicate(update, stored),
+            Self::Conflict => Ok(Some(WriteOutcome::Conflict {
+                expected: update.expected.map_or(0, ExpectedVersion::number),
+                latest: latest_of(stored).map_or(0, Version::get),
             })),
-            _ if missing_map(&update.changes, None).is_some() => Err(no_map(update, None)),
-            _ => Ok(None),
-        };
-    };
-    let is_same = match recent_requests::entry_of(stored, &RequestHash::of(&update.request_id)) {
-        Some(entry) => Some((entry.version, entry.is_of(&update.payload()))),
+            Self::Older => match is_older(update, stored) {
+                Some(false) => Ok(None),
+                Some(true) => Ok(Some(WriteOutcome::Stale {
+                    version: latest_of(stored)?,
+                })),
+                None => Err(WriteError::Unordered {
+                    version: latest_of(stored)?,
+                }),
+            },
+            Self::Greatest => match latest_of(stored) {
+                Ok(_) => Err(InvalidImage::LatestIsGreatest.into()),
+                Err(InvalidImage::LatestTooLarge) => Err(InvalidImage::LatestTooLarge.into()),
+                // DynamoDB rejects the calculation.
+                Err(_) => Ok(None),
+            },
+            Self::Form => Ok(None),
+        }
+    }
+}
+
+fn duplicate(update: &Update, stored: &Item) -> Result<Option<WriteOutcome>, WriteError> {
+    let (version, is_same) = match recent_requests::entry_of(stored, &RequestHash::of(&update.request_id)) {
+        Some(entry) => (entry.version, entry.is_of(&update.payload())),
         // A latest item without a map has only the last request.
         None if text(stored, names::REQUEST_ID) == Some(update.request_id.as_str()) => {
             let latest = latest_of(stored)?;
@@ -63,52 +111,13 @@ pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutc
                 Writer::Stale(version) => version,
                 Writer::Own | Writer::Other => latest,
             };
-            Some((version, is_payload_of(stored, update)))
+            (version, is_payload_of(stored, update))
         }
-        None => None,
+        None => return Ok(None),
     };
     match is_same {
-        Some((version, true)) => return Ok(Some(WriteOutcome::Duplicate { version })),
-        Some((version, false)) => return Err(WriteError::RequestIdReused { version }),
-        None => {}
-    }
-    if let Some(expected) = update.expected {
-        let latest = latest_of(stored).ok();
-        if latest.map(ExpectedVersion::Is) != Some(expected) {
-            return Ok(Some(WriteOutcome::Conflict {
-                expected: expected.number(),
-                latest: latest.map_or(0, Version::get),
-            }));
-        }
-    }
-    // A deletion starts from an item without state, and so does an update that follows one.
-    let before = Some(stored).filter(|stored| !update.deleted && !is_deleted(stored));
-    match is_older(update, stored) {
-        Some(false) if missing_map(&update.changes, before).is_some() => Err(no_map(update, before)),
-        Some(false) => Ok(has_next_version(stored).map(|()| None)?),
-        Some(true) => Ok(Some(WriteOutcome::Stale {
-            version: latest_of(stored)?,
-        })),
-        None => Err(WriteError::Unordered {
-            version: latest_of(stored)?,
-        }),
-    }
-}
-
-/// Returns the error of an update that changes members of a map that an item does not have.
-pub(crate) fn no_map(update: &Update, item: Option<&Item>) -> WriteError {
-    WriteError::NoMap {
-        path: shortened(&missing_map(&update.changes, item).unwrap_or_default()).into_owned(),
-    }
-}
-
-/// Returns an error if the latest item has the greatest version or a higher number. A number that is not that of a version for
-/// another reason is not decided here: the request fails.
-fn has_next_version(stored: &Item) -> Result<(), InvalidImage> {
-    match latest_of(stored) {
-        Ok(latest) if latest.get() == Version::MAX => Err(InvalidImage::LatestIsGreatest),
-        Err(InvalidImage::LatestTooLarge) => Err(InvalidImage::LatestTooLarge),
-        _ => Ok(()),
+        true => Ok(Some(WriteOutcome::Duplicate { version })),
+        false => Err(WriteError::RequestIdReused { version }),
     }
 }
 
@@ -117,19 +126,13 @@ pub fn is_payload_of(item: &Item, update: &Update) -> bool {
     text(item, names::REQUEST_PAYLOAD).is_none_or(|payload| payload == update.payload().short())
 }
 
-/// Returns `None` if the time of the latest item cannot be read. One without a time is older than every update.
+/// Returns `true` if an update is older than the latest item, which is not the case by its `Timestamp`. `None` if the time of the item
+/// cannot be read.
 fn is_older(update: &Update, stored: &Item) -> Option<bool> {
-    let Some(timestamp) = update.timestamp else {
-        return Some(false);
-    };
     match (stored.get(names::TIMESTAMP), stored.get(names::TIME)) {
-        (Some(AttributeValue::N(stored)), _) => {
-            // Another program can write a fraction, or a number that is no time.
-            Some(Decimal::parse(stored).ok()? > Decimal::from_i64(timestamp.get()))
-        }
+        (Some(AttributeValue::N(_)), _) => Some(true),
         // It was written when updates were not ordered by time.
-        (None, Some(AttributeValue::S(time))) => Some(EpochMillis::parse_iso(time).ok()? > timestamp),
-        (None, None) => Some(false),
+        (None, Some(AttributeValue::S(time))) => Some(update.timestamp < Some(EpochMillis::parse_iso(time).ok()?)),
         _ => None,
     }
 }
@@ -145,60 +148,41 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp) -> Result<It
         Some(stored) if stored.contains_key(names::LATEST) => latest_of(stored)?.get(),
         _ => 0,
     };
-    let next = Version::new(latest + 1).ok_or(InvalidImage::LatestIsGreatest)?.get();
-    let live = stored.filter(|stored| !update.deleted && !is_deleted(stored));
-    let mut item = live
-        .cloned()
-        .unwrap_or_else(|| Item::from(std::collections::HashMap::<_, AttributeValue>::new()));
-    for name in attribution::OF_CLIENT.into_iter().chain(attribution::OF_WRITER) {
+    let next = Version::new(latest + 1).ok_or(InvalidImage::LatestIsGreatest)?;
+    let mut item = live(update, stored).cloned().unwrap_or_default();
+    for name in attribution::OF_CLIENT.into_iter().chain([names::TTL, names::DELETED]) {
         item.remove(name);
     }
-    let s = |text: &str| AttributeValue::S(text.to_owned());
-    let number = |number: u64| AttributeValue::N(number.to_string());
+    let s = |text: &str| Some(AttributeValue::S(text.to_owned()));
+    let n = |number: u64| Some(AttributeValue::N(number.to_string()));
     let recorded = stamp.time(stored);
-    item.remove(names::TTL);
-    item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
-    item.insert(names::RECORDED_TICK.to_owned(), number(recorded.ticks().into()));
-    item.insert(names::RECORDED_VERSION.to_owned(), number(next));
-    item.insert(names::REQUEST_PAYLOAD.to_owned(), s(update.payload().short()));
-    if let Some(sender) = &update.sender {
-        item.insert(names::SENDER.to_owned(), s(sender));
-    }
-    if let Some(version) = update.restored_from {
-        item.insert(names::RESTORED_FROM.to_owned(), number(version.get()));
-    }
     let incarnation = stored.and_then(Incarnation::of);
     let incarnation = incarnation.unwrap_or_else(|| Incarnation::started_by(&update.request_id, stamp.clock()));
-    item.insert(names::INCARNATION.to_owned(), incarnation.value());
-    if let Some(since) = stored.and_then(|stored| stored.get(names::RECORDED_SINCE)) {
-        item.insert(names::RECORDED_SINCE.to_owned(), since.clone());
+    let timestamp = update.timestamp.map(|time| AttributeValue::N(time.get().to_string()));
+    for (name, value) in [
+        (names::PK, s(update.entity.as_str())),
+        (names::SK, s(LATEST_KEY)),
+        (names::LATEST, n(next.get())),
+        (names::INCARNATION, Some(incarnation.value())),
+        (names::REQUEST_ID, s(update.request_id.as_str())),
+        (names::REQUEST_PAYLOAD, s(update.payload().short())),
+        (names::RECORDED_AT, Some(recorded.without_ticks().value())),
+        (names::RECORDED_TICK, n(recorded.ticks().into())),
+        (names::RECORDED_VERSION, n(next.get())),
+        (
+            names::RECORDED_SINCE,
+            stored.and_then(|stored| stored.get(names::RECORDED_SINCE)).cloned(),
+        ),
+        (names::SENDER, update.sender.as_deref().and_then(s)),
+        (names::RESTORED_FROM, update.restored_from.map(Version::get).and_then(n)),
+        (names::TIMESTAMP, timestamp),
+    ] {
+        match value {
+            Some(value) => item.insert(name.to_owned(), value),
+            None => item.remove(name),
+        };
     }
-    item.insert(names::PK.to_owned(), s(update.entity.as_str()));
-    item.insert(names::SK.to_owned(), s(LATEST_KEY));
-    item.insert(names::REQUEST_ID.to_owned(), s(update.request_id.as_str()));
-    item.insert(names::LATEST.to_owned(), AttributeValue::N(next.to_string()));
-    if let Some(timestamp) = update.timestamp {
-        item.insert(
-            names::TIMESTAMP.to_owned(),
-            AttributeValue::N(timestamp.get().to_string()),
-        );
-    }
-    item.remove(names::DELETED);
-    for (name, change) in &update.changes {
-        match change {
-            Change::Set(value) => {
-                item.insert(name.clone(), value.clone());
-            }
-            Change::Remove => {
-                item.remove(name);
-            }
-            Change::Update(members) => {
-                if let Some(value) = item.get_mut(name) {
-                    nested::apply(value, members);
-                }
-            }
-        }
-    }
+    nested::change(&mut item, &update.changes);
     if update.deleted {
         item.insert(names::DELETED.to_owned(), AttributeValue::Bool(true));
         attribution::pack_tombstone(&mut item);
@@ -213,20 +197,21 @@ pub fn is_unchanged(before: &Item, after: &Item) -> bool {
         if let Ok(version) = latest_of(&item) {
             attribution::resolve_tombstone(&mut item, version);
         }
-        let of_request = attribution::OF_REQUEST
+        let not_named = attribution::OF_CLIENT
             .into_iter()
-            .chain([names::RECORDED_AT, names::INCARNATION]);
-        for name in attribution::OF_WRITER
+            .filter(|name| !after.contains_key(*name));
+        let of_version = [
+            &attribution::OF_WRITER[..],
+            &attribution::OF_REQUEST,
+            &attribution::OF_LATEST,
+        ]
+        .concat();
+        for name in of_version
             .into_iter()
-            .chain(of_request)
-            .chain(attribution::OF_LATEST)
+            .chain([names::RECORDED_AT, names::INCARNATION])
+            .chain(not_named)
         {
             item.remove(name);
-        }
-        for name in attribution::OF_CLIENT {
-            if !after.contains_key(name) {
-                item.remove(name);
-            }
         }
         item
     };

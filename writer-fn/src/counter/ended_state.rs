@@ -20,18 +20,20 @@ use aws_sdk_dynamodb::{
 };
 use shared::{
     domain::{
-        Item, attribution, change::Change, entity::EntityId, keys::LATEST_KEY, names, version::Version,
+        Item, attribution, change::Change, entity::EntityId, keys::LATEST_KEY, version::Version,
         version_item::latest_of,
     },
     dynamodb::{Store, client::error::ServiceError, expression::Expression, n, s},
 };
 
 use crate::{
-    counter::{outcome::WriteError, rules},
+    counter::{
+        form::latest_item,
+        outcome::WriteError,
+        rules::{self, assign},
+    },
     update::{MAX_ATTRIBUTES, Update},
 };
-
-const OPERATION: &str = "UpdateItem";
 
 /// Removes what a deletion has left of the state, also after a repetition: the first delivery may have stopped before.
 pub(crate) async fn end_state(
@@ -62,18 +64,23 @@ pub(crate) async fn remove_ended_state(store: &Store, entity: &EntityId, latest:
     let is_left = !ended.is_empty();
     while !ended.is_empty() {
         let request = request(entity, version, &ended, store.latest_table());
-        match request.send_with(store.client()).await {
-            Ok(output) => {
-                let latest = Item::from(output.attributes.unwrap_or_default());
-                ended = attribution::ended_names(&latest, version);
-            }
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => break,
-                _ => return Err(ServiceError::new(OPERATION, &error)),
-            },
+        match send(store, request).await? {
+            Some(latest) => ended = attribution::ended_names(&latest, version),
+            None => break,
         }
     }
     Ok(is_left)
+}
+
+/// Sends a request, and returns the new attributes. `None` if its condition failed.
+async fn send(store: &Store, request: UpdateItemInputBuilder) -> Result<Option<Item>, ServiceError> {
+    match request.send_with(store.client()).await {
+        Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
+        Err(error) => match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
+            _ => Err(ServiceError::new("UpdateItem", &error)),
+        },
+    }
 }
 
 /// Puts the state that an update sets on a tombstone of this project, for the update to keep it. It stops if the latest item changes
@@ -89,31 +96,19 @@ pub async fn stage_state(store: &Store, update: &Update, tombstone: Version) -> 
     let token = format!("{:016x}", fastrand::u64(..));
     let state: Vec<_> = update.new_state().collect();
     let mut before = None;
-    for (index, part) in state.chunks(MAX_STAGED).enumerate() {
+    for (index, part) in state.chunks(MAX_ATTRIBUTES).enumerate() {
         let token = format!("{token}-{index}");
-        let part = part
-            .iter()
-            .map(|(name, value)| ((*name).clone(), Change::Set((*value).clone())));
-        let request = stage_request(
-            &update.entity,
-            tombstone,
-            &part.collect(),
-            (before.as_deref(), &token),
-            store.latest_table(),
-        );
-        if let Err(error) = request.send_with(store.client()).await {
-            return match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
-                _ => Err(ServiceError::new(OPERATION, &error)),
-            };
+        let part = part.iter();
+        let part = part.map(|(name, value)| ((*name).clone(), Change::Set((*value).clone())));
+        let tokens = (before.as_deref(), token.as_str());
+        let request = stage_request(&update.entity, tombstone, &part.collect(), tokens, store.latest_table());
+        if send(store, request).await?.is_none() {
+            return Ok(());
         }
         before = Some(token);
     }
     Ok(())
 }
-
-/// Maximum number of attributes that one request puts on a tombstone, see [`MAX_ATTRIBUTES`].
-const MAX_STAGED: usize = MAX_ATTRIBUTES;
 
 /// Builds the request that puts attributes on a tombstone, where they are no part of its version. All but the first of a restore have the
 /// condition that no other restore or removal came between. Each changes the token, so that an update knows that there are more.
@@ -124,43 +119,33 @@ pub fn stage_request(
     (before, token): (Option<&str>, &str),
     table: &str,
 ) -> UpdateItemInputBuilder {
-    let mut expression = Expression::default();
-    expression
-        .name("#staged", names::TOMBSTONE_STAGED)
-        .value(":latest", n(version))
-        .value(":deleted", AttributeValue::Bool(true))
-        .value(":staged", s(token))
-        .set("#staged = :staged")
-        .changes(state);
-    rules::REMOVAL.add_to(&mut expression);
+    let mut expression = of_tombstone(version);
+    assign(&mut expression, "#staged = :staged", s(token));
+    expression.changes(state);
     rules::STAGING.add_to(&mut expression);
     if let Some(before) = before {
         expression.value(":before", s(before));
         rules::NEXT_STAGING.add_to(&mut expression);
     }
-    let request = UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(LATEST_KEY));
-    expression.apply_to_request(request)
+    expression.apply_to_request(latest_item(entity, table))
 }
 
 /// Builds the request that removes ended attributes of a tombstone, as many as fit.
 pub fn request(entity: &EntityId, version: Version, ended: &[String], table: &str) -> UpdateItemInputBuilder {
+    let mut expression = of_tombstone(version);
+    rules::remove(&mut expression, "#staged");
+    expression.remove_fitting(ended);
+    expression.apply_to_request(latest_item(entity, table).return_values(ReturnValue::AllNew))
+}
+
+/// Begins an expression on the condition that the latest item is the tombstone of this version.
+fn of_tombstone(version: Version) -> Expression {
     let mut expression = Expression::default();
     expression
         .value(":latest", n(version))
-        .value(":deleted", AttributeValue::Bool(true))
-        .name("#staged", names::TOMBSTONE_STAGED)
-        .remove("#staged")
-        .remove_fitting(ended);
+        .value(":deleted", AttributeValue::Bool(true));
     rules::REMOVAL.add_to(&mut expression);
-    let request = UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(LATEST_KEY))
-        .return_values(ReturnValue::AllNew);
-    expression.apply_to_request(request)
+    expression
 }
 
 /// Adds the changes of a deletion: its record, its own state, and the removal of the attributes that have ended, as many as fit.
@@ -172,12 +157,9 @@ pub(crate) fn add_deletion(expression: &mut Expression, update: &Update, ended: 
         .new_state()
         .map(|(name, value)| (name.clone(), value.clone().into()));
     let state: HashMap<_, _> = state.collect();
-    expression.name("#state", names::TOMBSTONE_STATE);
     match state.is_empty() {
-        true => expression.remove("#state"),
-        false => expression
-            .set("#state = :state")
-            .value(":state", AttributeValue::M(state)),
-    };
+        true => rules::remove(expression, "#state"),
+        false => assign(expression, "#state = :state", AttributeValue::M(state)),
+    }
     expression.changes(&record).remove_fitting(ended);
 }

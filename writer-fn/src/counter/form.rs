@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::{
 use shared::{
     config::Window,
     domain::{
-        Item, attribution, incarnation::Incarnation, keys::LATEST_KEY, names, recorded_at::RecordedAt,
-        version::Version, version_item::InvalidImage,
+        Item, attribution, entity::EntityId, incarnation::Incarnation, keys::LATEST_KEY, names,
+        recorded_at::RecordedAt, version::Version, version_item::InvalidImage,
     },
     dynamodb::{expression::Expression, n, s},
 };
@@ -20,10 +20,10 @@ use crate::{
         lifetime::Lifetime,
         order::Order,
         recent_requests::form::{Contention, RecentRequests},
-        rules,
+        rules::{self, assign},
         stamp::Stamp,
     },
-    update::{ExpectedVersion, Update, payload::Payload},
+    update::{Update, payload::Payload},
 };
 
 /// Form of an update, which depends on the latest item.
@@ -42,14 +42,22 @@ pub struct Form {
 }
 
 impl Form {
+    /// Returns the form of a first attempt on the latest item that most updates meet, with this form of the request.
+    pub(crate) fn first(recent_requests: RecentRequests, now: RecordedAt) -> Self {
+        Self {
+            recent_requests,
+            stamp: Stamp::At(now),
+            guard: Guard::default(),
+            lifetime: Lifetime::default(),
+            order: Order::default(),
+        }
+    }
+
     /// Returns the form that most latest items need.
     pub(crate) fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
         Self {
-            recent_requests: RecentRequests::assumed(update, window, now),
-            stamp: Stamp::At(now),
             guard: Guard::of(update, now),
-            lifetime: Lifetime::assumed(),
-            order: Order::ByTimestamp,
+            ..Self::first(RecentRequests::assumed(update, window, now), now)
         }
     }
 
@@ -68,10 +76,10 @@ impl Form {
         stored: Option<&Item>,
     ) -> Result<(), InvalidImage> {
         self.stamp = self.stamp.after_failure(now, first, stored);
-        let contention = match (&self.recent_requests, &self.stamp) {
-            (RecentRequests::Replace { .. }, _) => Contention::LostRemoval,
+        let contention = match &self.stamp {
+            _ if self.recent_requests.has_removal() => Contention::LostRemoval,
             // Another writer was faster, or its clock is ahead.
-            (_, Stamp::Tick { .. }) => Contention::LostRace,
+            Stamp::Tick { .. } => Contention::LostRace,
             _ => Contention::None,
         };
         self.recent_requests = RecentRequests::fitting(update, window, now, stored, contention)?;
@@ -94,27 +102,29 @@ pub(crate) fn removes_ended_state(update: &Update, form: &Form) -> bool {
 
 /// Builds the request.
 pub fn request(update: &Update, form: &Form, table: &str) -> UpdateItemInputBuilder {
-    let request = UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(update.entity.as_str()))
-        .key(names::SK, s(LATEST_KEY))
+    let request = latest_item(&update.entity, table)
         .return_values(ReturnValue::UpdatedNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     expression(update, form).apply_to_request(request)
+}
+
+/// Begins a request that updates the latest item of an entity.
+pub(crate) fn latest_item(entity: &EntityId, table: &str) -> UpdateItemInputBuilder {
+    UpdateItemInputBuilder::default()
+        .table_name(table)
+        .key(names::PK, s(entity.as_str()))
+        .key(names::SK, s(LATEST_KEY))
 }
 
 /// Builds the changes of the latest item and their condition.
 pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     let mut expression = Expression::default();
     expression
-        .name("#latest", names::LATEST)
-        .name("#request", names::REQUEST_ID)
         .value(":zero", n(0))
         .value(":one", n(1))
-        .value(":request", s(update.request_id.as_str()))
-        .set("#latest = if_not_exists(#latest, :zero) + :one")
-        .set("#request = :request")
         .value(":max", n(Version::MAX));
+    rules::set(&mut expression, "#latest = if_not_exists(#latest, :zero) + :one");
+    assign(&mut expression, "#request = :request", s(update.request_id.as_str()));
     rules::NOT_LAST_REQUEST.add_to(&mut expression);
     rules::HAS_NEXT_VERSION.add_to(&mut expression);
     form.recent_requests.add_to(&mut expression);
@@ -122,47 +132,28 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     form.lifetime.add_to(&mut expression, update);
     // Its calculation takes long for a large update.
     let payload = form.recent_requests.payload().cloned();
-    add_record(
-        &mut expression,
-        update,
-        &payload.unwrap_or_else(|| update.payload()),
-        &form.stamp,
-    );
+    let payload = payload.unwrap_or_else(|| update.payload());
+    add_record(&mut expression, update, &payload, &form.stamp);
     if let Some(timestamp) = update.timestamp {
         form.order.add_to(&mut expression, timestamp);
     }
-    match update.expected {
-        None => {}
-        Some(ExpectedVersion::Absent) => {
-            rules::EXPECTED_ABSENT.add_to(&mut expression);
-        }
-        Some(ExpectedVersion::Is(version)) => {
-            expression.value(":expected", n(version));
-            rules::EXPECTED_VERSION.add_to(&mut expression);
-        }
+    if let Some(expected) = rules::expected(update, &mut expression) {
+        expected.add_to(&mut expression);
     }
-    if update.deleted {
-        ended_state::add_deletion(&mut expression, update, form.lifetime.ended());
-    } else {
-        form.lifetime.add_changes(&mut expression, update);
+    match update.deleted {
+        true => ended_state::add_deletion(&mut expression, update, form.lifetime.ended()),
+        false => form.lifetime.add_changes(&mut expression, update),
     }
     expression
 }
 
 /// Adds the attributes that describe the new version, and removes those of the version before.
 fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, stamp: &Stamp) {
-    expression
-        .name("#version", names::RECORDED_VERSION)
-        .name("#payload", names::REQUEST_PAYLOAD)
-        .name("#incarnation", names::INCARNATION)
-        .value(":payload", s(payload.short()))
-        .value(
-            ":incarnation",
-            s(Incarnation::started_by(&update.request_id, stamp.clock()).as_str()),
-        )
-        .set("#incarnation = if_not_exists(#incarnation, :incarnation)")
-        .set("#version = if_not_exists(#latest, :zero) + :one")
-        .set("#payload = :payload");
+    let incarnation = Incarnation::started_by(&update.request_id, stamp.clock());
+    expression.value(":incarnation", s(incarnation.as_str()));
+    rules::set(expression, "#incarnation = if_not_exists(#incarnation, :incarnation)");
+    rules::set(expression, "#version = if_not_exists(#latest, :zero) + :one");
+    assign(expression, "#payload = :payload", s(payload.short()));
     stamp.add_to(expression);
     for (index, name) in attribution::OF_CLIENT.into_iter().enumerate() {
         let is_set = update.changes.contains_key(name) || (name == names::TIMESTAMP && update.timestamp.is_some());
@@ -171,19 +162,14 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
             expression.remove(&placeholder).name(placeholder, name);
         }
     }
-    let restored_from = update.restored_from.map(n);
-    for (placeholder, name, value) in [
-        ("sender", names::SENDER, update.sender.as_ref().map(s)),
-        ("restored", names::RESTORED_FROM, restored_from),
+    for (placeholder, clause, value) in [
+        ("#sender", "#sender = :sender", update.sender.as_ref().map(s)),
+        ("#restored", "#restored = :restored", update.restored_from.map(n)),
     ] {
-        let path = format!("#{placeholder}");
         match value {
-            Some(value) => expression
-                .set(format!("#{placeholder} = :{placeholder}"))
-                .value(format!(":{placeholder}"), value),
-            None => expression.remove(&path),
-        };
-        expression.name(path, name);
+            Some(value) => assign(expression, clause, value),
+            None => rules::remove(expression, placeholder),
+        }
     }
 }
 
@@ -193,6 +179,39 @@ mod tests {
     use shared::config::Ordering;
 
     use super::*;
+
+    #[test]
+    fn the_form_that_fits_an_item_applies_the_update_to_it() {
+        const LATER: u64 = 9000;
+        let window = Window::default();
+        let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
+        let times = [
+            json!({}),
+            json!({"Time": {"S": "1970-01-01T00:00:01"}}),
+            json!({"Timestamp": {"N": "1000"}}),
+        ];
+        for (time, dropped) in times.iter().flat_map(|time| [(time, false), (time, true)]) {
+            for entries in [1, window.get(), window.full(), window.max_entries()] {
+                for members in [json!({}), json!({"ExpectedVersion": 200}), json!({"Deleted": true})] {
+                    let mut json = members.clone();
+                    (json["ID"], json["Timestamp"]) = (json!("E"), json!(LATER));
+                    let update = Update::parse(json, "r-default", Ordering::Time).unwrap();
+                    let requests = (0..entries).map(|index| (format!("h{index:07}"), json!({"N": index.to_string()})));
+                    let requests: serde_json::Map<_, _> = requests.collect();
+                    let mut stored = time.clone();
+                    (stored["Latest"], stored["RecentRequests"]) = (json!({"N": "200"}), json!({"M": requests}));
+                    if dropped {
+                        stored["RequestsDropped"] = json!({"N": "7"});
+                    }
+                    let stored: Item = serde_json::from_value(stored).unwrap();
+                    let mut form = Form::assumed(&update, window, now);
+                    form.fit(&update, window, now, now, Some(&stored)).unwrap();
+                    let applies = expression(&update, &form).holds(Some(&stored));
+                    assert!(applies, "{time} {dropped} {entries} {members}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_largest_update_fits_an_expression() {
@@ -226,15 +245,14 @@ mod tests {
         let window = Window::new(Window::MAX / 2).unwrap();
         let now = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
         let stored: Item = serde_json::from_value(stored).unwrap();
+        let recent_requests = RecentRequests::fitting(&update, window, now, Some(&stored), Contention::None);
         let form = Form {
-            recent_requests: RecentRequests::fitting(&update, window, now, Some(&stored), Contention::None).unwrap(),
             stamp: Stamp::Tick { from: now },
             guard: Guard {
                 base: Some(Version::FIRST),
                 ..Guard::default()
             },
-            lifetime: Lifetime::assumed(),
-            order: Order::ByTimestamp,
+            ..Form::first(recent_requests.unwrap(), now)
         };
         let request = request(&update, &form, "T");
         // The maximum length of an expression is 4 KB.

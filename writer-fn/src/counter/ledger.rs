@@ -1,18 +1,17 @@
 //! Ledger: a marker item for every request, kept longer than any service redelivers a request. It detects duplicates of
 //! any age, where the recent requests of the latest item detect only the last ones.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::{
     error::BuildError,
     types::{Put, ReturnValuesOnConditionCheckFailure},
 };
 use shared::{
-    config::Retention,
     domain::{
         AttributeValue, Item, keys::REQUEST_PREFIX, names, number::Decimal, request_id::RequestId, version::Version,
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::Store,
 };
 
 use crate::{
@@ -68,15 +67,9 @@ impl Marker {
 
 /// Returns the version that an update's request created, if the ledger has its marker.
 pub async fn version_in_ledger(store: &Store, update: &Update) -> Result<Option<Version>, WriteError> {
-    match marker(store, update).await? {
-        Some(marker) => applied_version(update, &marker).map(Some),
-        None => Ok(None),
-    }
-}
-
-async fn marker(store: &Store, update: &Update) -> Result<Option<Marker>, ServiceError> {
     let item = store.get(&update.entity, &sort_key(&update.request_id), true).await?;
-    Ok(item.as_ref().and_then(Marker::from_item))
+    let marker = item.as_ref().and_then(Marker::from_item);
+    marker.map(|marker| applied_version(update, &marker)).transpose()
 }
 
 /// Returns the marker's version, if the marker belongs to the same update.
@@ -85,12 +78,10 @@ async fn marker(store: &Store, update: &Update) -> Result<Option<Marker>, Servic
 ///
 /// Returns [`WriteError::RequestIdReused`] if the marker belongs to another update.
 pub fn applied_version(update: &Update, marker: &Marker) -> Result<Version, WriteError> {
-    if marker.payload == update.payload() {
-        Ok(marker.version)
-    } else {
-        Err(WriteError::RequestIdReused {
-            version: marker.version,
-        })
+    let version = marker.version;
+    match marker.payload == update.payload() {
+        true => Ok(version),
+        false => Err(WriteError::RequestIdReused { version }),
     }
 }
 
@@ -113,15 +104,11 @@ pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> 
         .build()
 }
 
-/// Returns the expiry of a marker that is written at a time since 1970, in epoch seconds.
-pub fn expires(retention: Retention, now: Duration) -> u64 {
-    (now + retention.duration()).as_secs()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
     use shared::config::Ordering;
+    use testkit::cases::cases;
 
     use super::*;
 
@@ -133,36 +120,26 @@ mod tests {
     fn equal_updates_have_equal_payloads_and_different_ones_do_not() {
         let same = |a: Value, b: Value| update(a).payload() == update(b).payload();
         let plain = json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}});
-        assert!(same(plain.clone(), plain.clone()));
-        assert!(same(
-            plain.clone(),
-            json!({"ID": "E", "B": {"y": [true, null], "x": 1.0}, "A": 1e0})
-        ));
-        assert!(same(
-            plain.clone(),
-            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "RequestId": "r-2"})
-        ));
-        for other in [
-            json!({"ID": "E", "A": 2, "B": {"x": 1, "y": [true, null]}}),
-            json!({"ID": "E", "A": "1", "B": {"x": 1, "y": [true, null]}}),
-            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [null, true]}}),
-            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true], "z": null}}),
-            json!({"ID": "E", "A": 1, "B": null}),
-            json!({"ID": "E", "A": 1}),
-            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "Deleted": true}),
-            json!({"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "ExpectedVersion": 0}),
-        ] {
-            assert!(!same(plain.clone(), other.clone()), "{other}");
+        let same_as_plain = r#"
+            {"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}}                         -> same
+            {"ID": "E", "B": {"y": [true, null], "x": 1.0}, "A": 1e0}                     -> same
+            {"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "RequestId": "r-2"}     -> same
+            {"ID": "E", "A": 2, "B": {"x": 1, "y": [true, null]}}                         -> other
+            {"ID": "E", "A": "1", "B": {"x": 1, "y": [true, null]}}                       -> other
+            {"ID": "E", "A": 1, "B": {"x": 1, "y": [null, true]}}                         -> other
+            {"ID": "E", "A": 1, "B": {"x": 1, "y": [true], "z": null}}                    -> other
+            {"ID": "E", "A": 1, "B": null}                                                -> other
+            {"ID": "E", "A": 1}                                                           -> other
+            {"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "Deleted": true}        -> other
+            {"ID": "E", "A": 1, "B": {"x": 1, "y": [true, null]}, "ExpectedVersion": 0}   -> other
+        "#;
+        for (json, expected) in cases(same_as_plain) {
+            assert_eq!(same(plain.clone(), json.clone()), expected == "same", "{json}");
         }
         // Values that are equal when they are concatenated.
-        assert!(!same(
-            json!({"ID": "E", "A": ["b", "c"]}),
-            json!({"ID": "E", "A": ["bc"]})
-        ));
-        assert!(!same(
-            json!({"ID": "E", "A": [["b"], "c"]}),
-            json!({"ID": "E", "A": [["b", "c"]]})
-        ));
+        let value = |value: Value| json!({"ID": "E", "A": value});
+        assert!(!same(value(json!(["b", "c"])), value(json!(["bc"]))));
+        assert!(!same(value(json!([["b"], "c"])), value(json!([["b", "c"]]))));
     }
 
     #[test]

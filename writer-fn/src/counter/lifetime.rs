@@ -21,123 +21,97 @@ use shared::{
     dynamodb::expression::Expression,
 };
 
-use crate::{counter::rules, update::Update};
+use crate::{
+    counter::rules::{self, assign},
+    update::Update,
+};
 
 /// Lifetime of the stored state, with the attributes that the update removes because the state ends or has ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Lifetime {
-    stored: Stored,
+    /// Tombstone that the condition requires, `None` if the item must not be one, or if the update is a deletion.
+    tombstone: Option<Tombstone>,
     ended: Vec<String>,
-    /// Token of the attributes that a restore has put on the tombstone.
-    token: Option<AttributeValue>,
     /// Attributes of a tombstone that already have the values of the update.
     staged: BTreeSet<String>,
 }
 
-/// Latest item that the condition requires.
 #[derive(Debug, Clone, PartialEq)]
-enum Stored {
-    /// It is no tombstone, unless the update is a deletion.
-    Live,
-    /// It is a tombstone of this version.
-    Tombstone {
-        /// Its `Latest`, if it has one.
-        latest: Option<AttributeValue>,
-    },
+struct Tombstone {
+    /// Its `Latest`, if it has one.
+    latest: Option<AttributeValue>,
+    /// Token of the attributes that a restore has put on it.
+    token: Option<AttributeValue>,
 }
 
 impl Lifetime {
-    /// Returns the lifetime that most latest items have.
-    pub fn assumed() -> Self {
-        Self {
-            stored: Stored::Live,
-            ended: Vec::new(),
-            token: None,
-            staged: BTreeSet::new(),
-        }
-    }
-
-    /// Returns the lifetime of a stored latest item, for an update.
+    /// Returns the lifetime of a stored latest item, for an update. The default is the one that most latest items have.
     pub fn fitting(update: &Update, stored: Option<&Item>) -> Self {
-        let Some(stored) = stored else {
-            return Self::assumed();
+        let Some(stored) = stored.filter(|stored| update.deleted || is_deleted(stored)) else {
+            return Self::default();
         };
-        let lifetime = match (update.deleted, is_deleted(stored)) {
-            (true, _) => Stored::Live,
-            (false, true) => Stored::Tombstone {
-                latest: stored.get(names::LATEST).cloned(),
-            },
-            (false, false) => return Self::assumed(),
-        };
-        // A deletion sets no attributes of state.
-        let is_kept = |name: &String| !update.deleted && update.changes.contains_key(name);
+        let (latest, token) = (stored.get(names::LATEST), stored.get(names::TOMBSTONE_STAGED));
         let mut ended = attribution::state_names(stored);
-        ended.retain(|name| !is_kept(name));
+        if update.deleted {
+            // It sets no attributes of state, and sets or removes its own state.
+            ended.extend(token.map(|_| names::TOMBSTONE_STAGED.to_owned()));
+            return Self {
+                ended,
+                ..Self::default()
+            };
+        }
+        ended.retain(|name| !update.changes.contains_key(name));
         let of_tombstone = [names::TOMBSTONE_STATE, names::TOMBSTONE_STAGED];
         let of_tombstone = of_tombstone.into_iter().filter(|name| stored.contains_key(*name));
-        // A deletion sets or removes its own state.
-        let of_tombstone = of_tombstone.filter(|name| !update.deleted || *name == names::TOMBSTONE_STAGED);
         ended.extend(of_tombstone.map(str::to_owned));
-        let token = stored.get(names::TOMBSTONE_STAGED).cloned();
-        let is_stored =
-            |name: &str, value: &AttributeValue| stored.get(name).is_some_and(|stored| same_value(stored, value));
-        let is_staged = token.is_some() && update.is_wide() && !update.deleted;
-        let state = update
+        let is_stored = |(name, value): &(&String, &AttributeValue)| {
+            let stored = stored.get(name.as_str());
+            stored.is_some_and(|stored| same_value(stored, value))
+        };
+        let staged = update
             .new_state()
-            .filter(|(name, value)| is_staged && is_stored(name, value));
-        let staged = state.map(|(name, _)| name.clone()).collect();
+            .filter(|_| token.is_some() && update.is_wide())
+            .filter(is_stored);
         Self {
-            stored: lifetime,
+            staged: staged.map(|(name, _)| name.clone()).collect(),
+            tombstone: Some(Tombstone {
+                latest: latest.cloned(),
+                token: token.cloned(),
+            }),
             ended,
-            token,
-            staged,
         }
-    }
-
-    /// Returns `true` if the condition names the token of the tombstone: the update removes the attributes that were read.
-    fn is_of_token(&self, update: &Update) -> bool {
-        !update.deleted && self.stored != Stored::Live
     }
 
     /// Adds this part to an update's expression, except for the [attributes to remove](Self::ended).
     pub(crate) fn add_to(&self, expression: &mut Expression, update: &Update) {
-        let is_deleted = || Value::Bool(true);
-        expression
-            .name("#ttl", names::TTL)
-            .remove("#ttl")
-            .name("#deleted", names::DELETED);
-        match update.deleted {
-            true => expression.set("#deleted = :deleted").value(":deleted", is_deleted()),
-            false => expression.remove("#deleted"),
-        };
-        match &self.stored {
-            Stored::Live if update.deleted => {}
-            Stored::Live => {
-                expression.value(":deleted", is_deleted());
-                rules::LIVE.add_to(expression);
-            }
-            Stored::Tombstone { latest } => {
-                expression.value(":deleted", is_deleted());
-                match latest {
-                    Some(latest) => {
-                        expression.value(":tombstone", latest.clone().into());
-                        rules::TOMBSTONE.add_to(expression);
-                    }
-                    None => rules::UNCOUNTED_TOMBSTONE.add_to(expression),
-                }
+        let is_deleted = Value::Bool(true);
+        rules::remove(expression, "#ttl");
+        if update.deleted {
+            return assign(expression, "#deleted = :deleted", is_deleted);
+        }
+        rules::remove(expression, "#deleted");
+        expression.value(":deleted", is_deleted);
+        match &self.tombstone {
+            None => rules::LIVE.add_to(expression),
+            Some(Tombstone { latest: None, .. }) => rules::UNCOUNTED_TOMBSTONE.add_to(expression),
+            Some(Tombstone {
+                latest: Some(latest), ..
+            }) => {
+                expression.value(":tombstone", latest.clone().into());
+                rules::TOMBSTONE.add_to(expression);
             }
         }
     }
 
-    /// Adds the changes of an update that is no deletion, and the removal of what has ended.
+    /// Adds the changes of an update that is no deletion, and the removal of what has ended: the update removes the attributes that
+    /// were read, so the condition names the token of the tombstone.
     pub(crate) fn add_changes(&self, expression: &mut Expression, update: &Update) {
-        if self.is_of_token(update) {
-            match &self.token {
-                Some(token) => {
-                    expression.value(":staged", token.clone().into());
-                    rules::SAME_STAGED.add_to(expression);
-                }
-                None => rules::NONE_STAGED.add_to(expression),
+        match &self.tombstone {
+            None => {}
+            Some(Tombstone { token: None, .. }) => rules::NONE_STAGED.add_to(expression),
+            Some(Tombstone { token: Some(token), .. }) => {
+                expression.value(":staged", token.clone().into());
+                rules::SAME_STAGED.add_to(expression);
             }
         }
         if self.staged.is_empty() {

@@ -3,43 +3,31 @@
 //! The condition compares `Timestamp`. A latest item that was written when updates were not ordered by time has only `Time`,
 //! a text; then the writer compares, and the condition requires that the latest item still has this `Time`.
 
-use crate::counter::rules;
 use shared::{
     domain::{AttributeValue, Item, names, time::EpochMillis},
     dynamodb::{expression::Expression, n},
 };
 
-/// Time of the latest item that an update must not be older than.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Order {
-    /// `Timestamp`, if the item has a time.
-    ByTimestamp,
-    /// This `Time`, which is not later than the update. The item has no `Timestamp`.
-    After {
-        /// Value of `Time`.
-        time: AttributeValue,
-    },
-}
+use crate::counter::rules::{self, assign};
+
+/// `Time` of a latest item without `Timestamp`, which is not later than the update. `None` if `Timestamp` is compared.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Order(Option<AttributeValue>);
 
 impl Order {
     /// Returns the form that a stored latest item needs.
     pub fn fitting(stored: Option<&Item>) -> Self {
         let stored = stored.filter(|stored| !stored.contains_key(names::TIMESTAMP));
-        match stored.and_then(|stored| stored.get(names::TIME)) {
-            Some(time) => Self::After { time: time.clone() },
-            None => Self::ByTimestamp,
-        }
+        Self(stored.and_then(|stored| stored.get(names::TIME)).cloned())
     }
 
     /// Adds this part to the expression of an update at this time.
     pub(crate) fn add_to(&self, expression: &mut Expression, timestamp: EpochMillis) {
-        expression
-            .set("#timestamp = :timestamp")
-            .value(":timestamp", n(timestamp.get()));
-        match self {
-            Self::ByTimestamp => rules::RATCHET.add_to(expression),
-            Self::After { time } => {
-                expression.value(":before", time.clone().into());
+        assign(expression, "#timestamp = :timestamp", n(timestamp.get()));
+        match &self.0 {
+            None => rules::RATCHET.add_to(expression),
+            Some(time) => {
+                expression.value(":before_time", time.clone().into());
                 rules::AFTER_TIME.add_to(expression);
             }
         }

@@ -27,30 +27,23 @@ pub(crate) fn race<R>(
     has_marker: bool,
     has_version_item: bool,
 ) -> Option<Race> {
-    const FAILED: Option<&str> = Some("ConditionalCheckFailed");
+    let is = |reason: &CancellationReason, code: &str| reason.code() == Some(code);
+    let failed = |reason: &&CancellationReason| is(reason, "ConditionalCheckFailed");
     match error.as_service_error()? {
         TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-            let reasons = cancelled.cancellation_reasons();
-            let mut reasons_of_puts = reasons.iter().skip(1);
-            let marker = has_marker.then(|| reasons_of_puts.next()).flatten();
-            let version_item = has_version_item.then(|| reasons_of_puts.next()).flatten();
-            let code =
-                |reason: Option<&CancellationReason>| reason.and_then(CancellationReason::code).map(str::to_owned);
-            let failed = |reason: Option<&CancellationReason>| code(reason).as_deref() == FAILED;
-            if failed(marker) {
-                let item = marker
-                    .and_then(CancellationReason::item)
-                    .map(|item| Item::from(item.clone()));
+            let all = cancelled.cancellation_reasons();
+            let mut reasons = all.iter();
+            let latest = reasons.next().filter(failed);
+            let marker = has_marker.then(|| reasons.next()).flatten().filter(failed);
+            let version_item = has_version_item.then(|| reasons.next()).flatten().filter(failed);
+            if let Some(marker) = marker {
+                let item = marker.item().cloned().map(Item::from);
                 return Some(Race::AlreadyApplied(item.as_ref().and_then(Marker::from_item)));
             }
-            if failed(reasons.first())
-                || reasons
-                    .iter()
-                    .any(|reason| reason.code() == Some("TransactionConflict"))
-            {
+            if latest.is_some() || all.iter().any(|reason| is(reason, "TransactionConflict")) {
                 return Some(Race::Lost);
             }
-            failed(version_item).then_some(Race::Taken)
+            version_item.map(|_| Race::Taken)
         }
         TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::InProgress),
         _ => None,
@@ -76,44 +69,32 @@ mod tests {
 
     #[test]
     fn cancelled_transactions_are_explained() {
-        let check = |ledger: bool, version: bool, codes: &[&str], expected: Option<Race>| {
-            assert_eq!(race(&cancelled(codes), ledger, version), expected, "{codes:?}");
-        };
-        let both: &[(&[&str], Option<Race>)] = &[
-            (&["ConditionalCheckFailed", "None"], Some(Race::Lost)),
-            (&["ConditionalCheckFailed", "ConditionalCheckFailed"], Some(Race::Lost)),
-            (&["TransactionConflict", "None"], Some(Race::Lost)),
-            (&["None", "TransactionConflict"], Some(Race::Lost)),
-            (&["None", "ConditionalCheckFailed"], Some(Race::Taken)),
-            (&["None", "ThrottlingError"], None),
-            (&["ValidationError", "None"], None),
-        ];
-        for (codes, expected) in both {
-            check(false, true, codes, expected.clone());
+        const FAILED: &str = "ConditionalCheckFailed";
+        const CONFLICT: &str = "TransactionConflict";
+        let (lost, taken, applied) = (Some(Race::Lost), Some(Race::Taken), Some(Race::AlreadyApplied(None)));
+        // The reasons after that of the latest item are those of the marker, if there is one, and of the version item.
+        for (has_marker, has_version_item, codes, expected) in [
+            (false, true, &[FAILED, "None"][..], &lost),
+            (false, true, &[FAILED, FAILED], &lost),
+            (false, true, &[CONFLICT, "None"], &lost),
+            (false, true, &["None", CONFLICT], &lost),
+            (false, true, &["None", FAILED], &taken),
+            (false, true, &["None", "ThrottlingError"], &None),
+            (false, true, &["ValidationError", "None"], &None),
+            // A previous delivery of the same request takes precedence.
+            (true, false, &[FAILED, FAILED], &applied),
+            (true, false, &["None", FAILED], &applied),
+            (true, true, &["None", FAILED, "None"], &applied),
+            (true, true, &["None", "None", FAILED], &taken),
+            (true, true, &[FAILED, "None", FAILED], &lost),
+            (true, false, &["None", CONFLICT], &lost),
+            (true, false, &["None", "ThrottlingError"], &None),
+        ] {
+            assert_eq!(
+                race(&cancelled(codes), has_marker, has_version_item),
+                *expected,
+                "{codes:?}"
+            );
         }
-        let applied = || Some(Race::AlreadyApplied(None));
-        // A previous delivery of the same request takes precedence.
-        check(
-            true,
-            false,
-            &["ConditionalCheckFailed", "ConditionalCheckFailed"],
-            applied(),
-        );
-        check(true, false, &["None", "ConditionalCheckFailed"], applied());
-        check(true, true, &["None", "ConditionalCheckFailed", "None"], applied());
-        check(
-            true,
-            true,
-            &["None", "None", "ConditionalCheckFailed"],
-            Some(Race::Taken),
-        );
-        check(
-            true,
-            true,
-            &["ConditionalCheckFailed", "None", "ConditionalCheckFailed"],
-            Some(Race::Lost),
-        );
-        check(true, false, &["None", "TransactionConflict"], Some(Race::Lost));
-        check(true, false, &["None", "ThrottlingError"], None);
     }
 }

@@ -152,9 +152,7 @@ pub fn dropped(latest_item: &Item, latest: Version) -> u64 {
 
 /// Returns the time after which each request was sent that is not in the map. `None` if the map has all requests, or is missing.
 pub fn since(latest: &Item) -> Option<EpochMillis> {
-    number(latest.get(names::REQUESTS_SINCE)?)?
-        .to_i64()
-        .map(EpochMillis::new)
+    time(latest, names::REQUESTS_SINCE)
 }
 
 /// Returns the `RequestsSince` of a latest item whose requests all count as dropped, at this time of the writer's clock: the
@@ -169,9 +167,11 @@ pub fn since_all(latest: Option<&Item>, now: RecordedAt) -> EpochMillis {
 
 /// Returns the latest time that a sender claimed when it was in the future.
 pub fn ahead(latest: &Item) -> Option<EpochMillis> {
-    number(latest.get(names::REQUESTS_AHEAD)?)?
-        .to_i64()
-        .map(EpochMillis::new)
+    time(latest, names::REQUESTS_AHEAD)
+}
+
+fn time(latest: &Item, name: &str) -> Option<EpochMillis> {
+    number(latest.get(name)?)?.to_i64().map(EpochMillis::new)
 }
 
 fn number(value: &AttributeValue) -> Option<Decimal> {
@@ -201,16 +201,10 @@ impl Dropped {
     ) -> Self {
         let limit = sent_at::after(now, CLOCK_DIFFERENCES);
         let limit = ahead(latest_item).map_or(limit, |ahead| ahead.max(limit));
-        let removed: Vec<_> = removed
-            .iter()
-            .filter_map(|(_, value)| Entry::from_value(value))
-            .collect();
+        let removed = removed.iter().filter_map(|(_, value)| Entry::from_value(value));
         let next = Version::new(dropped(latest_item, latest).saturating_add(1));
-        let versions = removed.iter().map(|entry| entry.version).chain(next);
-        let times = removed
-            .iter()
-            .map(|entry| entry.sent.latest(limit))
-            .chain(since(latest_item));
+        let versions = removed.clone().map(|entry| entry.version).chain(next);
+        let times = removed.map(|entry| entry.sent.latest(limit)).chain(since(latest_item));
         Self {
             version: versions.max().unwrap_or(latest),
             since: times.max().unwrap_or(EpochMillis::new(0)),

@@ -15,11 +15,12 @@
 
 use std::time::Duration;
 
-use crate::counter::rules;
 use shared::{
     domain::{AttributeValue, Item, names, recorded_at::RecordedAt},
     dynamodb::{expression::Expression, n, s},
 };
+
+use crate::counter::rules::{self, assign};
 
 /// Maximum time by which a writer's clock is ahead of the latest item when a tick is used, because the writer lost a race.
 pub const MAX_RACE: Duration = Duration::from_secs(1);
@@ -81,29 +82,24 @@ impl Stamp {
 
     /// Adds this part to an update's expression.
     pub(crate) fn add_to(&self, expression: &mut Expression) {
-        expression
-            .name("#recorded", names::RECORDED_AT)
-            .name("#tick", names::RECORDED_TICK)
-            .value(":recorded", s(self.clock().to_string()));
+        let clock = s(self.clock().to_string());
+        if let Self::Tick { .. } = self {
+            rules::set(expression, "#tick = if_not_exists(#tick, :zero) + :one");
+            expression
+                .value(":ticks", n(RecordedAt::MAX_TICKS))
+                .value(":recorded", clock);
+            rules::SAME_CLOCK.add_to(expression);
+            rules::TICKS.add_to(expression);
+            return;
+        }
+        assign(expression, "#recorded = :recorded", clock);
+        rules::remove(expression, "#tick");
         match self {
-            Self::At(_) => {
-                expression.set("#recorded = :recorded").remove("#tick");
-                rules::CLOCK.add_to(expression);
-            }
-            Self::Tick { .. } => {
-                expression
-                    .set("#tick = if_not_exists(#tick, :zero) + :one")
-                    .value(":ticks", n(RecordedAt::MAX_TICKS));
-                rules::SAME_CLOCK.add_to(expression);
-                rules::TICKS.add_to(expression);
-            }
             Self::Over { stored, .. } => {
-                expression
-                    .set("#recorded = :recorded")
-                    .remove("#tick")
-                    .value(":stored", stored.clone().into());
+                expression.value(":stored", stored.clone().into());
                 rules::OTHER_FORM.add_to(expression);
             }
+            _ => rules::CLOCK.add_to(expression),
         }
     }
 

@@ -16,7 +16,6 @@ use shared::{
         Item,
         keys::LATEST_KEY,
         names,
-        recorded_at::RecordedAt,
         version::Version,
         version_item::{VersionItem, latest_of},
     },
@@ -38,7 +37,7 @@ use crate::{
         recent_requests::form::{Contention, RecentRequests},
         rules,
         stamp::Stamp,
-        uncounted::counted_latest,
+        uncounted::counted_instead,
     },
     update::Update,
 };
@@ -72,12 +71,9 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
             tokio::time::sleep(wait(attempt)).await;
         }
         let mut stored = store.get(&update.entity, LATEST_KEY, true).await?;
-        let is_counted = stored.as_ref().is_some_and(|stored| stored.contains_key(names::LATEST));
-        if !is_counted && !has_no_versions {
-            let counted = Box::pin(counted_latest(store, &update.entity)).await?;
-            has_no_versions = counted.is_none();
-            stored = counted.or(stored);
-        }
+        let counted = counted_instead(store, &update.entity, stored.as_ref(), &mut has_no_versions);
+        let counted = Box::pin(counted).await?;
+        stored = counted.or(stored);
         // Also before a conflict: after an earlier delivery, the update can violate the rules.
         let is_duplicate = matches!(
             decide(update, stored.as_ref()),
@@ -85,7 +81,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         );
         if !guard.is_complete_in(stored.as_ref()) && !is_duplicate {
             match find_earlier_delivery(store, update, stored, guard).await? {
-                Earlier::Applied(version) => return duplicate(store, update, version, None, options).await,
+                Earlier::Applied(version) => return Ok(WriteOutcome::Duplicate { version }),
                 Earlier::NotApplied(newest) => stored = newest,
             }
         }
@@ -102,7 +98,19 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         let image = apply(update, stored.as_ref(), &stamp)?;
         let version_item = VersionItem::from_image(image, store.digits())?;
         let version = version_item.version();
-        let form = form_of(update, stored.as_ref(), stamp, options, now)?;
+        let recent_requests = match options.idempotency {
+            Idempotency::Ledger(_) => RecentRequests::in_marker(update, now, stored.as_ref()),
+            Idempotency::Recent(window) => {
+                RecentRequests::fitting(update, window, now, stored.as_ref(), Contention::None)?
+            }
+        };
+        // It has no guard: the transaction requires the version that was checked.
+        let form = Form {
+            stamp,
+            lifetime: Lifetime::fitting(update, stored.as_ref()),
+            order: Order::fitting(stored.as_ref()),
+            ..Form::first(recent_requests, now)
+        };
         let removes_all = form::removes_ended_state(update, &form);
         if let Some(stored) = stored.as_ref().filter(|_| !removes_all && !update.deleted)
             && Box::pin(remove_ended_state(store, &update.entity, stored)).await?
@@ -112,30 +120,24 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         let parts = Parts {
             form,
             is_absent: stored.is_none(),
-            marker_expires: retention.map(|retention| ledger::expires(retention, now.to_duration())),
+            marker_expires: retention.map(|retention| (now.to_duration() + retention.duration()).as_secs()),
             version_items: match options.mode {
                 WriteMode::Transaction => store.stored(&version_item),
                 _ => Vec::new(),
             },
         };
-        let request = request(update, version, &parts, store.latest_table(), store.history_table());
-        let sent = match request {
+        let sent = match request(update, version, &parts, store.latest_table(), store.history_table()) {
             Ok(request) => request.send_with(store.client()).await,
             Err(error) => Err(SdkError::construction_failure(error)),
         };
-        if sent.is_ok()
-            && !removes_all
-            && let Some(latest) = store.get(&update.entity, LATEST_KEY, true).await?
-        {
-            Box::pin(end_state(store, update, version, &latest)).await?;
-        }
-        let error = match sent {
-            Ok(_) if options.mode == WriteMode::Inline => {
-                put_with_retries(store, version, version_item).await?;
-                return Ok(WriteOutcome::Written { version });
+        let Err(error) = sent else {
+            if !removes_all && let Some(latest) = store.get(&update.entity, LATEST_KEY, true).await? {
+                Box::pin(end_state(store, update, version, &latest)).await?;
             }
-            Ok(_) => return Ok(WriteOutcome::Written { version }),
-            Err(error) => error,
+            if options.mode == WriteMode::Inline {
+                put_with_retries(store, version, version_item).await?;
+            }
+            return Ok(WriteOutcome::Written { version });
         };
         match race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
             Some(Race::Lost) => {}
@@ -167,14 +169,20 @@ async fn refused(
 ) -> Result<Option<WriteOutcome>, WriteError> {
     let refusal = refusal(store, update, stored, options);
     let is_refused = matches!(&refusal, Ok(Some(_)) | Err(WriteError::NoMap { .. }));
-    if let (true, Idempotency::Ledger(_)) = (is_refused, options.idempotency)
-        && let Some(version) = version_in_ledger(store, update).await?
-    {
-        return Ok(Some(duplicate(store, update, version, stored.cloned(), options).await?));
-    }
-    match refusal? {
-        Some(refusal) => Ok(Some(settle(store, update, refusal, stored.cloned(), options).await?)),
-        None => Ok(None),
+    let in_ledger = match options.idempotency {
+        Idempotency::Ledger(_) if is_refused => version_in_ledger(store, update).await?,
+        _ => None,
+    };
+    let refusal = match in_ledger {
+        Some(version) => Some(WriteOutcome::Duplicate { version }),
+        None => refusal?,
+    };
+    match refusal {
+        Some(WriteOutcome::Duplicate { version }) => {
+            let duplicate = duplicate(store, update, version, stored.cloned(), options);
+            duplicate.await.map(Some)
+        }
+        refusal => Ok(refusal),
     }
 }
 
@@ -193,19 +201,6 @@ pub fn refusal(
         _ => None,
     };
     Ok(skipped.map(|version| WriteOutcome::Unchanged { version }))
-}
-
-async fn settle(
-    store: &Store,
-    update: &Update,
-    refusal: WriteOutcome,
-    stored: Option<Item>,
-    options: WriteOptions,
-) -> Result<WriteOutcome, WriteError> {
-    match refusal {
-        WriteOutcome::Duplicate { version } => duplicate(store, update, version, stored, options).await,
-        refusal => Ok(refusal),
-    }
 }
 
 /// Completes a duplicate: in [`WriteMode::Inline`], the first delivery may have stopped before the put.
@@ -268,37 +263,19 @@ pub fn request(
         .key(names::PK, s(update.entity.as_str()))
         .key(names::SK, s(LATEST_KEY));
     let latest = expression.apply_to_transaction(latest).build()?;
+    let marker = parts
+        .marker_expires
+        .map(|expires| ledger::request(update, version, expires, table));
+    let items = parts
+        .version_items
+        .iter()
+        .map(|item| put_together::put(item, history_table));
     let mut request =
         TransactWriteItemsInputBuilder::default().transact_items(TransactWriteItem::builder().update(latest).build());
-    if let Some(expires) = parts.marker_expires {
-        let put = ledger::request(update, version, expires, table)?;
-        request = request.transact_items(TransactWriteItem::builder().put(put).build());
-    }
-    for item in &parts.version_items {
-        let put = put_together::put(item, history_table)?;
-        request = request.transact_items(TransactWriteItem::builder().put(put).build());
+    for put in marker.into_iter().chain(items) {
+        request = request.transact_items(TransactWriteItem::builder().put(put?).build());
     }
     Ok(request)
-}
-
-/// Returns the form of the update of the latest item. It has no guard: the transaction requires the version that was checked.
-fn form_of(
-    update: &Update,
-    stored: Option<&Item>,
-    stamp: Stamp,
-    options: WriteOptions,
-    now: RecordedAt,
-) -> Result<Form, WriteError> {
-    Ok(Form {
-        recent_requests: match options.idempotency {
-            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, Contention::None)?,
-            Idempotency::Ledger(_) => RecentRequests::in_marker(update, now, stored),
-        },
-        stamp,
-        guard: Guard::default(),
-        lifetime: Lifetime::fitting(update, stored),
-        order: Order::fitting(stored),
-    })
 }
 
 /// Returns a random wait below a bound that doubles.

@@ -31,3 +31,23 @@ pub async fn counted_latest(store: &Store, entity: &EntityId) -> Result<Option<I
         version: newest.map_or(floor, |newest| newest.max(floor)),
     })
 }
+
+/// Returns the latest item that counts the versions of an entity, if the one that was read does not. It reads only until it is known that
+/// the entity has no versions.
+///
+/// # Errors
+///
+/// See [`counted_latest`].
+pub(crate) async fn counted_instead(
+    store: &Store,
+    entity: &EntityId,
+    read: Option<&Item>,
+    has_no_versions: &mut bool,
+) -> Result<Option<Item>, WriteError> {
+    if *has_no_versions || read.is_some_and(|read| read.contains_key(names::LATEST)) {
+        return Ok(None);
+    }
+    let counted = counted_latest(store, entity).await?;
+    *has_no_versions = counted.is_none();
+    Ok(counted)
+}

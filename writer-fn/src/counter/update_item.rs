@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::{
 };
 use shared::{
     config::Window,
-    domain::{Item, keys::LATEST_KEY, names, version_item::latest_of},
+    domain::{Item, keys::LATEST_KEY, version_item::latest_of},
     dynamodb::{
         Store,
         client::{error::ServiceError, failure::Failure},
@@ -26,16 +26,16 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     counter::{
-        decision::{decide, no_map},
-        earlier_delivery::{Earlier, Guard, find_earlier_delivery},
+        decision::{check_maps, decide},
+        earlier_delivery::{Earlier, find_earlier_delivery},
         ended_state::{end_state, remove_ended_state},
         form::{self, Form, removes_ended_state},
         lifetime::Lifetime,
         outcome::{WriteError, WriteOutcome},
         recent_requests::form::RecentRequests,
-        uncounted::counted_latest,
+        uncounted::counted_instead,
     },
-    update::{ExpectedVersion, Update, nested::missing_map},
+    update::{ExpectedVersion, Update},
 };
 
 const OPERATION: &str = "UpdateItem";
@@ -82,9 +82,9 @@ async fn send_update(
     let mut now = store.now();
     let mut form = Form::assumed(update, window, now);
     if update.deleted || update.is_wide() {
-        if update.deleted && missing_map(&update.changes, None).is_some() {
+        if update.deleted {
             // It starts from an item without state, and the condition does not say so.
-            return Err(no_map(update, None));
+            check_maps(update, None)?;
         }
         let stored = Box::pin(store.get(&update.entity, LATEST_KEY, true)).await?;
         form.lifetime = Lifetime::fitting(update, stored.as_ref());
@@ -115,42 +115,45 @@ async fn send_update(
                 continue;
             }
         }
-        let rejecting = match response(output)? {
-            Response::Written(latest) => {
+        let error = match output {
+            Ok(output) => {
+                let latest = Item::from(output.attributes.unwrap_or_default());
                 let version = latest_of(&latest)?;
                 return Ok((WriteOutcome::Written { version }, Some(latest)));
             }
-            Response::Rejected(stored) => stored,
+            Err(error) => error,
         };
-        let is_counted = rejecting
-            .as_ref()
-            .is_some_and(|stored| stored.contains_key(names::LATEST));
-        let counted = match is_counted || has_no_versions {
-            true => None,
-            false => Box::pin(counted_latest(store, &update.entity)).await?,
+        let Some(UpdateItemError::ConditionalCheckFailedException(failure)) = error.as_service_error() else {
+            return Err(ServiceError::new(OPERATION, &error).into());
         };
-        has_no_versions |= !is_counted && counted.is_none();
+        let rejecting = failure.item().cloned().map(Item::from);
+        let counted = Box::pin(counted_instead(
+            store,
+            &update.entity,
+            rejecting.as_ref(),
+            &mut has_no_versions,
+        ))
+        .await?;
         let is_rejecting = counted.is_none();
         let mut stored = counted.or(rejecting);
         let decision = decide(update, stored.as_ref());
-        if matches!(decision, Err(WriteError::NoMap { .. })) && !form.guard.is_complete_in(stored.as_ref()) {
-            // An update that was applied before can have removed the map, and so can a later one.
-            let earlier = find_earlier_delivery(store, update, stored.clone(), form.guard).await?;
-            if let Earlier::Applied(version) = earlier {
-                return Ok((WriteOutcome::Duplicate { version }, None));
-            }
-        }
-        if let Some(refusal) = decision? {
-            return unless_applied_before(store, update, refusal, stored, form.guard).await;
-        }
-        if is_rejecting && form::expression(update, &form).holds(stored.as_ref()) {
+        if decision == Ok(None) && is_rejecting && form::expression(update, &form).holds(stored.as_ref()) {
             return Err(WriteError::Unexplained);
         }
-        if !form.guard.is_complete_in(stored.as_ref()) {
-            match find_earlier_delivery(store, update, stored, form.guard).await? {
+        // An update that was applied before can violate the rules by now.
+        let may_be_applied = match &decision {
+            Ok(None | Some(WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. })) => true,
+            Ok(Some(_)) => false,
+            Err(error) => matches!(error, WriteError::NoMap { .. }),
+        };
+        if may_be_applied && !form.guard.is_complete_in(stored.as_ref()) {
+            match Box::pin(find_earlier_delivery(store, update, stored, form.guard)).await? {
                 Earlier::Applied(version) => return Ok((WriteOutcome::Duplicate { version }, None)),
                 Earlier::NotApplied(newest) => stored = newest,
             }
+        }
+        if let Some(refusal) = decision? {
+            return Ok((refusal, stored));
         }
         now = store.now().max(first);
         form.fit(update, window, now, first, stored.as_ref())?;
@@ -159,30 +162,12 @@ async fn send_update(
             && Box::pin(remove_ended_state(store, &update.entity, stored)).await?
         {
             // The condition fails for the tombstone, which DynamoDB then returns without these attributes.
-            form.lifetime = Lifetime::assumed();
+            form.lifetime = Lifetime::default();
         }
         // The response ended the operation; the next form is a new one.
         end = store.operation_end();
     }
     Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
-}
-
-/// Replaces a conflict, or a stale update, if an earlier delivery applied the update: afterwards it can violate the rules.
-async fn unless_applied_before(
-    store: &Store,
-    update: &Update,
-    outcome: WriteOutcome,
-    item: Option<Item>,
-    guard: Guard,
-) -> Result<(WriteOutcome, Option<Item>), WriteError> {
-    let is_refused = matches!(outcome, WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. });
-    if !is_refused || guard.is_complete_in(item.as_ref()) {
-        return Ok((outcome, item));
-    }
-    Ok(match find_earlier_delivery(store, update, item, guard).await? {
-        Earlier::Applied(version) => (WriteOutcome::Duplicate { version }, None),
-        Earlier::NotApplied(stored) => (outcome, stored),
-    })
 }
 
 type Output = Result<UpdateItemOutput, SdkError<UpdateItemError, HttpResponse>>;
@@ -195,48 +180,5 @@ async fn before(end: Option<Instant>, attempt: impl Future<Output = Output>) -> 
             Ok(output) => output,
             Err(elapsed) => Err(SdkError::timeout_error(elapsed)),
         },
-    }
-}
-
-/// Response to one request.
-#[derive(Debug, PartialEq)]
-enum Response {
-    /// The update was applied, with the new attributes.
-    Written(Item),
-    /// The condition failed for this latest item, `None` if there is none.
-    Rejected(Option<Item>),
-}
-
-fn response(output: Output) -> Result<Response, ServiceError> {
-    match output {
-        Ok(output) => Ok(Response::Written(Item::from(output.attributes.unwrap_or_default()))),
-        Err(error) => match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(failure)) => {
-                let stored = failure.item().map(|item| Item::from(item.clone()));
-                Ok(Response::Rejected(stored))
-            }
-            _ => Err(ServiceError::new(OPERATION, &error)),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_failed_condition_returns_the_stored_item() {
-        let rejected = |item: Option<Item>| {
-            let failure = ConditionalCheckFailedException::builder().set_item(item.map(Into::into));
-            let error = UpdateItemError::ConditionalCheckFailedException(failure.build());
-            let status = HttpResponse::new(400.try_into().unwrap(), "".into());
-            response(Err(SdkError::service_error(error, status)))
-        };
-        let stored: Item = serde_json::from_value(json!({"Latest": {"N": "4"}})).unwrap();
-        assert_eq!(rejected(Some(stored.clone())), Ok(Response::Rejected(Some(stored))));
-        assert_eq!(rejected(None), Ok(Response::Rejected(None)));
     }
 }

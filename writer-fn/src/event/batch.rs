@@ -20,7 +20,7 @@ use crate::{
     event::request::{Carrier, Envelope, Message},
     metrics,
     update::Update,
-    writer::{Writer, reject},
+    writer::{Writer, log, reject},
 };
 
 const MAX_CONCURRENT_LANES: usize = 32;
@@ -82,10 +82,20 @@ impl Entry {
         }
     }
 
-    /// Returns the entity, `None` without a valid update.
-    fn entity(&self) -> Option<&str> {
-        self.update.as_ref().ok().map(|update| update.entity.as_str())
+    /// Returns what has an order that the message must keep.
+    fn keys(&self) -> impl Iterator<Item = Key<'_>> {
+        let update = self.update.as_ref().ok();
+        let entity = update.map(|update| Key::Entity(update.entity.as_str()));
+        entity.into_iter().chain(self.group.as_deref().map(Key::Group))
     }
+}
+
+/// Messages with the same key are processed in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Entity(&'a str),
+    /// FIFO message group.
+    Group(&'a str),
 }
 
 /// Processes one lane in order, and returns the messages that failed or were not started.
@@ -97,105 +107,54 @@ async fn process_lane(
     tally: &Tally,
 ) -> Vec<usize> {
     let mut failed = Vec::new();
-    let mut stopped = Stopped::default();
+    // Later messages with these keys are not started.
+    let mut stopped = HashSet::new();
     for index in lane {
         let entry = &entries[index];
-        let attempt = if deadline.allows_start() && !stopped.contains(entry) {
-            apply(writer, entry, deadline, tally).await
-        } else {
-            Writer::log_not_started(entry.update.as_ref().ok(), entry.id.as_deref());
-            Attempt::Retryable
+        let (update, message) = (entry.update.as_ref(), entry.id.as_deref());
+        let is_started = deadline.allows_start() && !entry.keys().any(|key| stopped.contains(&key));
+        let is_retryable = match update {
+            _ if !is_started => {
+                log(update.ok(), message, None);
+                true
+            }
+            Ok(update) => match writer.write(update, message, deadline, tally).await {
+                Ok(_) => continue,
+                Err(error) => error.is_retryable(),
+            },
+            Err(error) => {
+                reject(message, error, tally);
+                false
+            }
         };
-        if attempt != Attempt::Succeeded {
-            failed.push(index);
-            stopped.add(entry, attempt, writer.ordering());
-        }
+        failed.push(index);
+        // With an order by time, a late delivery is stale.
+        let stops_entity = is_retryable && writer.ordering() == Ordering::Arrival;
+        stopped.extend(entry.keys().filter(|key| stops_entity || matches!(key, Key::Group(_))));
     }
     failed
 }
 
-/// Result of processing a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Attempt {
-    Succeeded,
-    /// It was not applied, and a later delivery can apply it.
-    Retryable,
-    /// It can never be applied.
-    Rejected,
-}
-
-/// FIFO groups and entities whose later messages are not started.
-#[derive(Debug, Default)]
-struct Stopped<'a> {
-    groups: HashSet<&'a str>,
-    entities: HashSet<&'a str>,
-}
-
-impl<'a> Stopped<'a> {
-    fn contains(&self, entry: &Entry) -> bool {
-        let has_stopped = |set: &HashSet<&str>, key: Option<&str>| key.is_some_and(|key| set.contains(key));
-        has_stopped(&self.groups, entry.group.as_deref()) || has_stopped(&self.entities, entry.entity())
-    }
-
-    fn add(&mut self, entry: &'a Entry, attempt: Attempt, ordering: Ordering) {
-        self.groups.extend(entry.group.as_deref());
-        // With an order by time, a late delivery is stale.
-        if attempt == Attempt::Retryable && ordering == Ordering::Arrival {
-            self.entities.extend(entry.entity());
-        }
-    }
-}
-
-async fn apply(writer: &Writer, entry: &Entry, deadline: Deadline, tally: &Tally) -> Attempt {
-    let message = entry.id.as_deref();
-    match &entry.update {
-        Ok(update) => match writer.write(update, message, deadline, tally).await {
-            Ok(_) => Attempt::Succeeded,
-            Err(error) if error.is_retryable() => Attempt::Retryable,
-            Err(_) => Attempt::Rejected,
-        },
-        Err(error) => {
-            reject(message, error, tally);
-            Attempt::Rejected
-        }
-    }
-}
-
-/// Groups the messages that must keep their order: those of one entity, and those of one FIFO group.
+/// Groups the messages that must keep their order.
 fn lanes(entries: &[Entry]) -> Vec<Vec<usize>> {
     let mut lanes: Vec<Vec<usize>> = Vec::new();
-    let mut by_entity: HashMap<&str, usize> = HashMap::new();
-    let mut by_group: HashMap<&str, usize> = HashMap::new();
+    let mut by_key: HashMap<Key, usize> = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        let entity = entry.entity();
-        let group = entry.group.as_deref();
-        let of_entity = entity.and_then(|entity| by_entity.get(entity).copied());
-        let of_group = group.and_then(|group| by_group.get(group).copied());
-        let lane = match (of_entity, of_group) {
-            (Some(kept), Some(merged)) if kept != merged => {
-                let moved = std::mem::take(&mut lanes[merged]);
-                lanes[kept].extend(moved);
-                lanes[kept].sort_unstable();
-                for lane in by_entity.values_mut().chain(by_group.values_mut()) {
-                    if *lane == merged {
-                        *lane = kept;
-                    }
-                }
-                kept
+        let found: Vec<usize> = entry.keys().filter_map(|key| by_key.get(&key).copied()).collect();
+        let lane = found.first().copied().unwrap_or(lanes.len());
+        if lane == lanes.len() {
+            lanes.push(Vec::new());
+        }
+        for merged in found.into_iter().filter(|merged| *merged != lane) {
+            let moved = std::mem::take(&mut lanes[merged]);
+            lanes[lane].extend(moved);
+            lanes[lane].sort_unstable();
+            for other in by_key.values_mut().filter(|other| **other == merged) {
+                *other = lane;
             }
-            (Some(lane), _) | (None, Some(lane)) => lane,
-            (None, None) => {
-                lanes.push(Vec::new());
-                lanes.len() - 1
-            }
-        };
+        }
         lanes[lane].push(index);
-        if let Some(entity) = entity {
-            by_entity.insert(entity, lane);
-        }
-        if let Some(group) = group {
-            by_group.insert(group, lane);
-        }
+        by_key.extend(entry.keys().map(|key| (key, lane)));
     }
     lanes.retain(|lane| !lane.is_empty());
     lanes

@@ -35,12 +35,10 @@ pub fn parse(event: &str) -> Result<Request, InvalidEvent> {
         if records.len() > MAX_MESSAGES {
             return Err(InvalidEvent::TooManyMessages);
         }
-        return Ok(Request::Batch(
-            records
-                .into_iter()
-                .map(|record| Message::caught(record, Message::parse))
-                .collect(),
-        ));
+        let messages = records
+            .into_iter()
+            .map(|record| Message::caught(record, Message::parse));
+        return Ok(Request::Batch(messages.collect()));
     }
     Ok(Request::Update(Envelope::parse(event)?))
 }
@@ -107,38 +105,28 @@ impl Envelope {
         let (mut id, mut sent_at) = (carrier.id.clone(), of_carrier);
         let mut of_all = of_carrier;
         let mut source = None;
-        loop {
-            match remove_envelope(value)? {
-                Opened::Inner(envelope) => {
-                    value = envelope.content;
-                    let sent = envelope.sent.map(SentAt::claimed).map(carried_at);
-                    of_all = of_all.into_iter().chain(sent).reduce(SentAt::or);
-                    source = envelope.source.or(source);
-                    if let Some(inner_id) = envelope.id {
-                        let of_any = carrier.sent.map(SentAt::by_any_carrier);
-                        (id, sent_at) = (inner_id, sent.or(of_any).or(sent_at));
-                    }
-                }
-                Opened::Update(json) => {
-                    let has_own_id = json.get(names::REQUEST_ID).is_some_and(|id| !id.is_null());
-                    let mut update = Update::parse(json, &id, ordering)?;
-                    let inherited = if has_own_id { of_all } else { sent_at };
-                    let claimed = update.sent_at.map(|claimed| {
-                        let claimed = carried_at(claimed);
-                        SentAt {
-                            latest: claimed.latest.max(carrier.sent),
-                            ..claimed
-                        }
-                    });
-                    update.sent_at = claimed.or(inherited);
-                    update.sender = match (source, &carrier.sender) {
-                        (Some(source), Some(sender)) => Some(format!("{source} via {sender}")),
-                        (source, sender) => source.or_else(|| sender.clone()),
-                    };
-                    return Ok(update);
-                }
+        while let Some(envelope) = remove_envelope(&mut value)? {
+            value = envelope.content;
+            let sent = envelope.sent.map(SentAt::claimed).map(carried_at);
+            of_all = of_all.into_iter().chain(sent).reduce(SentAt::or);
+            source = envelope.source.or(source);
+            if let Some(inner_id) = envelope.id {
+                let of_any = carrier.sent.map(SentAt::by_any_carrier);
+                (id, sent_at) = (inner_id, sent.or(of_any).or(sent_at));
             }
         }
+        let has_own_id = value.get(names::REQUEST_ID).is_some_and(|id| !id.is_null());
+        let mut update = Update::parse(value, &id, ordering)?;
+        let claimed = update.sent_at.map(carried_at).map(|claimed| SentAt {
+            latest: claimed.latest.max(carrier.sent),
+            ..claimed
+        });
+        update.sent_at = claimed.or(if has_own_id { of_all } else { sent_at });
+        update.sender = match (source, &carrier.sender) {
+            (Some(source), Some(sender)) => Some(format!("{source} via {sender}")),
+            (source, sender) => source.or_else(|| sender.clone()),
+        };
+        Ok(update)
     }
 }
 
@@ -149,11 +137,6 @@ fn tree(text: &str) -> Result<Value, InvalidEvent> {
     })
 }
 
-enum Opened {
-    Inner(Inner),
-    Update(Value),
-}
-
 /// Content and members of an envelope.
 struct Inner {
     content: Value,
@@ -162,34 +145,29 @@ struct Inner {
     source: Option<String>,
 }
 
-fn remove_envelope(value: Value) -> Result<Opened, InvalidEvent> {
-    let Value::Object(mut members) = value else {
-        return Ok(Opened::Update(value));
+/// Removes an envelope. `None` if the value is the update.
+fn remove_envelope(value: &mut Value) -> Result<Option<Inner>, InvalidEvent> {
+    let members = value.as_object_mut();
+    let Some(members) = members.filter(|members| !members.contains_key(update::ID)) else {
+        return Ok(None);
     };
-    if members.contains_key(update::ID) {
-        return Ok(Opened::Update(Value::Object(members)));
-    }
-    if members.contains_key("detail-type")
+    let is_notification = members.get("Type").and_then(Value::as_str) == Some("Notification");
+    let (content, [id, time], source) = if members.contains_key("detail-type")
         && let Some(detail) = members.remove("detail")
     {
-        return Ok(Opened::Inner(Inner {
-            content: detail,
-            id: text(members.remove("id")),
-            sent: text(members.remove("time")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
-            source: text(members.remove("source")),
-        }));
-    }
-    if members.get("Type").and_then(Value::as_str) == Some("Notification")
-        && let Some(message) = text(members.remove("Message"))
-    {
-        return Ok(Opened::Inner(Inner {
-            content: tree(&message)?,
-            id: text(members.remove("MessageId")),
-            sent: text(members.remove("Timestamp")).and_then(|time| EpochMillis::parse_iso(&time).ok()),
-            source: None,
-        }));
-    }
-    Ok(Opened::Update(Value::Object(members)))
+        (detail, ["id", "time"], text(members.remove("source")))
+    } else if is_notification && let Some(message) = text(members.remove("Message")) {
+        (tree(&message)?, ["MessageId", "Timestamp"], None)
+    } else {
+        return Ok(None);
+    };
+    let time = text(members.remove(time)).and_then(|time| EpochMillis::parse_iso(&time).ok());
+    Ok(Some(Inner {
+        content,
+        id: text(members.remove(id)),
+        sent: time,
+        source,
+    }))
 }
 
 fn text(value: Option<Value>) -> Option<String> {
@@ -214,29 +192,27 @@ pub struct Message {
 impl Message {
     /// Parses a message. After a panic, it has only its id.
     fn caught(record: &str, parse: impl FnOnce(&str) -> Self) -> Self {
-        panics::caught(|| parse(record)).unwrap_or_else(|panicked| Self {
-            id: json::members(record)
+        panics::caught(|| parse(record)).unwrap_or_else(|panicked| {
+            let id = json::members(record)
                 .ok()
-                .and_then(|members| members.string("messageId")),
+                .and_then(|members| members.string("messageId"));
+            Self::failed(id, panicked.into())
+        })
+    }
+
+    fn failed(id: Option<String>, error: InvalidEvent) -> Self {
+        Self {
+            id,
             group: None,
             carrier: Carrier::default(),
-            body: Err(panicked.into()),
-        })
+            body: Err(error),
+        }
     }
 
     fn parse(record: &str) -> Self {
         // The types of the members are checked separately, so that the response can name an invalid message by its id.
         let Ok(members) = json::members(record) else {
-            return Self {
-                id: None,
-                group: None,
-                carrier: Carrier::default(),
-                body: Err(InvalidEvent::Message),
-            };
-        };
-        let body = match members.string("body") {
-            Some(body) => Envelope::parse(&body),
-            None => Err(InvalidEvent::Message),
+            return Self::failed(None, InvalidEvent::Message);
         };
         let attributes = members
             .get("attributes")
@@ -247,6 +223,7 @@ impl Message {
         };
         let millis = |name: &str| attribute(name)?.parse().ok().map(EpochMillis::new);
         let id = members.string("messageId").filter(|id| !id.is_empty());
+        let body = members.string("body").ok_or(InvalidEvent::Message);
         Self {
             group: attribute("MessageGroupId"),
             carrier: Carrier {
@@ -257,7 +234,7 @@ impl Message {
                 sender: attribute("SenderId"),
             },
             id,
-            body,
+            body: body.and_then(|body| Envelope::parse(&body)),
         }
     }
 }

@@ -8,15 +8,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use shared::domain::{AttributeValue, Item, change::Change, names, size};
+use shared::domain::{AttributeValue, Item, attribution, change::Change, size};
 
-use crate::update::InvalidUpdate;
+use crate::update::{InvalidUpdate, limits};
 
 /// Only member of an object that updates members of a map.
 pub const UPDATE: &str = "$update";
-
-/// Attributes that describe one version: an update replaces them.
-const OF_ONE_VERSION: [&str; 4] = [names::ACTOR, names::REASON, names::TIME, names::TIMESTAMP];
 
 /// Converts JSON to a change: `null` removes, `{"$update": {…}}` updates members, and `convert` converts any other value.
 ///
@@ -75,34 +72,19 @@ pub(super) fn count(changes: &BTreeMap<String, Change>) -> usize {
     of(changes, 1)
 }
 
-/// Returns the number of maps whose members change.
-pub fn maps(changes: &BTreeMap<String, Change>) -> usize {
-    let of_change = |change: &Change| match change {
-        Change::Set(_) | Change::Remove => 0,
-        Change::Update(members) => 1 + maps(members),
-    };
-    changes.values().map(of_change).sum()
-}
-
 /// Checks the rules for one map: it has members to change, their names are not empty, and the map does not describe one version.
 pub(super) fn check(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
-    if OF_ONE_VERSION.contains(&name) {
-        return Err(InvalidUpdate::UpdateOfRecord { name: name.to_owned() });
+    let owned = || name.to_owned();
+    if attribution::OF_CLIENT.contains(&name) {
+        return Err(InvalidUpdate::UpdateOfRecord { name: owned() });
     }
-    check_members(name, members)
-}
-
-fn check_members(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
     if members.is_empty() {
-        return Err(InvalidUpdate::NoMembers { name: name.to_owned() });
+        return Err(InvalidUpdate::NoMembers { name: owned() });
     }
     for (member, change) in members {
-        size::check_name(member).map_err(|source| InvalidUpdate::Attribute {
-            name: name.to_owned(),
-            source,
-        })?;
+        size::check_name(member).map_err(|source| limits::attribute(name, source))?;
         if let Change::Update(members) = change {
-            check_members(name, members)?;
+            check(name, members)?;
         }
     }
     Ok(())
@@ -130,15 +112,17 @@ pub(super) fn removed_bytes(members: &BTreeMap<String, Change>) -> usize {
 
 /// Applies the changes of a map's members to a value. Does nothing if the value is not a map, see [`missing_map`].
 pub fn apply(value: &mut AttributeValue, members: &BTreeMap<String, Change>) {
-    let AttributeValue::M(map) = value else { return };
-    for (name, change) in members {
+    if let AttributeValue::M(map) = value {
+        change(map, members);
+    }
+}
+
+/// Applies changes to the attributes of an item, or to the members of a map.
+pub fn change(map: &mut HashMap<String, AttributeValue>, changes: &BTreeMap<String, Change>) {
+    for (name, change) in changes {
         match change {
-            Change::Set(value) => {
-                map.insert(name.clone(), value.clone());
-            }
-            Change::Remove => {
-                map.remove(name);
-            }
+            Change::Set(value) => drop(map.insert(name.clone(), value.clone())),
+            Change::Remove => drop(map.remove(name)),
             Change::Update(members) => {
                 if let Some(value) = map.get_mut(name) {
                     apply(value, members);

@@ -1,10 +1,10 @@
 //! Hash of the content of an update: two deliveries of the same update have the same hash.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
-use shared::domain::{AttributeValue, number::Decimal};
+use shared::domain::{AttributeValue, change::Change, number::Decimal};
 
 /// Length of the hash that a version has.
 pub(super) const SHORT: usize = 6;
@@ -19,6 +19,16 @@ impl Payload {
     /// Wraps a hash that was read from a marker.
     pub(crate) fn stored(text: &str) -> Self {
         Self(text.to_owned())
+    }
+
+    /// Returns the hash of an operation that is no update of attributes, and of the changes that come with it.
+    pub(super) fn of_operation(parts: &[&str], changes: &BTreeMap<String, Change>) -> Self {
+        let mut text = PayloadText::default();
+        for part in parts {
+            text.part(part);
+        }
+        text.changes(changes);
+        text.hash()
     }
 
     /// Returns the characters of the hash.
@@ -65,11 +75,26 @@ impl PayloadText {
         self.0.push_str(part);
     }
 
-    pub(super) fn count(&mut self, count: usize) {
+    fn count(&mut self, count: usize) {
         self.part(itoa::Buffer::new().format(count));
     }
 
-    pub(super) fn value(&mut self, value: &AttributeValue) {
+    pub(super) fn changes(&mut self, changes: &BTreeMap<String, Change>) {
+        for (name, change) in changes {
+            self.part(name);
+            match change {
+                Change::Set(value) => self.value(value),
+                Change::Remove => self.part("-"),
+                Change::Update(members) => {
+                    self.part("update");
+                    self.count(members.len());
+                    self.changes(members);
+                }
+            }
+        }
+    }
+
+    fn value(&mut self, value: &AttributeValue) {
         match value {
             AttributeValue::S(text) => self.tagged("S", text),
             AttributeValue::N(text) => self.tagged("N", &canonical(text)),
@@ -150,37 +175,17 @@ mod tests {
     #[test]
     fn the_hash_of_a_large_update_does_not_change() {
         let texts: Vec<_> = [0, 9, 10, 99, 100, 999, 1_000].map(|length| "ä".repeat(length)).into();
-        let numbers = [
-            "0",
-            "-0",
-            "7",
-            "-7",
-            "10",
-            "100",
-            "1e2",
-            "1E+2",
-            "0.001",
-            "-0.00100",
-            "12.50",
-            "1e-130",
-            "9.99e125",
-            "12345678901234567890123456789012345678",
-            "-0.12345678901234567890123456789012345678",
-        ];
-        let list = |values: Vec<AttributeValue>| AttributeValue::L(values);
+        let numbers = "0 -0 7 -7 10 100 1e2 1E+2 0.001 -0.00100 12.50 1e-130 9.99e125 \
+            12345678901234567890123456789012345678 -0.12345678901234567890123456789012345678";
+        let numbers: Vec<_> = numbers.split(' ').map(str::to_owned).collect();
         let mut members: std::collections::HashMap<String, AttributeValue> = (0..101)
             .map(|index| (format!("n{index}"), AttributeValue::Bool(index % 2 == 0)))
             .collect();
-        members.insert(
-            "texts".to_owned(),
-            list(texts.iter().cloned().map(AttributeValue::S).collect()),
-        );
-        members.insert(
-            "numbers".to_owned(),
-            list(numbers.map(|number| AttributeValue::N(number.to_owned())).into()),
-        );
-        members.insert("SS".to_owned(), AttributeValue::Ss(texts.clone()));
-        members.insert("NS".to_owned(), AttributeValue::Ns(numbers.map(str::to_owned).into()));
+        let list = |values: &[String], of: fn(String) -> _| AttributeValue::L(values.iter().cloned().map(of).collect());
+        members.insert("texts".to_owned(), list(&texts, AttributeValue::S));
+        members.insert("numbers".to_owned(), list(&numbers, AttributeValue::N));
+        members.insert("SS".to_owned(), AttributeValue::Ss(texts));
+        members.insert("NS".to_owned(), AttributeValue::Ns(numbers));
         let mut text = PayloadText::default();
         text.value(&AttributeValue::M(members));
         assert_eq!(text.hash().as_str(), "2q-C-xtH7OE8HW85YEulmw");

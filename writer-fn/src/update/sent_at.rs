@@ -137,24 +137,18 @@ mod tests {
     fn a_claimed_time_in_the_future_is_not_used() {
         let time = EpochMillis::new;
         let carrier = 1_795_328_688_000;
+        let exactly = |millis| SentAt::exactly(time(millis));
+        let since = |millis| SentAt::since(time(millis));
+        let before = carrier - HOURS_30;
         for (sent, expected) in [
-            (SentAt::exactly(time(carrier)), (carrier, Some(carrier))),
-            (SentAt::exactly(time(carrier - 5)), (carrier - 5, Some(carrier - 5))),
-            (
-                SentAt::exactly(time(carrier + 5)),
-                (carrier - HOURS_30, Some(carrier + 5)),
-            ),
-            (
-                SentAt::exactly(time(i64::MAX)),
-                (carrier - HOURS_30, Some(carrier + HOURS_30)),
-            ),
-            (SentAt::since(time(carrier)), (carrier - 10_000, None)),
-            (SentAt::since(time(carrier + 10_000)), (carrier, None)),
-            (
-                SentAt::since(time(carrier + 10_001)),
-                (carrier - HOURS_30, Some(carrier + 1)),
-            ),
-            (SentAt::since(time(i64::MIN)), (i64::MIN, None)),
+            (exactly(carrier), (carrier, Some(carrier))),
+            (exactly(carrier - 5), (carrier - 5, Some(carrier - 5))),
+            (exactly(carrier + 5), (before, Some(carrier + 5))),
+            (exactly(i64::MAX), (before, Some(carrier + HOURS_30))),
+            (since(carrier), (carrier - 10_000, None)),
+            (since(carrier + 10_000), (carrier, None)),
+            (since(carrier + 10_001), (before, Some(carrier + 1))),
+            (since(i64::MIN), (i64::MIN, None)),
         ] {
             assert_eq!(bounds(sent.carried_at(time(carrier))), expected, "{sent:?}");
         }

@@ -1,17 +1,15 @@
 use proptest::prelude::*;
 use serde_json::json;
-use shared::logging::chain;
+use shared::{domain::size, logging::chain};
+use testkit::cases::cases;
 
-use crate::update::*;
+use crate::update::{
+    limits::{RECORD_BYTES, SET_BYTES},
+    *,
+};
 
 fn parse(json: Value) -> Result<Update, InvalidUpdate> {
     Update::parse(json, "default", Ordering::Arrival)
-}
-
-fn timestamp(json: &str) -> Result<i64, InvalidUpdate> {
-    let update = Update::parse(serde_json::from_str(json).unwrap(), "default", Ordering::Time)?;
-    assert!(!update.changes.contains_key(names::TIMESTAMP));
-    Ok(update.timestamp.unwrap().get())
 }
 
 #[test]
@@ -72,84 +70,40 @@ fn what_an_update_leaves_out_has_a_default() {
 
 #[test]
 fn what_is_refused_and_why() {
-    let too_many: Map<_, _> = (0..=MAX_ATTRIBUTES)
-        .map(|n| (format!("A{n}"), json!(1)))
-        .chain([("ID".into(), json!("E"))])
-        .collect();
-    for (json, message) in [
-        (json!([1]), "the update is not a JSON object"),
-        (json!("text"), "the update is not a JSON object"),
-        (json!({}), "ID is missing"),
-        (json!({"ID": 7}), "ID is not a string"),
-        (json!({"ID": null}), "ID is not a string"),
-        (
-            json!({"ID": ""}),
-            "ID is not a partition key: the partition key is empty",
-        ),
-        (json!({"ID": "E", "PK": "x"}), "PK is reserved"),
-        (json!({"ID": "E", "SK": "x"}), "SK is reserved"),
-        (json!({"ID": "E", "Latest": 5}), "Latest is reserved"),
-        (json!({"ID": "E", "TTL": null}), "TTL is reserved"),
-        (json!({"ID": "E", "RecentRequests": {}}), "RecentRequests is reserved"),
-        (json!({"ID": "E", "RecordedAt": "2026-01-01"}), "RecordedAt is reserved"),
-        (json!({"ID": "E", "RestoredFrom": 1}), "RestoredFrom is reserved"),
-        (json!({"ID": "E", "Sender": "AIDA"}), "Sender is reserved"),
-        (
-            json!({"ID": "E", "Time": "soon"}),
-            "Time cannot be read: it is not an ISO 8601 date and time",
-        ),
-        (
-            json!({"ID": "E", "Time": 5}),
-            "Time cannot be read: it is not an ISO 8601 date and time",
-        ),
-        (
-            json!({"ID": "E", "Timestamp": "soon"}),
-            "Timestamp is not a whole number of epoch milliseconds",
-        ),
-        (
-            json!({"ID": "E", "RequestSentAt": "soon"}),
-            "RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds",
-        ),
-        (json!({"ID": "E", "RequestId": 7}), "RequestId is not a string"),
-        (
-            json!({"ID": "E", "RequestId": ""}),
-            "RequestId has 0 bytes, and 1 to 1000 are allowed",
-        ),
-        (
-            json!({"ID": "E", "ExpectedVersion": -1}),
-            "ExpectedVersion is not a whole number from 0",
-        ),
-        (
-            json!({"ID": "E", "ExpectedVersion": 1.5}),
-            "ExpectedVersion is not a whole number from 0",
-        ),
-        (
-            json!({"ID": "E", "ExpectedVersion": "1"}),
-            "ExpectedVersion is not a whole number from 0",
-        ),
-        (json!({"ID": "E", "Deleted": "yes"}), "Deleted is not true or false"),
-        (
-            json!({"ID": "E", "TypedValues": "yes"}),
-            "TypedValues is not true or false",
-        ),
-        (
-            json!({"ID": "E", "TypedValues": true, "A": {"$number": "one"}}),
-            "the number in A cannot be stored: it is not a number",
-        ),
-        (
-            json!({"ID": "E", "TypedValues": true, "A": {"$number": 5}}),
-            "the value of A cannot be read: $number has an operand that it does not take",
-        ),
-        (
-            json!({"ID": "E", "TypedValues": true, "A": [{"$strange": 5}]}),
-            "the value of A cannot be read: $strange is no known form: put a map with such a name as {\"$map\": {…}}",
-        ),
-        (json!({"ID": "E", "": 1}), "an attribute has no name"),
-        (
-            Value::Object(too_many),
-            "the update has 276 attributes, and 275 are allowed",
-        ),
-    ] {
+    const REFUSED: &str = r#"
+        [1]                                     -> the update is not a JSON object
+        "text"                                  -> the update is not a JSON object
+        {}                                      -> ID is missing
+        {"ID": 7}                               -> ID is not a string
+        {"ID": null}                            -> ID is not a string
+        {"ID": ""}                              -> ID is not a partition key: the partition key is empty
+        {"ID": "E", "PK": "x"}                  -> PK is reserved
+        {"ID": "E", "SK": "x"}                  -> SK is reserved
+        {"ID": "E", "Latest": 5}                -> Latest is reserved
+        {"ID": "E", "TTL": null}                -> TTL is reserved
+        {"ID": "E", "RecentRequests": {}}       -> RecentRequests is reserved
+        {"ID": "E", "RecordedAt": "2026-01-01"} -> RecordedAt is reserved
+        {"ID": "E", "RestoredFrom": 1}          -> RestoredFrom is reserved
+        {"ID": "E", "Sender": "AIDA"}           -> Sender is reserved
+        {"ID": "E", "Time": "soon"}             -> Time cannot be read: it is not an ISO 8601 date and time
+        {"ID": "E", "Time": 5}                  -> Time cannot be read: it is not an ISO 8601 date and time
+        {"ID": "E", "Timestamp": "soon"}        -> Timestamp is not a whole number of epoch milliseconds
+        {"ID": "E", "RequestSentAt": "soon"}    -> RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds
+        {"ID": "E", "RequestId": 7}             -> RequestId is not a string
+        {"ID": "E", "RequestId": ""}            -> RequestId has 0 bytes, and 1 to 1000 are allowed
+        {"ID": "E", "ExpectedVersion": -1}      -> ExpectedVersion is not a whole number from 0
+        {"ID": "E", "ExpectedVersion": 1.5}     -> ExpectedVersion is not a whole number from 0
+        {"ID": "E", "ExpectedVersion": "1"}     -> ExpectedVersion is not a whole number from 0
+        {"ID": "E", "Deleted": "yes"}           -> Deleted is not true or false
+        {"ID": "E", "TypedValues": "yes"}       -> TypedValues is not true or false
+        {"ID": "E", "": 1}                      -> an attribute has no name
+        {"ID": "E", "A": {"": 1}}               -> the value of A cannot be stored: a name is empty
+        {"ID": "E", "TypedValues": true, "A": {"$number": "one"}}    -> the number in A cannot be stored: it is not a number
+        {"ID": "E", "TypedValues": true, "A": {"$number": 5}}        -> the value of A cannot be read: $number has an operand that it does not take
+        {"ID": "E", "TypedValues": true, "A": [{"$strange": 5}]}     -> the value of A cannot be read: $strange is no known form: put a map with such a name as {"$map": {…}}
+        {"ID": "E", "A": {"b": [123456789012345678901234567890123456789]}} -> the number in A cannot be stored: it has 39 significant digits, and 38 are allowed
+    "#;
+    for (json, message) in cases(REFUSED) {
         assert_eq!(chain(&parse(json.clone()).err().unwrap()), message, "{json}");
     }
 }
@@ -170,97 +124,88 @@ fn values_that_cannot_be_stored_are_rejected() {
         (31, r#"{"a": 1}"#),
         (100, ""),
     ] {
-        assert_eq!(
-            chain(&nested(levels, innermost).err().unwrap()),
-            too_deep,
-            "{levels} {innermost}"
-        );
+        let error = nested(levels, innermost).err().unwrap();
+        assert_eq!(chain(&error), too_deep, "{levels} {innermost}");
     }
-    let named = |name: String, value: Value| parse(json!({"ID": "E", name: value})).err().map(|error| chain(&error));
-    let long = "x".repeat(65_536);
-    assert_eq!(named("x".repeat(65_535), json!(1)), None);
-    let too_long = "the name of an attribute has 65536 bytes, and 65535 are allowed";
-    assert_eq!(named(long.clone(), json!(1)).unwrap(), too_long);
-    assert_eq!(named(long.clone(), json!(null)).unwrap(), too_long);
-    assert_eq!(
-        named("A".to_owned(), json!([{"a": 1, long: 1}])).unwrap(),
-        "the value of A cannot be stored: a name has 65536 bytes, and 65535 are allowed"
-    );
-    assert_eq!(
-        named("A".to_owned(), json!({"": 1})).unwrap(),
-        "the value of A cannot be stored: a name is empty"
-    );
-    let zeros = format!(r#"{{"ID": "E", "A": 1.{}}}"#, "0".repeat(1000));
-    assert_eq!(
-        chain(&parse(serde_json::from_str(&zeros).unwrap()).err().unwrap()),
-        "the number in A cannot be stored: it is written in 1002 bytes, and 1000 are allowed"
-    );
-    let removed: Map<_, _> = (0..40)
-        .map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null))
-        .chain([("ID".into(), json!("E"))])
-        .collect();
+    let (longest, long) = ("x".repeat(65_535), "x".repeat(65_536));
+    let zeros = serde_json::from_str(&format!("1.{}", "0".repeat(1000))).unwrap();
+    let too_long = Some("the name of an attribute has 65536 bytes, and 65535 are allowed");
+    let inner = Some("the value of A cannot be stored: a name has 65536 bytes, and 65535 are allowed");
+    let digits = Some("the number in A cannot be stored: it is written in 1002 bytes, and 1000 are allowed");
+    for (name, value, expected) in [
+        (&*longest, json!(1), None),
+        (&long, json!(1), too_long),
+        (&long, json!(null), too_long),
+        ("A", json!([{"a": 1, &long: 1}]), inner),
+        ("A", zeros, digits),
+    ] {
+        let error = parse(json!({"ID": "E", name: value})).err().map(|error| chain(&error));
+        assert_eq!(error.as_deref(), expected);
+    }
+    let of = |attributes: usize, name: &str, value: &Value| {
+        let attributes = (0..attributes).map(|n| (format!("{n}{name}"), value.clone()));
+        parse(Value::Object(
+            attributes.chain([("ID".to_owned(), json!("E"))]).collect(),
+        ))
+    };
+    let removed = of(40, &"x".repeat(60_000), &Value::Null);
     assert!(matches!(
-        parse(Value::Object(removed)).err().unwrap(),
+        removed.err().unwrap(),
         InvalidUpdate::TooManyBytes { bytes: 2_400_130.. }
     ));
-    let long = r#"{"ID": "E", "A": {"b": [123456789012345678901234567890123456789]}}"#;
-    assert_eq!(
-        chain(&parse(serde_json::from_str(long).unwrap()).err().unwrap()),
-        "the number in A cannot be stored: it has 39 significant digits, and 38 are allowed"
-    );
+    // What is taken away is not stored.
+    assert!(of(6, &"x".repeat(60_000), &Value::Null).is_ok());
+    assert!(of(MAX_ATTRIBUTES, "A", &json!(1)).is_ok());
+    let error = of(MAX_ATTRIBUTES + 1, "A", &json!(1)).err().unwrap();
+    assert_eq!(chain(&error), "the update has 276 attributes, and 275 are allowed");
 }
 
 #[test]
 fn what_alone_makes_too_large_an_item_is_refused() {
-    let id = "E".repeat(100);
-    // PK, SK, RequestId and A, with the record of the version and the marks that the version item may get.
-    let others =
-        "PK".len() + 100 + "SKv1".len() + "RequestIddefault".len() + "A".len() + RECORD_BYTES + size::MARKS_BYTES;
-    let most = size::MAX_ITEM_BYTES - others;
-    assert!(parse(json!({"ID": id, "A": "x".repeat(most)})).is_ok());
-    assert_eq!(
-        chain(&parse(json!({"ID": id, "A": "x".repeat(most + 1)})).err().unwrap()),
-        "the version item would have 409601 bytes, and 409600 are allowed"
-    );
-    // With a short key, what DynamoDB adds for the update itself is more.
-    let most = size::MAX_ITEM_BYTES - 5 * SET_BYTES - "RequestIddefault".len() - RECORD_BYTES - "A".len();
-    assert!(parse(json!({"ID": "E", "A": "x".repeat(most)})).is_ok());
-    assert_eq!(
-        chain(&parse(json!({"ID": "E", "A": "x".repeat(most + 1)})).err().unwrap()),
-        "the update has 409601 bytes, and 409600 are allowed"
-    );
-    // What is taken away is not stored.
-    let removed = (0..6).map(|n| (format!("{n}{}", "x".repeat(60_000)), Value::Null));
-    assert!(parse(Value::Object(removed.chain([("ID".into(), json!("E"))]).collect())).is_ok());
+    let record = "RequestIddefault".len() + RECORD_BYTES + "A".len();
+    let long = "E".repeat(100);
+    for (id, others, message) in [
+        // PK, SK, and the marks that the version item may get.
+        (
+            &*long,
+            "PK".len() + 100 + "SKv1".len() + size::MARKS_BYTES,
+            "the version item would have",
+        ),
+        // With a short key, what DynamoDB adds for the update itself is more.
+        ("E", 5 * SET_BYTES, "the update has"),
+    ] {
+        let most = size::MAX_ITEM_BYTES - others - record;
+        assert!(parse(json!({"ID": id, "A": "x".repeat(most)})).is_ok());
+        let error = parse(json!({"ID": id, "A": "x".repeat(most + 1)})).err().unwrap();
+        assert_eq!(chain(&error), format!("{message} 409601 bytes, and 409600 are allowed"));
+    }
 }
 
 #[test]
 fn the_time_that_orders_updates() {
-    assert_eq!(
-        timestamp(r#"{"ID":"E","Time":"2020-11-01T20:04:00"}"#),
-        Ok(1_604_261_040_000)
-    );
-    assert_eq!(
-        timestamp(r#"{"ID":"E","Timestamp":1721769060000}"#),
-        Ok(1_721_769_060_000)
-    );
-    assert_eq!(
-        timestamp(r#"{"ID":"E","Time":"2020-11-01T20:04:00Z","Timestamp":1604261040000}"#),
-        Ok(1_604_261_040_000)
-    );
-    for (json, why) in [
-        (r#"{"ID":"E"}"#, InvalidUpdate::NoTime),
-        (r#"{"ID":"E","Time":null}"#, InvalidUpdate::NoTime),
-        (r#"{"ID":"E","Time":"now"}"#, InvalidUpdate::Time(InvalidTime)),
-        (r#"{"ID":"E","Time":5}"#, InvalidUpdate::Time(InvalidTime)),
-        (r#"{"ID":"E","Timestamp":"5"}"#, InvalidUpdate::Timestamp),
-        (r#"{"ID":"E","Timestamp":5.5}"#, InvalidUpdate::Timestamp),
-        (
-            r#"{"ID":"E","Time":"2020-11-01T20:04:00","Timestamp":5}"#,
-            InvalidUpdate::TimesDisagree,
-        ),
-    ] {
-        assert_eq!(timestamp(json), Err(why), "{json}");
+    const TIMES: &str = r#"
+        {"Time": "2020-11-01T20:04:00"}                               -> 1604261040000
+        {"Timestamp": 1721769060000}                                  -> 1721769060000
+        {"Time": "2020-11-01T20:04:00Z", "Timestamp": 1604261040000}  -> 1604261040000
+        {}                                                            -> Time is missing, and updates are ordered by time
+        {"Time": null}                                                -> Time is missing, and updates are ordered by time
+        {"Time": "now"}                                               -> Time cannot be read
+        {"Time": 5}                                                   -> Time cannot be read
+        {"Timestamp": "5"}                                            -> Timestamp is not a whole number of epoch milliseconds
+        {"Timestamp": 5.5}                                            -> Timestamp is not a whole number of epoch milliseconds
+        {"Time": "2020-11-01T20:04:00", "Timestamp": 5}               -> Time and Timestamp are different times
+    "#;
+    for (mut json, expected) in cases(TIMES) {
+        json["ID"] = json!("E");
+        let update = Update::parse(json.clone(), "default", Ordering::Time);
+        assert!(
+            update
+                .as_ref()
+                .is_ok_and(|update| !update.changes.contains_key(names::TIMESTAMP))
+                || update.is_err()
+        );
+        let found = update.map(|update| update.timestamp.unwrap().get().to_string());
+        assert_eq!(found.unwrap_or_else(|error| error.to_string()), expected, "{json}");
     }
 }
 

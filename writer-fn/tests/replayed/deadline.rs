@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json};
 use shared::{
+    clock::Deadline,
     config::{Config, Idempotency, Ordering, Retention, WriteMode, WriteOptions},
     dynamodb::client::ClientSettings,
 };
@@ -14,7 +15,7 @@ use testkit::{
     scripted::{Reply, Scripted},
 };
 use tokio::time::Instant;
-use writer_fn::Writer;
+use writer_fn::{Writer, error::Error};
 
 use super::{TIMEOUT, message};
 
@@ -164,6 +165,11 @@ async fn a_batch_of_any_shape_ends_before_the_deadline() {
             }
         }
     }
+    let writer = writer(NeverClient::new(), &client_settings()[1], WriteOptions::default());
+    let deadline = Deadline::after(Duration::from_secs(20));
+    let update = writer.handle(r#"{"ID": "E", "Timestamp": 1}"#, "request-1", deadline);
+    assert!(matches!(update.await, Err(Error::NotInTime)));
+    assert!(deadline.finish_by <= Instant::now());
 }
 
 /// Responses that come slowly, or that DynamoDB stops to send in the middle of a batch.

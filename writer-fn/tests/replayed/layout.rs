@@ -111,39 +111,44 @@ async fn nothing_is_written_without_a_successful_check() {
     replicated["Table"]["Replicas"] = json!([{"RegionName": "eu-west-1"}]);
     let mut wide = config("id");
     wide["Item"]["VersionDigits"] = json!({"N": "10"});
-    for (responses, error_type, message) in [
+    let (own, table, denied) = (config("id"), described("id"), error("AccessDeniedException"));
+    let throttled = vec![error("ThrottlingException"); 3];
+    for (config, descriptions, error_type, message) in [
         (
-            vec![config("original"), described("id")],
+            config("original"),
+            vec![table.clone()],
             "Layout",
             "is a copy of Original",
         ),
-        (vec![config("id"), replicated], "Layout", "is a global table"),
-        (vec![wide, described("id")], "Layout", "have 10 digits, not 1"),
+        (own.clone(), vec![replicated], "Layout", "is a global table"),
+        (wide, vec![table.clone()], "Layout", "have 10 digits, not 1"),
         (
-            vec![config("id"), error("AccessDeniedException")],
+            own.clone(),
+            vec![denied.clone()],
             "Internal",
-            "DescribeTable failed with AccessDeniedException",
+            "DescribeTable failed with AccessDenied",
         ),
         (
-            vec![error("AccessDeniedException"), described("id")],
+            denied,
+            vec![table.clone()],
             "Internal",
-            "GetItem failed with AccessDeniedException",
+            "GetItem failed with AccessDenied",
         ),
         (
-            [vec![config("id")], vec![error("ThrottlingException"); 3]].concat(),
+            own.clone(),
+            throttled,
             "Throttled",
-            "DescribeTable failed with ThrottlingException",
+            "DescribeTable failed with Throttling",
         ),
     ] {
+        let responses = [vec![config], descriptions].concat();
         for event in [
             json!({"ID": "E", "A": 1}),
             json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"E\"}"}]}),
         ] {
-            let replay = Replay::new(responses.iter().cloned().chain([
-                config("id"),
-                described("id"),
-                json!({"Attributes": {"Latest": {"N": "1"}}}),
-            ]));
+            let written = json!({"Attributes": {"Latest": {"N": "1"}}});
+            let next = [own.clone(), table.clone(), written];
+            let replay = Replay::new(responses.iter().cloned().chain(next));
             let writer = Writer::new(replay.client(), &replay::settings());
             let refused = handle(&writer, &event).await;
             assert_eq!(refused["errorType"], error_type, "{refused}");

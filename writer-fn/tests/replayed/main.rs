@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod deadline;
-mod event_types;
 mod failures;
 mod hostile;
 mod layout;

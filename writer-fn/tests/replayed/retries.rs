@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::config::retry::RetryMode;
 use serde_json::{Value, json};
-use shared::{clock::Deadline, dynamodb::client::ClientSettings};
+use shared::dynamodb::client::ClientSettings;
 use testkit::replay::{NeverClient, Replay};
 
 use super::{handle, writer, writer_with};
@@ -45,24 +45,6 @@ async fn each_dynamodb_error_has_its_error_type() {
         assert!(response["errorMessage"].as_str().unwrap().contains(code), "{response}");
         assert_eq!(replay.requests().len(), attempts, "{code}");
     }
-}
-
-/// With the longest settings, too, the function responds before Lambda ends the invocation.
-#[tokio::test(start_paused = true)]
-async fn an_update_that_is_not_written_in_time_fails() {
-    let settings = ClientSettings {
-        max_attempts: 10,
-        attempt_timeout: Duration::from_secs(25),
-        operation_timeout: Duration::from_secs(25),
-        read_timeout: Duration::from_secs(25),
-        ..ClientSettings::default()
-    };
-    let deadline = Deadline::after(Duration::from_secs(20));
-    let event = json!({"ID": "E"}).to_string();
-    let writer = writer_with(&settings, NeverClient::new());
-    let error = writer.handle(&event, "request-1", deadline).await.unwrap_err();
-    assert!(matches!(error, writer_fn::error::Error::NotInTime), "{error:?}");
-    assert!(deadline.finish_by <= tokio::time::Instant::now());
 }
 
 /// Returns the number of requests for an update that fails with this code.

@@ -59,14 +59,7 @@ impl Principal {
 }
 
 // The images hold attribute values, which logs must not contain.
-impl std::fmt::Debug for Change {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Change")
-            .field("entity", &self.entity)
-            .field("place", &self.place)
-            .finish_non_exhaustive()
-    }
-}
+crate::domain::redacted::redacted!(Change, entity, place);
 
 /// Place of a state in the order of an item's states: by stream, by sequence number, the old image of a record before the new
 /// one. The labels of streams are times, so a later stream of the table has a greater one.
@@ -137,20 +130,12 @@ pub fn stream_label(arn: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn place(stream: &str, request_id: &str) -> Place {
-        Place::parse(stream, request_id).unwrap()
-    }
-
     #[test]
     fn states_are_ordered_by_stream_number_and_image() {
-        let ascending = [
-            place("2026-01-01T00:00:00.000", "9"),
-            place("2026-01-01T00:00:00.000", "10#old"),
-            place("2026-01-01T00:00:00.000", "10"),
-            place("2026-01-01T00:00:00.000", &"9".repeat(39)),
-            place("2026-01-01T00:00:00.000", &format!("1{}", "0".repeat(39))),
-            place("2026-01-02T00:00:00.000", "1#old"),
-        ];
+        let place = |stream: &str, request_id: &str| Place::parse(stream, request_id).unwrap();
+        let numbers = ["9", "10#old", "10", &"9".repeat(39), &format!("1{}", "0".repeat(39))];
+        let mut ascending: Vec<_> = numbers.map(|number| place("2026-01-01T00:00:00.000", number)).into();
+        ascending.push(place("2026-01-02T00:00:00.000", "1#old"));
         assert!(ascending.is_sorted_by(|a, b| a < b));
         for place in ascending {
             assert_eq!(Place::parse(&place.stream, &place.request_id()), Some(place));
@@ -166,11 +151,8 @@ mod tests {
         let label = "2026-11-22T06:24:48.123";
         let arn = format!("arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/{label}");
         assert_eq!(stream_label(&arn), Some(label));
-        for other in [
-            "",
-            "arn:aws:kinesis:eu-west-1:1:stream/Orders",
-            "arn:aws:dynamodb:eu-west-1:1:table/T/stream/",
-        ] {
+        let kinesis = "arn:aws:kinesis:eu-west-1:1:stream/Orders";
+        for other in ["", kinesis, "arn:aws:dynamodb:eu-west-1:1:table/T/stream/"] {
             assert_eq!(stream_label(other), None, "{other}");
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-pub use super::key_attribute::{InvalidKeyType, KeyAttribute, KeyType};
+pub use super::key_attribute::{KeyAttribute, KeyType};
 
 /// Added to the name of the table for the name of its history table.
 const SUFFIX: &str = "-history";
@@ -12,21 +12,18 @@ const SUFFIX: &str = "-history";
 /// Table that other programs write, and its history table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedTable {
-    parts: Parts,
+    settings: AttachedSettings,
     history: String,
+    keys: Vec<KeyAttribute>,
 }
 
-/// Parts of a definition.
+/// Definition of an attached table without its keys: stream-fn reads these from the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parts {
+pub struct AttachedSettings {
     /// Name of the table.
     pub table: String,
     /// Name of the history table, by default that of the table and `-history`.
     pub history_table: Option<String>,
-    /// Partition key.
-    pub partition_key: KeyAttribute,
-    /// Sort key.
-    pub sort_key: Option<KeyAttribute>,
     /// Attribute in which writers keep a version number of their own. History copies its value; it need not be unique.
     pub version_attribute: Option<String>,
     /// Attributes whose change alone makes no version.
@@ -36,48 +33,47 @@ pub struct Parts {
 }
 
 impl AttachedTable {
-    /// Checks the parts of a definition.
+    /// Checks a definition. The first key is the partition key, and the second one, if there is one, the sort key.
     ///
     /// # Errors
     ///
     /// Returns [`InvalidDefinition`] if a name is invalid, if both keys or both tables are the same, or if a key attribute is
-    /// ignored.
-    pub fn new(parts: Parts) -> Result<Self, InvalidDefinition> {
-        check_table("TableName", &parts.table)?;
-        let history = parts.history_table.clone();
-        let history = history.unwrap_or_else(|| format!("{}{SUFFIX}", parts.table));
+    /// missing or ignored.
+    pub fn new(settings: AttachedSettings, keys: Vec<KeyAttribute>) -> Result<Self, InvalidDefinition> {
+        check_table("TableName", &settings.table)?;
+        let history = settings.history_table.clone();
+        let history = history.unwrap_or_else(|| format!("{}{SUFFIX}", settings.table));
         check_table("HistoryTable", &history)?;
-        if history == parts.table {
+        if history == settings.table {
             return Err(InvalidDefinition::SameTable);
         }
-        let table = Self { parts, history };
-        if table.keys().any(|key| key.name.is_empty()) {
-            return Err(InvalidDefinition::EmptyName("KeySchema"));
+        for (is_empty, member) in [
+            (keys.iter().any(|key| key.name.is_empty()), "KeySchema"),
+            (settings.version_attribute.as_deref() == Some(""), "VersionAttribute"),
+            (settings.ignored.contains(""), "IgnoreAttributes"),
+        ] {
+            if is_empty {
+                return Err(InvalidDefinition::EmptyName(member));
+            }
         }
-        if table.parts.version_attribute.as_deref() == Some("") {
-            return Err(InvalidDefinition::EmptyName("VersionAttribute"));
+        match &keys[..] {
+            [] => return Err(InvalidDefinition::NoPartitionKey),
+            [key, other, ..] if key.name == other.name => return Err(InvalidDefinition::SameKey(key.name.clone())),
+            _ => {}
         }
-        if table.parts.ignored.contains("") {
-            return Err(InvalidDefinition::EmptyName("IgnoreAttributes"));
-        }
-        let partition_key = &table.parts.partition_key.name;
-        if table
-            .parts
-            .sort_key
-            .as_ref()
-            .is_some_and(|key| key.name == *partition_key)
-        {
-            return Err(InvalidDefinition::SameKey(partition_key.clone()));
-        }
-        if let Some(key) = table.keys().find(|key| table.parts.ignored.contains(&key.name)) {
+        if let Some(key) = keys.iter().find(|key| settings.ignored.contains(&key.name)) {
             return Err(InvalidDefinition::IgnoredKey(key.name.clone()));
         }
-        Ok(table)
+        Ok(Self {
+            settings,
+            history,
+            keys,
+        })
     }
 
     /// Returns the name of the table.
     pub fn table(&self) -> &str {
-        &self.parts.table
+        &self.settings.table
     }
 
     /// Returns the name of the history table.
@@ -87,22 +83,22 @@ impl AttachedTable {
 
     /// Returns the key attributes: the partition key, then the sort key if there is one.
     pub fn keys(&self) -> impl Iterator<Item = &KeyAttribute> {
-        std::iter::once(&self.parts.partition_key).chain(&self.parts.sort_key)
+        self.keys.iter()
     }
 
     /// Returns the name of the attribute with the writers' own version number.
     pub fn version_attribute(&self) -> Option<&str> {
-        self.parts.version_attribute.as_deref()
+        self.settings.version_attribute.as_deref()
     }
 
     /// Returns the names of the attributes whose change alone makes no version.
     pub fn ignored(&self) -> &BTreeSet<String> {
-        &self.parts.ignored
+        &self.settings.ignored
     }
 
     /// Returns the pattern that selects items, `None` if all have a history.
     pub fn filter(&self) -> Option<&str> {
-        self.parts.filter.as_deref()
+        self.settings.filter.as_deref()
     }
 }
 
@@ -110,10 +106,8 @@ impl AttachedTable {
 /// [naming](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html).
 fn check_table(member: &'static str, name: &str) -> Result<(), InvalidDefinition> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    match (3..=255).contains(&name.len()) && name.bytes().all(is_allowed) {
-        true => Ok(()),
-        false => Err(InvalidDefinition::TableName(member)),
-    }
+    let is_valid = (3..=255).contains(&name.len()) && name.bytes().all(is_allowed);
+    is_valid.then_some(()).ok_or(InvalidDefinition::TableName(member))
 }
 
 /// Reason why a table cannot be attached.

@@ -22,7 +22,7 @@ pub use super::key_attribute::number_text;
 use crate::{
     domain::{
         AttributeValue, Item,
-        entity::{EntityId, MAX_ENTITY_ID_BYTES},
+        entity::{EntityId, MAX_ENTITY_ID_BYTES, hex},
         number::{Decimal, InvalidNumber},
     },
     json,
@@ -82,13 +82,9 @@ pub fn attributes(table: &AttachedTable, text: &str) -> Result<Item, InvalidKey>
 pub fn of_other_keys(keys: &Item) -> Option<EntityId> {
     let mut members: Vec<_> = keys.iter().collect();
     members.sort_unstable_by_key(|(name, _)| *name);
-    let text = |(name, value): (&String, &AttributeValue)| Some((name.clone(), serde_json::to_string(value).ok()?));
-    let members: Vec<_> = members.into_iter().map(text).collect::<Option<_>>()?;
-    let members: Vec<_> = members
-        .iter()
-        .map(|(name, text)| (name.as_str(), text.clone()))
-        .collect();
-    Some(entity(&members))
+    let members = members.into_iter();
+    let members = members.map(|(name, value)| Some((name.as_str(), serde_json::to_string(value).ok()?)));
+    Some(entity(&members.collect::<Option<Vec<_>>>()?))
 }
 
 fn entity(members: &[(&str, String)]) -> EntityId {
@@ -99,11 +95,7 @@ fn entity(members: &[(&str, String)]) -> EntityId {
     }
     text.push('}');
     if text.len() > MAX_ENTITY_ID_BYTES {
-        let hash = Sha256::digest(text.as_bytes());
-        text = hash.iter().fold(HASHED.to_owned(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        text = format!("{HASHED}{}", hex(&Sha256::digest(&text)));
     }
     EntityId::of_attached(text)
 }

@@ -1,10 +1,11 @@
 //! Name and type of a key attribute, and the form of numbers in keys.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
-use thiserror::Error;
-
-use crate::domain::number::{Decimal, MAX_DIGITS};
+use crate::domain::{
+    number::{Decimal, MAX_DIGITS},
+    setting::choice,
+};
 
 /// Name and type of a key attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,16 @@ pub struct KeyAttribute {
     pub name: String,
     /// Type.
     pub kind: KeyType,
+}
+
+impl KeyAttribute {
+    /// Creates a key attribute.
+    pub fn new(name: impl Into<String>, kind: KeyType) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+        }
+    }
 }
 
 /// Type of a key attribute.
@@ -25,6 +36,8 @@ pub enum KeyType {
     /// Bytes.
     B,
 }
+
+choice!(KeyType, "the type of a key attribute is S, N or B", "S" => Self::S, "N" => Self::N, "B" => Self::B);
 
 impl KeyType {
     /// Returns the name of the type in DynamoDB JSON.
@@ -42,24 +55,6 @@ impl fmt::Display for KeyType {
         f.write_str(self.as_str())
     }
 }
-
-impl FromStr for KeyType {
-    type Err = InvalidKeyType;
-
-    fn from_str(text: &str) -> Result<Self, InvalidKeyType> {
-        match text {
-            "S" => Ok(Self::S),
-            "N" => Ok(Self::N),
-            "B" => Ok(Self::B),
-            _ => Err(InvalidKeyType),
-        }
-    }
-}
-
-/// The text is not the type of a key attribute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the type of a key attribute is S, N or B")]
-pub struct InvalidKeyType;
 
 /// Returns the text of a number: equal numbers have equal texts, and each is a JSON number. Numbers whose plain digits, with
 /// zeros, are at most 38 are written so, as DynamoDB does; others in scientific notation: `1e100`, `-1.5e-70`.

@@ -17,15 +17,17 @@
 //! | [`change`] | one stream record, and its place in the order of changes |
 //! | [`decision`] | the states that a change adds to history |
 //! | [`item`] | a state as a version item, and back |
-//! | [`settings`] | the attached table without its keys |
 
 pub mod change;
 pub mod decision;
 pub mod definition;
+mod flat;
 pub mod item;
 pub mod key;
 pub mod key_attribute;
-pub mod settings;
+mod names;
+mod recorded;
+mod state;
 
 pub use definition::AttachedTable;
 

@@ -5,12 +5,8 @@ use super::*;
 use crate::domain::{
     attributes::same_item,
     layout::{self, IMAGE, IMAGE_DEFLATE},
-    plain::tests::any_value,
+    test_values::{any_value, item, names, nested, random},
 };
-
-fn item(json: Value) -> Item {
-    serde_json::from_value(json).unwrap()
-}
 
 fn attributes(item: &Item) -> Attributes<'_> {
     item.iter().map(|(name, value)| (name.as_str(), value)).collect()
@@ -44,30 +40,18 @@ fn stored(version: &Item) -> Item {
 fn a_compressed_version_keeps_what_filters_use() {
     let version = item(order(30));
     let stored = stored(&version);
-    let mut names: Vec<_> = stored.keys().map(String::as_str).collect();
-    names.sort_unstable();
-    assert_eq!(
-        names,
-        ["Actor", IMAGE_DEFLATE, "PK", "RecordedAt", "RequestId", "SK", "TTL"]
-    );
+    let kept = ["Actor", IMAGE_DEFLATE, "PK", "RecordedAt", "RequestId", "SK", "TTL"];
+    assert_eq!(names(&stored), kept);
     assert!(3 * size::of_item(&stored) < size::of_item(&version));
     assert_eq!(layout::version_item(stored), version);
     let none = only(layout::stored(&version, Compression::None));
     assert!(none.contains_key(IMAGE));
-}
-
-#[test]
-fn equal_versions_have_equal_bytes() {
-    let texts: Vec<_> = (0..20).map(|_| stored(&item(order(30)))).collect();
-    assert!(texts.iter().all(|text| *text == texts[0]));
+    // Equal versions have equal bytes.
+    assert!((0..20).all(|_| self::stored(&item(order(30))) == self::stored(&version)));
 }
 
 #[test]
 fn an_image_is_compressed_only_if_that_saves_write_units() {
-    let random = |bytes: usize| {
-        let mut random = fastrand::Rng::with_seed(7);
-        AttributeValue::B(std::iter::repeat_with(|| random.u8(..)).take(bytes).collect())
-    };
     let text = |bytes: usize| AttributeValue::S("ab".repeat(bytes / 2));
     for (value, expected) in [
         (text(900), IMAGE),
@@ -86,14 +70,12 @@ fn an_image_is_compressed_only_if_that_saves_write_units() {
 
 #[test]
 fn a_deep_image_is_compressed() {
-    let deep = (1..32).fold(json!({"S": "x".repeat(2000)}), |inner, _| json!({"L": [inner]}));
-    let version = item(json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "A": deep}));
-    let stored = stored(&version);
-    assert!(stored.contains_key(IMAGE_DEFLATE));
-    assert_eq!(layout::version_item(stored), version);
-    let none = only(layout::stored(&version, Compression::None));
-    assert!(none.contains_key(IMAGE_DEFLATE));
-    assert_eq!(layout::version_item(none), version);
+    let version = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "A": nested(32), "B": {"S": "x".repeat(2000)}});
+    for compression in [Compression::None, Compression::Deflate] {
+        let stored = only(layout::stored(&item(version.clone()), compression));
+        assert!(stored.contains_key(IMAGE_DEFLATE));
+        assert_eq!(layout::version_item(stored), item(version.clone()));
+    }
 }
 
 #[test]
@@ -137,13 +119,6 @@ fn bytes_that_are_no_image_are_not_read() {
     ] {
         assert_eq!(layout::version_item(item(other.clone())), item(other));
     }
-}
-
-#[test]
-fn names() {
-    assert_eq!("none".parse(), Ok(Compression::None));
-    assert_eq!("deflate".parse(), Ok(Compression::Deflate));
-    assert_eq!("gzip".parse::<Compression>(), Err(InvalidCompression));
 }
 
 proptest! {

@@ -9,18 +9,8 @@ use aws_sdk_dynamodb::{
     },
     error::{BoxError, ProvideErrorMetadata as _},
     operation::{
-        batch_execute_statement::{
-            BatchExecuteStatementError, BatchExecuteStatementInput, BatchExecuteStatementOutput,
-        },
-        batch_get_item::{BatchGetItemError, BatchGetItemInput, BatchGetItemOutput},
-        batch_write_item::{BatchWriteItemError, BatchWriteItemInput, BatchWriteItemOutput},
-        delete_item::{DeleteItemError, DeleteItemInput, DeleteItemOutput},
-        get_item::{GetItemError, GetItemInput, GetItemOutput},
-        put_item::{PutItemError, PutItemInput, PutItemOutput},
-        query::{QueryError, QueryInput, QueryOutput},
-        scan::{ScanError, ScanInput, ScanOutput},
-        transact_write_items::{TransactWriteItemsError, TransactWriteItemsInput, TransactWriteItemsOutput},
-        update_item::{UpdateItemError, UpdateItemInput, UpdateItemOutput},
+        batch_execute_statement, batch_get_item, batch_write_item, delete_item, get_item, put_item, query, scan,
+        transact_write_items, update_item,
     },
     types::{ConsumedCapacity, ReturnConsumedCapacity},
 };
@@ -61,95 +51,68 @@ impl Meter {
     }
 }
 
-/// Has one arm for each operation that consumes capacity.
-macro_rules! request_capacity {
-    ($input:expr, $($kind:ty),*) => {
-        $(if let Some(input) = $input.downcast_mut::<$kind>() {
-            input.return_consumed_capacity = Some(ReturnConsumedCapacity::Total);
-        })*
+/// Capacity in an output, of one table or several tables.
+trait Consumed {
+    fn units(&self) -> f64;
+}
+
+impl Consumed for Option<ConsumedCapacity> {
+    fn units(&self) -> f64 {
+        self.iter().filter_map(|consumed| consumed.capacity_units).sum()
+    }
+}
+
+impl Consumed for Option<Vec<ConsumedCapacity>> {
+    fn units(&self) -> f64 {
+        self.iter()
+            .flatten()
+            .filter_map(|consumed| consumed.capacity_units)
+            .sum()
+    }
+}
+
+/// Writes the functions with one arm for each operation that consumes capacity.
+macro_rules! operations {
+    ($($module:ident, $name:literal, $input:ident, $output:ident, $error:ident;)*) => {
+        /// Sets the request parameter that returns the consumed capacity.
+        pub(crate) fn request_capacity(input: &mut Input) {
+            $(if let Some(input) = input.downcast_mut::<$module::$input>() {
+                input.return_consumed_capacity = Some(ReturnConsumedCapacity::Total);
+            })*
+        }
+
+        /// Returns the consumed capacity of an output, `None` for an operation that consumes none.
+        pub(crate) fn consumed(output: &Output) -> Option<Charge> {
+            $(if let Some(output) = output.downcast_ref::<$module::$output>() {
+                let units = output.consumed_capacity.units();
+                return Some(Charge { operation: $name, units });
+            })*
+            None
+        }
+
+        /// Returns the error code of a service error.
+        pub(crate) fn code(error: &Error) -> Option<&str> {
+            $(if let Some(error) = error.downcast_ref::<$module::$error>() {
+                return error.code();
+            })*
+            None
+        }
     };
 }
 
-/// Has one arm for each operation that consumes capacity, of one table or several tables.
-macro_rules! output_capacity {
-    ($output:expr, $($name:literal $kind:ty),*; $($names:literal $kinds:ty),*) => {
-        $(if let Some(output) = $output.downcast_ref::<$kind>() {
-            return Some(charge($name, &output.consumed_capacity));
-        })*
-        $(if let Some(output) = $output.downcast_ref::<$kinds>() {
-            return Some(charge($names, output.consumed_capacity()));
-        })*
-    };
-}
-
-/// Sets the request parameter that returns the consumed capacity.
-pub(crate) fn request_capacity(input: &mut Input) {
-    request_capacity!(
-        input,
-        GetItemInput,
-        PutItemInput,
-        UpdateItemInput,
-        DeleteItemInput,
-        QueryInput,
-        ScanInput,
-        BatchExecuteStatementInput,
-        BatchGetItemInput,
-        BatchWriteItemInput,
-        TransactWriteItemsInput
-    );
-}
-
-/// Returns the consumed capacity of an output, `None` for an operation that consumes none.
-pub(crate) fn consumed(output: &Output) -> Option<Charge> {
-    output_capacity!(
-        output,
-        "GetItem" GetItemOutput,
-        "PutItem" PutItemOutput,
-        "UpdateItem" UpdateItemOutput,
-        "DeleteItem" DeleteItemOutput,
-        "Query" QueryOutput,
-        "Scan" ScanOutput;
-        "BatchExecuteStatement" BatchExecuteStatementOutput,
-        "BatchGetItem" BatchGetItemOutput,
-        "BatchWriteItem" BatchWriteItemOutput,
-        "TransactWriteItems" TransactWriteItemsOutput
-    );
-    None
-}
-
-/// Has one arm for each operation that consumes capacity.
-macro_rules! code {
-    ($error:expr, $($kind:ty),*) => {
-        $(if let Some(error) = $error.downcast_ref::<$kind>() {
-            return error.code();
-        })*
-    };
-}
-
-/// Returns the error code of a service error.
-pub(crate) fn code(error: &Error) -> Option<&str> {
-    code!(
-        error,
-        GetItemError,
-        PutItemError,
-        UpdateItemError,
-        DeleteItemError,
-        QueryError,
-        ScanError,
-        BatchExecuteStatementError,
-        BatchGetItemError,
-        BatchWriteItemError,
-        TransactWriteItemsError
-    );
-    None
-}
-
-fn charge<'a>(operation: &'static str, consumed: impl IntoIterator<Item = &'a ConsumedCapacity>) -> Charge {
-    let units = consumed
-        .into_iter()
-        .filter_map(|consumed| consumed.capacity_units)
-        .sum();
-    Charge { operation, units }
+operations! {
+    get_item, "GetItem", GetItemInput, GetItemOutput, GetItemError;
+    put_item, "PutItem", PutItemInput, PutItemOutput, PutItemError;
+    update_item, "UpdateItem", UpdateItemInput, UpdateItemOutput, UpdateItemError;
+    delete_item, "DeleteItem", DeleteItemInput, DeleteItemOutput, DeleteItemError;
+    query, "Query", QueryInput, QueryOutput, QueryError;
+    scan, "Scan", ScanInput, ScanOutput, ScanError;
+    batch_execute_statement, "BatchExecuteStatement",
+        BatchExecuteStatementInput, BatchExecuteStatementOutput, BatchExecuteStatementError;
+    batch_get_item, "BatchGetItem", BatchGetItemInput, BatchGetItemOutput, BatchGetItemError;
+    batch_write_item, "BatchWriteItem", BatchWriteItemInput, BatchWriteItemOutput, BatchWriteItemError;
+    transact_write_items, "TransactWriteItems",
+        TransactWriteItemsInput, TransactWriteItemsOutput, TransactWriteItemsError;
 }
 
 impl Intercept for Meter {

@@ -125,75 +125,48 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let line = line.split(". Attempted").next().unwrap_or_default();
     let line = line.split(" (os error").next().unwrap_or_default();
     let mut letters = line.chars();
-    letters
-        .next()
-        .map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+    let first = letters.next().map(char::to_lowercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 impl ServiceError {
-    /// Creates the error of a request that could not be built.
-    pub fn not_built(operation: &'static str) -> Self {
+    fn without_response(operation: &'static str, kind: ErrorKind, detail: String) -> Self {
         Self {
             operation,
-            kind: ErrorKind::Rejected,
+            kind,
             is_unsupported: false,
             code: None,
             unsent: None,
-            detail: "could not be built".to_owned(),
+            detail,
             source: None,
         }
+    }
+
+    /// Creates the error of a request that could not be built.
+    pub fn not_built(operation: &'static str) -> Self {
+        Self::without_response(operation, ErrorKind::Rejected, "could not be built".to_owned())
     }
 
     /// Creates the error of a request whose result is not usable. `detail` follows the name of the operation.
     pub fn unusable(operation: &'static str, detail: &str) -> Self {
-        Self {
-            operation,
-            kind: ErrorKind::Unavailable,
-            is_unsupported: false,
-            code: None,
-            unsent: None,
-            detail: detail.to_owned(),
-            source: None,
-        }
+        Self::without_response(operation, ErrorKind::Unavailable, detail.to_owned())
     }
 
     /// Creates the error of a request that is not sent.
     pub fn refused(operation: &'static str, reason: &str) -> Self {
-        Self {
-            operation,
-            kind: ErrorKind::Rejected,
-            is_unsupported: false,
-            code: None,
-            unsent: None,
-            detail: format!("is not sent: {reason}"),
-            source: None,
-        }
+        Self::without_response(operation, ErrorKind::Rejected, format!("is not sent: {reason}"))
     }
 
     /// Creates the error of a batch of which DynamoDB processed nothing, because it throttles.
     pub fn unprocessed(operation: &'static str) -> Self {
-        Self {
-            operation,
-            kind: ErrorKind::Throttled,
-            is_unsupported: false,
-            code: None,
-            unsent: None,
-            detail: "was throttled: DynamoDB left all items unprocessed".to_owned(),
-            source: None,
-        }
+        let detail = "was throttled: DynamoDB left all items unprocessed".to_owned();
+        Self::without_response(operation, ErrorKind::Throttled, detail)
     }
 
     /// Creates the error of one statement of a batch.
     pub(crate) fn of_statement(operation: &'static str, code: &str) -> Self {
-        Self {
-            operation,
-            kind: kind_of(code),
-            is_unsupported: false,
-            code: None,
-            unsent: None,
-            detail: format!("failed with {code} for one of its statements"),
-            source: None,
-        }
+        let detail = format!("failed with {code} for one of its statements");
+        Self::without_response(operation, kind_of(code), detail)
     }
 
     /// Adds the reason for the failure: its code and, if `message` names a known limit, that limit.
@@ -280,50 +253,39 @@ mod tests {
 
     #[test]
     fn known_limits_are_named_without_the_message() {
-        for (code, message, limit) in [
+        const DEEP: &str =
+            "ExpressionAttributeValues contains invalid value: Nesting Levels have exceeded supported limits";
+        const MISMATCH: &str = "One or more parameter values were invalid: Type mismatch for Index Key State Expected: S \
+            Actual: N IndexName: byState";
+        const EMPTY: &str = "One or more parameter values are not valid. A value specified for a secondary index key is not \
+            supported. The AttributeValue for a key attribute cannot contain an empty string value. IndexName: byState, \
+            IndexKey: State";
+        const LONG: &str = "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit \
+            of2048 bytes";
+        for (message, limit) in [
             (
-                "ValidationException",
                 "Item size to update has exceeded the maximum allowed size",
                 Some(TOO_LARGE),
             ),
+            ("Item size has exceeded the maximum allowed size", Some(TOO_LARGE)),
+            (DEEP, Some("an attribute would be deeper than 32 levels")),
+            ("The parameter cannot be converted to a numeric value: secret", None),
             (
-                "ValidationException",
-                "Item size has exceeded the maximum allowed size",
-                Some(TOO_LARGE),
-            ),
-            (
-                "ValidationException",
-                "ExpressionAttributeValues contains invalid value: Nesting Levels have exceeded supported limits",
-                Some("an attribute would be deeper than 32 levels"),
-            ),
-            (
-                "ValidationException",
-                "The parameter cannot be converted to a numeric value: secret",
-                None,
-            ),
-            (
-                "ValidationException",
-                "One or more parameter values were invalid: Type mismatch for Index Key State Expected: S Actual: N IndexName: byState",
+                MISMATCH,
                 Some("State is a key of the index byState, so its type is S, not N"),
             ),
             (
-                "ValidationException",
-                "One or more parameter values are not valid. A value specified for a secondary index key is not supported. \
-                 The AttributeValue for a key attribute cannot contain an empty string value. IndexName: byState, IndexKey: State",
+                EMPTY,
                 Some("State is a key of the index byState, so it cannot be empty"),
             ),
-            (
-                "ValidationException",
-                "One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes",
-                Some("the key of an index would be longer than 2,048 bytes"),
-            ),
-            (
-                "InternalServerError",
-                "Item size has exceeded the maximum allowed size",
-                None,
-            ),
+            (LONG, Some("the key of an index would be longer than 2,048 bytes")),
         ] {
-            assert_eq!(limit_of(code, Some(message)).as_deref(), limit, "{message}");
+            assert_eq!(
+                limit_of("ValidationException", Some(message)).as_deref(),
+                limit,
+                "{message}"
+            );
+            assert_eq!(limit_of("InternalServerError", Some(message)), None, "{message}");
         }
     }
 
@@ -334,25 +296,21 @@ mod tests {
         struct Outer(#[source] std::io::Error);
 
         let error = |text: &str| Outer(std::io::Error::other(text.to_owned()));
+        let chain = "no credentials found in chain";
         for (text, cause) in [
             ("Connection refused (os error 111)", "connection refused"),
-            (
-                "no credentials found in chain. Attempted:\n a\n b",
-                "no credentials found in chain",
-            ),
+            (&format!("{chain}. Attempted:\n a\n b"), chain),
             ("", ""),
         ] {
             assert_eq!(root_cause(&error(text)), cause);
         }
         assert_eq!(Unsent::of(&error("x")), Unsent::InvalidEndpoint);
-        assert_eq!(Unsent::of(&std::io::Error::other("Missing Region")), Unsent::NoRegion);
-        assert_eq!(
-            Unsent::of(&std::io::Error::other("no credentials")),
-            Unsent::NoCredentials
-        );
-        assert_eq!(
-            Unsent::of(&std::io::Error::other("connection refused")),
-            Unsent::NotConnected
-        );
+        for (text, unsent) in [
+            ("Missing Region", Unsent::NoRegion),
+            ("no credentials", Unsent::NoCredentials),
+            ("connection refused", Unsent::NotConnected),
+        ] {
+            assert_eq!(Unsent::of(&std::io::Error::other(text)), unsent);
+        }
     }
 }

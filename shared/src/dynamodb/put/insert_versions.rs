@@ -10,12 +10,14 @@ use aws_sdk_dynamodb::{
         },
     },
     types::{
-        BatchStatementError, BatchStatementErrorCodeEnum as Code, BatchStatementRequest, BatchStatementResponse,
+        AttributeValue, BatchStatementErrorCodeEnum as Code, BatchStatementRequest, BatchStatementResponse,
         ParameterizedStatement,
     },
 };
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
+    clock::Deadline,
     domain::{self, Item},
     dynamodb::{
         Store,
@@ -24,6 +26,8 @@ use crate::{
 };
 
 const OPERATION: &str = "BatchExecuteStatement";
+/// Code of a request that DynamoDB rejects.
+const VALIDATION: &str = "ValidationException";
 /// Maximum number of statements in a request, see
 /// [`BatchExecuteStatement`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html).
 pub const MAX_STATEMENTS: usize = 25;
@@ -39,7 +43,7 @@ pub enum Inserted {
     /// `UPDATE` and `DELETE`.
     Taken,
     /// DynamoDB rejected the statement or the request.
-    Rejected,
+    Rejected(ServiceError),
     /// The statement can be retried. The SDK retries requests, but not single statements.
     Retry(ServiceError),
     /// The statement failed with another error.
@@ -82,30 +86,74 @@ impl<'a> Insert<'a> {
     }
 
     /// Returns the statement for a transaction.
-    pub(crate) fn in_transaction(&self) -> Result<ParameterizedStatement, BuildError> {
-        let parameters = self.parameters.iter().map(|value| (*value).clone().into());
+    pub(super) fn in_transaction(&self) -> Result<ParameterizedStatement, BuildError> {
         ParameterizedStatement::builder()
             .statement(&self.statement)
-            .set_parameters(Some(parameters.collect()))
+            .set_parameters(Some(self.values()))
             .build()
     }
 
-    fn request(&self) -> Result<BatchStatementRequest, BuildError> {
-        let parameters = self.parameters.iter().map(|value| (*value).clone().into());
+    fn in_batch(&self) -> Result<BatchStatementRequest, BuildError> {
         BatchStatementRequest::builder()
             .statement(&self.statement)
-            .set_parameters(Some(parameters.collect()))
+            .set_parameters(Some(self.values()))
             .build()
+    }
+
+    fn values(&self) -> Vec<AttributeValue> {
+        self.parameters.iter().map(|value| (*value).clone().into()).collect()
     }
 }
 
 impl Store {
+    /// Inserts an item.
+    pub(crate) async fn insert_one(&self, insert: &Insert<'_>) -> Inserted {
+        let inserted = self.insert(&[insert]).await.pop();
+        inserted.unwrap_or_else(|| Inserted::Failed(ServiceError::of_statement(OPERATION, "no response")))
+    }
+
     /// Sends at most [`MAX_STATEMENTS`] statements for items with different keys, and returns the outcome of each.
-    pub(crate) async fn insert(&self, inserts: &[&Insert<'_>]) -> Vec<Inserted> {
+    async fn insert(&self, inserts: &[&Insert<'_>]) -> Vec<Inserted> {
         match request(inserts) {
             Ok(request) => outcomes(inserts.len(), request.send_with(&self.client).await),
             Err(_) => vec![Inserted::Failed(ServiceError::not_built(OPERATION)); inserts.len()],
         }
+    }
+
+    /// Inserts items with different keys in one request, with as many attempts as the client's settings allow. Several
+    /// statements of one item are a transaction, which must be alone. Returns the outcome of each item, `None` if the deadline
+    /// passed before.
+    pub(super) async fn insert_in_time(&self, items: &[&[Insert<'_>]], deadline: Deadline) -> Vec<Option<Inserted>> {
+        let mut outcomes = vec![None; items.len()];
+        let mut open: Vec<usize> = (0..items.len()).collect();
+        for failures in 0..self.max_attempts() {
+            if open.is_empty() {
+                break;
+            }
+            if failures > 0 {
+                sleep_until((Instant::now() + self.backoff(failures)).min(deadline.finish_by)).await;
+            }
+            if !deadline.allows_start() {
+                break;
+            }
+            let send = async {
+                match items {
+                    [statements] if statements.len() > 1 => vec![self.insert_together(statements).await],
+                    _ => {
+                        let statements: Vec<_> = open.iter().flat_map(|index| items[*index]).collect();
+                        self.insert(&statements).await
+                    }
+                }
+            };
+            let Ok(inserted) = timeout_at(deadline.finish_by, send).await else {
+                break;
+            };
+            for (index, inserted) in open.iter().zip(inserted) {
+                outcomes[*index] = Some(inserted);
+            }
+            open.retain(|index| matches!(outcomes[*index], Some(Inserted::Retry(_))));
+        }
+        outcomes
     }
 }
 
@@ -114,14 +162,14 @@ impl Store {
 /// # Errors
 ///
 /// Returns [`BuildError`] if the SDK rejects a statement.
-pub fn request(inserts: &[&Insert<'_>]) -> Result<BatchExecuteStatementInputBuilder, BuildError> {
-    let statements = inserts.iter().map(|insert| insert.request());
+pub(crate) fn request(inserts: &[&Insert<'_>]) -> Result<BatchExecuteStatementInputBuilder, BuildError> {
+    let statements = inserts.iter().map(|insert| insert.in_batch());
     let statements = statements.collect::<Result<_, _>>()?;
     Ok(BatchExecuteStatementInputBuilder::default().set_statements(Some(statements)))
 }
 
 /// Returns the outcome of each statement of a request.
-pub fn outcomes<R>(
+fn outcomes<R>(
     statements: usize,
     output: Result<BatchExecuteStatementOutput, SdkError<BatchExecuteStatementError, R>>,
 ) -> Vec<Inserted>
@@ -137,7 +185,7 @@ where
         Err(error) => {
             let error = ServiceError::new(OPERATION, &error);
             let each = match error.kind {
-                ErrorKind::Rejected => Inserted::Rejected,
+                ErrorKind::Rejected => Inserted::Rejected(ServiceError::of_statement(OPERATION, VALIDATION)),
                 _ => Inserted::Failed(error),
             };
             vec![each; statements]
@@ -153,25 +201,19 @@ fn outcome(response: Option<&BatchStatementResponse>) -> Inserted {
         return Inserted::Recorded;
     };
     let code = error.code().map_or("an error without a code", Code::as_str);
+    let of = |code| ServiceError::of_statement(OPERATION, code);
     match error.code() {
         Some(Code::DuplicateItem | Code::ConditionalCheckFailed) => Inserted::Taken,
-        Some(Code::ValidationError | Code::ItemCollectionSizeLimitExceeded) => Inserted::Rejected,
-        _ if may_pass(error) => Inserted::Retry(ServiceError::of_statement(OPERATION, code)),
-        _ => Inserted::Failed(ServiceError::of_statement(OPERATION, code)),
-    }
-}
-
-fn may_pass(error: &BatchStatementError) -> bool {
-    matches!(
-        error.code(),
+        Some(Code::ValidationError | Code::ItemCollectionSizeLimitExceeded) => Inserted::Rejected(of(VALIDATION)),
         Some(
             Code::ProvisionedThroughputExceeded
-                | Code::ThrottlingError
-                | Code::RequestLimitExceeded
-                | Code::TransactionConflict
-                | Code::InternalServerError
-        )
-    )
+            | Code::ThrottlingError
+            | Code::RequestLimitExceeded
+            | Code::TransactionConflict
+            | Code::InternalServerError,
+        ) => Inserted::Retry(of(code)),
+        _ => Inserted::Failed(of(code)),
+    }
 }
 
 #[cfg(test)]
@@ -179,23 +221,24 @@ mod tests {
     use aws_sdk_dynamodb::{
         config::http::HttpResponse,
         error::{ConnectorError, ErrorMetadata},
+        types::BatchStatementError,
     };
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{keys::VersionDigits, version_item::VersionItem};
+    use crate::domain::test_values::item;
 
-    fn version(names: &[String]) -> VersionItem {
-        let mut image = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}});
+    fn version(names: impl IntoIterator<Item = String>) -> Item {
+        let mut version = json!({"PK": {"S": "E"}, "SK": {"S": "v7"}});
         for name in names {
-            image[name] = json!({"S": ""});
+            version[name] = json!({"S": ""});
         }
-        VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap()
+        item(version)
     }
 
     fn statement(names: &[&str], table: &str) -> String {
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        Insert::new(version(&names).item(), table).unwrap().statement
+        let names = names.iter().map(|name| (*name).to_owned());
+        Insert::new(&version(names), table).unwrap().statement
     }
 
     #[test]
@@ -222,107 +265,89 @@ mod tests {
         let bare = statement(&["x"], "Table").len() - 1;
         for unit in ["x", "é", "'"] {
             let each = if unit == "'" { 2 } else { unit.len() };
-            for (units, fits) in [
-                ((MAX_STATEMENT_BYTES - bare) / each, true),
-                ((MAX_STATEMENT_BYTES - bare) / each + 1, false),
-                (60_000, false),
-            ] {
-                let version = version(&[unit.repeat(units)]);
-                let made = Insert::new(version.item(), "Table");
+            let most = (MAX_STATEMENT_BYTES - bare) / each;
+            for (units, fits) in [(most, true), (most + 1, false), (60_000, false)] {
+                let version = version([unit.repeat(units)]);
+                let made = Insert::new(&version, "Table");
                 assert_eq!(made.is_some(), fits, "{unit} {units}");
                 assert!(made.is_none_or(|made| made.statement.len() <= MAX_STATEMENT_BYTES));
             }
         }
-        let many: Vec<_> = (0..2000).map(|number| format!("a{number}")).collect();
-        assert!(Insert::new(version(&many).item(), "Table").is_none());
-        assert!(Insert::new(version(&many[..290]).item(), "Table").is_some());
+        let many = |count| version((0..count).map(|number| format!("a{number}")));
+        assert!(Insert::new(&many(2000), "Table").is_none() && Insert::new(&many(290), "Table").is_some());
     }
 
     fn answered(codes: &[Option<&str>]) -> BatchExecuteStatementOutput {
         let response = |code: Option<&str>| {
+            let error = BatchStatementError::builder().message("secret");
             let error = code.map(|code| match code {
-                "" => BatchStatementError::builder().build(),
-                code => BatchStatementError::builder()
-                    .code(code.into())
-                    .message("secret")
-                    .build(),
+                "" => error.build(),
+                code => error.code(code.into()).build(),
             });
             BatchStatementResponse::builder().set_error(error).build()
         };
         let responses = codes.iter().copied().map(response).collect();
-        BatchExecuteStatementOutput::builder()
-            .set_responses(Some(responses))
-            .build()
+        let output = BatchExecuteStatementOutput::builder();
+        output.set_responses(Some(responses)).build()
     }
 
     type Answer = Result<BatchExecuteStatementOutput, SdkError<BatchExecuteStatementError, HttpResponse>>;
 
-    fn kind(inserted: &Inserted) -> (&'static str, Option<ErrorKind>) {
-        match inserted {
-            Inserted::Recorded => ("recorded", None),
-            Inserted::Taken => ("taken", None),
-            Inserted::Rejected => ("rejected", None),
-            Inserted::Retry(error) => ("retry", Some(error.kind)),
-            Inserted::Failed(error) => ("failed", Some(error.kind)),
-        }
+    /// Returns the outcomes of two statements, such as `Retry Throttled`.
+    fn shown(answer: Answer) -> Vec<String> {
+        let shown = |inserted: Inserted| match inserted {
+            Inserted::Recorded | Inserted::Taken => format!("{inserted:?}"),
+            Inserted::Rejected(error) => format!("Rejected {:?}", error.kind),
+            Inserted::Retry(error) => format!("Retry {:?}", error.kind),
+            Inserted::Failed(error) => format!("Failed {:?}", error.kind),
+        };
+        let outcomes = outcomes(2, answer);
+        assert!(!format!("{outcomes:?}").contains("secret"));
+        outcomes.into_iter().map(shown).collect()
     }
 
     #[test]
     fn outcomes_of_statements() {
-        use ErrorKind::{Throttled, Unavailable};
         for (code, expected) in [
-            (None, ("recorded", None)),
-            (Some("DuplicateItem"), ("taken", None)),
-            (Some("ConditionalCheckFailed"), ("taken", None)),
-            (Some("ValidationError"), ("rejected", None)),
-            (Some("ItemCollectionSizeLimitExceeded"), ("rejected", None)),
-            (Some("ProvisionedThroughputExceeded"), ("retry", Some(Throttled))),
-            (Some("ThrottlingError"), ("retry", Some(Throttled))),
-            (Some("RequestLimitExceeded"), ("retry", Some(Throttled))),
-            (Some("TransactionConflict"), ("retry", Some(Throttled))),
-            (Some("InternalServerError"), ("retry", Some(Unavailable))),
-            (Some("ResourceNotFound"), ("failed", Some(Unavailable))),
-            (Some("AccessDenied"), ("failed", Some(Unavailable))),
-            (Some("Unheard"), ("failed", Some(Unavailable))),
-            (Some(""), ("failed", Some(Unavailable))),
+            (None, "Recorded"),
+            (Some("DuplicateItem"), "Taken"),
+            (Some("ConditionalCheckFailed"), "Taken"),
+            (Some("ValidationError"), "Rejected Rejected"),
+            (Some("ItemCollectionSizeLimitExceeded"), "Rejected Rejected"),
+            (Some("ProvisionedThroughputExceeded"), "Retry Throttled"),
+            (Some("ThrottlingError"), "Retry Throttled"),
+            (Some("RequestLimitExceeded"), "Retry Throttled"),
+            (Some("TransactionConflict"), "Retry Throttled"),
+            (Some("InternalServerError"), "Retry Unavailable"),
+            (Some("ResourceNotFound"), "Failed Unavailable"),
+            (Some("AccessDenied"), "Failed Unavailable"),
+            (Some("Unheard"), "Failed Unavailable"),
+            (Some(""), "Failed Unavailable"),
         ] {
-            let output: Answer = Ok(answered(&[None, code, None]));
-            let outcomes = outcomes(3, output);
-            assert_eq!(outcomes.iter().map(kind).collect::<Vec<_>>()[1], expected, "{code:?}");
-            assert_eq!((&outcomes[0], &outcomes[2]), (&Inserted::Recorded, &Inserted::Recorded));
-            assert!(!format!("{outcomes:?}").contains("secret"));
+            assert_eq!(shown(Ok(answered(&[None, code]))), ["Recorded", expected], "{code:?}");
         }
         // A statement without a response does not count as written.
-        let output: Answer = Ok(answered(&[None]));
-        let outcomes = outcomes(2, output);
-        let kinds: Vec<_> = outcomes.iter().map(kind).collect();
-        assert_eq!(kinds, [("recorded", None), ("failed", Some(Unavailable))]);
+        assert_eq!(shown(Ok(answered(&[None]))), ["Recorded", "Failed Unavailable"]);
     }
 
     #[test]
     fn outcomes_of_a_failed_request() {
         let refused = |code: &str| {
-            let error =
-                BatchExecuteStatementError::generic(ErrorMetadata::builder().code(code).message("secret").build());
-            SdkError::service_error(error, HttpResponse::new(400.try_into().unwrap(), "".into()))
+            let error = ErrorMetadata::builder().code(code).message("secret").build();
+            let response = HttpResponse::new(400.try_into().unwrap(), "".into());
+            SdkError::service_error(BatchExecuteStatementError::generic(error), response)
         };
         for (error, expected) in [
-            (refused("ValidationException"), ("rejected", None)),
-            (refused("ThrottlingException"), ("failed", Some(ErrorKind::Throttled))),
-            (refused("InternalServerError"), ("failed", Some(ErrorKind::Unavailable))),
-            (
-                SdkError::timeout_error("late"),
-                ("failed", Some(ErrorKind::Unavailable)),
-            ),
+            (refused("ValidationException"), "Rejected Rejected"),
+            (refused("ThrottlingException"), "Failed Throttled"),
+            (refused("InternalServerError"), "Failed Unavailable"),
+            (SdkError::timeout_error("late"), "Failed Unavailable"),
             (
                 SdkError::dispatch_failure(ConnectorError::io("reset".into())),
-                ("failed", Some(ErrorKind::Unavailable)),
+                "Failed Unavailable",
             ),
         ] {
-            let output: Answer = Err(error);
-            let outcomes = outcomes(2, output);
-            assert_eq!(outcomes.iter().map(kind).collect::<Vec<_>>(), [expected; 2]);
-            assert!(!format!("{outcomes:?}").contains("secret"));
+            assert_eq!(shown(Err(error)), [expected; 2]);
         }
     }
 }

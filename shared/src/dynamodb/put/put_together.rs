@@ -1,5 +1,6 @@
-//! Puts several items of history in one transaction, if all their keys are free: the items of a version in parts, or those of a
-//! record in quarantine. So either all of them are stored or none, and an item that is delivered again is stored once.
+//! Puts several items of history in one transaction, if all their keys are free: the items of a version in parts, those of a late
+//! version, or those of a record in quarantine. So either all of them are stored or none, and an item that is delivered again is
+//! stored once.
 
 use aws_sdk_dynamodb::{
     error::BuildError,
@@ -11,11 +12,11 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{Item, names},
+    domain::{Item, names, quarantine::QuarantinedRecord},
     dynamodb::{
         Store, cancellation,
         client::error::{ErrorKind, ServiceError},
-        put::insert_versions::Insert,
+        put::insert_versions::{Insert, Inserted},
     },
 };
 
@@ -23,6 +24,22 @@ const OPERATION: &str = "TransactWriteItems";
 const INSERT: &str = "ExecuteTransaction";
 
 impl Store {
+    /// Puts a record into quarantine. Returns `false` if it was there already: its first copy stays.
+    ///
+    /// A transaction has at most 4 MB, so a record that is longer needs several: the item by which readers find it is put last.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn quarantine(&self, record: &QuarantinedRecord) -> Result<bool, ServiceError> {
+        let mut is_put = false;
+        for group in record.groups() {
+            // An earlier delivery can have put a group: with the same text, as the hash in its keys shows.
+            is_put = self.put_together(&group).await?;
+        }
+        Ok(is_put)
+    }
+
     /// Puts items into the table of history. Returns `false` if a key is taken; then none is stored.
     ///
     /// # Errors
@@ -30,7 +47,14 @@ impl Store {
     /// Returns [`ServiceError`] if the request fails.
     pub(crate) async fn put_together(&self, items: &[Item]) -> Result<bool, ServiceError> {
         if self.has_own_history() {
-            return self.insert_together(items).await;
+            // The names of the attributes are short.
+            let inserts = items.iter().filter_map(|item| Insert::new(item, self.history_table()));
+            let inserts: Vec<_> = inserts.collect();
+            return match self.insert_together(&inserts).await {
+                Inserted::Recorded => Ok(true),
+                Inserted::Taken => Ok(false),
+                Inserted::Rejected(error) | Inserted::Retry(error) | Inserted::Failed(error) => Err(error),
+            };
         }
         let request = put_request(items, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
         match request.send_with(&self.client).await {
@@ -40,25 +64,32 @@ impl Store {
         }
     }
 
-    /// As [`Self::put_together`], by statements: the only writes to a table of history that IAM can restrict to new items.
-    async fn insert_together(&self, items: &[Item]) -> Result<bool, ServiceError> {
-        let request = insert_request(items, self.history_table()).map_err(|_| ServiceError::not_built(INSERT))?;
+    /// Inserts items in one transaction of statements: the only writes to a table of history that IAM can restrict to new items.
+    pub(super) async fn insert_together(&self, inserts: &[Insert<'_>]) -> Inserted {
+        let Ok(request) = insert_request(inserts) else {
+            return Inserted::Failed(ServiceError::not_built(INSERT));
+        };
         let Err(error) = request.send_with(&self.client).await else {
-            return Ok(true);
+            return Inserted::Recorded;
         };
         let failed = ServiceError::new(INSERT, &error);
-        let Some(ExecuteTransactionError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
-            return Err(failed);
+        let reasons = match error.as_service_error() {
+            Some(ExecuteTransactionError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
+            _ => &[],
         };
-        let reasons = cancelled.cancellation_reasons();
-        if reasons.iter().any(is_duplicate) {
-            return Ok(false);
-        }
         let is_invalid = |reason: &&CancellationReason| reason.code() == Some("ValidationError");
-        Err(match reasons.iter().find(is_invalid) {
-            Some(reason) => failed.with_reason(ErrorKind::Rejected, "ValidationError", reason.message()),
-            None => failed,
-        })
+        if reasons.iter().any(is_duplicate) {
+            return Inserted::Taken;
+        }
+        match reasons.iter().find(is_invalid) {
+            Some(reason) => {
+                Inserted::Rejected(failed.with_reason(ErrorKind::Rejected, "ValidationError", reason.message()))
+            }
+            // Without reasons, the client has tried again.
+            None if !reasons.is_empty() => Inserted::Retry(failed),
+            None if failed.kind == ErrorKind::Rejected => Inserted::Rejected(failed),
+            None => Inserted::Failed(failed),
+        }
     }
 }
 
@@ -89,17 +120,14 @@ pub fn put(item: &Item, table: &str) -> Result<Put, BuildError> {
         .build()
 }
 
-/// Builds the request for a table of history. The names of the items' attributes are short.
+/// Builds the request for a table of history.
 ///
 /// # Errors
 ///
 /// Returns [`BuildError`] if the SDK rejects a statement.
-pub fn insert_request(items: &[Item], table: &str) -> Result<ExecuteTransactionInputBuilder, BuildError> {
-    let mut request = ExecuteTransactionInputBuilder::default();
-    for insert in items.iter().filter_map(|item| Insert::new(item, table)) {
-        request = request.transact_statements(insert.in_transaction()?);
-    }
-    Ok(request)
+pub(crate) fn insert_request(inserts: &[Insert<'_>]) -> Result<ExecuteTransactionInputBuilder, BuildError> {
+    let statements = inserts.iter().map(Insert::in_transaction).collect::<Result<_, _>>()?;
+    Ok(ExecuteTransactionInputBuilder::default().set_transact_statements(Some(statements)))
 }
 
 fn is_duplicate(reason: &CancellationReason) -> bool {

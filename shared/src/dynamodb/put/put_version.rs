@@ -59,31 +59,19 @@ impl Store {
     async fn put_stored(&self, version: &VersionItem, items: &[Item]) -> Result<PutOutcome, PutError> {
         match items {
             [item] if self.has_own_history() => self.insert_version(version, item).await,
-            [item] => {
-                let output = request(item, &self.table).send_with(&self.client).await;
-                match stored_of(output)? {
-                    None => Ok(PutOutcome::Recorded),
-                    Some(stored) => self.compare_with(version, stored).await,
+            [item] => match stored_of(request(item, &self.table).send_with(&self.client).await)? {
+                None => Ok(PutOutcome::Recorded),
+                Some(stored) => {
+                    let flat = self.flat_all(std::iter::once(stored), &self.table).await;
+                    let flat = flat.map_err(PutError)?.pop();
+                    Ok(flat.map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(&stored, version)))
                 }
-            }
+            },
             items => match self.put_together(items).await.map_err(PutError)? {
                 true => Ok(PutOutcome::Recorded),
                 false => self.compare_with_stored(version).await,
             },
         }
-    }
-
-    /// Compares a version with the item, as it is stored, that has its key.
-    async fn compare_with(
-        &self,
-        version: &VersionItem,
-        stored: HashMap<String, AttributeValue>,
-    ) -> Result<PutOutcome, PutError> {
-        let flat = self.flat_all(std::iter::once(stored), &self.table).await;
-        let flat = flat.map_err(PutError)?;
-        Ok(flat
-            .first()
-            .map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(stored, version)))
     }
 
     /// Compares a version with the item that has its key.
@@ -104,12 +92,11 @@ impl Store {
         let Some(insert) = Insert::new(item, self.history_table()) else {
             return rejected("a statement that is too long");
         };
-        let inserted = self.insert(&[&insert]).await.pop();
-        match inserted {
-            Some(Inserted::Recorded) => Ok(PutOutcome::Recorded),
-            Some(Inserted::Taken) => self.compare_with_stored(version).await,
-            Some(Inserted::Retry(error) | Inserted::Failed(error)) => Err(PutError(error)),
-            Some(Inserted::Rejected) | None => rejected("ValidationError"),
+        match self.insert_one(&insert).await {
+            Inserted::Recorded => Ok(PutOutcome::Recorded),
+            Inserted::Taken => self.compare_with_stored(version).await,
+            Inserted::Retry(error) | Inserted::Failed(error) => Err(PutError(error)),
+            Inserted::Rejected(_) => rejected("ValidationError"),
         }
     }
 

@@ -48,7 +48,7 @@ impl Store {
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
         let keys = sort_keys.iter().map(|sort_key| (entity, sort_key));
-        self.batch_get_keys(keys, consistent).await
+        self.batch_get_only(&[], keys, consistent).await
     }
 
     /// Reads the items with these sort keys, of any entities.
@@ -61,24 +61,15 @@ impl Store {
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
         consistent: bool,
     ) -> Result<Vec<Item>, ServiceError> {
-        self.batch_get_some(&[], keys, consistent).await
+        self.batch_get_only(&[], keys, consistent).await
     }
 
-    /// Reads some attributes of items of several entities. The consumed capacity is the same.
+    /// Reads some attributes of items of several entities, or all if there are no names. The consumed capacity is the same.
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn batch_get_only(
-        &self,
-        attributes: &[&str],
-        keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
-        consistent: bool,
-    ) -> Result<Vec<Item>, ServiceError> {
-        self.batch_get_some(attributes, keys, consistent).await
-    }
-
-    async fn batch_get_some(
         &self,
         only: &[&str],
         keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
@@ -129,11 +120,8 @@ impl Store {
             empty_responses = if found == items.len() { empty_responses + 1 } else { 0 };
             if !tables.is_empty() {
                 if empty_responses == MAX_EMPTY_RESPONSES {
-                    return Err(ServiceError::not_built(OPERATION).with_reason(
-                        ErrorKind::Throttled,
-                        "UnprocessedKeys",
-                        None,
-                    ));
+                    let error = ServiceError::not_built(OPERATION);
+                    return Err(error.with_reason(ErrorKind::Throttled, "UnprocessedKeys", None));
                 }
                 tokio::time::sleep(INITIAL_WAIT * (1 << empty_responses)).await;
             }
@@ -148,10 +136,10 @@ impl Store {
 ///
 /// Returns [`BuildError`] if the SDK rejects the keys.
 pub fn request(tables: Tables, only: &[&str], consistent: bool) -> Result<BatchGetItemInputBuilder, BuildError> {
-    let names: Vec<_> = only
+    let names = only
         .iter()
-        .map(|name| (format!("#{}", name.to_lowercase()), (*name).to_owned()))
-        .collect();
+        .map(|name| (format!("#{}", name.to_lowercase()), (*name).to_owned()));
+    let names: Vec<_> = names.collect();
     let shown: Vec<_> = names.iter().map(|(placeholder, _)| placeholder.as_str()).collect();
     let is_whole = only.is_empty();
     let mut request = BatchGetItemInputBuilder::default();

@@ -1,15 +1,14 @@
 //! Key schema and size of a table: `DescribeTable`.
 
 use aws_sdk_dynamodb::{
-    operation::describe_table::{DescribeTableError, builders::DescribeTableInputBuilder},
+    operation::describe_table::builders::DescribeTableInputBuilder,
     types::{KeyType, ScalarAttributeType, TableDescription, TableStatus},
 };
 
 use crate::{
     domain::attached::{
         AttachedTable,
-        definition::{InvalidDefinition, KeyAttribute},
-        settings::AttachedSettings,
+        definition::{AttachedSettings, InvalidDefinition, KeyAttribute},
     },
     dynamodb::{Store, client::error::ServiceError, read::layout_error::LayoutError},
 };
@@ -35,16 +34,12 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn describe(&self) -> Result<Description, ServiceError> {
-        let output = request(&self.table).send_with(&self.client).await;
-        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        let table = output.table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
+        let table = self.description().await?;
+        let items = table.item_count.and_then(|count| u64::try_from(count).ok());
         Ok(Description {
             arn: table.table_arn.clone().unwrap_or_default(),
             keys: keys_of(&table),
-            items: table
-                .item_count
-                .and_then(|count| u64::try_from(count).ok())
-                .unwrap_or_default(),
+            items: items.unwrap_or_default(),
         })
     }
 
@@ -54,13 +49,16 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn described(&self) -> Result<Option<TableDescription>, ServiceError> {
-        match request(&self.table).send_with(&self.client).await {
-            Ok(output) => output.table.map(Some).ok_or_else(|| ServiceError::not_built(OPERATION)),
-            Err(error) => match error.as_service_error() {
-                Some(DescribeTableError::ResourceNotFoundException(_)) => Ok(None),
-                _ => Err(ServiceError::new(OPERATION, &error)),
-            },
+        match self.description().await {
+            Err(error) if error.code.as_deref() == Some("ResourceNotFoundException") => Ok(None),
+            described => described.map(Some),
         }
+    }
+
+    pub(super) async fn description(&self) -> Result<TableDescription, ServiceError> {
+        let output = request(&self.table).send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        output.table.ok_or_else(|| ServiceError::not_built(OPERATION))
     }
 
     /// Reads the names and types of the keys of the table, and returns the attached table with these settings.
@@ -69,16 +67,13 @@ impl Store {
     ///
     /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::Attached`] if the table does not fit to the settings.
     pub async fn describe_attached(&self, settings: &AttachedSettings) -> Result<AttachedTable, LayoutError> {
-        let keys = self.describe().await?.keys.into_iter().map(|(name, kind)| {
-            let kind = kind
-                .as_str()
-                .parse()
-                .map_err(|_| InvalidDefinition::KeyType(name.clone()))?;
+        let keys = keys_of(&self.description().await?).into_iter().map(|(name, kind)| {
+            let kind = kind.as_str().parse();
+            let kind = kind.map_err(|_| InvalidDefinition::KeyType(name.clone()))?;
             Ok(KeyAttribute { name, kind })
         });
-        let mut keys = keys.collect::<Result<Vec<_>, InvalidDefinition>>()?.into_iter();
-        let partition_key = keys.next().ok_or(InvalidDefinition::NoPartitionKey)?;
-        Ok(settings.with_keys(partition_key, keys.next())?)
+        let keys = keys.collect::<Result<_, InvalidDefinition>>()?;
+        Ok(AttachedTable::new(settings.clone(), keys)?)
     }
 }
 

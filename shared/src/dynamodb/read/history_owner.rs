@@ -12,8 +12,8 @@ use std::collections::HashMap;
 
 use crate::{
     domain::{
-        AttributeValue, Item,
-        attributes::text,
+        Item,
+        attributes::{s, text},
         entity::EntityId,
         layout::{table_beside, table_name},
         names,
@@ -60,15 +60,14 @@ impl Owner {
 
     /// Returns the item of the owner.
     pub fn item(&self) -> Item {
-        let text = |name: &str, value: &str| (name.to_owned(), AttributeValue::S(value.to_owned()));
         let attributes = [
-            text(names::PK, PARTITION_KEY),
-            text(names::SK, SORT_KEY),
-            text(TABLE_ID, &self.table.id),
-            text(TABLE_NAME, &self.table.name),
-            text(HISTORY_TABLE_ID, &self.history_id),
+            (names::PK, PARTITION_KEY),
+            (names::SK, SORT_KEY),
+            (TABLE_ID, &self.table.id),
+            (TABLE_NAME, &self.table.name),
+            (HISTORY_TABLE_ID, &self.history_id),
         ];
-        HashMap::from(attributes).into()
+        HashMap::from(attributes.map(|(name, value)| (name.to_owned(), s(value)))).into()
     }
 }
 
@@ -82,13 +81,13 @@ impl Store {
             history_id: history.identity().await?.id,
         };
         let item = owner.item();
-        let insert =
-            Insert::new(&item, &history.table).ok_or_else(|| ServiceError::not_built("BatchExecuteStatement"))?;
-        match self.insert(&[&insert]).await.pop() {
-            Some(Inserted::Recorded) => return Ok(()),
-            Some(Inserted::Taken) => {}
-            Some(Inserted::Retry(error) | Inserted::Failed(error)) => return Err(error.into()),
-            Some(Inserted::Rejected) | None => return Err(ServiceError::not_built("BatchExecuteStatement").into()),
+        let not_built = || ServiceError::not_built("BatchExecuteStatement");
+        let insert = Insert::new(&item, &history.table).ok_or_else(not_built)?;
+        match self.insert_one(&insert).await {
+            Inserted::Recorded => return Ok(()),
+            Inserted::Taken => {}
+            Inserted::Retry(error) | Inserted::Failed(error) => return Err(error.into()),
+            Inserted::Rejected(_) => return Err(not_built().into()),
         }
         let found = history.stored_owner().await?;
         match found {

@@ -29,7 +29,7 @@ pub struct Range {
 impl Range {
     /// Returns the range of the floor, the latest item, all version items, and the items of other programs between them. The
     /// floor comes first.
-    pub(crate) fn from_floor(limit: Option<i32>) -> Self {
+    pub fn from_floor(limit: Option<i32>) -> Self {
         Self {
             from: FLOOR_KEY.to_owned(),
             ..Self::all_versions(limit)
@@ -70,40 +70,16 @@ impl Store {
         range: &Range,
         start: Option<Cursor>,
     ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
-        if self.attached.is_none() && !range.is_of_history() {
-            return self.query_table(&self.table, entity, range, start).await;
-        }
-        self.query_table(self.history_table(), entity, range, start).await
-    }
-
-    /// Returns `true` if the history table has a floor, a version, or a record in quarantine of an entity, whatever the table of latest items
-    /// has.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if the request fails.
-    pub async fn is_in_history_table(&self, entity: &EntityId) -> Result<bool, ServiceError> {
-        let range = Range::from_floor(Some(1));
-        let (items, _) = self.query_table(self.history_table(), entity, &range, None).await?;
-        Ok(!items.is_empty())
-    }
-
-    async fn query_table(
-        &self,
-        table: &str,
-        entity: &EntityId,
-        range: &Range,
-        start: Option<Cursor>,
-    ) -> Result<Page, ServiceError> {
+        let table = match self.attached.is_some() || range.is_of_history() {
+            true => self.history_table(),
+            false => &self.table,
+        };
         let output = request(entity, range, start, table).send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         let items = self.flat_all(output.items.into_iter().flatten(), table).await?;
         Ok((items, output.last_evaluated_key.filter(|key| !key.is_empty())))
     }
 }
-
-/// Items of a page, and the cursor of the next one.
-type Page = (Vec<Item>, Option<Cursor>);
 
 /// Builds the request for one page.
 pub fn request(entity: &EntityId, range: &Range, start: Option<Cursor>, table: &str) -> QueryInputBuilder {

@@ -2,13 +2,8 @@
 
 use aws_sdk_dynamodb::types::TableDescription;
 
-use crate::dynamodb::{
-    Store,
-    client::error::ServiceError,
-    read::{describe_table, layout_error::LayoutError},
-};
+use crate::dynamodb::{Store, client::error::ServiceError, read::layout_error::LayoutError};
 
-const OPERATION: &str = "DescribeTable";
 /// Version of global tables before replicas were part of a table, see
 /// [`GlobalTableVersion`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html).
 const LEGACY_GLOBAL_TABLE: &str = "2017.11.29";
@@ -29,9 +24,7 @@ impl Store {
     ///
     /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::GlobalTable`] if the table has replicas.
     pub async fn identity(&self) -> Result<TableIdentity, LayoutError> {
-        let output = describe_table::request(&self.table).send_with(&self.client).await;
-        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        identity_of(&self.table, output.table)
+        identity_of(&self.table, self.description().await?)
     }
 
     /// Returns `true` if the table exists.
@@ -42,13 +35,12 @@ impl Store {
     /// replicas.
     pub async fn exists(&self, table: &TableIdentity) -> Result<bool, LayoutError> {
         let found = self.described().await?;
-        let found = found.map(|found| identity_of(&self.table, Some(found))).transpose()?;
+        let found = found.map(|found| identity_of(&self.table, found)).transpose()?;
         Ok(found.is_some_and(|found| found.id == table.id))
     }
 }
 
-fn identity_of(name: &str, table: Option<TableDescription>) -> Result<TableIdentity, LayoutError> {
-    let table = table.ok_or_else(|| ServiceError::not_built(OPERATION))?;
+fn identity_of(name: &str, table: TableDescription) -> Result<TableIdentity, LayoutError> {
     let replicas = table.replicas.unwrap_or_default().into_iter();
     let regions: Vec<_> = replicas.filter_map(|replica| replica.region_name).collect();
     let replicas = match table.global_table_version.as_deref() {
@@ -65,7 +57,7 @@ fn identity_of(name: &str, table: Option<TableDescription>) -> Result<TableIdent
     }
     let id = table.table_id.or(table.table_arn);
     Ok(TableIdentity {
-        id: id.ok_or_else(|| ServiceError::not_built(OPERATION))?,
+        id: id.ok_or_else(|| ServiceError::not_built("DescribeTable"))?,
         name: crate::domain::layout::table_name(name).to_owned(),
     })
 }
@@ -79,34 +71,35 @@ mod tests {
     #[test]
     fn a_table_is_known_by_its_id() {
         let described = TableDescription::builder().table_arn("arn");
-        let id = |table: TableDescription| identity_of("arn:aws:dynamodb:eu-west-1:1:table/T", Some(table));
-        let table = id(described.clone().table_id("id").build()).unwrap();
-        assert_eq!((table.id.as_str(), table.name.as_str()), ("id", "T"));
+        let identity = |table: TableDescription| identity_of("arn:aws:dynamodb:eu-west-1:1:table/T", table);
+        let table = |id: &str| TableIdentity {
+            id: id.to_owned(),
+            name: "T".to_owned(),
+        };
         // Not every emulator has ids.
-        assert_eq!(id(described.clone().build()).unwrap().id, "arn");
-        assert!(matches!(
-            id(TableDescription::builder().build()),
-            Err(LayoutError::Service(_))
-        ));
-        assert!(matches!(identity_of("T", None), Err(LayoutError::Service(_))));
+        assert_eq!(identity(described.clone().build()), Ok(table("arn")));
+        let nameless = identity(TableDescription::builder().build());
+        assert!(matches!(nameless, Err(LayoutError::Service(_))));
+        let described = described.table_id("id");
+        assert_eq!(identity(described.clone().build()), Ok(table("id")));
+        // Its last replica was removed.
+        let former = described.clone().global_table_version("2019.11.21");
+        assert_eq!(identity(former.build()), Ok(table("id")));
         let replica = |region| ReplicaDescription::builder().region_name(region).build();
-        let global = described
+        let replicas = described
             .clone()
-            .table_id("id")
             .replicas(replica("eu-west-1"))
             .replicas(replica("us-east-1"));
-        let legacy = described.clone().table_id("id");
-        let legacy = |version: &str| identity_of("T", Some(legacy.clone().global_table_version(version).build()));
-        assert_eq!(
-            legacy("2017.11.29").unwrap_err().to_string(),
-            "the table T is a global table, of the version 2017.11.29: only attached tables can be global tables"
-        );
-        // Its last replica was removed.
-        assert_eq!(legacy("2019.11.21").unwrap().id, "id");
-        let error = identity_of("T", Some(global.build())).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the table T is a global table, with replicas in eu-west-1, us-east-1: only attached tables can be global tables"
-        );
+        for (global, how) in [
+            (
+                described.global_table_version("2017.11.29"),
+                "of the version 2017.11.29",
+            ),
+            (replicas, "with replicas in eu-west-1, us-east-1"),
+        ] {
+            let error = identity_of("T", global.build()).unwrap_err().to_string();
+            let expected = format!("the table T is a global table, {how}: only attached tables can be global tables");
+            assert_eq!(error, expected);
+        }
     }
 }

@@ -37,8 +37,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
             }
             Ok([
                 millis(hosted.cpu()?),
-                start.to_first_response(),
-                start.of_first_invocation(),
+                start.to_first_response,
+                start.of_first_invocation,
             ])
         };
         let starts = in_turn(bench.subjects.all(), bench.size(30, 3), start).await?;

@@ -70,7 +70,16 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
             idempotency,
             skip_unchanged: false,
         };
-        let units = Cost::of_updates(&tables, &store, options, updates).await?.units / f64::from(updates);
+        let mut units = 0.0;
+        for number in 0..updates {
+            let (charged, key) = write(&tables, &store, options, "Equipment#1", &"x".repeat(515), number).await?;
+            units += charged;
+            // A transaction puts the version, and its charge contains it.
+            if own && mode != WriteMode::Transaction {
+                units += tables.units_of_version(&store, "Equipment#1", &key).await?;
+            }
+        }
+        let units = units / f64::from(updates);
         let is_doubled = !own && (mode == WriteMode::Transaction || idempotency == ledger);
         let doubled = if is_doubled { " (transactions doubled)" } else { "" };
         let figure = Figure::new(format!("write units a version, {name}{doubled}"), units);
@@ -81,8 +90,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
         let [plain, compressed] = [Compression::None, Compression::Deflate].map(async |compression| {
             let store = store.clone().with_compression(compression);
             let entity = format!("{kilobytes}-{compression:?}");
-            let mut cost = Cost::new(&tables, &store, WriteOptions::default());
-            let key = cost.write(&entity, &text(kilobytes * 1024 - 600), 0).await?;
+            let text = text(kilobytes * 1024 - 600);
+            let (_, key) = write(&tables, &store, WriteOptions::default(), &entity, &text, 0).await?;
             tables.units_of_version(&store, &entity, &key).await
         });
         let unit = format!("write units of a version, text, {kilobytes} KB");
@@ -101,80 +110,48 @@ fn text(bytes: usize) -> String {
         .collect()
 }
 
-struct Cost<'a> {
-    tables: &'a Tables,
-    store: &'a Store,
+/// Writes an update and its version, and returns their units and the key of the version.
+async fn write(
+    tables: &Tables,
+    store: &Store,
     options: WriteOptions,
-    units: f64,
-}
-
-impl<'a> Cost<'a> {
-    fn new(tables: &'a Tables, store: &'a Store, options: WriteOptions) -> Self {
-        Self {
-            tables,
-            store,
-            options,
-            units: 0.0,
-        }
+    id: &str,
+    state: &str,
+    number: u32,
+) -> Result<(f64, String), BenchError> {
+    let entity = EntityId::new(id).map_err(cannot("create the entity"))?;
+    let latest = async || {
+        store
+            .get(&entity, LATEST_KEY, true)
+            .await
+            .map_err(cannot("read the latest item"))
+    };
+    let before = latest().await?.as_ref().map_or(0, of_item);
+    tables.meter.take();
+    tables.requests.take();
+    let update = json!({"ID": id, "State": state, "N": number});
+    // Most request IDs have 36 characters.
+    let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
+    let update = update.map_err(cannot("parse an update"))?;
+    let written = counter::write(store, &update, options).await;
+    written.map_err(cannot("write an update"))?;
+    // stream-fn gets the image from the stream; this function reads it.
+    let image = latest().await?.unwrap_or_default();
+    let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
+    if options.mode == WriteMode::Stream {
+        store
+            .put_version(&version)
+            .await
+            .map_err(cannot("put the version item"))?;
     }
-
-    async fn of_updates(
-        tables: &'a Tables,
-        store: &'a Store,
-        options: WriteOptions,
-        updates: u32,
-    ) -> Result<Self, BenchError> {
-        let mut cost = Self::new(tables, store, options);
-        let state = "x".repeat(515);
-        for number in 0..updates {
-            let key = cost.write("Equipment#1", &state, number).await?;
-            // A transaction puts the version, and its charge contains it.
-            if store.has_own_history() && options.mode != WriteMode::Transaction {
-                cost.units += tables.units_of_version(store, "Equipment#1", &key).await?;
-            }
-        }
-        Ok(cost)
-    }
-
-    /// Writes an update and its version, adds their units, and returns the key of the version.
-    async fn write(&mut self, id: &str, state: &str, number: u32) -> Result<String, BenchError> {
-        let Self {
-            tables, store, options, ..
-        } = *self;
-        let entity = EntityId::new(id).map_err(cannot("create the entity"))?;
-        let latest = async || {
-            store
-                .get(&entity, LATEST_KEY, true)
-                .await
-                .map_err(cannot("read the latest item"))
-        };
-        let before = latest().await?.as_ref().map_or(0, of_item);
-        tables.meter.take();
-        tables.requests.take();
-        let update = json!({"ID": id, "State": state, "N": number});
-        // Most request IDs have 36 characters.
-        let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
-        let update = update.map_err(cannot("parse an update"))?;
-        let written = counter::write(store, &update, options).await;
-        written.map_err(cannot("write an update"))?;
-        // stream-fn gets the image from the stream; this function reads it.
-        let image = latest().await?.unwrap_or_default();
-        let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;
-        if options.mode == WriteMode::Stream {
-            store
-                .put_version(&version)
-                .await
-                .map_err(cannot("put the version item"))?;
-        }
-        // Each failed condition consumes the units of the item that it does not change.
-        let (_, failed_conditions) = tables.requests.take();
-        self.units += f64::from(failed_conditions) * units_of(before);
-        let charged = |charge: &Charge| match charge.operation {
-            "TransactWriteItems" if !store.has_own_history() => 2.0 * charge.units,
-            operation if operation.starts_with("Get") => 0.0,
-            _ => charge.units,
-        };
-        self.units += tables.meter.take().iter().map(charged).sum::<f64>();
-        Ok(store.digits().version_key(version.version()))
-    }
+    // Each failed condition consumes the units of the item that it does not change.
+    let failed_conditions = tables.requests.take().failed_conditions;
+    let failed = f64::from(failed_conditions) * units_of(before);
+    let charged = |charge: &Charge| match charge.operation {
+        "TransactWriteItems" if !store.has_own_history() => 2.0 * charge.units,
+        operation if operation.starts_with("Get") => 0.0,
+        _ => charge.units,
+    };
+    let units = failed + tables.meter.take().iter().map(charged).sum::<f64>();
+    Ok((units, store.digits().version_key(version.version())))
 }

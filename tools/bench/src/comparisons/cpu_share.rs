@@ -7,8 +7,8 @@ use crate::{
     events,
     figure::{Figure, Measured, Plot, Target, median, millis},
     harness::{Bench, LATENCY, controllers, in_turn},
-    hosted::Hosted,
-    limits::{Controllers, Limits, MEMORY_SIZES, Share},
+    hosted::{ColdStart, Hosted},
+    limits::{Controllers, Limits, MEMORY_SIZES},
     print_error,
     stub::Stub,
     subject::{PYTHON, Role, Subject},
@@ -31,21 +31,21 @@ fn workloads(role: Role) -> [Workload; 2] {
     }
 }
 
-/// A function in one process, in milliseconds.
+/// A function in one process.
 struct Run {
-    first_poll: f64,
-    first_response: f64,
-    first_invocation: f64,
-    /// Mean of the warm invocations of each workload.
+    start: ColdStart,
+    /// Mean time of the warm invocations of each workload, in milliseconds.
     warm: [f64; 2],
 }
 
 impl Run {
     /// A subject that fails with these limits.
     const FAILED: Self = Self {
-        first_poll: f64::NAN,
-        first_response: f64::NAN,
-        first_invocation: f64::NAN,
+        start: ColdStart {
+            to_first_poll: f64::NAN,
+            to_first_response: f64::NAN,
+            of_first_invocation: f64::NAN,
+        },
         warm: [f64::NAN; 2],
     };
 }
@@ -104,15 +104,19 @@ impl Size<'_> {
         let target = |target| (self.memory_mb == TARGET_MB).then_some((PYTHON, target));
         let mut figures = Vec::new();
         let (poll, response) = (target(Target::AtMost(80.0)), target(Target::RatioAtMost(0.03)));
-        figures.extend(runs.medians(&self.unit("to the first poll"), |run| run.first_poll, poll.as_slice()));
+        figures.extend(runs.medians(
+            &self.unit("to the first poll"),
+            |run| run.start.to_first_poll,
+            poll.as_slice(),
+        ));
         figures.extend(runs.medians(
             &self.unit("to the first response"),
-            |run| run.first_response,
+            |run| run.start.to_first_response,
             response.as_slice(),
         ));
         let warm = [0, 1].map(|index| runs.percentile(0, 0.5, |run: &Run| run.warm[index]));
         let first = |what: &str, millis: f64| Figure::new(self.unit(what), millis).compared_with("a warm one", warm[0]);
-        let limited = runs.percentile(0, 0.5, |run| run.first_invocation);
+        let limited = runs.percentile(0, 0.5, |run| run.start.of_first_invocation);
         figures.push(first("of the first invocation", limited));
         let initialized = first(
             "of the first invocation, initialized with a full CPU",
@@ -164,9 +168,8 @@ impl Size<'_> {
         let mut times = Vec::new();
         for _ in 0..self.bench.size(10, 1) {
             let limits = Limits::unlimited_cpu(self.controllers, self.memory_mb)?;
-            let share = limits.share();
             let hosted = self.bench.host(ours, self.role, self.stub, Some(limits))?;
-            let (responded, ready) = tokio::try_join!(hosted.invoke(&event), limit_when_ready(&hosted, &share))?;
+            let (responded, ready) = tokio::try_join!(hosted.invoke(&event), limit_when_ready(&hosted))?;
             times.push(millis(responded.duration_since(ready)));
         }
         Ok(median(times))
@@ -174,10 +177,10 @@ impl Size<'_> {
 }
 
 /// Limits the CPU from the first poll of the process on, and returns the time of the poll.
-async fn limit_when_ready(hosted: &Hosted, share: &Share) -> Result<Instant, BenchError> {
+async fn limit_when_ready(hosted: &Hosted) -> Result<Instant, BenchError> {
     loop {
         if let Some(ready) = hosted.process().ok().and_then(|process| process.ready) {
-            share.apply()?;
+            hosted.limit_cpu()?;
             return Ok(ready);
         }
         // Tokio's timer would add up to 2 ms, in which the invocation would be unlimited.
@@ -192,9 +195,7 @@ async fn run(hosted: &Hosted, events: &[String; 2], time: Duration) -> Result<Ru
     // The first invocation with this event opens further connections.
     hosted.invoke(&events[1]).await?;
     Ok(Run {
-        first_poll: start.to_first_poll(),
-        first_response: start.to_first_response(),
-        first_invocation: start.of_first_invocation(),
+        start,
         warm: [first, hosted.mean_time(&events[1], time).await?],
     })
 }

@@ -153,7 +153,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                 }
                 runs.push(Run {
                     millis: millis(began.elapsed()),
-                    requests: tables.requests.take().0.into(),
+                    requests: tables.requests.take().started.into(),
                 });
             }
         }

@@ -18,7 +18,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Measured, BenchError> {
     fs::create_dir_all(&bench.logs)?;
     let figures = Role::BOTH.map(|role| {
         let zip = bench.logs.join(format!("{}.zip", role.name()));
-        pack(&bench.subjects.ours.start(role).program, &zip).map_err(cannot("create the zip file"))?;
+        pack(bench.subjects.ours.program(role), &zip).map_err(cannot("create the zip file"))?;
         let size = megabytes(fs::metadata(&zip)?.len());
         Ok(Figure::new(format!("MB, {}", role.name()), size).with_target(Target::AtMost(MAX_SIZE)))
     });

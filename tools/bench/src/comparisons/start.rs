@@ -35,7 +35,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
         let start = async |subject: &Subject| {
             let floor = floor().await?;
             let hosted = bench.host(subject, role, &stub, None)?;
-            let wall = hosted.cold_start(&events::empty()).await?.to_first_poll();
+            let wall = hosted.cold_start(&events::empty()).await?.to_first_poll;
             Ok(Start { wall, floor })
         };
         let starts = in_turn(bench.subjects.all(), bench.size(200, 5), start).await?;

@@ -19,14 +19,6 @@ const MAX_UPDATE_CPU: f64 = 150.0;
 
 type Value = fn(&Batches) -> f64;
 
-fn per_second(batches: &Batches) -> f64 {
-    batches.per_second
-}
-
-fn cpu_micros(batches: &Batches) -> f64 {
-    batches.cpu_micros
-}
-
 /// Measures batches with this number of items in each subject. `count` is the number of batches, `sequential` the number for a sequential
 /// peer.
 async fn batches<'a>(
@@ -62,7 +54,7 @@ pub(super) async fn stream(bench: &Bench) -> Result<Measured, BenchError> {
         LATENCY,
         bench.size(3, 1),
         1,
-        ("records a second", per_second, &targets),
+        ("records a second", |batches| batches.per_second, &targets),
     )
     .await
 }
@@ -78,7 +70,7 @@ pub(super) async fn stream_cpu(bench: &Bench) -> Result<Measured, BenchError> {
         Duration::ZERO,
         bench.size(5, 1),
         2,
-        ("µs CPU a record", cpu_micros, &targets),
+        ("µs CPU a record", |batches| batches.cpu_micros, &targets),
     )
     .await
 }
@@ -113,10 +105,14 @@ pub(super) async fn writer(bench: &Bench) -> Result<Measured, BenchError> {
         let counts = [bench.size(2000, 50), bench.size(200, 20)].map(|updates| (updates / items).max(1));
         let workload = (Role::Writer, items);
         let measured = batches(bench, &stub, workload, bench.size(5, 1), counts.into()).await?;
-        figures.extend(measured.medians(&format!("updates a second{label}"), per_second, &throughput));
+        figures.extend(measured.medians(
+            &format!("updates a second{label}"),
+            |batches| batches.per_second,
+            &throughput,
+        ));
         let unit = format!("µs CPU an update{label}");
-        figures.extend(measured.medians(&unit, cpu_micros, &cpu));
-        let ours = measured.percentile(0, 0.5, cpu_micros);
+        figures.extend(measured.medians(&unit, |batches| batches.cpu_micros, &cpu));
+        let ours = measured.percentile(0, 0.5, |batches| batches.cpu_micros);
         figures.push(Figure::new(unit, ours).with_target(Target::AtMost(MAX_UPDATE_CPU)));
     }
     Ok(figures.into())

@@ -7,14 +7,13 @@ use operations::{
     connection::Connection,
     rate_limit::RateLimiter,
 };
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use shared::domain::entity::EntityId;
 
-use super::segments::{ReadRate, Segments, limiter};
+use super::segments::{ReadRate, Segments, bar};
 use crate::{
     error::CliError,
     output::{self, Output},
-    progress::Bar,
 };
 
 #[derive(Debug, clap::Args)]
@@ -44,32 +43,39 @@ Example: vzero audit --all --max-read-units 100 --state audit.json";
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
-        let pace = limiter(connection, &self.rate, None);
-        let mut report = Report {
-            output,
-            rows: Vec::new(),
+        let (pace, mut report) = (
+            self.rate.limiter(connection),
+            Report {
+                output,
+                rows: Vec::new(),
+            },
+        );
+        let (counts, read_units, not_found) = match self.all {
+            true => self.table(connection, &pace, &mut report).await?,
+            false => self.entities(connection, &pace, &mut report).await?,
         };
-        let (counts, read_units, not_found) = if self.all {
-            let (counts, read_units) = self.table(connection, &pace, &mut report).await?;
-            (counts, read_units, None)
-        } else {
-            let (counts, not_found) = self.entities(connection, &pace, &mut report).await?;
-            (counts, pace.consumed().read, not_found)
-        };
-        report.end(&counts, read_units)?;
+        if !report.rows.is_empty() {
+            output::print_table(&["ID", "Finding", ""], report.rows)?;
+        }
+        output.object(&json!({
+            "Entities": counts.entities,
+            "Versions": counts.versions,
+            "Findings": counts.findings,
+            "ReadUnits": read_units,
+        }))?;
         if counts.wrong {
             return Err(CliError::Conflict("the audit found errors".to_owned()));
         }
         not_found.map_or(Ok(()), |entity| Err(CliError::no_entity(entity.as_str())))
     }
 
-    /// Audits single entities. Returns the last entity that does not exist.
+    /// Audits single entities. Returns the last entity that does not exist, too.
     async fn entities(
         &self,
         connection: &Connection,
         pace: &RateLimiter,
         report: &mut Report<'_>,
-    ) -> Result<(Counts, Option<EntityId>), CliError> {
+    ) -> Result<Audited, CliError> {
         let (mut counts, mut not_found) = (Counts::default(), None);
         let mut audit = EntitiesAudit::new(connection.store.clone(), pace.clone(), self.lag(), &self.ids)?;
         while let Some(step) = audit.step().await? {
@@ -89,7 +95,7 @@ impl Audit {
             counts.add(&audited);
             report.add(&audited)?;
         }
-        Ok((counts, not_found))
+        Ok((counts, pace.consumed().read, not_found))
     }
 
     async fn table(
@@ -97,28 +103,26 @@ impl Audit {
         connection: &Connection,
         pace: &RateLimiter,
         report: &mut Report<'_>,
-    ) -> Result<(Counts, f64), CliError> {
-        let mut audit = TableAudit::new(
-            &connection.store,
-            pace,
-            self.lag(),
-            self.segments.segments,
-            self.segments.state(),
-        )?;
-        let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
+    ) -> Result<Audited, CliError> {
+        let (segments, state) = (self.segments.segments, self.segments.state());
+        let mut audit = TableAudit::new(&connection.store, pace, self.lag(), segments, state)?;
+        let bar = bar(connection).await;
         while let Some(audited) = audit.step().await? {
             bar.suspend(|| audited.iter().try_for_each(|audited| report.add(audited)))?;
             let counts = audit.counts();
             let found: u64 = counts.findings.values().sum();
             bar.set(counts.items, format!(", {found} findings"));
         }
-        Ok((audit.counts(), audit.read_units()))
+        Ok((audit.counts(), audit.read_units(), None))
     }
 
     fn lag(&self) -> Duration {
         Duration::from_secs(self.lag)
     }
 }
+
+/// Counts, consumed read units, and an entity that does not exist.
+type Audited = (Counts, f64, Option<EntityId>);
 
 /// Prints findings: as JSON at once, as a table at the end.
 struct Report<'a> {
@@ -130,29 +134,11 @@ impl Report<'_> {
     fn add(&mut self, audited: &EntityFindings) -> Result<(), CliError> {
         for finding in &audited.findings {
             let json = finding.to_json(&audited.entity);
-            if self.output.is_json() {
-                self.output.object(&json)?;
-            } else {
-                self.rows.push(output::row(&json, ["ID", "Finding"]));
+            match self.output.is_json() {
+                true => self.output.object(&json)?,
+                false => self.rows.push(output::row(&json, ["ID", "Finding"])),
             }
         }
         Ok(())
-    }
-
-    fn end(&self, counts: &Counts, read_units: f64) -> Result<(), CliError> {
-        if !self.rows.is_empty() {
-            output::print_table(&["ID", "Finding", ""], &self.rows)?;
-        }
-        let findings: Map<String, Value> = counts
-            .findings
-            .iter()
-            .map(|(name, count)| (name.clone(), json!(count)))
-            .collect();
-        self.output.object(&json!({
-            "Entities": counts.entities,
-            "Versions": counts.versions,
-            "Findings": findings,
-            "ReadUnits": read_units,
-        }))
     }
 }

@@ -7,7 +7,6 @@ use operations::{
     },
     connection::Connection,
     error::OperationError,
-    rate_limit::RateLimiter,
 };
 use serde_json::{Map, Value, json};
 use shared::{
@@ -15,7 +14,7 @@ use shared::{
     dynamodb::read::describe_table::Description,
 };
 
-use super::segments::{ReadRate, Segments, WriteRate, limiter};
+use super::segments::{Rates, Segments};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -44,9 +43,7 @@ pub(crate) struct Backfill {
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
-    read_rate: ReadRate,
-    #[command(flatten)]
-    write_rate: WriteRate,
+    rates: Rates,
     #[command(flatten)]
     segments: Segments,
     #[command(flatten)]
@@ -62,9 +59,12 @@ impl Backfill {
                     .to_owned(),
             ));
         }
-        let pace = limiter(connection, &self.read_rate, Some(&self.write_rate));
-        if connection.store.attached_table().is_some() {
-            return self.attached(connection, &pace, must_ask, output).await;
+        let is_attached = connection.store.attached_table().is_some();
+        if is_attached && (self.from_table.is_some() || self.id.is_some() || !self.rename.is_empty()) {
+            return Err(CliError::Usage(
+                "--from-table, --id and --rename are not for an attached table: its own items get a version 1"
+                    .to_owned(),
+            ));
         }
         let from = self.from_table.as_deref().unwrap_or(&connection.table);
         let import = Import {
@@ -73,41 +73,24 @@ impl Backfill {
             rename: self.rename.iter().cloned().collect(),
             ordering: self.writing.ordering,
             write: self.writing.options()?,
-            pace,
+            pace: self.rates.limiter(connection),
             dry_run: self.dry_run,
         };
-        let table = import.describe(connection).await?;
-        let run = import.run(connection, &table, self.segments.segments, self.segments.state());
-        let run = run.map_err(with_option)?;
+        let run = import
+            .run(connection, self.segments.segments, self.segments.state())
+            .await;
+        let (table, run) = run.map_err(with_option)?;
         let (to, about) = (&connection.table, table.items);
-        let question = format!("Import the items of {from} (about {about}) into {to} as versions?");
-        confirm(must_ask, &question)?;
-        self.finish(run, &table, output).await
-    }
-
-    /// Stores the present state of the items of an attached table that have no history.
-    async fn attached(
-        &self,
-        connection: &Connection,
-        pace: &RateLimiter,
-        must_ask: bool,
-        output: &Output,
-    ) -> Result<(), CliError> {
-        if self.from_table.is_some() || self.id.is_some() || !self.rename.is_empty() {
-            return Err(CliError::Usage(
-                "--from-table, --id and --rename are not for an attached table: its own items get a version 1"
-                    .to_owned(),
-            ));
+        let question = match is_attached {
+            true => {
+                let history = connection.store.history_table();
+                format!("Store the items of {to} without history (about {about} items) in {history} as version 1?")
+            }
+            false => format!("Import the items of {from} (about {about}) into {to} as versions?"),
+        };
+        if must_ask && !output::ask(&question)? {
+            return Err(CliError::Usage("not confirmed, nothing is written".to_owned()));
         }
-        let table = connection.store.describe().await?;
-        let (segments, state) = (self.segments.segments, self.segments.state());
-        let run = BackfillRun::attached(connection, pace, self.dry_run, segments, state)?;
-        let (history, about) = (connection.store.history_table(), table.items);
-        let question = format!(
-            "Store the items of {} without history (about {about} items) in {history} as version 1?",
-            connection.table
-        );
-        confirm(must_ask, &question)?;
         self.finish(run, &table, output).await
     }
 
@@ -140,13 +123,6 @@ impl Backfill {
                 "{left} items could not be put under versioning"
             ))),
         }
-    }
-}
-
-fn confirm(must_ask: bool, question: &str) -> Result<(), CliError> {
-    match !must_ask || output::ask(question)? {
-        true => Ok(()),
-        false => Err(CliError::Usage("not confirmed, nothing is written".to_owned())),
     }
 }
 

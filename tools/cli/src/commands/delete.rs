@@ -27,15 +27,18 @@ impl Delete {
             true => revision::delete(store, &entity, request_id, revision, options).await,
             false => revision::undelete(store, &entity, request_id, revision, options).await,
         };
-        let done = match done {
-            Err(RestoreError::NotFound) => return Err(CliError::no_entity(&self.id)),
-            done => done?,
+        let outcome = match done {
+            Err(RestoreError::NotFound) => None,
+            done => match done? {
+                Some(outcome) => Some(outcome),
+                None => store
+                    .latest(&entity, true)
+                    .await?
+                    .map(|latest| WriteOutcome::Unchanged {
+                        version: latest.version,
+                    }),
+            },
         };
-        if let Some(outcome) = done {
-            return written::print(&self.id, outcome, output);
-        }
-        let latest = store.latest(&entity, true).await?;
-        let version = latest.ok_or_else(|| CliError::no_entity(&self.id))?.version;
-        written::print(&self.id, WriteOutcome::Unchanged { version }, output)
+        written::print(&self.id, outcome.ok_or_else(|| CliError::no_entity(&self.id))?, output)
     }
 }

@@ -23,7 +23,7 @@ impl Diff {
             self.one(connection, self.from).await?,
             self.one(connection, self.to).await?,
         );
-        output.diff(from, to)
+        output.diff(&from, &to)
     }
 
     async fn one(&self, connection: &Connection, number: u64) -> Result<VersionView, CliError> {

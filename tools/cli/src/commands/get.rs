@@ -2,7 +2,11 @@
 
 use std::num::NonZeroU64;
 
-use operations::{as_of::as_of, connection::Connection, progress::Progress as _};
+use operations::{
+    as_of::{as_of, effective_at::effective_at},
+    connection::Connection,
+    progress::Progress as _,
+};
 use shared::{
     domain::{entity::EntityId, recorded_at::RecordedAt, time::ClientTime, view::VersionView},
     dynamodb::read::{batch_get_items::MAX_KEYS, versions::ReadError},
@@ -56,38 +60,21 @@ impl Get {
             (None, None, Some(time)) => self.effective_at(connection, &entity, time).await?,
             (None, None, None) => store.latest(&entity, consistent).await?,
         };
-        match found {
-            Some(view) if !view.deleted || self.shows_deleted(connection) => output.version(&view),
-            Some(view) => Err(CliError::NotFound(format!(
-                "{} is deleted as of version {}",
-                self.id, view.version
-            ))),
-            None if self.number.is_none() && self.at.is_none() && self.effective_at.is_none() => {
-                Err(CliError::no_entity(&self.id))
-            }
-            None => Err(match self.number {
-                Some(number) => missing(connection, &entity, &self.id, number).await,
-                None => self.too_early(connection, &entity).await,
-            }),
-        }
-    }
-
-    /// Returns the error of a time before the first version.
-    async fn too_early(&self, connection: &Connection, entity: &EntityId) -> CliError {
-        let (store, consistent) = (&connection.store, connection.consistent);
-        match store.latest(entity, consistent).await {
-            Ok(Some(latest)) => CliError::NotFound(format!(
-                "{} has no version of this time or an earlier one: the latest is version {}",
-                self.id, latest.version
-            )),
-            Ok(None) => CliError::no_entity(&self.id),
-            Err(error) => error.into(),
-        }
-    }
-
-    /// Returns `true` if a tombstone is shown. The writers of an attached table have no other way to show that an item is gone.
-    fn shows_deleted(&self, connection: &Connection) -> bool {
-        self.deleted || (self.number.is_some() && connection.store.attached_table().is_some())
+        // The writers of an attached table have no other way to show that an item is gone.
+        let shows_deleted = self.deleted || (self.number.is_some() && store.attached_table().is_some());
+        Err(match (found, self.number) {
+            (Some(view), _) if !view.deleted || shows_deleted => return output.version(&view),
+            (Some(view), _) => CliError::NotFound(format!("{} is deleted as of version {}", self.id, view.version)),
+            (None, Some(number)) => missing(connection, &entity, &self.id, number).await,
+            // The time is before the first version.
+            (None, None) => match store.latest(&entity, consistent).await? {
+                Some(latest) => CliError::NotFound(format!(
+                    "{} has no version of this time or an earlier one: the latest is version {}",
+                    self.id, latest.version
+                )),
+                None => CliError::no_entity(&self.id),
+            },
+        })
     }
 
     async fn effective_at(
@@ -101,17 +88,10 @@ impl Get {
         };
         let time = ClientTime::parse(time).map_err(invalid)?;
         let limit = self.limit.map_or(LIMIT, NonZeroU64::get);
-        let counter = Counter::new("versions read");
-        let progress = |read| {
-            if read > MAX_KEYS as u64 {
-                counter.at(read);
-            }
-        };
-        let store = &connection.store;
-        let found =
-            operations::as_of::effective_at::effective_at(store, entity, time, limit, connection.consistent, progress)
-                .await;
-        found.map_err(|error| self.undetermined(error))
+        let counter = Counter::from("versions read", MAX_KEYS as u64 + 1);
+        let progress = |read| counter.at(read);
+        let found = effective_at(&connection.store, entity, time, limit, connection.consistent, progress);
+        found.await.map_err(|error| self.undetermined(error))
     }
 
     /// Adds the next step to an error that leaves the version of a time unknown.

@@ -72,38 +72,28 @@ impl History {
         };
         let history = history::History::read(&connection.store, &entity, query).await?;
         let mut history = history.ok_or_else(|| CliError::no_entity(&self.id))?;
-        let (mut seen, mut unknown) = (BTreeSet::new(), Vec::new());
-        let (mut table, mut printed) = (Vec::new(), 0);
-        let mut is_at_end = false;
+        let (mut seen, mut unknown, mut table) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (mut printed, mut is_at_end) = (0, false);
         while !is_at_end {
-            let mut page = Vec::new();
-            match history.next_page().await? {
-                Some(views) => {
-                    seen.extend(views.iter().map(|view| view.version.get()));
-                    page.extend(views.into_iter().filter_map(|view| selection.push(view)));
-                    is_at_end = selection.is_done();
-                }
-                None => is_at_end = true,
-            }
-            if is_at_end {
-                page.extend(selection.finish());
-            }
+            let views = history.next_page().await?;
+            is_at_end = views.is_none();
+            let views = views.unwrap_or_default();
+            seen.extend(views.iter().map(|view| view.version.get()));
+            let mut page: Vec<_> = views.into_iter().filter_map(|view| selection.push(view)).collect();
+            is_at_end |= selection.is_done();
+            page.extend(is_at_end.then(|| selection.finish()).flatten());
             printed += page.len();
             let is_unknown = |one: &&Selected| matches!(one.compared, Compared::Unknown);
             unknown.extend(page.iter().filter(is_unknown).map(|one| one.view.version.get()));
             if self.changes {
                 page.iter().try_for_each(|one| print_changes(one, output))?;
-            } else {
-                let views = page.into_iter().map(|one| one.view);
-                if output.is_json() {
-                    output.versions(&views.collect::<Vec<_>>())?;
-                } else {
-                    table.extend(views);
-                }
+                continue;
             }
-        }
-        if !self.changes && !output.is_json() {
-            output.versions(&table)?;
+            table.extend(page.into_iter().map(|one| one.view));
+            // JSON is printed page by page.
+            if output.is_json() || is_at_end {
+                output.versions(&std::mem::take(&mut table))?;
+            }
         }
         if excludes && printed == 0 {
             output::note("no version matches");
@@ -111,17 +101,29 @@ impl History {
         if !self.changes && !unknown.is_empty() {
             output::note(&format!("previous version not available: {}", ranges(unknown)));
         }
-        if !selection.undated().is_empty() {
-            let undated = ranges(selection.undated().to_vec());
+        if !selection.undated.is_empty() {
+            let undated = ranges(std::mem::take(&mut selection.undated));
             output::note(&format!("left out, because they have no known RecordedAt: {undated}"));
         }
         // Versions outside of the period were left out on purpose.
-        let period = selection.range();
-        seen.retain(|number| period.contains(number));
-        let from = self.from.unwrap_or(1).max(*period.start());
-        if self.limit.is_none() && !is_dense(from, &seen) {
+        let (from, period) = (self.from.unwrap_or(1), &selection.range);
+        let gaps = |from: u64| {
+            let from = from.max(*period.start());
+            let seen = seen.range(from..=(*period.end()).max(from)).copied();
+            // Versions are dense, so history lags or has a gap there.
+            let gaps = seen.scan(from, |expected, number| {
+                let gap = (*expected..number).is_empty();
+                let first = std::mem::replace(expected, number + 1);
+                Some((!gap).then(|| range(first, number - 1)))
+            });
+            gaps.flatten().collect::<Vec<_>>().join(", ")
+        };
+        if self.limit.is_none() && !gaps(from).is_empty() {
             let floor = connection.store.floor(&entity, connection.consistent).await?;
-            print_missing(from.max(floor.get()), &seen);
+            match gaps(from.max(floor.get())) {
+                gaps if gaps.is_empty() => {}
+                gaps => output::note(&format!("not in the history yet: {gaps}")),
+            }
         }
         Ok(())
     }
@@ -156,14 +158,14 @@ fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
         };
     }
     let changes = match &one.compared {
-        Compared::With(comparison) => comparison.line(output.is_full()),
+        Compared::With(comparison) => comparison.line(output.is_full),
         Compared::Unknown | Compared::No => format!("({unknown})"),
     };
     // Lines for people are the default, also without a terminal.
     if output.is_json_chosen() {
         return output.object(&json);
     }
-    output::print_text(&output::change_line(&one.view, &changes))
+    output::print(&output::change_line(&one.view, &changes))
 }
 
 /// Returns numbers as ranges in ascending order: `1 to 3, 7`.
@@ -178,25 +180,5 @@ fn range(first: u64, last: u64) -> String {
     match first == last {
         true => first.to_string(),
         false => format!("{first} to {last}"),
-    }
-}
-
-fn is_dense(from: u64, seen: &BTreeSet<u64>) -> bool {
-    (from..)
-        .zip(seen.range(from..))
-        .all(|(expected, number)| expected == *number)
-}
-
-/// Prints the missing versions. Versions are dense, so history lags or has a gap there.
-fn print_missing(from: u64, seen: &BTreeSet<u64>) {
-    let (mut expected, mut gaps) = (from, Vec::new());
-    for number in seen.range(from..) {
-        if *number > expected {
-            gaps.push(range(expected, number - 1));
-        }
-        expected = number + 1;
-    }
-    if !gaps.is_empty() {
-        output::note(&format!("not in the history yet: {}", gaps.join(", ")));
     }
 }

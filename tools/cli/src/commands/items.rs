@@ -21,12 +21,8 @@ pub(crate) struct Items {
 impl Items {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let entity = connection.entity(&self.id)?;
-        let counter = Counter::new("items read");
-        let progress = |read| {
-            if read >= MANY {
-                counter.at(read);
-            }
-        };
+        let counter = Counter::from("items read", MANY);
+        let progress = |read| counter.at(read);
         let store = &connection.store;
         let collection = item_collection(store, &entity, connection.consistent, progress).await?;
         drop(counter);

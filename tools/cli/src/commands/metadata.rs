@@ -22,13 +22,11 @@ pub(crate) struct Metadata {
 impl Metadata {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let (store, entity) = (&connection.store, connection.entity(&self.id)?);
-        let members = changes::read(&self.changes)?;
-        changes::reject_reserved(&members)?;
-        let item = if members.is_empty() {
+        let changes = changes::of_item(self.changes.read()?)?;
+        let item = if changes.is_empty() {
             let found = store.get(&entity, metadata::SORT_KEY, connection.consistent).await?;
             found.ok_or_else(|| CliError::NotFound(format!("{} has no metadata", self.id)))?
         } else {
-            let changes = changes::without_nested(changes::parse(members)?)?;
             metadata::update(store, &entity, &changes).await?
         };
         let mut attributes = plain::attributes(&item);

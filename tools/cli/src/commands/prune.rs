@@ -5,12 +5,11 @@ use std::{num::NonZeroU64, time::Duration};
 use operations::{
     connection::Connection,
     prune::{EntityPrune, Options, Rule, TablePrune},
-    rate_limit::RateLimiter,
 };
 use serde_json::json;
 
 use super::{
-    segments::{ReadRate, Segments, WriteRate, limiter},
+    segments::{Rates, Segments, bar},
     values::age,
 };
 use crate::{
@@ -49,9 +48,7 @@ pub(crate) struct Prune {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    read_rate: ReadRate,
-    #[command(flatten)]
-    write_rate: WriteRate,
+    rates: Rates,
     #[command(flatten)]
     segments: Segments,
 }
@@ -65,10 +62,9 @@ With --all, exit code 4 if entities could not be pruned because of their items."
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
-        let pace = limiter(connection, &self.read_rate, Some(&self.write_rate));
         match &self.id {
-            Some(id) => self.entity(id, connection, &pace, output).await,
-            None => self.table(connection, &pace, output).await,
+            Some(id) => self.entity(id, connection, output).await,
+            None => self.table(connection, output).await,
         }
     }
 
@@ -83,13 +79,8 @@ impl Prune {
         })
     }
 
-    async fn entity(
-        &self,
-        id: &str,
-        connection: &Connection,
-        pace: &RateLimiter,
-        output: &Output,
-    ) -> Result<(), CliError> {
+    async fn entity(&self, id: &str, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let pace = &self.rates.limiter(connection);
         let prune = EntityPrune::plan(&connection.store, id, self.options()?, pace).await?;
         if let Some(missing) = prune.plan.stopped_at {
             output::note(&format!(
@@ -110,16 +101,14 @@ impl Prune {
         }))
     }
 
-    async fn table(&self, connection: &Connection, pace: &RateLimiter, output: &Output) -> Result<(), CliError> {
-        let options = self.options()?;
-        let mut run = TablePrune::new(connection, options, pace, self.segments.segments, self.segments.state())?;
-        let bar = Bar::new(connection.store.describe().await.map_or(0, |table| table.items));
+    async fn table(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let (pace, segments) = (self.rates.limiter(connection), self.segments.segments);
+        let mut run = TablePrune::new(connection, self.options()?, &pace, segments, self.segments.state())?;
+        let bar = bar(connection).await;
         while let Some(failed) = run.step().await? {
             bar.suspend(|| {
                 let mut failed = failed.iter();
-                failed.try_for_each(|failed| {
-                    output.object(&json!({"ID": failed.entity.as_str(), "Failed": failed.why.to_string()}))
-                })
+                failed.try_for_each(|(entity, why)| output.object(&json!({"ID": entity.as_str(), "Failed": why})))
             })?;
             let counts = run.counts();
             bar.set(counts.items, format!(", {} marked", counts.marked));

@@ -7,7 +7,8 @@ use std::{
 
 use operations::{
     connection::Connection,
-    purge::{self, entity::ItemCounts, to_json},
+    error::OperationError,
+    purge::{self, ItemCounts, to_json},
 };
 use serde_json::json;
 
@@ -38,15 +39,15 @@ impl Purge {
         let mut purge = purge::Purge::of(&connection.store, &self.id).await?;
         let entity = connection.entity(&self.id)?;
         if self.dry_run {
-            return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(purge.existing())}));
+            return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(&purge.existing)}));
         }
         if !self.yes {
-            confirm(&self.id, purge.existing())?;
+            confirm(&self.id, &purge.existing)?;
         }
         let done = purge.run(self.wait, waiting).await;
         // Also after an error.
-        output.object(&json!({"ID": entity.as_str(), "Deleted": to_json(purge.deleted())}))?;
-        Ok(done?)
+        output.object(&json!({"ID": entity.as_str(), "Deleted": to_json(&purge.deleted)}))?;
+        Ok(done.map_err(OperationError::from)?)
     }
 }
 

@@ -29,7 +29,7 @@ impl Put {
                 "put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}".to_owned(),
             ));
         }
-        let update = changes::update(&self.id, &self.options, changes::read(&self.changes)?)?;
+        let update = changes::update(&self.id, &self.options, self.changes.read()?)?;
         let outcome = counter::write(&connection.store, &update, self.options.writing.options()?).await?;
         written::print(&self.id, outcome, output)
     }

@@ -1,15 +1,13 @@
 //! `vzero admin quarantine`.
 
-use std::num::NonZeroU32;
-
 use operations::{
     connection::Connection,
     progress::Progress as _,
     quarantine::{self, to_json},
-    rate_limit::{Limits, RateLimiter},
 };
 use shared::domain::quarantine::QuarantinedRecord;
 
+use super::segments::ReadRate;
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -22,9 +20,8 @@ pub(crate) struct Quarantine {
     /// Partition keys of the entities [default: all entities, which reads the whole table]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Maximum number of read units a second
-    #[arg(long, value_name = "UNITS")]
-    max_read_units: Option<NonZeroU32>,
+    #[command(flatten)]
+    rate: ReadRate,
 }
 
 const AFTER_HELP: &str = "\
@@ -37,13 +34,8 @@ impl Quarantine {
         let store = connection.store.clone();
         let ids = self.ids.iter().map(|id| connection.entity(id));
         let ids = ids.collect::<Result<Vec<_>, _>>()?;
-        let limits = Limits {
-            read: self.max_read_units,
-            write: None,
-        };
         let mut quarantine = if ids.is_empty() {
-            let limiter = RateLimiter::new(connection.pace_meter.clone(), limits);
-            quarantine::Quarantine::of_table(store, limiter)
+            quarantine::Quarantine::of_table(store, self.rate.limiter(connection))
         } else {
             quarantine::Quarantine::named(store, ids)
         };
@@ -52,10 +44,9 @@ impl Quarantine {
         while let Some(records) = quarantine.next().await? {
             counter.at(quarantine.read());
             for record in records {
-                if output.is_json() {
-                    output.object(&to_json(&record))?;
-                } else {
-                    rows.push(row(&record));
+                match output.is_json() {
+                    true => output.object(&to_json(&record))?,
+                    false => rows.push(row(&record)),
                 }
             }
         }
@@ -64,11 +55,11 @@ impl Quarantine {
             return Ok(());
         }
         if rows.is_empty() {
-            return output::print_text("no record is in quarantine");
+            return output::print("no record is in quarantine");
         }
         output::print_table(
             &["ID", "SequenceNumber", "Kind", "Version", "QuarantinedAt", "Reason"],
-            &rows,
+            rows,
         )
     }
 }

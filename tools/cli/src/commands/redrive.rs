@@ -4,7 +4,7 @@ use operations::{
     connection::Connection,
     error::OperationError,
     failures::source::Source,
-    redrive::{Dropped, Feed, Replay, Resend, Tally},
+    redrive::{Dropped, Options, Tally, redrive},
 };
 
 use super::services::{ServiceOptions, print_tally};
@@ -56,25 +56,22 @@ impl Redrive {
                     .to_owned(),
             ));
         }
-        let services = self.services.to_services();
-        let counter = Counter::new("documents and updates");
-        let mut feed = Feed::new(connection, &services, &counter);
-        feed.resend = Some(Resend {
-            to: self.to.clone(),
+        let options = Options {
             is_dry: self.dry_run,
-        });
-        let mut replay = Replay::new(connection, &services, self.dry_run);
-        replay.drop = Dropped {
-            conflicts: self.drop_conflicts,
-            malformed: self.drop_malformed,
+            drop: Dropped {
+                conflicts: self.drop_conflicts,
+                malformed: self.drop_malformed,
+            },
+            from_table: self.from_table.clone(),
+            to: self.to.clone(),
         };
-        feed.origin.from_table.clone_from(&self.from_table);
+        let (services, counter) = (self.services.to_services(), Counter::new("documents and updates"));
         let mut tally = Tally::default();
-        let fed = feed.all(&self.sources, &replay, &mut tally).await;
+        let redriven = redrive(connection, &services, &self.sources, &options, &counter, &mut tally).await;
         // Ends the counter's line before the summary.
         drop(counter);
         print_tally(&tally, self.dry_run, output)?;
-        match fed.and(tally.verdict()) {
+        match redriven.and(tally.verdict()) {
             Err(error @ OperationError::SourceQueues { .. }) => {
                 Err(CliError::Usage(format!("{error}; name the queue with --to URL")))
             }

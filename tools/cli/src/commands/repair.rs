@@ -5,7 +5,6 @@ use std::time::Duration;
 use operations::{
     connection::Connection,
     failures::source::Source,
-    redrive::Feed,
     repair::{self, Options, Plan, Scope},
 };
 
@@ -63,7 +62,6 @@ impl Repair {
             ));
         }
         let (services, counter) = (self.services.to_services(), Counter::new("documents"));
-        let feed = Feed::new(connection, &services, &counter);
         let (scope, read) = match self.all {
             true => (Scope::Table, Counter::new("items read")),
             false => (Scope::Entities(&self.ids), Counter::new("entities")),
@@ -73,9 +71,10 @@ impl Repair {
         let options = Options {
             lag: Duration::from_secs(self.lag),
             sources: &sources,
+            services: &services,
             revive: self.revive,
         };
-        let mut repair = repair::Repair::plan(connection, scope, &options, &read, &feed).await?;
+        let mut repair = repair::Repair::plan(connection, scope, &options, &read, &counter).await?;
         drop((read, counter));
         show(&repair.plan, output)?;
         let is_agreed =
@@ -91,8 +90,10 @@ impl Repair {
 fn show(plan: &Plan, output: &Output) -> Result<(), CliError> {
     let lines = plan.to_json();
     if output.is_json() || lines.is_empty() {
-        return output.objects(&lines);
+        return lines.iter().try_for_each(|line| output.object(line));
     }
-    let rows: Vec<_> = lines.iter().map(|line| output::row(line, ["ID", "Step"])).collect();
-    output::print_table(&["ID", "Step", ""], &rows)
+    output::print_table(
+        &["ID", "Step", ""],
+        lines.iter().map(|line| output::row(line, ["ID", "Step"])),
+    )
 }

@@ -3,12 +3,13 @@
 use operations::{
     connection::Connection,
     error::OperationError,
-    item_restore::{ItemRestoreError, ItemRestored, change::Restore as Change, plan_item_restore, restore_item},
+    item_restore::{ItemRestoreError, change::Restore as Change, plan_item_restore, restore_item},
     revision::{self, RestoreError},
 };
 use serde_json::{Map, json};
 use shared::domain::{
     attached::{AttachedTable, key},
+    change::Change as Attribute,
     entity::EntityId,
     plain,
 };
@@ -82,41 +83,42 @@ impl Restore {
         let (store, number) = (&connection.store, version(self.number)?);
         let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
         let entity = connection.entity(&self.id)?;
-        let restore = plan_item_restore(store, &entity, key, number).await;
-        let restore = match restore {
+        let restore = match plan_item_restore(store, &entity, key, number).await {
             Err(ItemRestoreError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
             restore => restore.map_err(OperationError::from)?,
         };
         if self.dry_run {
-            return output.object(&self.planned(&entity, restore.change()));
+            return output.object(&self.planned(&entity, &restore.change));
         }
-        let restored = restore_item(store, &restore).await.map_err(OperationError::from)?;
-        let outcome = match restored {
-            ItemRestored::Restored => "Restored",
-            ItemRestored::Deleted => "Deleted",
-            ItemRestored::Unchanged => "Unchanged",
-        };
-        output.object(&json!({"ID": entity.as_str(), "Version": self.number, "Outcome": outcome}))
+        restore_item(store, &restore).await.map_err(OperationError::from)?;
+        output.object(&json!({"ID": entity.as_str(), "Version": self.number, "Outcome": outcome(&restore.change)}))
     }
 
     fn planned(&self, entity: &EntityId, change: &Change) -> serde_json::Value {
-        let mut planned = json!({"ID": entity.as_str(), "Version": self.number, "DryRun": true});
-        match change {
-            Change::Unchanged => planned["Outcome"] = json!("Unchanged"),
-            Change::Delete => planned["Outcome"] = json!("Deleted"),
-            Change::Update(change) => {
-                let set = change
-                    .set
-                    .iter()
-                    .map(|(name, value)| (name.clone(), plain::attribute(value)));
-                planned["Outcome"] = json!("Restored");
-                planned["Set"] = set.collect::<Map<_, _>>().into();
-                planned["Removed"] = json!(change.removed);
-                if let Some((name, number)) = &change.counted {
-                    planned["CountedUp"] = json!({name: plain::attribute(number)});
+        let (id, outcome) = (entity.as_str(), outcome(change));
+        let mut planned = json!({"ID": id, "Version": self.number, "DryRun": true, "Outcome": outcome});
+        if let Change::Update(change) = change {
+            let (mut set, mut removed) = (Map::new(), Vec::new());
+            for (name, changed) in &change.changes {
+                match changed {
+                    Attribute::Set(value) => _ = set.insert(name.clone(), plain::attribute(value)),
+                    _ => removed.push(name),
                 }
+            }
+            planned["Set"] = set.into();
+            planned["Removed"] = json!(removed);
+            if let Some((name, number)) = &change.counted {
+                planned["CountedUp"] = json!({name: plain::attribute(number)});
             }
         }
         planned
+    }
+}
+
+fn outcome(change: &Change) -> &'static str {
+    match change {
+        Change::Unchanged => "Unchanged",
+        Change::Delete => "Deleted",
+        Change::Update(_) => "Restored",
     }
 }

@@ -10,7 +10,7 @@ use operations::{
     rate_limit::{Limits, RateLimiter},
 };
 
-use crate::error::CliError;
+use crate::{error::CliError, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadRate {
@@ -20,10 +20,30 @@ pub(crate) struct ReadRate {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct WriteRate {
+pub(crate) struct Rates {
+    #[command(flatten)]
+    read: ReadRate,
     /// Maximum number of write units a second
     #[arg(long, value_name = "UNITS")]
-    pub(super) max_write_units: Option<NonZeroU32>,
+    max_write_units: Option<NonZeroU32>,
+}
+
+impl ReadRate {
+    /// Returns the limiter of a command's requests.
+    pub(super) fn limiter(&self, connection: &Connection) -> RateLimiter {
+        limiter(connection, self.max_read_units, None)
+    }
+}
+
+impl Rates {
+    /// Returns the limiter of a command's requests.
+    pub(super) fn limiter(&self, connection: &Connection) -> RateLimiter {
+        limiter(connection, self.read.max_read_units, self.max_write_units)
+    }
+}
+
+fn limiter(connection: &Connection, read: Option<NonZeroU32>, write: Option<NonZeroU32>) -> RateLimiter {
+    RateLimiter::new(connection.pace_meter.clone(), Limits { read, write })
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,11 +70,7 @@ impl Segments {
     }
 }
 
-/// Returns the limiter of a command's requests.
-pub(super) fn limiter(connection: &Connection, read: &ReadRate, write: Option<&WriteRate>) -> RateLimiter {
-    let limits = Limits {
-        read: read.max_read_units,
-        write: write.and_then(|write| write.max_write_units),
-    };
-    RateLimiter::new(connection.pace_meter.clone(), limits)
+/// Returns a bar for the items of the table.
+pub(super) async fn bar(connection: &Connection) -> Bar {
+    Bar::new(connection.store.describe().await.map_or(0, |table| table.items))
 }

@@ -34,20 +34,20 @@ impl ServiceOptions {
 
 /// Prints the counts, and what is not in place.
 pub(super) fn print_tally(tally: &Tally, is_dry: bool, output: &Output) -> Result<(), CliError> {
-    if output.is_json() {
-        return output.object(&tally.summary(is_dry));
-    }
-    let Value::Object(mut summary) = tally.summary(is_dry) else {
-        return Ok(());
+    let summary = tally.summary(is_dry);
+    let Some(members) = summary.as_object().filter(|_| !output.is_json()) else {
+        return output.object(&summary);
     };
-    let omitted = summary.shift_remove("Omitted");
-    let (lists, counts): (Map<_, _>, Map<_, _>) = summary.into_iter().partition(|(_, value)| value.is_array());
-    output.object(&Value::Object(counts))?;
-    let lists = lists
-        .iter()
-        .filter_map(|(name, list)| Some((name.as_str(), list.as_array()?.as_slice())));
-    output::print_lists(lists);
-    if let Some(omitted) = omitted {
+    let members = members.iter().filter(|(name, _)| *name != "Omitted");
+    let (lists, counts): (Vec<_>, Vec<_>) = members.partition(|(_, value)| value.is_array());
+    let counts = counts.into_iter().map(|(name, count)| (name.clone(), count.clone()));
+    output.object(&Value::Object(counts.collect::<Map<_, _>>()))?;
+    for (name, list) in lists {
+        for one in list.as_array().into_iter().flatten() {
+            output::note(&format!("{name}: {one}"));
+        }
+    }
+    if let Some(omitted) = summary.get("Omitted") {
         output::note(&format!("the lists leave out {omitted} more"));
     }
     Ok(())

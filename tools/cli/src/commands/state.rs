@@ -85,7 +85,7 @@ impl State {
             } => {
                 let time = parse(time.as_deref(), "--time")?;
                 let time = time.ok_or_else(|| CliError::Usage("a state needs --time".to_owned()))?;
-                let item = changes::item(changes::read(changes)?)?;
+                let item = changes::item(changes.read()?)?;
                 match series.put(&EntityId::new(id)?, &time, item, *replace).await? {
                     PutOutcome::Put => output.object(&json!({"ID": id, "Time": time.as_str(), "Outcome": "Put"})),
                     PutOutcome::Taken => Err(CliError::Conflict(format!(

@@ -78,14 +78,11 @@ impl Table {
             (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
             _ => Ok(None),
         };
-        let shown_digits = stored.as_ref().ok().copied().flatten();
-        output.object(&shown(name, &outcome, &state, shown_digits))?;
+        output.object(&shown(name, &outcome, &state, stored.as_ref().ok().copied().flatten()))?;
         for missing in settings.missing(&state) {
             output::note(&missing);
         }
-        if let Err(misfit) = fits {
-            return Err(CliError::Conflict(format!("the table {name} exists, but {misfit}")));
-        }
+        fits.map_err(|misfit| CliError::Conflict(format!("the table {name} exists, but {misfit}")))?;
         if let CreateOutcome::Created(not_applied) = &outcome {
             check_applied(name, not_applied)?;
         }
@@ -100,20 +97,18 @@ impl Table {
 
 /// Returns the stored width of an existing table. Its first write stores the width of a table without items.
 async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result<Option<VersionDigits>, LayoutError> {
-    let stored = store.stored_layout().await?.digits;
-    let default = VersionDigits::default();
-    if let (None, Some(requested)) = (stored, digits)
-        && requested != default
-    {
-        if !is_empty(store).await? {
-            return Err(LayoutError::Width {
-                stored: default,
-                requested,
-            });
+    let (stored, default) = (store.stored_layout().await?.digits, VersionDigits::default());
+    match digits.filter(|requested| stored.is_none() && *requested != default) {
+        Some(requested) if !is_empty(store).await? => Err(LayoutError::Width {
+            stored: default,
+            requested,
+        }),
+        Some(_) => {
+            output::note("the table is empty: the first put stores the width of version keys");
+            Ok(stored)
         }
-        output::note("the table is empty: the first put stores the width of version keys");
+        None => Ok(stored),
     }
-    Ok(stored)
 }
 
 fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
@@ -140,7 +135,6 @@ fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option
         CreateOutcome::Created(_) => "Created",
         CreateOutcome::Exists => "Exists",
     };
-    let point_in_time_recovery = state.point_in_time_recovery.as_ref().ok();
     output::members([
         ("Table", Some(json!(name))),
         ("Outcome", Some(json!(outcome))),
@@ -155,7 +149,7 @@ fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option
         ("DeletionProtection", Some(json!(state.deletion_protection))),
         (
             "PointInTimeRecovery",
-            point_in_time_recovery.map(|enabled| json!(enabled)),
+            state.point_in_time_recovery.as_ref().ok().map(|enabled| json!(enabled)),
         ),
         ("Encryption", Some(json!(state.encryption))),
         ("VersionDigits", digits.map(|digits| json!(digits.get()))),

@@ -25,20 +25,19 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
 /// Returns the error of a version that does not exist: it names the versions that do.
 pub(super) async fn missing(connection: &Connection, entity: &EntityId, id: &str, number: u64) -> CliError {
     let (store, consistent) = (&connection.store, connection.consistent);
-    let latest = match store.latest(entity, consistent).await {
-        Ok(Some(latest)) => latest.version,
-        Ok(None) => return CliError::no_entity(id),
-        Err(error) => return error.into(),
+    let found = async {
+        let latest = store.latest(entity, consistent).await?;
+        Ok::<_, CliError>((latest, store.floor(entity, consistent).await?))
     };
-    let floor = match store.floor(entity, consistent).await {
-        Ok(floor) => floor,
-        Err(error) => return error.into(),
-    };
-    CliError::NotFound(if number > latest.get() {
-        format!("there is no version {number} of {id}: the latest is {latest}")
-    } else if number < floor.get() {
-        format!("version {number} of {id} was pruned: its history begins at version {floor}")
-    } else {
-        format!("version {number} of {id} is not in the history: try again, or run `vzero audit {id}`")
+    CliError::NotFound(match found.await {
+        Err(error) => return error,
+        Ok((None, _)) => return CliError::no_entity(id),
+        Ok((Some(latest), _)) if number > latest.version.get() => {
+            format!("there is no version {number} of {id}: the latest is {}", latest.version)
+        }
+        Ok((_, floor)) if number < floor.get() => {
+            format!("version {number} of {id} was pruned: its history begins at version {floor}")
+        }
+        Ok(_) => format!("version {number} of {id} is not in the history: try again, or run `vzero audit {id}`"),
     })
 }

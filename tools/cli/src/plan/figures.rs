@@ -145,26 +145,3 @@ impl Duration {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duration_has_a_part_of_each_invocation_and_of_each_item_and_is_proportional_to_the_share() {
-        // 2 ms and 0.1 ms for each of 1 and 101 items; one and two rounds of requests.
-        let (small, large) = (2.1 + LATENCY_MEASURED_MS, 12.1 + 2.0 * LATENCY_MEASURED_MS);
-        let point = Duration::measured(128.0, (1.0, 1.0, small), (101.0, 2.0, large));
-        assert!((point.invocation_ms - 2.0).abs() < 1e-9, "{point:?}");
-        assert!((point.item_micros - 100.0).abs() < 1e-9, "{point:?}");
-        // Twice the CPU share, half the time.
-        let curve = [(100.0, 400.0), (400.0, 100.0)].map(|(memory_mb, item_micros)| Duration {
-            memory_mb,
-            item_micros,
-            ..point
-        });
-        let memory = [50.0, 100.0, 200.0, 400.0, 800.0];
-        let micros = memory.map(|memory| Duration::of(&curve, memory).item_micros.round());
-        assert_eq!(format!("{micros:?}"), "[400.0, 400.0, 200.0, 100.0, 100.0]");
-    }
-}

@@ -43,46 +43,47 @@ pub(super) struct Units {
 impl Units {
     pub(super) fn of(inputs: &Inputs) -> Self {
         let bytes = inputs.item_bytes;
-        let version_bytes = match inputs.has_own_history {
-            true => bytes + IMAGE_BYTES + IMAGE_ATTRIBUTES,
-            false => bytes,
+        let image_bytes = if inputs.has_own_history {
+            IMAGE_BYTES + IMAGE_ATTRIBUTES
+        } else {
+            0
         };
+        let version_bytes = bytes + image_bytes;
         let (min, full, map_bytes, marker) = match inputs.idempotency {
             Idempotency::Recent(window) => (window.get(), window.full(), RECENT_BYTES, 0.0),
             Idempotency::Ledger(_) => (0, 0, 0, 2.0 * write_units(MARKER_BYTES)),
         };
-        // A writer that reads first writes in a transaction, and prunes a full map in its first request.
-        let reads_first = marker > 0.0 || inputs.mode == WriteMode::Transaction;
         // In a round, the map of recent requests grows from its minimum until it is full, and the request that finds it full is rejected.
         let size = |entries: usize| bytes + LATEST_BYTES + map_bytes + ENTRY_BYTES * entries as u64;
         let round = (min..=full).count() as f64;
-        let reads = (min..=full).map(|entries| read_units(size(entries))).sum::<f64>() / round;
         // The first update of a round prunes the map. It costs as much as the item before it, which is larger.
         let pruning = write_units(size(full));
         let growing: f64 = (min + 1..=full).map(|entries| write_units(size(entries))).sum();
         let writes = (growing + pruning) / round;
-        let inline = if inputs.mode == WriteMode::Inline { 1.0 } else { 0.0 };
-        let (factor, rejections) = if reads_first { (2.0, 0.0) } else { (1.0, 1.0 / round) };
-        let (requests, latencies) = match reads_first {
-            true => (2.0, 1.0 + TRANSACTION_LATENCIES),
-            false => (1.0 + rejections, 1.0 + rejections),
+        // A writer that reads first writes in a transaction, and prunes a full map in its first request.
+        let reads_first = marker > 0.0 || inputs.mode == WriteMode::Transaction;
+        let (factor, rejections, reads, requests, latencies) = if reads_first {
+            let reads = (min..=full).map(|entries| read_units(size(entries))).sum::<f64>() / round;
+            (2.0, 0.0, reads, 2.0, 1.0 + TRANSACTION_LATENCIES)
+        } else {
+            (1.0, 1.0 / round, 0.0, 1.0 + 1.0 / round, 1.0 + 1.0 / round)
         };
-        let version = write_units(version_bytes);
-        let stored = match inputs.mode {
-            WriteMode::Stream => version,
-            WriteMode::Inline => 2.0 * version,
-            WriteMode::Transaction => 3.0 * version,
+        let (stored, inline) = match inputs.mode {
+            WriteMode::Stream => (1.0, 0.0),
+            WriteMode::Inline => (2.0, 1.0),
+            WriteMode::Transaction => (3.0, 0.0),
         };
-        let pruned = match inputs.is_pruned {
-            true => write_units(version_bytes + TTL_BYTES),
-            false => 0.0,
+        let pruned = if inputs.is_pruned {
+            write_units(version_bytes + TTL_BYTES)
+        } else {
+            0.0
         };
         Self {
             latest_bytes: size(full),
             version_bytes,
             latest: factor * writes + rejections * pruning + marker,
-            version: stored + pruned,
-            reads: if reads_first { reads } else { 0.0 },
+            version: stored * write_units(version_bytes) + pruned,
+            reads,
             requests: requests + inline,
             latencies: latencies + inline,
             rejections,
@@ -144,15 +145,13 @@ impl Function {
     /// Calculates the invocations that process `rate` records or messages per second in batches of this size. A record takes
     /// `item_ms` of the CPU share, and a batch waits for `latencies` rounds of requests.
     fn of(rate: f64, batch: f64, measured: Duration, item_ms: f64, latencies: f64) -> Self {
-        let (invocations, duration_ms) = (
-            rate / batch,
-            measured.invocation_ms + batch * item_ms + latencies * LATENCY_MS,
-        );
+        let duration_ms = measured.invocation_ms + batch * item_ms + latencies * LATENCY_MS;
+        let gb_ms = (duration_ms + ROUNDING_MS) * measured.memory_mb / 1_024.0;
         Self {
             batch,
-            invocations,
+            invocations: rate / batch,
             duration_ms,
-            gb_seconds: invocations * (duration_ms + ROUNDING_MS) / 1_000.0 * measured.memory_mb / 1_024.0,
+            gb_seconds: rate / batch * gb_ms / 1_000.0,
         }
     }
 
@@ -164,21 +163,20 @@ impl Function {
         item_bytes: u64,
         latencies: impl Fn(f64) -> f64,
     ) -> Self {
-        let batch = batch(rate / POLLS_PER_SECOND / (shards * PARALLELIZATION), BATCH_SIZE);
+        let batch = batch(rate, shards * PARALLELIZATION, BATCH_SIZE);
         let measured = Duration::of(&STREAM_CURVE, memory_mb);
         let item_ms = item_ms(measured, STREAM_KB_MICROS, item_bytes);
         Self::of(rate, batch, measured, item_ms, latencies(batch))
     }
 
     fn writer(inputs: &Inputs, units: &Units) -> Self {
-        let rate = inputs.updates_per_second;
-        let batch = batch(rate / POLLS_PER_SECOND / QUEUE_POLLERS, QUEUE_BATCH_SIZE);
+        let batch = batch(inputs.updates_per_second, QUEUE_POLLERS, QUEUE_BATCH_SIZE);
         let measured = Duration::of(&WRITER_CURVE, inputs.memory_mb);
         let item_ms = item_ms(measured, WRITER_KB_MICROS, inputs.item_bytes) * units.requests;
         // The updates of a batch are written concurrently, so one that is rejected delays the batch.
         let rejected = 1.0 - (1.0 - units.rejections).powf(batch);
         let latencies = units.latencies - units.rejections + rejected;
-        Self::of(rate, batch, measured, item_ms, latencies)
+        Self::of(inputs.updates_per_second, batch, measured, item_ms, latencies)
     }
 
     /// Returns the average number of concurrent invocations.
@@ -187,9 +185,10 @@ impl Function {
     }
 }
 
-/// Returns the average size of a batch, up to `max`, if a poll finds `mean` records on average. Records arrive at random times, so some
-/// polls find none, which invoke nothing.
-fn batch(mean: f64, max: f64) -> f64 {
+/// Returns the average size of a batch, up to `max`, of pollers that receive `rate` records per second. Records arrive at random times, so
+/// some polls find none, which invoke nothing.
+fn batch(rate: f64, pollers: f64, max: f64) -> f64 {
+    let mean = rate / POLLS_PER_SECOND / pollers;
     let received = mean / -(-mean).exp_m1();
     if received.is_finite() {
         received.clamp(1.0, max)
@@ -269,25 +268,8 @@ fn queue_requests(item_bytes: u64, batch: f64) -> f64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use shared::config::Retention;
-
+mod tests {
     use super::*;
-
-    /// 1,000 updates a second of 100,000 entities, 500 bytes, with the default settings.
-    pub(in super::super) fn inputs() -> Inputs {
-        Inputs {
-            updates_per_second: 1_000.0,
-            entities: 100_000,
-            item_bytes: 500,
-            mode: WriteMode::Stream,
-            idempotency: Idempotency::default(),
-            has_own_history: false,
-            retention_days: 30.0,
-            is_pruned: false,
-            memory_mb: 512.0,
-        }
-    }
 
     #[test]
     fn settings_that_are_no_argument_match_the_template() {
@@ -301,56 +283,6 @@ pub(super) mod tests {
             let mut lines = template[template.find(place).unwrap()..].lines();
             let found = lines.find_map(|line| line.trim().strip_prefix(name)).unwrap();
             assert_eq!(found.trim(), value.to_string(), "{name} of {place}");
-        }
-    }
-
-    /// Bytes, mode, window or ledger, history table; in ninths: write units of `latest` and `version`, read units, requests, latencies.
-    /// - Windows: one rejected request in a round of 9, from 16 entries to 24.
-    /// - Modes: two units of the marker; the rejected put of stream-fn behind `inline` and `transaction`.
-    /// - 995: `Latest` and `RecordedVersion` take 29 bytes, to the last byte of a KB.
-    /// - 530: 86 bytes, and 17 for each of up to 24 requests. The full map just fits the KB. With one byte more, the write that fills it
-    ///   and the two that find it full take two units.
-    /// - 1006: the map `Image` takes 18 bytes, to the last byte of a KB.
-    const CASES: &str = "
-        500 stream 16 same 10 9 0 10 10
-        100 stream 1 same 10 9 0 10 10
-        500 inline 16 same 10 18 0 19 19
-        500 transaction 16 same 18 27 9 18 27
-        500 stream ledger same 36 9 9 18 27
-        500 inline ledger same 36 18 9 27 36
-        500 transaction ledger same 36 27 9 18 27
-        995 stream ledger same 36 9 9 18 27
-        996 stream ledger same 54 9 9 18 27
-        1025 stream ledger same 54 18 9 18 27
-        530 stream 16 same 10 9 0 10 10
-        531 stream 16 same 13 9 0 10 10
-        2000 transaction 1 same 54 54 9 18 27
-        4087 transaction 1 same 90 108 18 18 27
-        1006 stream ledger own 54 9 9 18 27
-        1007 stream ledger own 54 18 9 18 27";
-
-    #[test]
-    fn units_match_manual_calculation() {
-        for case in CASES.trim().lines() {
-            let cells: Vec<_> = case.split_whitespace().collect();
-            let ledger = Idempotency::Ledger(Retention::default());
-            let found = Units::of(&Inputs {
-                item_bytes: cells[0].parse().unwrap(),
-                mode: cells[1].parse().unwrap(),
-                idempotency: cells[2].parse().map_or(ledger, Idempotency::Recent),
-                has_own_history: cells[3] == "own",
-                ..inputs()
-            });
-            let found = [
-                found.latest,
-                found.version,
-                found.reads,
-                found.requests,
-                found.latencies,
-            ];
-            let expected = cells[4..].iter().map(|ninths| ninths.parse::<f64>().unwrap() / 9.0);
-            let is_close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
-            assert!(is_close, "{case}: {found:?}");
         }
     }
 }

@@ -76,8 +76,13 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
     output.object(&month::plan(&inputs))
 }
 
+/// Returns the write units of an item of this size.
+pub(crate) fn write_units(item_bytes: u64) -> f64 {
+    load::write_units(item_bytes)
+}
+
 /// Parses a number within bounds. NaN is not.
-fn within(text: &str, min: f64, max: f64) -> Result<f64, String> {
+pub(crate) fn within(text: &str, min: f64, max: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if (min..=max).contains(&number) => Ok(number),
         _ => Err(format!("not a number from {min} to {max}")),

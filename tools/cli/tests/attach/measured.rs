@@ -6,7 +6,14 @@ use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 use testkit::command::Run;
 
-use super::{STREAM, contains};
+const STREAM: &str = "2026-11-22T06:24:48.123";
+
+fn contains(list: &Value, text: &str) -> bool {
+    list.as_array()
+        .unwrap()
+        .iter()
+        .any(|line| line.as_str().unwrap().contains(text))
+}
 
 /// Returns the description of a global table with items of 1.5 KB.
 fn described() -> Value {

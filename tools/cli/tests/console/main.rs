@@ -17,14 +17,67 @@ mod pages;
 mod script;
 mod served;
 mod started;
+#[path = "../support/table.rs"]
+mod table;
 
-use testkit::table::Table;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use testkit::{
+    command::Run,
+    table::{Record, Table},
+    vzero::Vzero,
+};
 
 fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
 }
 
-const RUNNER: script::Runner = served::Console::runner;
+/// A table, and a console that allows changes. Lines of its scripts that begin with a method are [`served::Console::requests`].
+struct Subject {
+    table: Table,
+    console: served::Console,
+}
+
+impl script::Subject for Subject {
+    fn create(digits: Option<u8>, definition: &Value) -> Self {
+        let table = <Table as script::Subject>::create(digits, definition);
+        let console = served::Console::writing(&table);
+        Self { table, console }
+    }
+
+    fn vzero(&self) -> &Vzero {
+        &self.table
+    }
+
+    fn items(&self) -> BTreeMap<String, Value> {
+        self.table.items()
+    }
+
+    fn records(&self) -> Vec<Record> {
+        self.table.records()
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        script::Subject::variables(&self.table)
+    }
+
+    fn act(&self, script: &script::Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value> {
+        table::act(&self.table, &script.items.borrow(), kind, words)
+    }
+
+    fn run(&self, line: &str) -> Run {
+        self.console.run(line)
+    }
+
+    fn has_checked(&self, line: &str) -> bool {
+        let is_request = line.starts_with(|c: char| c.is_ascii_uppercase());
+        if is_request {
+            self.console.requests(line);
+        }
+        is_request
+    }
+}
 
 // Time, author, reason and request of each version: apart from its attributes, and never those of another version.
 script::script_tests! {

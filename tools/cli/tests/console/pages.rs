@@ -6,7 +6,14 @@ use testkit::{
     table::{self, Table},
 };
 
-use crate::{http, new_table, served::Console};
+use crate::{http, new_table, script::script_tests, served::Console};
+
+script_tests! {
+    fn each_page_has_a_json_form();
+    fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it();
+    fn invalid_requests_are_rejected();
+    fn the_highest_version_numbers_are_shown();
+}
 
 /// Creates an entity with three versions, and a deleted entity.
 fn table() -> Table {
@@ -17,105 +24,6 @@ fn table() -> Table {
     table.write(json!({"ID": "D", "State": "OK"}));
     table.write(json!({"ID": "D", "Deleted": true}));
     table
-}
-
-#[test]
-fn each_page_has_a_json_form() {
-    let table = table();
-    for console in [Console::of(&table), Console::writing(&table)] {
-        for (path, pointer) in [
-            ("/", "/Entities/0/ID"),
-            ("/?find=E&state=live", "/Exact"),
-            ("/entity?id=E", "/Versions/2/Version"),
-            ("/version?id=E&version=2", "/Attributes/N"),
-            ("/compare?id=E&from=1&to=3", "/Changed/0/Path"),
-            ("/as-of?id=E&at=2999-01-02T12:00:00", "/RecordedAt"),
-            ("/as-of?id=E&effective=2020-01-02T12:00:00", "/Version"),
-            ("/as-of?id=E&version=1", "/Version"),
-            ("/restore?id=E&version=1", "/Changed/0/To"),
-            ("/undelete?id=D", "/Deleted/From"),
-            ("/health", "/csrf"),
-        ] {
-            let json = console.json(path);
-            assert!(
-                json.pointer(pointer).is_some_and(|found| !found.is_null()),
-                "{path}: {json}"
-            );
-            // Browsers accept HTML and JSON, and get HTML.
-            for accept in [
-                "*/*",
-                "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.8",
-            ] {
-                console.requests(&format!(
-                    "GET {path} | Cookie: {{cookie}} | Accept: {accept} => 200 | content-type: text/html; charset=utf-8 | ~ <!DOCTYPE html>"
-                ));
-            }
-        }
-    }
-}
-
-#[test]
-fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it() {
-    let table = table();
-    let console = Console::writing(&table);
-    let is_listed = || console.json("/")["Entities"].to_string().contains("\"D\"");
-    let page = || console.get("/entity?id=D").body;
-    assert!(is_listed() && page().contains("Undelete"));
-    table.delete("D", "v0");
-    assert!(!is_listed() && !page().contains("Undelete"));
-    console.check(
-        r#"
-        /entity?id=D => /Versions/1/Version 1
-        /version?id=D&version=1 => {"Attributes": {"State": "OK"}}
-        /undelete?id=D => 404
-        "#,
-    );
-}
-
-#[test]
-fn invalid_requests_are_rejected() {
-    let table = table();
-    let console = Console::writing(&table);
-    let long = format!("/entity?id={}", "k".repeat(2049));
-    let invalid = "\
-        /entity /entity?id= /entity?id=E&to=0 /entity?id=E&to=x /entity?id=E&scale=x /entity?id=E&since=x /version \
-        /version?id=E&version=0 /version?id=E&version=-1 /version?id=E&version=1.5 /version?id=E&version=9223372036854775808 \
-        /compare?id=E&from=x /compare?id=E&from=0&to=1 /entity?id=E&to=99999999999999999999 \
-        /as-of?id=E&at=junk /as-of?id=E&at=2020-01-01T00:00[Europe/Paris] /as-of?id=E&effective=junk \
-        /as-of?id=E&effective=2020-01-01T00:00[Europe/Paris] /as-of?id=E&at=2020-01-01&effective=2020-01-01 \
-        /as-of?id=E&version=x /as-of?id=E&version=0 /?state=x /?page=x /?by=x /restore?id=E";
-    let missing = "\
-        /none /entity/ /entity?id=None /entity?id=%ff /version?id=E&version=4 /version?id=E&version=9223372036854775807 \
-        /compare?id=E&from=1&to=9 /as-of?id=None /restore?id=E&version=9 /restore?id=None&version=1 /undelete?id=None";
-    for (paths, status) in [(invalid, 400), (&long, 400), (missing, 404), ("/undelete?id=E", 409)] {
-        let lines: Vec<_> = paths.split(' ').map(|path| format!("{path} => {status}")).collect();
-        console.check(&lines.join("\n"));
-    }
-    for method in ["PUT", "DELETE", "PATCH"] {
-        for path in ["/entity?id=E", "/restore", "/none"] {
-            console.requests(&format!("{method} {path} | Authorization: Bearer {{token}} => 404,405"));
-        }
-    }
-}
-
-#[test]
-fn the_highest_version_numbers_are_shown() {
-    const MAX: u64 = 9_223_372_036_854_775_807;
-    let table = new_table();
-    for version in [MAX, MAX - 1] {
-        let number = version.to_string();
-        table.put(json!({"PK": {"S": "E"}, "SK": {"S": format!("v{number}")}, "N": {"N": number}}));
-    }
-    table.put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": MAX.to_string()}}));
-    let paths = "\
-        /?find=E /entity?id=E /entity?id=E&to={max} /entity?id=E&to={before} /entity?id=E&to={before}&scale=version \
-        /entity?id=E&to=1 /version?id=E&version={max} /version?id=E&version={before} /compare?id=E \
-        /compare?id=E&from={before}&to={max} /compare?id=E&from={max}&to={max} /as-of?id=E&version={max} \
-        /restore?id=E&version={before} /health";
-    let paths = paths
-        .replace("{max}", &MAX.to_string())
-        .replace("{before}", &(MAX - 1).to_string());
-    Console::of(&table).check(&paths.replace(' ', " => 0\n"));
 }
 
 #[test]

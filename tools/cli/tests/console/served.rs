@@ -6,10 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{
-    command::{self, Run},
-    table::Table,
-};
+use testkit::{command::Run, table::Table};
 
 use crate::{
     console,
@@ -158,19 +155,9 @@ impl Console {
         answer.json()
     }
 
-    /// Requests pages, and checks their JSON forms and their texts as [`command::check`] does those of commands.
-    pub(crate) fn check(&self, text: &str) {
-        command::check(|path| self.run(path), text);
-    }
-
-    /// Runs the lines of a script: the paths of pages, `links PATH`, and `form PATH NAME=VALUE,NAME=VALUE`, which sends the form of
-    /// a page with these fields as well. The code is 0, or the status of a page that is not shown.
-    pub(crate) fn runner(table: &Table) -> Box<dyn Fn(&str) -> Run + '_> {
-        let console = Self::writing(table);
-        Box::new(move |line| console.run(line))
-    }
-
-    fn run(&self, line: &str) -> Run {
+    /// Runs a line of a script: the path of a page, `links PATH`, or `form PATH NAME=VALUE,NAME=VALUE`, which sends the form of a page
+    /// with these fields as well. The code is 0, or the status of a page that is not shown.
+    pub(crate) fn run(&self, line: &str) -> Run {
         let words: Vec<_> = line.splitn(3, ' ').collect();
         let (status, json, text) = match words[..] {
             ["links", path] => (200, json!(self.page(path).links()), String::new()),

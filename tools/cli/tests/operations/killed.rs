@@ -1,11 +1,53 @@
 //! Runs that are killed, and resume.
 
-use std::process::Child;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    process::Child,
+};
 
-use testkit::command::Run;
+use serde_json::{Value, json};
+use testkit::{
+    command::{Run, members},
+    table::Table,
+};
 
-/// Runs a command again and again, and kills it whenever `is_due`, until it ends. Returns the output of all runs, in their order.
-pub(crate) fn run_killed(start: impl Fn() -> Child, mut is_due: impl FnMut() -> bool) -> Vec<Run> {
+use crate::{new_table, script, table::act};
+
+/// A file in which a command stores its progress.
+struct State {
+    folder: tempfile::TempDir,
+    before: Option<String>,
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            before: None,
+        }
+    }
+
+    fn path(&self) -> String {
+        self.folder.path().join("state.json").display().to_string()
+    }
+
+    fn content(&self) -> Option<String> {
+        fs::read_to_string(self.path()).ok()
+    }
+
+    fn has_changed(&mut self) -> bool {
+        let now = self.content();
+        let has_changed = now.is_some() && now != self.before;
+        if has_changed {
+            self.before = now;
+        }
+        has_changed
+    }
+}
+
+/// Runs a command again and again, and kills it whenever its state has changed, until it ends. Returns the output of all runs.
+fn run_killed(state: &mut State, start: impl Fn() -> Child, mut meanwhile: impl FnMut()) -> Vec<Run> {
     let mut runs = Vec::new();
     loop {
         let mut child = start();
@@ -13,7 +55,8 @@ pub(crate) fn run_killed(start: impl Fn() -> Child, mut is_due: impl FnMut() -> 
             if child.try_wait().unwrap().is_some() {
                 break true;
             }
-            if is_due() {
+            meanwhile();
+            if state.has_changed() {
                 child.kill().unwrap();
                 break false;
             }
@@ -22,20 +65,137 @@ pub(crate) fn run_killed(start: impl Fn() -> Child, mut is_due: impl FnMut() -> 
         runs.push(Run::wait(child));
         assert!(runs.len() < 200, "it gets nowhere");
         if is_ended {
+            assert!(runs.len() > 2, "it was killed {} times only", runs.len() - 1);
+            assert_eq!(state.content(), None);
             return runs;
         }
     }
 }
 
-/// Returns a function that tells when the content of a file has changed.
-pub(crate) fn changes_of(path: &std::path::Path) -> impl FnMut() -> bool + use<'_> {
-    let mut before = None;
-    move || {
-        let now = std::fs::read_to_string(path).ok();
-        let is_changed = now.is_some() && now != before;
-        if is_changed {
-            before = now;
+fn last_line(runs: &[Run]) -> &Value {
+    runs.last().unwrap().lines.last().unwrap()
+}
+
+#[test]
+fn a_killed_audit_resumes() {
+    let table = new_table();
+    let mut expected = BTreeSet::new();
+    for id in (0..12).map(|entity| format!("E{entity}")) {
+        table.put(json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "5"}, "RequestId": {"S": "r"}}));
+        for number in [1, 2, 4, 5, 6] {
+            table.put(json!({"PK": {"S": id}, "SK": {"S": format!("v{number}")}, "RequestId": {"S": "r"}}));
         }
-        is_changed
+        for (finding, number) in [("Gap", 3), ("Stray", 6)] {
+            expected.insert(json!({"ID": id, "Finding": finding, "From": number, "To": number}).to_string());
+        }
+    }
+    for lag in ["0", "1"] {
+        let mut state = State::new();
+        let path = state.path();
+        let slowly = format!("audit --all --lag {lag} --segments 2 --max-read-units 15 --state {path}");
+        // Each run is killed at its first output, and makes progress.
+        let runs = run_killed(&mut state, || table.start(&slowly), || {});
+        let lines = runs.iter().flat_map(|run| &run.lines);
+        let findings = lines.filter(|line| line.get("Finding").is_some());
+        assert_eq!(findings.map(Value::to_string).collect::<BTreeSet<_>>(), expected);
+        // Nothing is counted twice.
+        let counts = members(last_line(&runs), &["Findings", "Entities", "Versions"]);
+        assert_eq!(counts, json!([{"Gap": 12, "Stray": 12}, 12, 60]));
+    }
+}
+
+#[test]
+fn a_killed_backfill_during_writes_loses_nothing() {
+    let table = new_table();
+    let item = |number: u64| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}});
+    let items: Value = (0..60).map(item).collect();
+    let old = act(&table, &BTreeMap::new(), "table", &["Old", "Id", &items.to_string()]).unwrap()["Old"].clone();
+    let mut state = State::new();
+    let backfill = format!(
+        "backfill --yes --mode transaction --from-table {} --segments 2 --max-read-units 10 --state {}",
+        old.as_str().unwrap(),
+        state.path()
+    );
+    let id = |number: usize| format!("E{}", number * 7 % 30);
+    let mut number = 0;
+    // The application continues to write.
+    let write = || {
+        table.write(json!({"ID": id(number), "State": "new"}));
+        number += 1;
+    };
+    let runs = run_killed(&mut state, || table.start(&backfill), write);
+    let (last, killed) = runs.split_last().unwrap();
+    let mut lines = killed.iter().flat_map(|run| &run.lines);
+    assert!(lines.all(|line| line.get("Conflict").is_some()), "{killed:?}");
+    // Entities that the application created first are conflicts.
+    let summary = last_line(&runs);
+    assert!(
+        last.code == 4 && summary["Items"] == 60 && summary["Conflicts"] != 0,
+        "{last:?}"
+    );
+    table.check("audit --all --lag 0 => 0");
+    let all = table.items();
+    for id in (0..number.min(30)).map(id) {
+        assert_eq!(all[&format!("{id} v0")]["State"]["S"], "new", "{id}");
+    }
+    assert_eq!(all.keys().filter(|key| key.ends_with(" v0")).count(), 60);
+    // Version 1 has the attributes from before, or it does not exist.
+    let is_old = |(key, item): &(&String, &Value)| item["State"]["S"] == "old" && !key.ends_with(" v0");
+    let old: Vec<_> = all.iter().filter(is_old).map(|(key, _)| key).collect();
+    assert!(!old.is_empty() && old.iter().all(|key| key.ends_with(" v1")), "{old:?}");
+}
+
+/// Commands that cannot continue the state of a run of prune.
+const OTHERS: [&str; 8] = [
+    "prune --all --older-than 91d",
+    "prune --all --keep 1",
+    "prune --all --older-than 90d --grace 1d",
+    "prune --all --older-than 90d --over-gaps",
+    "prune --all --older-than 90d --dry-run",
+    "prune --all --older-than 90d --segments 3",
+    "audit --all",
+    "backfill --yes",
+];
+
+fn check_others(table: &Table, state: &State) {
+    let content = state.content();
+    for other in OTHERS {
+        let ran = table.run(&format!("{other} --state {}", state.path()));
+        let said = "the checkpoint belongs to another run: prune of ";
+        assert!(ran.code == 2 && ran.stderr.contains(said), "{other} {ran:?}");
+        assert_eq!(state.content(), content);
+    }
+}
+
+#[test]
+fn a_killed_run_of_a_whole_table_resumes() {
+    let table = new_table();
+    for entity in 0..12 {
+        act(
+            &table,
+            &BTreeMap::new(),
+            "recorded",
+            &[&format!("E{entity}"), "300,200,100,1"],
+        );
+    }
+    let mut state = State::new();
+    let path = state.path();
+    let slowly = format!("prune --all --older-than 90d --segments 2 --max-read-units 15 --state {path}");
+    let mut child = table.start(&slowly);
+    while !state.has_changed() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    check_others(&table, &state);
+    let runs = run_killed(&mut state, || table.start(&slowly), || {});
+    let summary = last_line(&runs);
+    let counts = members(summary, &["Entities", "Undated", "Failed"]);
+    assert_eq!((runs.last().unwrap().code, counts), (0, json!([12, 0, 0])));
+    // Versions that a killed run marked but did not count were left by the next one.
+    let count = |name: &str| summary[name].as_u64().unwrap();
+    assert_eq!(count("Marked") + count("Left"), 24, "{summary}");
+    for entity in 0..12 {
+        script::run(&table, &format!("@marked E{entity} => = [1, 2]"));
     }
 }

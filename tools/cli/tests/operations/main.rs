@@ -2,36 +2,81 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-mod audit;
-mod backfill;
-mod backfill_conflicts;
 mod behind;
-mod copies;
-mod history_table;
-mod hostile;
+mod concurrent;
 mod killed;
-mod prune;
-mod purge;
+mod large;
 #[path = "../support/script.rs"]
 mod script;
+#[path = "../support/table.rs"]
+mod table;
 
-use serde_json::{Value, json};
+use script::script_tests;
 use testkit::table::Table;
 
+type Subject = Table;
+
 fn new_table() -> Table {
-    with_digits(1)
+    Table::new(env!("CARGO_BIN_EXE_vzero"))
 }
 
-fn with_digits(digits: u8) -> Table {
-    Table::with_digits(env!("CARGO_BIN_EXE_vzero"), digits)
+// Audit. The unit tests of `operations::audit` have more findings.
+script_tests! {
+    fn every_fault_is_found_and_nothing_else();
+    fn a_table_without_faults();
+    fn a_state_that_belongs_to_another_run_is_not_overwritten();
 }
 
-fn latest(id: &str, number: u64) -> Value {
-    json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": number.to_string()}, "RequestId": {"S": "r"}})
+// Backfill: conflicts, their end, and the dry run, which decides as the run does.
+script_tests! {
+    fn items_of_another_table_become_version_1();
+    fn tables_with_a_sort_key_need_a_name_template();
+    fn of_two_items_with_the_same_name_one_is_written();
+    fn items_of_the_same_table();
+    fn a_latest_item_without_a_counter_continues_its_versions();
+    fn updates_that_wait_for_the_backfill_lose_no_attribute();
+    fn an_entity_that_an_update_created_is_a_conflict();
+    fn a_pruned_entity_is_a_conflict_after_its_request_is_forgotten();
+    fn a_dry_run_has_the_counts_of_the_run();
 }
 
-fn version(id: &str, number: u64) -> Value {
-    json!({"PK": {"S": id}, "SK": {"S": format!("v{number}")}, "RequestId": {"S": "r"}})
+// Copies of a table, whose layout names the history table of the original, and layouts that name a missing history table.
+script_tests! {
+    fn a_copy_leaves_the_history_of_the_original_alone();
+    fn a_history_table_has_one_writer();
+    fn a_layout_without_its_table_is_adopted_by_the_command_that_the_error_names();
+    fn versions_of_a_rolled_back_deployment_are_copied_into_the_next_history_table();
+    fn a_copy_with_history_beside_the_latest_items_is_adopted_without_a_name();
+    fn a_layout_that_names_a_missing_history_table_is_replaced();
+    fn a_layout_that_names_a_missing_history_table_can_be_that_of_before();
+    fn history_beside_the_latest_items_is_moved();
 }
 
-const RUNNER: script::Runner = |table| Box::new(|line| table.run(line));
+// Failure documents and items that were made to damage a table, or the command that reads them.
+script_tests! {
+    fn a_version_that_the_latest_item_does_not_count_is_not_written();
+    fn a_repair_puts_counted_versions_before_it_continues_the_counter();
+    fn a_redrive_of_recorded_versions_can_be_repeated_after_the_latest_item_is_gone();
+    fn a_floor_that_no_entity_reaches_is_not_followed();
+    fn a_repair_does_not_follow_a_version_that_is_out_of_reach();
+    fn reads_end_beside_the_greatest_latest();
+}
+
+// Prune and pin. The unit tests of the plan have more rules.
+script_tests! {
+    fn pruned_versions_disappear_at_once_and_are_no_gap();
+    fn pruning_by_age_keeps_the_version_of_every_time_since();
+    fn arguments_of_prune_are_checked();
+    fn a_whole_table_is_pruned();
+    fn one_entity_that_fails_does_not_stop_the_others();
+    fn gaps_grace_periods_and_pins();
+    fn a_redelivered_pruned_version_is_already_recorded();
+}
+
+// Purge, and what redrive, repair and audit do with purged versions.
+script_tests! {
+    fn a_purge_deletes_everything_after_asking();
+    fn a_repair_does_not_revive_a_purged_entity();
+    fn other_commands_ignore_the_marker_of_a_purge();
+    fn purged_versions_are_neither_redriven_nor_used_by_a_repair();
+}

@@ -1,18 +1,44 @@
-//! Commands of a test, and the actions of others on its table, as one text.
+//! Commands of a test, and the actions of others on its table, as one text. See [`Script::run`] for its lines.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap},
+    fmt::Display,
+    fs,
+    path::PathBuf,
+};
 
-use aws_sdk_dynamodb::types::ScalarAttributeType;
 use serde_json::{Value, json};
 use testkit::{
     command::{self, Run},
-    database,
-    endpoint::is_about_one_table,
-    table::{self, Table},
+    endpoint::{is_about_one_table, is_skipped},
+    table::{Document, Record, with_open_payload},
+    vzero::Vzero,
 };
 
-/// Runs the lines of a script that are no actions, on this table.
-pub(crate) type Runner = for<'a> fn(&'a Table) -> Box<dyn Fn(&str) -> Run + 'a>;
+/// A table of a test, the commands on it and the actions of others.
+pub(crate) trait Subject: Sized {
+    /// Creates the table, with this width of version keys, or with these members of a definition.
+    fn create(digits: Option<u8>, definition: &Value) -> Self;
+    fn vzero(&self) -> &Vzero;
+    /// Returns the items of the table, by the keys of each.
+    fn items(&self) -> BTreeMap<String, Value>;
+    /// Returns the stream records, oldest first.
+    fn records(&self) -> Vec<Record>;
+    fn variables(&self) -> Vec<(String, String)>;
+    /// Performs an action, and returns its output; `None` for an unknown action.
+    fn act(&self, script: &Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value>;
+
+    /// Runs a line that is no action.
+    fn run(&self, line: &str) -> Run {
+        self.vzero().run(line)
+    }
+
+    /// Runs a line with expectations of its own. Returns `false` if it has none.
+    fn has_checked(&self, _line: &str) -> bool {
+        false
+    }
+}
 
 /// Runs a script on a new table. Its first lines can name what it needs:
 ///
@@ -20,28 +46,42 @@ pub(crate) type Runner = for<'a> fn(&'a Table) -> Box<dyn Fn(&str) -> Run + 'a>;
 /// |---|---|
 /// | `for NAME in A; B` | the script runs once for each value, which replaces `$NAME`, on a table of its own |
 /// | `for DIGITS in 1; 3` | the same, with this width of version keys |
+/// | `definition {…}` | members of the definition of an attached table |
 /// | `one table` | the script is skipped if history has its own table |
-pub(crate) fn run_new(vzero: &'static str, name: &str, text: &str) {
+/// | `embedded` | the script is skipped on other engines than the embedded one |
+/// | `needs ROW` | the script is skipped on an engine that differs from AWS in this row of `docs/conformance.md` |
+pub(crate) fn run_new<S: Subject>(name: &str, text: &str) {
+    new::<S>(name, text, (None, &json!({}), None));
+}
+
+fn new<S: Subject>(name: &str, text: &str, options: (Option<u8>, &Value, Option<&str>)) {
     let text = text.trim_start();
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
-    if line == "one table" {
-        if !is_about_one_table(name) {
-            run_new(vzero, name, rest);
+    let (digits, definition, row) = options;
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("for", list) => {
+            let (name_of, values) = list.split_once(" in ").unwrap();
+            for value in values.split("; ") {
+                let digits = if name_of == "DIGITS" {
+                    value.parse().ok()
+                } else {
+                    digits
+                };
+                let rest = rest.replace(&format!("${name_of}"), value);
+                new::<S>(name, &rest, (digits, definition, row));
+            }
         }
-    } else if let Some((variable, values)) = line.strip_prefix("for ").and_then(|line| line.split_once(" in ")) {
-        for value in values.split("; ") {
-            let digits = format!("digits {value}\n");
-            let header = if variable == "DIGITS" { &*digits } else { "" };
-            run_new(
-                vzero,
-                name,
-                &(header.to_owned() + &rest.replace(&format!("${variable}"), value)),
-            );
+        ("definition", json) => new::<S>(name, rest, (digits, &serde_json::from_str(json).unwrap(), row)),
+        ("needs", row) => new::<S>(name, rest, (digits, definition, Some(row))),
+        ("one", "table") if is_about_one_table(name) => {}
+        ("embedded", "") if is_skipped(name, "it needs the embedded DynamoDB") => {}
+        ("one", "table") | ("embedded", "") => new::<S>(name, rest, options),
+        _ => {
+            let subject = S::create(digits, definition);
+            if row.is_none_or(|row| !subject.vzero().endpoint.differs(name, &[row])) {
+                run(&subject, text);
+            }
         }
-    } else if let Some(digits) = line.strip_prefix("digits ") {
-        run(&Table::with_digits(vzero, digits.parse().unwrap()), rest);
-    } else {
-        run(&Table::new(vzero), text);
     }
 }
 
@@ -50,137 +90,258 @@ macro_rules! script_tests {
     ($(fn $name:ident();)*) => {
         $(#[test]
         fn $name() {
-            let text = include_str!(concat!("../scripts/", stringify!($name), ".txt"));
-            crate::script::run_new(env!("CARGO_BIN_EXE_vzero"), stringify!($name), text);
+            let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts/", stringify!($name), ".txt"));
+            crate::script::run_new::<crate::Subject>(stringify!($name), text);
         })*
     };
 }
 pub(crate) use script_tests;
 
-/// Runs the commands of a text as [`Table::check`] does. `$TABLE` and `$SCRIPTS` are the table and the folder of the scripts.
-/// `as NAME /Name/0/Name` beside the expectations stores the text at this place of the last line, which replaces `$NAME` in the
-/// following lines. Lines that begin with `@` are actions on the table:
-///
-/// | action | of |
-/// |---|---|
-/// | `@write {…}` | the writer, with this update |
-/// | `@writes COUNT {…}` | the writer, with this update again and again, and its number in `N` |
-/// | `@at SECOND {…}` | the writer, whose clock is at this second of 1970 |
-/// | `@each_second SECOND COUNT {…}` | the same, once in each second from this one, with the number in `N` |
-/// | `@put ID KEY {…}` | another client, which puts an item in DynamoDB JSON |
-/// | `@quarantine ID NUMBER {…}` | stream-fn, which puts a record of this image into quarantine |
-/// | `@set ID KEY {…}` | another client, which replaces attributes of an item; null removes one |
-/// | `@delete ID KEY` | another client |
-/// | `@item ID KEY` | none: the output is the item, null if it does not exist |
-/// | `@keys ID` | none: the output is the list of the entity's sort keys |
-/// | `@table NAME KEY,KEY [{…}]` | an operator, who creates a table of these keys and items: the output is `{NAME: …}`, its name |
-pub(crate) fn run(table: &Table, text: &str) {
-    let other = crate::RUNNER(table);
-    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
-    let mut variables = vec![
-        ("$TABLE".to_owned(), table.name.clone()),
-        ("$SCRIPTS".to_owned(), scripts.to_owned()),
-    ];
-    for line in text.lines().map(str::trim) {
-        let filled = variables
-            .iter()
-            .fold(line.to_owned(), |line, (name, value)| line.replace(name, value));
-        let (stored, parts): (Vec<_>, Vec<_>) = filled.split(" => ").partition(|part| part.starts_with("as "));
-        let last = RefCell::new(Value::Null);
+pub(crate) struct Script<'a, S> {
+    subject: &'a S,
+    folder: tempfile::TempDir,
+    variables: RefCell<Vec<(String, String)>>,
+    /// Outputs of earlier lines, by name.
+    kept: RefCell<HashMap<String, String>>,
+    pub(crate) items: RefCell<BTreeMap<String, Value>>,
+}
+
+/// Runs the lines of a text.
+pub(crate) fn run<S: Subject>(subject: &S, text: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut variables = subject.variables();
+    variables.extend([
+        (
+            "$SCRIPTS".to_owned(),
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts").to_owned(),
+        ),
+        ("$FOLDER".to_owned(), folder.path().to_str().unwrap().to_owned()),
+    ]);
+    let script = Script {
+        subject,
+        folder,
+        variables: RefCell::new(variables),
+        kept: RefCell::default(),
+        items: RefCell::default(),
+    };
+    script.run(text);
+}
+
+/// Attributes that a restored latest item does not have, or has of its own.
+const OF_REQUESTS: [&str; 4] = ["RecentRequests", "RequestsSince", "RequestsDropped", "V0Id"];
+
+impl<S: Subject> Script<'_, S> {
+    /// Runs the lines as [`Vzero::check`] does. `$FOLDER` is a folder for files, `$SCRIPTS` that of the scripts, and `$x(7)` is a text
+    /// of 7 letters. The lines between `each NAME in A; B` and `end` run once for each value. More expectations:
+    ///
+    /// | expectation | of |
+    /// |---|---|
+    /// | `as NAME /Name/0/Name` | none: the text at this place of the last line replaces `$NAME` in the following lines |
+    /// | `keep NAME`, `same NAME` | standard output and standard error, which are those of an earlier line |
+    /// | `+ {…}` | one of the lines of standard output: it has at least these members |
+    /// | `/Name > 7` | the number at this place of the last line |
+    /// | `some /Name` | the value at this place of the last line: it is not null |
+    /// | `!~ text` | standard output: it does not contain the text |
+    /// | `err text` | standard error: it contains the text |
+    ///
+    /// Lines that begin with `@` are actions. Those of each table:
+    ///
+    /// | action | effect |
+    /// |---|---|
+    /// | `@file NAME text` | creates a file, in which `\n` begins a line. The output of `@text NAME` is the file |
+    /// | `@document NAME 0,2-3` | creates a failure document of these stream records |
+    /// | `@pointer NAME 0,2-3` | creates a failure document without the records themselves |
+    /// | `@edit NAME /place json` | replaces a value of a failure document; null removes it |
+    /// | `@record 3` | none: the output is this stream record |
+    /// | `@keep` | keeps the items of the table |
+    /// | `@same` | none: the items are those that were kept; with keys, those of the one item |
+    /// | `@like` | the same, without the attributes in which a restored latest item differs |
+    fn run(&self, text: &str) {
+        let mut lines = text.lines().map(str::trim);
+        while let Some(line) = lines.next() {
+            if let Some(list) = line.strip_prefix("each ") {
+                let (name, values) = list.split_once(" in ").unwrap();
+                let (mut block, mut depth) = (String::new(), 1);
+                for line in lines.by_ref() {
+                    depth += i32::from(line.starts_with("each ")) - i32::from(line == "end");
+                    if depth == 0 {
+                        break;
+                    }
+                    block.extend([line, "\n"]);
+                }
+                for value in self.filled(values).split("; ") {
+                    self.run(&block.replace(&format!("${name}"), value));
+                }
+            } else {
+                self.line(line);
+            }
+        }
+    }
+
+    fn line(&self, line: &str) {
+        let filled = self.filled(line);
+        if line.starts_with("//") || self.subject.has_checked(&filled) {
+            return;
+        }
+        let is_own = |part: &&str| {
+            let starts = ["as ", "keep ", "same ", "+ ", "!~ ", "err ", "some "];
+            starts.iter().any(|start| part.starts_with(start)) || part.starts_with('/') && part.contains(" > ")
+        };
+        let (first, rest) = filled.split_once(" => ").unwrap_or((&filled, ""));
+        let (own, parts): (Vec<_>, Vec<_>) = rest.split(" => ").filter(|part| !part.is_empty()).partition(is_own);
         let run = |line: &str| {
             let run = match line.strip_prefix('@') {
-                Some(action) => act(table, action),
-                None => other(line),
+                Some(action) => self.act(action),
+                None => self.subject.run(line),
             };
-            last.replace(run.lines.last().cloned().unwrap_or_default());
+            for part in &own {
+                self.check(&run, part);
+            }
             run
         };
-        command::check(run, &parts.join(" => "));
-        let last = last.into_inner();
-        for stored in stored {
-            let (name, place) = stored[3..].split_once(' ').unwrap();
-            let value = last.pointer(place).unwrap_or_else(|| panic!("{line}: {last}"));
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            // A later value replaces an earlier one.
-            variables.insert(0, (format!("${name}"), text));
+        command::check(run, &[&[first], &parts[..]].concat().join(" => "));
+    }
+
+    fn check(&self, run: &Run, part: &str) {
+        let last = run.lines.last().unwrap_or(&Value::Null);
+        let at = |place: &str| {
+            last.pointer(place.trim_end_matches('/'))
+                .unwrap_or_else(|| panic!("{part}: {run:?}"))
+        };
+        let (kind, text) = part.split_once(' ').unwrap();
+        let is_met = match kind {
+            "as" => {
+                let (name, place) = text.split_once(' ').unwrap();
+                let value = at(place);
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                // A later value replaces an earlier one.
+                self.variables.borrow_mut().insert(0, (format!("${name}"), value));
+                true
+            }
+            "keep" | "same" => {
+                let output = format!("{}{}", run.stdout, run.stderr);
+                let kept = self.kept.borrow_mut().insert(text.to_owned(), output.clone());
+                kind == "keep" || kept == Some(output)
+            }
+            "+" => {
+                let members: Value = serde_json::from_str(text).unwrap();
+                let has = |line: &&Value| {
+                    members
+                        .as_object()
+                        .unwrap()
+                        .iter()
+                        .all(|(name, value)| line[name] == *value)
+                };
+                run.lines.iter().any(|line| has(&line))
+            }
+            "some" => !at(text).is_null(),
+            "!~" => !run.stdout.contains(text),
+            "err" => run.stderr.contains(text),
+            _ => at(kind).as_f64() > text[2..].parse().ok(),
+        };
+        assert!(is_met, "{part}: {run:?}");
+    }
+
+    fn filled(&self, line: &str) -> String {
+        let variables = self.variables.borrow();
+        let fill = |line: String, (name, value): &(String, String)| line.replace(name, value);
+        let mut line = variables.iter().fold(line.to_owned(), fill);
+        while let Some((start, rest)) = line.split_once("$x(") {
+            let (count, end) = rest.split_once(')').unwrap();
+            line = format!("{start}{}{end}", "x".repeat(count.parse().unwrap()));
+        }
+        line
+    }
+
+    fn act(&self, action: &str) -> Run {
+        let (kind, rest) = action.split_once(' ').unwrap_or((action, ""));
+        let words: Vec<_> = rest.splitn(3, ' ').collect();
+        let output = self.own_action(kind, rest, &words);
+        let output = output.or_else(|| self.subject.act(self, kind, &words));
+        let mut output = output.unwrap_or_else(|| panic!("{action} is no action"));
+        output.sort_all_objects();
+        Run {
+            code: 0,
+            stdout: output.as_str().map_or_else(|| output.to_string(), str::to_owned),
+            lines: vec![output],
+            stderr: String::new(),
         }
     }
-}
 
-fn act(table: &Table, action: &str) -> Run {
-    let (kind, rest) = action.split_once(' ').unwrap();
-    let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{action}: {error}"));
-    let words: Vec<_> = rest.splitn(3, ' ').collect();
-    let mut output = Value::Null;
-    match (kind, &words[..]) {
-        ("write", _) => output = json!(table.write(json(rest))),
-        ("at" | "each_second", _) => {
-            let (second, rest) = rest.split_once(' ').unwrap();
-            let (count, update) = match kind {
-                "at" => ("1", rest),
-                _ => rest.split_once(' ').unwrap(),
-            };
-            for number in 0..count.parse::<u64>().unwrap() {
-                let mut update = json(update);
-                if kind == "each_second" {
-                    update["N"] = json!(number);
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn store(&self, name: &str, content: impl Display) {
+        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        fs::write(self.path(name), content.to_string()).unwrap();
+    }
+
+    fn own_action(&self, kind: &str, rest: &str, words: &[&str]) -> Option<Value> {
+        match (kind, words) {
+            ("file", [name, ..]) => {
+                let text = rest.split_once(' ').map_or("", |(_, text)| text);
+                self.store(name, text.replace("\\n", "\n"));
+            }
+            ("text", [name]) => return Some(fs::read_to_string(self.path(name)).unwrap().into()),
+            ("document", [name, numbers]) => self.store(name, self.document(numbers)),
+            ("pointer", [name, numbers]) => {
+                let mut body = self.document(numbers);
+                body.as_object_mut().unwrap().remove("payload");
+                self.store(name, body);
+            }
+            ("edit", [name, place, value]) => {
+                let mut body: Value = serde_json::from_str(&fs::read_to_string(self.path(name)).unwrap()).unwrap();
+                if body["payload"].is_string() {
+                    body = with_open_payload(body);
                 }
-                let store = database::at_second(&table.store, second.parse::<u64>().unwrap() + number);
-                output = json!(table.runtime.block_on(table::write(&store, update)));
+                let (parent, member) = place.rsplit_once('/').unwrap();
+                let parent = body.pointer_mut(parent).unwrap();
+                match (serde_json::from_str(value).unwrap(), parent) {
+                    (value, Value::Array(elements)) if member == "-" => elements.push(value),
+                    (Value::Null, Value::Object(members)) => drop(members.remove(member)),
+                    (value, parent) => parent[member] = value,
+                }
+                self.store(name, body);
             }
-        }
-        ("writes", _) => {
-            let (count, update) = rest.split_once(' ').unwrap();
-            for number in 1..=count.parse::<u64>().unwrap() {
-                let mut update = json(update);
-                update["N"] = json!(number);
-                output = json!(table.write(update));
+            ("record", [number]) => {
+                return Some(self.subject.records()[number.parse::<usize>().unwrap()].json().clone());
             }
-        }
-        ("put", [id, key, item]) => {
-            let mut item = json(item);
-            (item["PK"], item["SK"]) = (json!({"S": id}), json!({"S": key}));
-            table.put(item);
-        }
-        ("quarantine", [id, number, image]) => {
-            let mut image = json(image);
-            (image["PK"], image["SK"]) = (json!({"S": id}), json!({"S": "v0"}));
-            table.quarantine(id, number, "Conflict", &image);
-        }
-        ("set", [id, key, members]) => {
-            let mut item = table.items_of(id)[*key].clone();
-            for (name, value) in json(members).as_object().unwrap() {
-                item[name] = value.clone();
+            ("keep", _) => drop(self.items.replace(self.subject.items())),
+            ("same" | "like", _) => {
+                let of = |mut items: BTreeMap<String, Value>| {
+                    items.retain(|key, _| rest.is_empty() || key == rest);
+                    for item in items.values_mut().filter(|_| kind == "like") {
+                        item.as_object_mut()
+                            .unwrap()
+                            .retain(|name, _| !OF_REQUESTS.contains(&&**name));
+                    }
+                    items
+                };
+                assert_eq!(
+                    of(self.subject.items()),
+                    of(self.items.borrow().clone()),
+                    "{kind} {rest}"
+                );
             }
-            item.as_object_mut().unwrap().retain(|_, value| !value.is_null());
-            table.put(item);
+            _ => return None,
         }
-        ("delete", [id, key]) => table.delete(id, key),
-        ("item", [id, key]) => output = table.items_of(id).remove(*key).unwrap_or_default(),
-        ("keys", [id]) => output = json!(table.items_of(id).into_keys().collect::<Vec<_>>()),
-        ("table", [name, keys, items]) => {
-            let keys: Vec<_> = keys.split(',').map(|key| (key, ScalarAttributeType::S)).collect();
-            output = json!({*name: other(table, name, &keys, json(items).as_array().unwrap())});
-        }
-        _ => panic!("{action} is no action"),
+        Some(Value::Null)
     }
-    Run {
-        code: 0,
-        stdout: output.to_string(),
-        lines: vec![output],
-        stderr: String::new(),
-    }
-}
 
-/// Creates another table with these keys and items, and returns its name.
-pub(crate) fn other(table: &Table, name: &str, keys: &[(&str, ScalarAttributeType)], items: &[Value]) -> String {
-    let name = table.endpoint.table(name);
-    table.runtime.block_on(async {
-        database::create_table(&table.client, &name, keys).await.unwrap();
-        table.endpoint.wait_until_active(&name).await;
-        for item in items {
-            database::put_into(&table.client, &name, item.clone()).await;
-        }
-    });
-    name
+    /// Returns the stream records with these numbers, such as `0,2-3`.
+    pub(crate) fn records(&self, numbers: &str) -> Vec<Record> {
+        let number = |text: &str| text.parse::<usize>().unwrap();
+        let ranges = numbers.split(',').flat_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            number(first)..=number(last)
+        });
+        let all = self.subject.records();
+        ranges.map(|number| all[number].clone()).collect()
+    }
+
+    fn document(&self, numbers: &str) -> Value {
+        let Document { body, .. } = self.subject.vzero().document(&self.records(numbers));
+        body
+    }
 }

@@ -1,37 +1,30 @@
 //! Tests of `vzero admin plan` as a command, and of the documents that contain its output.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::{Value, json};
+use testkit::command::Run;
 
-/// Runs `vzero admin plan` with arguments that spaces separate, without environment variables: no credentials, no Region, no table.
-fn vzero(arguments: &str) -> Output {
-    let mut command = Command::new(crate::VZERO);
-    command.env_clear().arg("plan").args(arguments.split_whitespace());
-    command.output().unwrap()
+crate::script::script_tests! {
+    fn invalid_input_of_plan_is_rejected_with_its_reason();
+    fn figures_match_manual_calculation();
+    fn units_match_manual_calculation();
 }
 
-/// Returns the plan of this rate and number of entities. The size is 500 bytes, unless `more` contains it.
+/// Returns the plan of this rate and number of entities, without environment variables: no credentials, no Region, no table. The size
+/// is 500 bytes, unless `more` contains it.
 fn plan(rate: &str, entities: &str, more: &str) -> Value {
     let size = if more.contains("--item-bytes") {
         ""
     } else {
         "--item-bytes 500"
     };
-    let arguments = format!("--updates-per-second {rate} --entities {entities} {size} {more}");
-    let output = vzero(&arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments}: {}", stderr(&output));
-    let text = stdout(&output);
-    assert_eq!(text.lines().count(), 1, "{text}");
-    serde_json::from_str(&text).unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    let arguments = format!("plan --updates-per-second {rate} --entities {entities} {size} {more}");
+    let mut command = Command::new(crate::VZERO);
+    let output = command.env_clear().args(arguments.split_whitespace()).output().unwrap();
+    let run = Run::from(output);
+    assert_eq!(run.code, 0, "{arguments}: {run:?}");
+    run.json()
 }
 
 fn number(value: &Value) -> f64 {
@@ -179,49 +172,6 @@ fn the_defaults_match_the_template() {
             "{flag} {other}"
         );
     }
-}
-
-#[test]
-fn a_terminal_gets_a_table() {
-    let output = vzero("--updates-per-second 2000 --entities 1000 --item-bytes 500 --output table");
-    assert_eq!(output.status.code(), Some(0));
-    let text = stdout(&output);
-    for name in ["HottestEntity.MostUpdatesPerSecond", "MonthlyCost.Total", "473.684"] {
-        assert!(text.contains(name), "{name} is not in\n{text}");
-    }
-}
-
-#[test]
-fn invalid_input_is_rejected_with_its_reason() {
-    let valid = ["--updates-per-second 1", "--entities 10", "--item-bytes 500"];
-    for (arguments, reason) in [
-        ("--updates-per-second 0", "0.001 to 1000000000"),
-        ("--updates-per-second NaN", "0.001 to 1000000000"),
-        ("--updates-per-second inf", "0.001 to 1000000000"),
-        ("--updates-per-second=-5", "0.001 to 1000000000"),
-        ("--updates-per-second 1e10", "0.001 to 1000000000"),
-        ("--entities 0", "1..=1000000000000"),
-        ("--entities 1000000000001", "1..=1000000000000"),
-        ("--item-bytes 0", "1..=409600"),
-        ("--item-bytes 409601", "1..=409600"),
-        ("--item-bytes 1.5", "--item-bytes"),
-        ("--memory 64", "128..=10240"),
-        ("--mode other", "stream"),
-        ("--history-table other", "own"),
-        ("--idempotency other", "recent"),
-        ("--idempotency-window 0", "1 to 100"),
-    ] {
-        let flag = arguments.split([' ', '=']).next().unwrap();
-        let others: Vec<_> = valid.into_iter().filter(|valid| !valid.starts_with(flag)).collect();
-        let output = vzero(&format!("{} {arguments}", others.join(" ")));
-        let stderr = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {stderr}");
-        assert!(stderr.contains(reason), "{arguments}: {stderr}");
-        assert!(output.stdout.is_empty(), "{arguments}");
-    }
-    let output = vzero("--entities 10 --item-bytes 500");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("--updates-per-second"), "{}", stderr(&output));
 }
 
 #[test]

@@ -6,55 +6,8 @@ use std::{
     process::Command,
 };
 
-use testkit::table::Table;
-
-/// Returns the consumed read units of a command that succeeds.
-fn units(table: &Table, arguments: &str) -> f64 {
-    let run = table.run(&format!("{arguments} --consumed-capacity"));
-    assert_eq!(run.code, 0, "{arguments:?}: {run:?}");
-    let total = run.stderr.lines().find_map(|line| line.strip_prefix("total: "));
-    let (units, _) = total.unwrap().split_once(" units").unwrap();
-    units.parse().unwrap()
-}
-
-#[test]
-fn eventual_halves_the_units_of_reads() {
-    let table = crate::new_table();
-    for day in 1..=3 {
-        let time = format!("2020-01-0{day}");
-        let put = format!("put --mode inline E --set State=OK --time {time}");
-        table.json(&put, 0);
-    }
-    let first = table.json("get E --version 1", 0);
-    let at = first["RecordedAt"].as_str().unwrap();
-    table.json("metadata E --set Name=Equipment-001", 0);
-    table.json("state put S --time 2020-01-01 --set State=OK", 0);
-    for (arguments, strong) in [
-        ("get E", 1.0),
-        ("get E --version 2", 1.0),
-        (&format!("get E --at {at}"), 3.0),
-        ("get E --effective-at 2020-01-01", 3.0),
-        ("diff E 1 3", 2.0),
-        ("history E", 4.0),
-        ("history E --limit 1", 2.0),
-        ("metadata E", 1.0),
-        ("state latest S", 1.0),
-        ("state list S", 1.0),
-    ] {
-        let eventual = format!("{arguments} --eventual");
-        let expected = [strong, strong / 2.0];
-        let measured = [arguments, &eventual].map(|arguments| units(&table, arguments));
-        assert_eq!(
-            measured.map(|units| units.to_string()),
-            expected.map(|units| units.to_string()),
-            "{arguments:?}"
-        );
-        assert_eq!(
-            table.run(&eventual).stdout,
-            table.run(arguments).stdout,
-            "{arguments:?}"
-        );
-    }
+crate::script::script_tests! {
+    fn eventual_halves_the_units_of_reads();
 }
 
 /// Runs the command against a DynamoDB that fails each request, and returns the heads of the requests.

@@ -4,17 +4,15 @@
 
 use std::{
     collections::BTreeSet,
-    io::{Read as _, Write as _},
-    net::TcpStream,
     sync::{Arc, Mutex},
 };
 
 use aws_sdk_dynamodb::Client;
-use axum::{Router, body::Bytes, http::HeaderMap};
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{domain::keys::VersionDigits, dynamodb::Store};
 use testkit::{
     endpoint::{is_skipped, sdk_config},
+    http::{self, Message},
     table,
     tap::Tap,
 };
@@ -22,48 +20,31 @@ use testkit::{
 const ACCOUNT: &str = "arn:aws:dynamodb:us-east-1:210987654321:table/";
 
 /// Answers requests for ARNs of tables, and keeps these ARNs. A request for a name is rejected, as in another account.
-async fn in_another_account(database: String, asked: Arc<Mutex<BTreeSet<String>>>) -> String {
-    let app = Router::new().fallback(move |headers: HeaderMap, body: Bytes| {
-        let (database, asked) = (database.clone(), Arc::clone(&asked));
-        async move {
-            let request: Value = serde_json::from_slice(&body).unwrap();
-            let tables = match request.get("RequestItems") {
-                Some(of_tables) => of_tables.as_object().unwrap().keys().cloned().collect(),
-                None => vec![request["TableName"].as_str().unwrap().to_owned()],
-            };
-            assert!(tables.iter().all(|table| table.starts_with(ACCOUNT)), "{tables:?}");
-            asked.lock().unwrap().extend(tables);
-            let text = request.to_string().replace(ACCOUNT, "");
-            let mut response = send(&database, &headers, &text);
-            // A batch has its items by what was asked for.
-            if let Some(items) = response.get_mut("Responses") {
-                let by_name = items.as_object().unwrap().clone().into_iter();
-                *items = by_name
-                    .map(|(name, items)| (format!("{ACCOUNT}{name}"), items))
-                    .collect();
-            }
-            response.to_string()
+fn in_another_account(database: String, asked: Arc<Mutex<BTreeSet<String>>>) -> String {
+    http::serve(move |request| {
+        let body = request.json();
+        let tables = match body.get("RequestItems") {
+            Some(of_tables) => of_tables.as_object().unwrap().keys().cloned().collect(),
+            None => vec![body["TableName"].as_str().unwrap().to_owned()],
+        };
+        assert!(tables.iter().all(|table| table.starts_with(ACCOUNT)), "{tables:?}");
+        asked.lock().unwrap().extend(tables);
+        let headers = ["x-amz-target", "content-type", "authorization", "x-amz-date"];
+        let headers = headers.map(|name| format!("\r\n{name}: {}", request.header(name).unwrap()));
+        let head = format!("POST / HTTP/1.1\r\nhost: localhost{}", headers.concat());
+        let text = body.to_string().replace(ACCOUNT, "");
+        let response = http::send(&database, &Message::new(&head, text));
+        assert!(response.head.starts_with("HTTP/1.1 200"), "{response:?}");
+        let mut response = response.json();
+        // A batch has its items by what was asked for.
+        if let Some(items) = response.get_mut("Responses") {
+            let by_name = items.as_object().unwrap().clone().into_iter();
+            *items = by_name
+                .map(|(name, items)| (format!("{ACCOUNT}{name}"), items))
+                .collect();
         }
-    });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    endpoint
-}
-
-fn send(database: &str, headers: &HeaderMap, body: &str) -> Value {
-    let address = database.trim_start_matches("http://").trim_end_matches('/');
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "POST / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n").unwrap();
-    for name in ["x-amz-target", "content-type", "authorization", "x-amz-date"] {
-        write!(stream, "{name}: {}\r\n", headers[name].to_str().unwrap()).unwrap();
-    }
-    write!(stream, "content-length: {}\r\n\r\n{body}", body.len()).unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let (status, body) = response.split_once("\r\n\r\n").unwrap();
-    assert!(status.starts_with("HTTP/1.1 200"), "{response}");
-    serde_json::from_str(body).unwrap()
+        Message::new("HTTP/1.1 200 OK", response.to_string())
+    })
 }
 
 async fn vzero(endpoint: &str, table: &str, command: &str) -> (Option<i32>, String) {
@@ -97,7 +78,7 @@ async fn reads_of_a_table_given_by_its_arn_find_its_history() {
         }
 
         let asked = Arc::new(Mutex::new(BTreeSet::new()));
-        let account = in_another_account(tap.endpoint.clone(), Arc::clone(&asked)).await;
+        let account = in_another_account(tap.endpoint.clone(), Arc::clone(&asked));
         for command in [
             "get E",
             "get E --version 2",

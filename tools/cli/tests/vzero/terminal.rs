@@ -53,6 +53,7 @@ fn new_table() -> Table {
     let many: serde_json::Map<_, _> = (0..20).map(|n| (format!("Attribute{n}"), json!("value"))).collect();
     for (id, attributes) in [
         ("Long", json!({"State": "x".repeat(300), "Qty": 5})),
+        ("Wide", json!({"State": "宽".repeat(300)})),
         ("Many", Value::Object(many)),
     ] {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -71,6 +72,7 @@ fn tables_fit_80_columns() {
     for arguments in [
         "history Long",
         "history Many",
+        "history Wide",
         "get Long",
         "items Long",
         "items Many",
@@ -79,7 +81,11 @@ fn tables_fit_80_columns() {
     ] {
         let (status, lines) = on_terminal(&table, "cat", arguments);
         assert!(status.success(), "{lines:#?}");
-        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
+        let widest = lines
+            .iter()
+            .map(|line| console::measure_text_width(line))
+            .max()
+            .unwrap();
         assert!(widest <= 80, "{arguments:?} has {widest} columns: {lines:#?}");
     }
     let (_, lines) = on_terminal(&table, "cat", "history Long");

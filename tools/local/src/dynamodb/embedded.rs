@@ -5,26 +5,25 @@
 //! ```
 
 use std::{
-    collections::BTreeMap,
-    fmt, io,
+    io,
     net::TcpListener,
     path::Path,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
-use axum::serve::ListenerExt as _;
-use dynoxide::{
-    Database,
-    actions::get_shard_iterator::{GetShardIteratorRequest, decode_shard_iterator},
-};
+use dynoxide::Database;
 use shared::{clock, domain::sequence::SequenceNumber};
 use thiserror::Error;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{public_port, sqlite::Sqlite};
-use crate::{files, listener::bind_random_address};
+use crate::{
+    files,
+    listener::{bind_random_address, in_runtime, serve},
+    mapping::position::InFile,
+};
 
 /// Minimum interval between two deletions of expired items: the embedded DynamoDB has no timer of its own.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
@@ -33,26 +32,18 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE: u32 = 100;
 /// Interval between two deletions of stream records, and of two searches for tables without an index.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
+/// The embedded DynamoDB stores sequence numbers without this offset.
+const SEQUENCE_NUMBER_OFFSET: u128 = 10_u128.pow(20);
 
-/// The last records that the mapping of a stream has processed.
-struct Processed {
-    stream_arn: String,
-    /// Returns the sequence number of each shard.
-    positions: Box<dyn Fn() -> BTreeMap<String, SequenceNumber> + Send + Sync>,
-}
-
-impl fmt::Debug for Processed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Processed").finish_non_exhaustive()
-    }
-}
+/// A table, and the positions of the mapping of its stream.
+type Processed = OnceLock<(String, InFile)>;
 
 /// An embedded DynamoDB that serves on a port of this machine until it is dropped.
 #[derive(Debug)]
 pub struct Embedded {
     endpoint: String,
     direct_endpoint: String,
-    processed: Arc<OnceLock<Processed>>,
+    processed: Arc<Processed>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -75,27 +66,23 @@ impl Embedded {
         };
         let database = Database::new(&path).map_err(EmbeddedError::Open)?;
         let sqlite = Sqlite::open(&path).map_err(|error| EmbeddedError::Open(error.into()))?;
-        let processed = Arc::new(OnceLock::new());
+        let processed = Arc::<Processed>::default();
         let server = bind_random_address()?;
         let (address, server_address) = (listener.local_addr()?, server.local_addr()?);
         let router = public_port::router(address, server_address, sqlite.trimmed());
         // Requests run on the calling thread, behind one lock: a separate runtime keeps them from blocking other tasks.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (listener, server) = {
+        let server = {
             let _entered = runtime.enter();
-            (in_runtime(listener)?, in_runtime(server)?)
+            serve(listener, router)?;
+            in_runtime(server)?
         };
         let (stop, stopped) = oneshot::channel::<()>();
-        let maintain = maintain(database.clone(), sqlite, processed.clone());
+        let maintain = maintain(sqlite, processed.clone());
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
             runtime.block_on(async move {
                 tokio::spawn(sweep(database.clone()));
                 tokio::spawn(maintain);
-                let listener = listener.tap_io(|connection| {
-                    // Without it, only the delay of a response is longer.
-                    let _ = connection.set_nodelay(true);
-                });
-                tokio::spawn(async move { axum::serve(listener, router).await });
                 tokio::select! {
                     _ = dynoxide::server::serve_with_shutdown(server, database, std::future::pending()) => {}
                     _ = stopped => {}
@@ -110,15 +97,10 @@ impl Embedded {
         })
     }
 
-    /// Deletes old records of this stream up to the positions, the sequence number of each shard that the mapping has processed.
-    /// Only the first call has an effect: a second mapping would need the minimum of both positions.
-    pub fn trim_processed(
-        &self,
-        stream_arn: String,
-        positions: impl Fn() -> BTreeMap<String, SequenceNumber> + Send + Sync + 'static,
-    ) {
-        let positions = Box::new(positions);
-        let _ = self.processed.set(Processed { stream_arn, positions });
+    /// Deletes old records of this table's stream up to the position of the mapping, which reads its only shard. Only the first call has
+    /// an effect: a second mapping would need the minimum of both positions.
+    pub fn trim_processed(&self, table: String, positions: InFile) {
+        let _ = self.processed.set((table, positions));
     }
 
     /// Returns the URL of the public port, such as `http://127.0.0.1:8000`.
@@ -133,11 +115,6 @@ impl Embedded {
     }
 }
 
-fn in_runtime(listener: TcpListener) -> io::Result<tokio::net::TcpListener> {
-    listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener)
-}
-
 async fn sweep(database: Database) {
     let mut pause = SWEEP_INTERVAL;
     loop {
@@ -149,16 +126,16 @@ async fn sweep(database: Database) {
     }
 }
 
-async fn maintain(database: Database, mut sqlite: Sqlite, processed: Arc<OnceLock<Processed>>) {
+async fn maintain(sqlite: Sqlite, processed: Arc<Processed>) {
     loop {
         // After an error, the next run creates the indexes and deletes the records.
         let _ = sqlite.index_tables();
         tokio::time::sleep(TRIM_INTERVAL).await;
-        let positions = processed.get().map(|processed| processed.of(&database));
-        let positions = positions.unwrap_or_default();
         for table in sqlite.streams().unwrap_or_default() {
-            let position = positions.get(&table).copied();
-            while sqlite.trim(&table, position, clock::since_epoch()).unwrap_or(false) {
+            let processed = processed.get().filter(|(processed, _)| *processed == table);
+            let last = processed.and_then(|(_, positions)| positions.saved().into_values().max());
+            let last = last.as_ref().and_then(stored);
+            while sqlite.trim(&table, last, clock::since_epoch()).unwrap_or(false) {
                 // Requests that wait are first.
                 tokio::task::yield_now().await;
             }
@@ -166,23 +143,10 @@ async fn maintain(database: Database, mut sqlite: Sqlite, processed: Arc<OnceLoc
     }
 }
 
-impl Processed {
-    /// Returns the positions in the form in which the database stores sequence numbers, by table.
-    fn of(&self, database: &Database) -> BTreeMap<String, i64> {
-        let positions = (self.positions)().into_iter();
-        let stored = positions.filter_map(|(shard_id, number)| {
-            let request = GetShardIteratorRequest {
-                stream_arn: self.stream_arn.clone(),
-                shard_id,
-                shard_iterator_type: "AFTER_SEQUENCE_NUMBER".to_owned(),
-                sequence_number: Some(number.as_str().to_owned()),
-            };
-            let iterator = database.get_shard_iterator(request).ok()?.shard_iterator?;
-            let (table, _, position) = decode_shard_iterator(&iterator)?;
-            Some((table, position))
-        });
-        stored.collect()
-    }
+/// Returns a sequence number in the form in which the database stores it.
+fn stored(number: &SequenceNumber) -> Option<i64> {
+    let number: u128 = number.as_str().parse().ok()?;
+    number.checked_sub(SEQUENCE_NUMBER_OFFSET)?.try_into().ok()
 }
 
 #[derive(Debug, Error)]
@@ -205,29 +169,20 @@ mod tests {
     #[test]
     fn a_position_of_the_mapping_is_the_number_of_the_stored_record() {
         let database = Database::memory().unwrap();
-        let stream_arn = create(&database);
+        create(&database);
         for pk in ["first", "second"] {
             let put = json!({"TableName": TABLE, "Item": {"PK": {"S": pk}}});
             database.put_item(from_str(&put.to_string()).unwrap()).unwrap();
         }
-        let shard = dynoxide::streams::shard_id(TABLE);
         let read = |position| {
-            let iterator = encode_shard_iterator(TABLE, &shard, position);
+            let iterator = encode_shard_iterator(TABLE, &dynoxide::streams::shard_id(TABLE), position);
             let request = json!({ "ShardIterator": iterator }).to_string();
-            let records = database
-                .get_records(from_str(&request).unwrap())
-                .unwrap()
-                .records
-                .into_iter();
-            records
-                .map(|record| record.dynamodb.sequence_number)
-                .collect::<Vec<_>>()
+            let read = database.get_records(from_str(&request).unwrap()).unwrap();
+            let numbers = read.records.into_iter().map(|record| record.dynamodb.sequence_number);
+            numbers.collect::<Vec<_>>()
         };
         let numbers = read(0);
-        let (first, shard_id) = (SequenceNumber::new(numbers[0].clone()).unwrap(), shard.clone());
-        let positions = Box::new(move || BTreeMap::from([(shard_id.clone(), first.clone())]));
-        let stored = Processed { stream_arn, positions }.of(&database);
-        assert_eq!(stored.keys().collect::<Vec<_>>(), [TABLE]);
-        assert_eq!(read(stored[TABLE]), numbers[1..]);
+        let first = SequenceNumber::new(numbers[0].clone()).unwrap();
+        assert_eq!(read(stored(&first).unwrap()), numbers[1..]);
     }
 }

@@ -207,7 +207,7 @@ fn trimmed() -> Response {
 }
 
 fn refused(refusal: Refusal) -> Response {
-    error(refusal.status(), "AccessDeniedException", &refusal.to_string())
+    error(refusal.0, "AccessDeniedException", refusal.1)
 }
 
 #[cfg(test)]
@@ -240,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn deleted_stream_records_cannot_be_read() {
         let trimmed = Arc::new(Trimmed::default());
-        trimmed.set("Changes", 7);
+        trimmed.set("Changes", 8);
         for (action, requested, returned, is_trimmed) in [
             (GET_RECORDS, 6, 9, true),
             (GET_RECORDS, 7, 9, false),

@@ -17,7 +17,7 @@ use std::{
 };
 
 use dynoxide::actions::get_shard_iterator::decode_shard_iterator;
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
 use crate::lock;
 
@@ -26,27 +26,31 @@ pub(super) const MAX_KEPT: u32 = 20_000;
 /// Time after which a record is deleted: 24 hours.
 /// See <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html>.
 const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
-/// Maximum number of records that one transaction deletes, so that requests wait for a few milliseconds only.
+/// Maximum number of records that one request deletes, so that other requests wait for a few milliseconds only.
 const CHUNK: u32 = 1000;
 
 /// The index begins with the columns that the embedded DynamoDB compares in all three requests. A name with a space cannot be the name of a
 /// DynamoDB table, which `SQLite` would not distinguish.
 const SCHEMA: &str = r#"
 CREATE INDEX IF NOT EXISTS "stream records by number"
-    ON _stream_records (table_name, CAST(sequence_number AS INTEGER), shard_id);
-CREATE TABLE IF NOT EXISTS "trimmed streams" (table_name TEXT PRIMARY KEY, number INTEGER NOT NULL);
-"#;
-/// Newest of the records ?3 that can be deleted: beyond the newest ?2, and up to the position ?3.
-const LAST_PROCESSED: &str = "
-SELECT MIN(?3, CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1
-ORDER BY CAST(sequence_number AS INTEGER) DESC LIMIT 1 OFFSET ?2";
-/// The oldest records, without the newest one, after which the embedded DynamoDB continues to count.
-const OLDEST: &str = "
-SELECT id, CAST(sequence_number AS INTEGER), created_at FROM _stream_records WHERE table_name = ?1
-AND CAST(sequence_number AS INTEGER) < (SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1)
-ORDER BY CAST(sequence_number AS INTEGER) LIMIT ?2";
+    ON _stream_records (table_name, CAST(sequence_number AS INTEGER), shard_id)"#;
+/// Deletes the oldest ?5 records, except the newest one, after which the embedded DynamoDB continues to count: those that were created
+/// before ?2, and those up to the position ?3 beyond the newest ?4.
+const TRIM: &str = "
+DELETE FROM _stream_records WHERE id IN (
+    SELECT id FROM (
+        SELECT id, created_at, CAST(sequence_number AS INTEGER) AS number FROM _stream_records WHERE table_name = ?1
+        AND CAST(sequence_number AS INTEGER)
+            < (SELECT MAX(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1)
+        ORDER BY CAST(sequence_number AS INTEGER) LIMIT ?5
+    ) WHERE created_at < ?2 OR number <= MIN(?3, (
+        SELECT CAST(sequence_number AS INTEGER) FROM _stream_records WHERE table_name = ?1
+        ORDER BY CAST(sequence_number AS INTEGER) DESC LIMIT 1 OFFSET ?4
+    ))
+)";
+const FIRST: &str = "SELECT MIN(CAST(sequence_number AS INTEGER)) FROM _stream_records WHERE table_name = ?1";
 
-/// Sequence number of the last deleted record of each stream, by the name of its table.
+/// Sequence number of the first record of each stream that is not deleted, by the name of its table.
 #[derive(Debug, Default)]
 pub struct Trimmed(Mutex<BTreeMap<String, i64>>);
 
@@ -57,11 +61,11 @@ impl Trimmed {
         let Some((table, _, position)) = decode_shard_iterator(iterator) else {
             return false;
         };
-        position > 0 && lock(&self.0).get(&table).is_some_and(|number| position < *number)
+        position > 0 && lock(&self.0).get(&table).is_some_and(|first| position + 1 < *first)
     }
 
-    pub(super) fn set(&self, table: &str, number: i64) {
-        lock(&self.0).insert(table.to_owned(), number);
+    pub(super) fn set(&self, table: &str, first: i64) {
+        lock(&self.0).insert(table.to_owned(), first);
     }
 }
 
@@ -74,30 +78,29 @@ pub(super) struct Sqlite {
 
 impl Sqlite {
     /// Opens the database of this path or URI, which the embedded DynamoDB has created, and creates the index.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be opened or changed.
     pub(super) fn open(path: &str) -> rusqlite::Result<Self> {
         let connection = Connection::open(path)?;
         connection.execute_batch(SCHEMA)?;
-        let trimmed = Arc::new(Trimmed::default());
-        connection
-            .prepare(r#"SELECT table_name, number FROM "trimmed streams""#)?
-            .query_map((), |row| Ok((row.get(0)?, row.get(1)?)))?
-            .try_for_each(|row| row.map(|(table, number): (String, _)| trimmed.set(&table, number)))?;
-        Ok(Self { connection, trimmed })
+        let trimmed = Arc::default();
+        let sqlite = Self { connection, trimmed };
+        sqlite
+            .streams()?
+            .iter()
+            .try_for_each(|table| sqlite.read_first(table))?;
+        Ok(sqlite)
     }
 
     pub(super) fn trimmed(&self) -> Arc<Trimmed> {
         self.trimmed.clone()
     }
 
+    fn read_first(&self, table: &str) -> rusqlite::Result<()> {
+        let first: Option<i64> = self.connection.query_row(FIRST, [table], |row| row.get(0))?;
+        self.trimmed.set(table, first.unwrap_or(0));
+        Ok(())
+    }
+
     /// Creates the index of each table that has none, for scans in segments.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be read or changed.
     pub(super) fn index_tables(&self) -> rusqlite::Result<()> {
         for table in self.names("SELECT table_name FROM _tables")? {
             // The name of a table contains no quotation mark.
@@ -109,10 +112,6 @@ impl Sqlite {
     }
 
     /// Returns the tables with a stream.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be read.
     pub(super) fn streams(&self) -> rusqlite::Result<BTreeSet<String>> {
         self.names("SELECT table_name FROM _tables WHERE stream_enabled = 1")
     }
@@ -124,48 +123,14 @@ impl Sqlite {
 
     /// Deletes up to 1,000 of the oldest records of a table's stream: those older than 24 hours, and those up to the position `processed` that
     /// are not among the newest [`MAX_KEPT`]. Returns `true` if there can be more.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be read or changed.
-    pub(super) fn trim(&mut self, table: &str, processed: Option<i64>, now: Duration) -> rusqlite::Result<bool> {
-        let last_processed: Option<i64> = self
-            .connection
-            .query_row(
-                LAST_PROCESSED,
-                params![table, MAX_KEPT, processed.unwrap_or(0)],
-                |row| row.get(0),
-            )
-            .optional()?;
+    pub(super) fn trim(&self, table: &str, processed: Option<i64>, now: Duration) -> rusqlite::Result<bool> {
         let oldest = i64::try_from(now.saturating_sub(RETENTION).as_secs()).unwrap_or(0);
-        let mut select = self.connection.prepare_cached(OLDEST)?;
-        let records = select
-            .query_map(params![table, CHUNK], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-            .collect::<rusqlite::Result<Vec<(i64, i64, i64)>>>()?;
-        drop(select);
-        let is_deleted = |(_, number, created): &&(i64, i64, i64)| {
-            *created < oldest || last_processed.is_some_and(|last| *number <= last)
-        };
-        // An unbroken run, so that one number describes the deleted records.
-        let deleted: Vec<_> = records.iter().take_while(is_deleted).collect();
-        let Some((_, last, _)) = deleted.last() else {
-            return Ok(false);
-        };
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        for (id, ..) in &deleted {
-            transaction
-                .prepare_cached("DELETE FROM _stream_records WHERE id = ?1")?
-                .execute([id])?;
+        let mut delete = self.connection.prepare_cached(TRIM)?;
+        let deleted = delete.execute(params![table, oldest, processed.unwrap_or(0), MAX_KEPT, CHUNK])?;
+        if deleted > 0 {
+            self.read_first(table)?;
         }
-        transaction.execute(
-            r#"INSERT OR REPLACE INTO "trimmed streams" (table_name, number) VALUES (?1, ?2)"#,
-            params![table, last],
-        )?;
-        transaction.commit()?;
-        self.trimmed.set(table, *last);
-        Ok(deleted.len() == CHUNK as usize)
+        Ok(deleted == CHUNK as usize)
     }
 }
 

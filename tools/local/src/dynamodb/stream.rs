@@ -1,6 +1,12 @@
 //! The stream of the table, as the source of the mapping.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use aws_sdk_dynamodbstreams::{
     Client,
@@ -8,9 +14,10 @@ use aws_sdk_dynamodbstreams::{
     types::{self, ShardIteratorType},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{Map, Value, json};
+use operations::stream_record::{delivered, shards};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use shared::domain::{Item, sequence::SequenceNumber};
+use shared::domain::{quarantine, sequence::SequenceNumber};
 use uuid::Uuid;
 
 use crate::{
@@ -29,6 +36,8 @@ pub struct TableStream {
     arn: String,
     /// ARN of the simulated Kinesis stream, if the records are delivered in Kinesis format.
     kinesis: Option<String>,
+    /// Numbers of records that stream-fn has put into quarantine, and of those that left it. They are in the same table.
+    quarantined: Arc<[AtomicU64; 2]>,
 }
 
 impl TableStream {
@@ -37,6 +46,7 @@ impl TableStream {
             client,
             arn,
             kinesis: None,
+            quarantined: Arc::default(),
         }
     }
 
@@ -46,39 +56,25 @@ impl TableStream {
         Self { kinesis, ..self }
     }
 
+    /// Returns the numbers of records that were put into quarantine, and of those that left it.
+    pub fn quarantined(&self) -> [u64; 2] {
+        self.quarantined.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
     fn record(&self, record: types::Record) -> Option<Record> {
-        let change = record.dynamodb?;
-        let sequence_number = SequenceNumber::new(change.sequence_number?)?;
+        let change = record.dynamodb.as_ref()?;
+        let sequence_number = SequenceNumber::new(change.sequence_number.clone()?)?;
         let created = change.approximate_creation_date_time?;
         let created = Duration::try_from_secs_f64(created.as_secs_f64()).unwrap_or_default();
-        let members = [
-            ("ApproximateCreationDateTime", Some(created.as_secs().into())),
-            ("Keys", change.keys.map(image)),
-            ("NewImage", change.new_image.map(image)),
-            ("OldImage", change.old_image.map(image)),
-            ("SequenceNumber", Some(sequence_number.as_str().into())),
-            ("SizeBytes", change.size_bytes.map(Value::from)),
-            (
-                "StreamViewType",
-                change.stream_view_type.map(|view| view.as_str().into()),
-            ),
-        ];
-        let members = members.into_iter();
-        let dynamodb: Map<_, _> = members
-            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-            .collect();
-        let mut json = json!({
-            "eventID": record.event_id,
-            "eventName": record.event_name.map(|name| name.as_str().to_owned()),
-            "eventVersion": record.event_version,
-            "eventSource": record.event_source,
-            "awsRegion": REGION,
-            "dynamodb": dynamodb,
-            // Not part of the output of GetRecords: the mapping adds it.
-            "eventSourceARN": self.arn,
-        });
-        if let Some(identity) = record.user_identity {
-            json["userIdentity"] = json!({"type": identity.r#type, "principalId": identity.principal_id});
+        let mut json = delivered(record, &self.arn)?;
+        json["awsRegion"] = REGION.into();
+        json["dynamodb"]["ApproximateCreationDateTime"] = created.as_secs().into();
+        let key = json.pointer("/dynamodb/Keys/SK/S").and_then(Value::as_str);
+        let event = json["eventName"]
+            .as_str()
+            .filter(|_| key.is_some_and(quarantine::is_first));
+        if let Some(change) = event.and_then(|event| ["INSERT", "REMOVE"].iter().position(|name| *name == event)) {
+            self.quarantined[change].fetch_add(1, Ordering::Relaxed);
         }
         let json = match &self.kinesis {
             Some(arn) => kinesis_record(&json, sequence_number.as_str(), created, arn),
@@ -133,39 +129,17 @@ fn partition_key(keys: &Value) -> String {
     BASE64.encode(Sha256::digest(keys.to_string().as_bytes()))
 }
 
-fn image(item: std::collections::HashMap<String, types::AttributeValue>) -> Value {
-    // Attribute values always have a JSON form.
-    serde_json::to_value(Item::from(item)).unwrap_or_default()
-}
-
 impl Source for TableStream {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        let mut shards = Vec::new();
-        let mut start = None;
-        loop {
-            let request = self
-                .client
-                .describe_stream()
-                .stream_arn(&self.arn)
-                .set_exclusive_start_shard_id(start);
-            let described = request
-                .send()
-                .await
-                .map_err(|error| source_error(&error))?
-                .stream_description;
-            let described = described.ok_or_else(|| SourceError::Unavailable("no description".to_owned()))?;
-            let listed = described.shards.unwrap_or_default().into_iter().filter_map(|shard| {
-                Some(Shard {
-                    id: shard.shard_id?,
-                    parent: shard.parent_shard_id,
-                })
-            });
-            shards.extend(listed);
-            start = described.last_evaluated_shard_id;
-            if start.is_none() {
-                return Ok(shards);
-            }
-        }
+        let shards = shards(&self.client, &self.arn).await;
+        let shards = shards.map_err(|error| source_error(&error))?.into_iter();
+        let shard = |shard: types::Shard| {
+            Some(Shard {
+                id: shard.shard_id?,
+                parent: shard.parent_shard_id,
+            })
+        };
+        Ok(shards.filter_map(shard).collect())
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {

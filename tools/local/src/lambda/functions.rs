@@ -13,8 +13,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::{
-    process::{Completed, Outcome, Process, ProcessInfo, arn},
-    report,
+    process::{Outcome, Process, ProcessInfo, arn},
     spawn::{self, Host},
 };
 use crate::{
@@ -33,6 +32,8 @@ const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::
 const MAX_INVOCATIONS: usize = 1000;
 /// Maximum number of bytes of their payloads.
 const MAX_PAYLOADS: usize = 64 * 1024 * 1024;
+/// Maximum number of bytes of a log tail.
+const MAX_TAIL: usize = 4096;
 
 /// Error type of an invocation whose process exited or was killed.
 pub const EXITED: &str = "Runtime.ExitError";
@@ -204,28 +205,23 @@ impl HostedFunction {
     async fn invoke(&self, request_id: String, payload: Bytes) -> InvokeOutput {
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await;
-        let completed = match self.take() {
+        let (outcome, mut log) = match self.take() {
             Ok(process) => process.run(&request_id, payload).await,
-            Err(_) => Completed::default(),
+            Err(_) => Default::default(),
         };
-        let seconds = self.function.timeout.as_secs_f64();
-        let failed = match completed.outcome {
-            Outcome::Response(_) | Outcome::Error(_) => None,
-            Outcome::TimedOut => Some(("timeout", TIMED_OUT)),
-            Outcome::Exited => Some(("error", EXITED)),
-        };
-        let log_tail = report::tail(&request_id, &completed, self.function.memory, failed);
         let killed = |kind, reason: &str| {
             let message = format!("RequestId: {request_id} Error: {reason}");
             let payload = json!({"errorType": kind, "errorMessage": message});
             (payload.to_string().into_bytes(), true)
         };
-        let (payload, is_error) = match completed.outcome {
+        let seconds = self.function.timeout.as_secs_f64();
+        let (payload, is_error) = match outcome {
             Outcome::Response(payload) => (payload, false),
             Outcome::Error(payload) => (payload, true),
             Outcome::TimedOut => killed(TIMED_OUT, &format!("Task timed out after {seconds:.2} seconds")),
             Outcome::Exited => killed(EXITED, "Runtime exited without providing a reason"),
         };
+        let log_tail = log.split_off(log.len().saturating_sub(MAX_TAIL));
         InvokeOutput {
             request_id,
             payload,

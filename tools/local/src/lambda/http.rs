@@ -42,7 +42,7 @@ impl IntoResponse for ApiError {
 
 /// Returns the error of a request that a web page sent.
 pub(super) fn refused(refusal: Refusal) -> Response {
-    ApiError(refusal.status(), "AccessDeniedException", refusal.to_string()).into_response()
+    ApiError(refusal.0, "AccessDeniedException", refusal.1.to_owned()).into_response()
 }
 
 /// Returns a response with these headers. A value that is no header value is an internal error.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     listener::{
-        access,
+        self, access,
         budget::{BodyError, Reservation},
     },
     mapping::record::MAX_PAYLOAD,
@@ -39,10 +39,10 @@ impl Lambda {
     pub fn serve(listener: TcpListener, functions: &[Function], host: &Host) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
         let lambda = Self::new(address, functions, host);
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
-        let router = access::guarded(router(lambda.clone()), address, http::refused);
-        tokio::spawn(async move { axum::serve(listener, router).await });
+        listener::serve(
+            listener,
+            access::guarded(router(lambda.clone()), address, http::refused),
+        )?;
         Ok(lambda)
     }
 }

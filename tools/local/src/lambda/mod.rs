@@ -9,7 +9,6 @@ mod http;
 mod invoke_api;
 mod output;
 mod process;
-mod report;
 mod runtime_api;
 mod spawn;
 

@@ -64,17 +64,6 @@ pub(super) struct Invocation {
 
 /// The end of an invocation.
 #[derive(Debug, Default)]
-pub(super) struct Completed {
-    pub(super) outcome: Outcome,
-    pub(super) log: Vec<u8>,
-    pub(super) duration: Duration,
-    /// Start duration of the process, if this was its first invocation.
-    pub(super) init: Option<Duration>,
-    /// Maximum memory that the process has used, in MB.
-    pub(super) memory: Option<u64>,
-}
-
-#[derive(Debug, Default)]
 pub(super) enum Outcome {
     Response(Vec<u8>),
     Error(Vec<u8>),
@@ -137,30 +126,18 @@ impl Process {
         state.current = None;
     }
 
-    /// Runs an invocation, for which the process is reserved. A process without a response is killed.
-    pub(super) async fn run(&self, request_id: &str, payload: Bytes) -> Completed {
-        let is_first = self.ready.get().is_none();
-        let started = Instant::now();
+    /// Runs an invocation, for which the process is reserved, and returns its log. A process without a response is killed.
+    pub(super) async fn run(&self, request_id: &str, payload: Bytes) -> (Outcome, Vec<u8>) {
         let outcome = self.outcome(request_id, payload).await.unwrap_or_default();
-        let (duration, init) = match self.ready.get().filter(|_| is_first) {
-            Some(ready) => (ready.elapsed(), Some(ready.duration_since(self.started))),
-            None => (started.elapsed(), None),
-        };
-        let completed = Completed {
-            log: self.output.take(),
-            duration,
-            init,
-            memory: max_memory_used(self.pid),
-            outcome,
-        };
-        match completed.outcome {
+        let log = self.output.take();
+        match outcome {
             Outcome::Response(_) | Outcome::Error(_) => lock(&self.state).is_reserved = false,
             Outcome::TimedOut | Outcome::Exited => {
                 self.exited();
                 self.kill();
             }
         }
-        completed
+        (outcome, log)
     }
 
     /// Returns `None` if the process exits, or does not request the invocation in time.
@@ -217,14 +194,6 @@ impl Process {
         let current = lock(&self.state).current.take_if(is_it);
         current.is_some_and(|(_, sender)| sender.send(outcome).is_ok())
     }
-}
-
-/// Returns the maximum memory that a process has used, in MB, if the system reports it.
-fn max_memory_used(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kilobytes.div_ceil(1024))
 }
 
 /// Returns the ARN of a function.

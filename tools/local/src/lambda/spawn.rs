@@ -15,6 +15,7 @@ use tokio::process::{Child, Command};
 use super::{output::Output, process::Process, runtime_api};
 use crate::{
     dynamodb::endpoint::{ACCESS_KEY, access_key},
+    listener,
     template::{Function, resolve::REGION},
 };
 
@@ -38,17 +39,14 @@ pub struct Host {
 /// Starts a process, with a Runtime API on a port of its own.
 pub(super) fn start(function: &Function, host: &Host) -> io::Result<Arc<Process>> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
     let output = Output::open(host.logs.join(format!("{}.log", function.binary)))?;
     let mut command = command(function, host, address, &output)?;
     let started = Instant::now();
     let child = command.spawn()?;
     let pid = child.id().unwrap_or_default();
     let process = Arc::new(Process::new(function.clone(), pid, started, output));
-    let router = runtime_api::router(process.clone(), address);
-    let server = tokio::spawn(async move { axum::serve(listener, router).await });
+    let server = listener::serve(listener, runtime_api::router(process.clone(), address))?;
     let watched = process.clone();
     tokio::spawn(async move {
         watch(&watched, child).await;

@@ -21,36 +21,33 @@ use axum::{
     response::Response,
 };
 use history_console::hosts::{HostError, Hosts};
-use thiserror::Error;
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// Values of `Sec-Fetch-Site` in a request of the listener's own pages, and of the user, who entered its address.
 const OWN_SITES: [&str; 2] = ["same-origin", "none"];
 
-/// Why a request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(crate) enum Refusal {
-    #[error("this version of HTTP is not supported: use HTTP/1.1")]
-    Version,
-    #[error("a request needs exactly one Host header")]
-    HostCount,
-    #[error("this host name is not allowed: use localhost or a loopback address")]
-    Host,
-    #[error("requests of web pages are not allowed: the Origin header names another origin")]
-    Origin,
-    #[error("requests of web pages are not allowed: the Sec-Fetch-Site header names another site")]
-    Site,
-}
+/// Status and reason with which a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) StatusCode, pub(crate) &'static str);
 
 impl Refusal {
-    pub(crate) fn status(self) -> StatusCode {
-        match self {
-            Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            Self::HostCount => StatusCode::BAD_REQUEST,
-            Self::Host => StatusCode::MISDIRECTED_REQUEST,
-            Self::Origin | Self::Site => StatusCode::FORBIDDEN,
-        }
-    }
+    const VERSION: Self = Self(
+        StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        "this version of HTTP is not supported: use HTTP/1.1",
+    );
+    const HOST_COUNT: Self = Self(StatusCode::BAD_REQUEST, "a request needs exactly one Host header");
+    const HOST: Self = Self(
+        StatusCode::MISDIRECTED_REQUEST,
+        "this host name is not allowed: use localhost or a loopback address",
+    );
+    const ORIGIN: Self = Self(
+        StatusCode::FORBIDDEN,
+        "requests of web pages are not allowed: the Origin header names another origin",
+    );
+    const SITE: Self = Self(
+        StatusCode::FORBIDDEN,
+        "requests of web pages are not allowed: the Sec-Fetch-Site header names another site",
+    );
 }
 
 /// Adds the check to all routes of the listener at this address. `respond` makes the response to a refused request.
@@ -59,7 +56,7 @@ pub(crate) fn guarded(router: Router, address: SocketAddr, respond: fn(Refusal) 
     router.layer(middleware::from_fn(move |request: Request, next: Next| {
         // Builds with other crates can enable HTTP/2, whose requests have no Host header.
         let checked = match request.version() {
-            Version::HTTP_2 => Err(Refusal::Version),
+            Version::HTTP_2 => Err(Refusal::VERSION),
             _ => access.check(request.uri(), request.headers()),
         };
         async move {
@@ -94,18 +91,18 @@ impl Access {
     /// Returns a [`Refusal`] if a web page of another origin sent the request, or could have sent it.
     fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         self.hosts.check(uri, headers).map_err(|error| match error {
-            HostError::Count => Refusal::HostCount,
-            HostError::Name => Refusal::Host,
+            HostError::Count => Refusal::HOST_COUNT,
+            HostError::Name => Refusal::HOST,
         })?;
         let all = |name: &str, is_own: &dyn Fn(&str) -> bool| {
             let mut values = headers.get_all(name).iter();
             values.all(|value| value.to_str().is_ok_and(is_own))
         };
         if !all(header::ORIGIN.as_str(), &|origin| self.is_own(origin)) {
-            return Err(Refusal::Origin);
+            return Err(Refusal::ORIGIN);
         }
         if !all(SEC_FETCH_SITE, &|site| OWN_SITES.contains(&site)) {
-            return Err(Refusal::Site);
+            return Err(Refusal::SITE);
         }
         Ok(())
     }
@@ -134,11 +131,11 @@ mod tests {
 
     #[test]
     fn a_host_is_checked() {
-        assert_eq!(check(&[("Host", "127.0.0.1:9001")]), Err(Refusal::HostCount));
+        assert_eq!(check(&[("Host", "127.0.0.1:9001")]), Err(Refusal::HOST_COUNT));
         let access = Access::at("127.0.0.1:9001".parse().unwrap());
         let foreign = [(header::HOST, HeaderValue::from_static("evil.example"))];
         let checked = access.check(&Uri::from_static("/"), &foreign.into_iter().collect());
-        assert_eq!(checked, Err(Refusal::Host));
+        assert_eq!(checked, Err(Refusal::HOST));
     }
 
     #[test]
@@ -150,10 +147,10 @@ mod tests {
                        http://[::1]:9001 http://localhost:9001.evil.example http://user@127.0.0.1:9001 http://127.0.0.1:9001/ \
                        http://localhost.:9001 null NULL é 127.0.0.1:9001 file://";
         for origin in foreign.split(' ').chain([""]) {
-            assert_eq!(check(&[("Origin", origin)]), Err(Refusal::Origin), "{origin}");
+            assert_eq!(check(&[("Origin", origin)]), Err(Refusal::ORIGIN), "{origin}");
         }
         let both = [("Origin", "http://127.0.0.1:9001"), ("Origin", "http://evil.example")];
-        assert_eq!(check(&both), Err(Refusal::Origin));
+        assert_eq!(check(&both), Err(Refusal::ORIGIN));
     }
 
     #[test]
@@ -162,9 +159,9 @@ mod tests {
             assert_eq!(check(&[("Sec-Fetch-Site", site)]), Ok(()), "{site}");
         }
         for site in ["cross-site", "same-site", "", "future-value"] {
-            assert_eq!(check(&[("Sec-Fetch-Site", site)]), Err(Refusal::Site), "{site}");
+            assert_eq!(check(&[("Sec-Fetch-Site", site)]), Err(Refusal::SITE), "{site}");
         }
         let both = [("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", "cross-site")];
-        assert_eq!(check(&both), Err(Refusal::Site));
+        assert_eq!(check(&both), Err(Refusal::SITE));
     }
 }

@@ -1,14 +1,10 @@
-//! Counts of records and invocations, and notifications about each record.
+//! Counts of records and invocations, and the result of the last one.
 
-use std::{
-    fmt::{self, Debug},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
 };
 
-use super::record::Record;
 use crate::lock;
 
 /// Counts since the start of a mapping.
@@ -16,18 +12,21 @@ use crate::lock;
 pub struct Counters {
     pub read: AtomicU64,
     pub matched: AtomicU64,
+    /// Records that the function has processed.
+    pub done: AtomicU64,
+    /// Records in failure documents.
+    pub failed: AtomicU64,
+    /// Records that are kept nowhere, because their document could not be stored.
+    pub dropped: AtomicU64,
     pub invocations: AtomicU64,
     /// Invocations after which all or part of the batch was retried.
     pub retries: AtomicU64,
     pub bisections: AtomicU64,
     pub documents: AtomicU64,
-    /// Records that are kept nowhere, because their document could not be stored.
-    pub dropped: AtomicU64,
-    pub observer: Option<Arc<dyn RecordObserver>>,
-    pub result: Mutex<LastProcessingResult>,
+    result: Mutex<LastProcessingResult>,
 }
 
-/// `LastProcessingResult` of the mapping, with Lambda's texts.
+/// `LastProcessingResult` of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LastProcessingResult {
     /// No invocation yet, or records were too old for one.
@@ -36,7 +35,6 @@ pub enum LastProcessingResult {
     /// The last part succeeded, also with a partial batch response.
     Ok,
     FunctionCallFailed,
-    /// Only the beginning of Lambda's text is known.
     InvalidSequenceNumber,
 }
 
@@ -52,42 +50,12 @@ impl LastProcessingResult {
     }
 }
 
-impl fmt::Display for LastProcessingResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoRecordsProcessed => "No records processed",
-            Self::Ok => "OK",
-            Self::FunctionCallFailed => "PROBLEM: Function call failed",
-            Self::InvalidSequenceNumber => "PROBLEM: Sequence number in function response is invalid.",
-        })
-    }
-}
-
-/// Processing state of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The filter excludes it.
-    Filtered,
-    /// It was read from the stream and is queued for delivery.
-    Queued,
-    /// The function has processed it.
-    Done,
-    /// It is in a failure document.
-    Failed,
-    /// The function has not processed it, and it is in no failure document.
-    Dropped,
-}
-
-/// Receives the progress of records. The calls carry no time: an observer that needs one reads its own clock.
-pub trait RecordObserver: Debug + Send + Sync {
-    fn observe(&self, progress: Progress, records: &[Record]);
-}
-
 impl Counters {
-    pub(super) fn observe(&self, progress: Progress, records: &[Record]) {
-        if let Some(observer) = &self.observer {
-            observer.observe(progress, records);
-        }
+    /// Returns the number of records that match the filter, and are neither processed nor failed.
+    pub fn waiting(&self) -> u64 {
+        let ended = [&self.done, &self.failed, &self.dropped].map(|ended| ended.load(Ordering::SeqCst));
+        let ended = ended.iter().sum();
+        self.matched.load(Ordering::SeqCst).saturating_sub(ended)
     }
 
     pub fn last_processing_result(&self) -> LastProcessingResult {
@@ -100,5 +68,5 @@ impl Counters {
 }
 
 pub(super) fn add(counter: &AtomicU64, count: usize) {
-    counter.fetch_add(count as u64, Ordering::Relaxed);
+    counter.fetch_add(count as u64, Ordering::SeqCst);
 }

@@ -15,10 +15,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::{
-    counters::{LastProcessingResult, Progress, add},
-    documents::GivenUp,
+    counters::{LastProcessingResult, add},
     environment::{Clock as _, Environment, InvocationOutcome, Invoker as _},
-    failure::{LastTry, Reason},
+    failure::{Failure, LastTry, Reason},
     record::{Record, event, fitting},
     response,
     shard::Shard,
@@ -62,7 +61,7 @@ impl Chunk {
 /// The deliveries of one lane.
 pub(super) struct Delivery<'a, E: Environment> {
     pub(super) shard: &'a Shard<'a, E>,
-    pub(super) given_up: mpsc::Sender<GivenUp>,
+    pub(super) given_up: mpsc::Sender<Failure>,
 }
 
 impl<E: Environment> Delivery<'_, E> {
@@ -78,7 +77,8 @@ impl<E: Environment> Delivery<'_, E> {
             match self.attempt(&mut chunk).await {
                 Try::Processed(count) => {
                     let rest = chunk.records.split_off(count);
-                    self.shard.finish(Progress::Done, &chunk.records);
+                    add(&counters.done, chunk.records.len());
+                    self.shard.finish(&chunk.records);
                     if !rest.is_empty() {
                         add(&counters.retries, 1);
                         chunks.push(Chunk::of(rest));
@@ -109,8 +109,13 @@ impl<E: Environment> Delivery<'_, E> {
         }
         let outcome = mapping.invoker.invoke(request_id, chunk.payload.clone()).await;
         let (attempt, result) = match outcome {
-            InvocationOutcome::Response(response) if mapping.settings.report_batch_item_failures => {
-                match response::processed(&response, &chunk.records) {
+            InvocationOutcome::Response(response) => {
+                let reports = mapping.settings.report_batch_item_failures;
+                let processed = match reports {
+                    true => response::processed(&response, &chunk.records),
+                    false => Some(chunk.records.len()),
+                };
+                match processed {
                     Some(0) => (Try::Failed(LastTry::Response), LastProcessingResult::Ok),
                     Some(count) => (Try::Processed(count), LastProcessingResult::Ok),
                     None => (
@@ -119,7 +124,6 @@ impl<E: Environment> Delivery<'_, E> {
                     ),
                 }
             }
-            InvocationOutcome::Response(_) => (Try::Processed(chunk.records.len()), LastProcessingResult::Ok),
             InvocationOutcome::FunctionError => (
                 Try::Failed(LastTry::FunctionError),
                 LastProcessingResult::FunctionCallFailed,
@@ -172,14 +176,14 @@ impl<E: Environment> Delivery<'_, E> {
     /// Queues the failure document. Without a try, it counts one, and has a request id of no invocation (recorded).
     async fn give_up(&self, chunk: Chunk, reason: Reason) {
         let request_id = chunk.request_id;
-        let given_up = GivenUp {
+        let failure = Failure {
             records: chunk.records,
             request_id: request_id.unwrap_or_else(|| self.shard.mapping.invoker.request_id()),
             invoke_count: chunk.failed.max(1),
             reason,
         };
         // Cannot fail: documents are written until all lanes have ended.
-        let _ = self.given_up.send(given_up).await;
+        let _ = self.given_up.send(failure).await;
     }
 }
 

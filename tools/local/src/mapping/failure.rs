@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use super::record::{self, Record};
 
@@ -50,41 +52,49 @@ pub struct Document {
     pub body: Value,
 }
 
-pub struct Failure<'a> {
-    pub identity: &'a Identity,
-    pub shard: &'a str,
+/// Records that are not delivered again.
+pub struct Failure {
     /// Records, at least one.
-    pub records: &'a [Record],
+    pub records: Vec<Record>,
     /// Request id of the records' tries.
     pub request_id: String,
     /// Number of tries, at least 1.
     pub invoke_count: usize,
     pub reason: Reason,
-    /// Current time since 1970.
-    pub now: Duration,
-    /// Id that distinguishes documents of the same second.
-    pub id: String,
 }
 
-impl Failure<'_> {
-    pub fn document(&self) -> Document {
-        let now = timestamp(self.now);
-        let day = now.strftime("%Y/%m/%d");
-        let second = now.strftime("%Y-%m-%dT%H.%M.%S");
-        let (uuid, shard, id) = (&self.identity.uuid, self.shard, &self.id);
+impl Failure {
+    /// Returns the document of records in this shard. `now` is the time since 1970.
+    pub fn document(&self, identity: &Identity, shard: &str, now: Duration) -> Document {
+        let time = timestamp(now);
+        let day = time.strftime("%Y/%m/%d");
+        let second = time.strftime("%Y-%m-%dT%H.%M.%S");
+        let (uuid, id) = (&identity.uuid, self.document_id(shard, now));
         Document {
             key: format!("aws/lambda/{uuid}/{shard}/{day}/{second}-{id}"),
-            body: self.body(now),
+            body: self.body(identity, shard, time),
         }
     }
 
-    fn body(&self, now: Timestamp) -> Value {
-        let records = self.records;
-        let is_kinesis = records
-            .first()
-            .is_some_and(|record| record.json().get("kinesis").is_some());
+    /// Returns an id in the form of a UUID, derived from the content of the document. It is not random, so that a simulation
+    /// can be repeated.
+    fn document_id(&self, shard: &str, now: Duration) -> Uuid {
+        let mut hash = Sha256::new_with_prefix(shard);
+        hash.update(now.as_nanos().to_be_bytes());
+        for record in &self.records {
+            hash.update(record.sequence_number().as_str());
+            hash.update([0]);
+        }
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash.finalize()[..16]);
+        uuid::Builder::from_custom_bytes(id).into_uuid()
+    }
+
+    fn body(&self, identity: &Identity, shard: &str, now: Timestamp) -> Value {
+        let records = &self.records;
+        let first = records.first();
         // Arrival times have milliseconds for Kinesis, and seconds for `DynamoDB` (recorded).
-        let (batch_info, arrival) = match is_kinesis {
+        let (batch_info, arrival) = match first.is_some_and(|record| record.json().get("kinesis").is_some()) {
             true => ("KinesisBatchInfo", "%Y-%m-%dT%H:%M:%S.%3fZ"),
             false => ("DDBStreamBatchInfo", "%Y-%m-%dT%H:%M:%SZ"),
         };
@@ -104,27 +114,27 @@ impl Failure<'_> {
         let mut body = json!({
             "requestContext": {
                 "requestId": self.request_id,
-                "functionArn": self.identity.function_arn,
+                "functionArn": identity.function_arn,
                 "condition": condition,
                 "approximateInvokeCount": self.invoke_count,
             },
             "version": "1.0",
             "timestamp": now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
             batch_info: {
-                "shardId": self.shard,
-                "startSequenceNumber": records.first().map(Record::sequence_number),
+                "shardId": shard,
+                "startSequenceNumber": first.map(Record::sequence_number),
                 "endSequenceNumber": records.last().map(Record::sequence_number),
-                "approximateArrivalOfFirstRecord": records.first().map(arrival),
+                "approximateArrivalOfFirstRecord": first.map(arrival),
                 "approximateArrivalOfLastRecord": records.last().map(arrival),
                 "batchSize": records.len(),
-                "streamArn": self.identity.stream_arn,
+                "streamArn": identity.stream_arn,
             },
             "payload": record::document_payload(records),
         });
         if let Some(function_error) = function_error {
             body["responseContext"] = json!({
                 "statusCode": 200,
-                "executedVersion": self.identity.executed_version(),
+                "executedVersion": identity.executed_version(),
                 "functionError": function_error,
             });
         }
@@ -145,47 +155,57 @@ mod tests {
 
     use super::*;
 
-    fn body(function: &str, json: Value) -> Value {
-        let number = SequenceNumber::new("1").unwrap();
-        let failure = Failure {
-            identity: &Identity {
-                uuid: "mapping".to_owned(),
-                function_arn: format!("arn:aws:lambda:us-east-1:000000000000:function:{function}"),
-                stream_arn: "stream".to_owned(),
-            },
-            shard: "shard-1",
-            records: &[Record::new(number, Duration::from_millis(1_789_651_658_042), json)],
-            request_id: "r".to_owned(),
-            invoke_count: 1,
-            reason: Reason::RetryAttemptsExhausted(LastTry::FunctionError),
-            now: Duration::ZERO,
-            id: "id".to_owned(),
+    /// Returns the document of a record that was created at this number of milliseconds.
+    fn document(function: &str, last: LastTry, created: u64, json: Value) -> Document {
+        let number = SequenceNumber::new("000000000000000000001").unwrap();
+        let identity = Identity {
+            uuid: "mapping-1".to_owned(),
+            function_arn: format!("arn:aws:lambda:us-east-1:000000000000:function:{function}"),
+            stream_arn: "arn:aws:dynamodb:us-east-1:000000000000:table/T/stream/1".to_owned(),
         };
-        failure.document().body
+        let failure = Failure {
+            records: vec![Record::new(number, Duration::from_millis(created), json)],
+            request_id: "request-1".to_owned(),
+            invoke_count: 4,
+            reason: Reason::RetryAttemptsExhausted(last),
+        };
+        failure.document(&identity, "shard-1", Duration::from_millis(1_764_085_202_269))
+    }
+
+    #[test]
+    fn the_document_of_a_record_is_the_recorded_one() {
+        let recorded: Value = serde_json::from_str(include_str!("../../tests/fixtures/stream-mapping.json")).unwrap();
+        let mut expected = recorded["one_record_that_always_fails"]["document"].clone();
+        let record = json!({"dynamodb": {"SequenceNumber": "000000000000000000001"}});
+        expected["payload"] = json!(json!({"Records": [record]}).to_string());
+        let Document { key, body } = document("stream-fn", LastTry::Response, 1_764_085_200_000, record);
+        assert_eq!(body, expected);
+        let (start, id) = key.split_at("aws/lambda/mapping-1/shard-1/2025/11/25/2025-11-25T15.40.02-".len());
+        assert_eq!(start, "aws/lambda/mapping-1/shard-1/2025/11/25/2025-11-25T15.40.02-");
+        assert_eq!(id.len(), 36);
     }
 
     #[test]
     fn arrival_times_of_kinesis_have_milliseconds() {
-        let kinesis = body(
-            "f",
-            json!({"kinesis": {"approximateArrivalTimestamp": 1_789_651_658.042}}),
-        );
-        let table = body("f", json!({"dynamodb": {"ApproximateCreationDateTime": 1_789_651_658}}));
-        for (info, time) in [
-            (&kinesis["KinesisBatchInfo"], "2026-09-17T13:27:38.042Z"),
-            (&table["DDBStreamBatchInfo"], "2026-09-17T13:27:38Z"),
+        for (json, info, time, payload) in [
+            (
+                json!({"kinesis": {"approximateArrivalTimestamp": 1_789_651_658.042}}),
+                "KinesisBatchInfo",
+                "2026-09-17T13:27:38.042Z",
+                r#"{"Records":[{"kinesis":{"approximateArrivalTimestamp":1.789651658042E9}}]}"#,
+            ),
+            (
+                json!({"dynamodb": {"ApproximateCreationDateTime": 1_789_651_658}}),
+                "DDBStreamBatchInfo",
+                "2026-09-17T13:27:38Z",
+                r#"{"Records":[{"dynamodb":{"ApproximateCreationDateTime":1.789651658E9}}]}"#,
+            ),
         ] {
-            assert_eq!(info["approximateArrivalOfFirstRecord"], time);
-            assert_eq!(info["approximateArrivalOfLastRecord"], time);
+            let body = document("f", LastTry::FunctionError, 1_789_651_658_042, json).body;
+            assert_eq!(body[info]["approximateArrivalOfFirstRecord"], time);
+            assert_eq!(body[info]["approximateArrivalOfLastRecord"], time);
+            assert_eq!(body["payload"], payload);
         }
-        assert_eq!(
-            kinesis["payload"],
-            r#"{"Records":[{"kinesis":{"approximateArrivalTimestamp":1.789651658042E9}}]}"#
-        );
-        assert_eq!(
-            table["payload"],
-            r#"{"Records":[{"dynamodb":{"ApproximateCreationDateTime":1.789651658E9}}]}"#
-        );
     }
 
     #[test]
@@ -196,10 +216,10 @@ mod tests {
             ("f:live", "$LATEST"),
             ("f:$LATEST", "$LATEST"),
         ] {
-            let body = body(function, json!({}));
-            assert_eq!(body["responseContext"]["executedVersion"], version, "{function}");
-            let arn = body["requestContext"]["functionArn"].as_str().unwrap();
-            assert!(arn.ends_with(function), "{arn}");
+            let body = document(function, LastTry::FunctionError, 0, json!({})).body;
+            let context = &body["responseContext"];
+            assert_eq!(context["executedVersion"], version, "{function}");
+            assert_eq!(context["functionError"], "Unhandled");
         }
     }
 }

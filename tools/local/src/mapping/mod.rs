@@ -13,11 +13,9 @@
 
 pub mod counters;
 mod delivery;
-mod documents;
 mod environment;
 pub mod failure;
 pub mod filter;
-mod lanes;
 pub mod position;
 pub mod record;
 mod response;
@@ -27,7 +25,7 @@ mod shard;
 pub mod source;
 
 pub use self::{
-    counters::{Counters, LastProcessingResult, Progress, RecordObserver},
+    counters::{Counters, LastProcessingResult},
     environment::{Clock, Destination, Environment, InvocationOutcome, Invoker, Mapping},
     failure::Identity,
 };

@@ -1,6 +1,11 @@
 //! Positions of shards: where they are stored, and how they advance while lanes finish in any order.
 
-use std::{collections::BTreeMap, io, path::PathBuf, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use serde::{Deserialize, Serialize};
 use shared::domain::sequence::SequenceNumber;
@@ -37,11 +42,11 @@ impl Positions for InMemory {
     }
 }
 
-/// Positions in a file, which is replaced atomically on each change.
-#[derive(Debug)]
+/// Positions in a file, which is replaced atomically on each change. Clones share them.
+#[derive(Debug, Clone)]
 pub struct InFile {
     path: PathBuf,
-    content: Mutex<Content>,
+    content: Arc<Mutex<Content>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,7 +76,7 @@ impl InFile {
         }
         let positions = Self {
             path,
-            content: Mutex::new(content),
+            content: Arc::new(Mutex::new(content)),
         };
         positions.write(&lock(&positions.content))?;
         Ok(positions)

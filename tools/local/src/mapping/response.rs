@@ -28,3 +28,26 @@ pub(super) fn processed(response: &[u8], batch: &[Record]) -> Option<usize> {
     let indices: Vec<_> = failures.iter().map(index).collect::<Option<_>>()?;
     Some(indices.into_iter().min().unwrap_or(batch.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn recorded_responses_succeed_or_fail_the_batch() {
+        let recorded: Value = serde_json::from_str(include_str!("../../tests/fixtures/stream-mapping.json")).unwrap();
+        let batch = [Record::new(
+            SequenceNumber::new("1").unwrap(),
+            Duration::ZERO,
+            Value::Null,
+        )];
+        for (answers, expected) in [("success", Some(1)), ("failure_of_the_batch", None)] {
+            for answer in recorded["answers"][answers].as_array().unwrap() {
+                assert_eq!(processed(answer.to_string().as_bytes(), &batch), expected, "{answer}");
+            }
+        }
+        assert_eq!(processed(b"", &batch), Some(1));
+    }
+}

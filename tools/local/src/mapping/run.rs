@@ -7,8 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     environment::{Environment, Mapping},
-    lanes,
-    shard::POLL_INTERVAL,
+    shard::{self, POLL_INTERVAL},
     source::{Shard, Source as _},
 };
 
@@ -34,17 +33,15 @@ impl<E: Environment> Mapping<E> {
                     biased;
                     Some(shard) = running.next() => {
                         // Thousands of shards can end at once.
-                        let mut ended = vec![shard];
-                        while let Some(Some(shard)) = running.next().now_or_never() {
-                            ended.push(shard);
-                        }
-                        for shard in ended {
+                        let mut ended = Some(shard);
+                        while let Some(shard) = ended {
                             let children = lineage.end(shard);
                             // The list can be older than the children.
                             if children.is_empty() {
                                 next_list = Instant::now();
                             }
                             ready.extend(children);
+                            ended = running.next().now_or_never().flatten();
                         }
                     }
                     () = tokio::time::sleep_until(next_list) => {}
@@ -52,7 +49,7 @@ impl<E: Environment> Mapping<E> {
             }
             for id in ready {
                 running.push(async move {
-                    lanes::run(self, &id).await;
+                    shard::process(self, &id).await;
                     id
                 });
             }
@@ -73,25 +70,17 @@ struct Lineage {
 impl Lineage {
     /// Returns the shards of a list that can be read now: a parent is read to its end before its children.
     fn list(&mut self, shards: Vec<Shard>) -> Vec<String> {
-        let mut ready = Vec::new();
-        let listed: HashSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
+        let listed: HashSet<_> = shards.iter().map(|shard| shard.id.clone()).collect();
         // A parent that is no longer listed is trimmed.
-        self.waiting.retain(|parent, children| {
-            let is_listed = listed.contains(parent.as_str());
-            if !is_listed {
-                ready.append(children);
-            }
-            is_listed
-        });
-        for shard in &shards {
-            if !self.known.insert(shard.id.clone()) {
+        let trimmed = self.waiting.extract_if(|parent, _| !listed.contains(parent));
+        let mut ready: Vec<_> = trimmed.flat_map(|(_, children)| children).collect();
+        for Shard { id, parent } in shards {
+            if !self.known.insert(id.clone()) {
                 continue;
             }
-            match &shard.parent {
-                Some(parent) if listed.contains(parent.as_str()) && !self.ended.contains(parent) => {
-                    self.waiting.entry(parent.clone()).or_default().push(shard.id.clone());
-                }
-                _ => ready.push(shard.id.clone()),
+            match parent.filter(|parent| listed.contains(parent) && !self.ended.contains(parent)) {
+                Some(parent) => self.waiting.entry(parent).or_default().push(id),
+                None => ready.push(id),
             }
         }
         // The order of a map differs from run to run.
@@ -111,28 +100,23 @@ impl Lineage {
 mod tests {
     use super::*;
 
-    fn shard(id: &str, parent: Option<&str>) -> Shard {
-        Shard {
-            id: id.to_owned(),
-            parent: parent.map(ToOwned::to_owned),
-        }
-    }
-
     #[test]
     fn a_child_waits_for_the_end_of_a_listed_parent() {
         let mut lineage = Lineage::default();
-        let (a, b, c) = (shard("a", None), shard("b", Some("a")), shard("c", Some("a")));
-        let shards = vec![a.clone(), b.clone(), c, shard("d", Some("b")), shard("z", Some("y"))];
-        assert_eq!(lineage.list(shards.clone()), ["a", "z"]);
-        assert!(lineage.list(shards.clone()).is_empty());
+        let list = |lineage: &mut Lineage, listed: &str| {
+            let shard = |shard: &str| Shard {
+                id: shard[..1].to_owned(),
+                parent: shard.get(2..).map(str::to_owned),
+            };
+            lineage.list(listed.split(' ').map(shard).collect()).join(" ")
+        };
+        assert_eq!(list(&mut lineage, "a b<a c<a d<b z<y"), "a z");
+        assert_eq!(list(&mut lineage, "a b<a c<a d<b z<y"), "");
         assert_eq!(lineage.end("a".to_owned()), ["b", "c"]);
         assert!(lineage.end("c".to_owned()).is_empty());
-        assert!(lineage.list(shards).is_empty());
+        assert_eq!(list(&mut lineage, "a b<a c<a d<b z<y"), "");
         // Of an ended parent, and of one that is trimmed while it is read.
-        assert_eq!(
-            lineage.list(vec![a, b.clone(), shard("e", Some("a")), shard("f", Some("b"))]),
-            ["e"]
-        );
-        assert_eq!(lineage.list(vec![shard("f", Some("b"))]), ["d", "f"]);
+        assert_eq!(list(&mut lineage, "a b<a e<a f<b"), "e");
+        assert_eq!(list(&mut lineage, "f<b"), "d f");
     }
 }

@@ -11,65 +11,7 @@ use serde_json::json;
 use shared::domain::sequence::SequenceNumber;
 
 use self::fakes::*;
-use super::{
-    filter::Filters,
-    record::Record,
-    settings::Settings,
-    source::{Shard, SourceError},
-    *,
-};
-
-#[tokio::test(start_paused = true)]
-async fn recorded_responses_that_succeed_or_fail_the_batch() {
-    let recorded = fixture();
-    let answers = &recorded["answers"];
-    for success in answers["success"].as_array().unwrap() {
-        let result = Run::new(recorded_settings(), records(1)).responding(success).await;
-        assert_eq!(result.sizes(), [1], "{success}");
-        assert!(result.documents.is_empty());
-        assert_eq!(result.position, after(1));
-    }
-    let result = Run::new(recorded_settings(), records(1))
-        .with(|_, _| InvocationOutcome::Response(Vec::new()))
-        .await;
-    assert_eq!(result.sizes(), [1]);
-    let deliveries = recorded["one_record_that_always_fails"]["deliveries"].as_u64().unwrap();
-    for failure in answers["failure_of_the_batch"].as_array().unwrap() {
-        let result = Run::new(recorded_settings(), records(1)).responding(failure).await;
-        assert_eq!(
-            (result.sizes().len() as u64, result.documents.len()),
-            (deliveries, 1),
-            "{failure}"
-        );
-        assert_eq!(result.position, after(1));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_recorded_document_of_a_record_that_always_fails() {
-    let recorded = fixture()["one_record_that_always_fails"].clone();
-    let records = vec![record(1, "a")];
-    let event = record::event(&records);
-    let result = Run::new(recorded_settings(), records.clone())
-        .with(bad(&[1], false))
-        .await;
-    let [document] = result.documents.as_slice() else {
-        panic!()
-    };
-    let mut body = document.body.clone();
-    // A document in a bucket carries the records.
-    assert_eq!(payload(document), event);
-    body.as_object_mut().unwrap().remove("payload");
-    assert_eq!(body, recorded["document"]);
-    let (folder, name) = document.key.rsplit_once('/').unwrap();
-    assert_eq!(folder, "aws/lambda/mapping-1/shard-1/2025/11/25");
-    assert_eq!(&name[..20], "2025-11-25T15.40.02-");
-    assert_eq!(name[20..].len(), 36);
-
-    let result = Run::new(recorded_settings(), records).with(bad(&[1], true)).await;
-    let error = &result.documents[0].body["responseContext"]["functionError"];
-    assert_eq!(error, &recorded["functionError_where_the_function_raised"]);
-}
+use super::{filter::Filters, record::Record, settings::Settings, source::SourceError, *};
 
 /// Fails from the first bad record on, and as a whole where that is wanted.
 fn bad(bad: &'static [usize], whole: bool) -> impl Fn(&[String], usize) -> InvocationOutcome {
@@ -232,21 +174,4 @@ async fn a_position_never_passes_what_is_not_done() {
         false => (Duration::ZERO, response(&json!({}))),
     });
     assert_eq!(result.await.position, after(2));
-}
-
-#[tokio::test(start_paused = true)]
-async fn parents_are_read_before_their_children() {
-    let shard = |id: &str, parent: Option<&str>| Shard {
-        id: id.to_owned(),
-        parent: parent.map(str::to_owned),
-    };
-    let mut run = Run::new(Settings::default(), Vec::new());
-    run.shards = vec![
-        (shard("child", Some("parent")), vec![record(2, "a")]),
-        (shard("parent", Some("trimmed long ago")), vec![record(1, "a")]),
-        (shard("grandchild", Some("child")), vec![record(3, "a")]),
-    ];
-    let result = run.succeeding().await;
-    let order: Vec<_> = result.batches.iter().map(|(_, numbers)| numbers[0].clone()).collect();
-    assert_eq!(order, [sequence(1), sequence(2), sequence(3)]);
 }

@@ -1,18 +1,14 @@
-//! Counts updates and stream records as the functions and the mapping report them.
+//! Counts updates as the functions report them.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Mutex,
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
 use serde_json::Value;
-use shared::{domain::quarantine, json};
+use shared::json;
 
 use crate::{
     feed::WRITER,
     lambda::{InvocationObserver, InvokeOutput},
     lock,
-    mapping::{Progress, RecordObserver, record::Record},
 };
 
 /// Maximum length of an outcome's name.
@@ -29,29 +25,6 @@ pub struct Figures {
     pub rejected: BTreeMap<String, u64>,
     /// Latest error of a function, with the function's name.
     pub error: Option<String>,
-    /// Sequence numbers of the records in flight.
-    waiting: HashSet<String>,
-    done: u64,
-    /// Number of records that were put into quarantine, and of those that left it.
-    quarantined: u64,
-    released: u64,
-}
-
-impl Figures {
-    /// Returns the number of versions in history after processing by stream-fn.
-    pub fn versions(&self) -> u64 {
-        self.done.saturating_sub(self.quarantined)
-    }
-
-    /// Returns the number of records in flight to stream-fn.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Returns the number of records in quarantine.
-    pub fn quarantined(&self) -> u64 {
-        self.quarantined.saturating_sub(self.released)
-    }
 }
 
 impl Activity {
@@ -70,57 +43,22 @@ impl InvocationObserver for Activity {
         if binary != WRITER {
             return;
         }
-        let (mut applied, mut rejected) = ((String::new(), 0), (String::new(), 0));
+        let mut count = |is_applied, name, count| {
+            let Figures { applied, rejected, .. } = &mut *figures;
+            if count > 0 {
+                let counts = if is_applied { applied } else { rejected };
+                *counts.entry(name).or_default() += count;
+            }
+        };
         if output.is_error {
-            rejected = (name(&response["errorType"]), messages(event));
+            count(false, name(&response["errorType"]), messages(event));
         } else if let Some(failures) = response["batchItemFailures"].as_array() {
             // The response to a batch names only the failed messages.
             let failed = failures.len() as u64;
-            applied = ("Accepted".to_owned(), messages(event).saturating_sub(failed));
-            rejected = ("Failed".to_owned(), failed);
+            count(true, "Accepted".to_owned(), messages(event).saturating_sub(failed));
+            count(false, "Failed".to_owned(), failed);
         } else {
-            applied = (name(&response["Outcome"]), 1);
-        }
-        let Figures {
-            applied: all_applied,
-            rejected: all_rejected,
-            ..
-        } = &mut *figures;
-        for (all, (name, count)) in [(all_applied, applied), (all_rejected, rejected)] {
-            if count > 0 {
-                *all.entry(name).or_default() += count;
-            }
-        }
-    }
-}
-
-impl RecordObserver for Activity {
-    fn observe(&self, progress: Progress, records: &[Record]) {
-        let mut figures = lock(&self.0);
-        for record in records {
-            let number = record.sequence_number().as_str();
-            match progress {
-                Progress::Filtered => figures.filtered(record.json()),
-                Progress::Queued => {
-                    figures.waiting.insert(number.to_owned());
-                }
-                Progress::Done | Progress::Failed | Progress::Dropped => {
-                    figures.waiting.remove(number);
-                    figures.done += u64::from(progress == Progress::Done);
-                }
-            }
-        }
-    }
-}
-
-impl Figures {
-    /// Counts changes of quarantine, which stream-fn makes in the same table.
-    fn filtered(&mut self, record: &Value) {
-        let key = record.pointer("/dynamodb/Keys/SK/S").and_then(Value::as_str);
-        match record["eventName"].as_str() {
-            Some("INSERT") if key.is_some_and(quarantine::is_first) => self.quarantined += 1,
-            Some("REMOVE") if key.is_some_and(quarantine::is_first) => self.released += 1,
-            _ => {}
+            count(true, name(&response["Outcome"]), 1);
         }
     }
 }
@@ -162,10 +100,7 @@ fn name(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::json;
-    use shared::domain::sequence::SequenceNumber;
 
     use super::*;
 
@@ -177,39 +112,6 @@ mod tests {
             log_tail: log.into(),
         };
         activity.invoked(binary, event.to_string().as_bytes(), &output);
-    }
-
-    fn record(number: u64, json: Value) -> Record {
-        Record::new(SequenceNumber::new(number.to_string()).unwrap(), Duration::ZERO, json)
-    }
-
-    #[test]
-    fn records_wait_until_the_mapping_is_done_with_them_and_quarantined_ones_are_no_versions() {
-        let activity = Activity::default();
-        let records = [1, 2, 3, 4, 5].map(|number| record(number, json!({})));
-        let check = |versions, waiting, quarantined| {
-            let figures = activity.figures();
-            let found = (figures.versions(), figures.waiting(), figures.quarantined());
-            assert_eq!(found, (versions, waiting, quarantined));
-        };
-        activity.observe(Progress::Queued, &records);
-        check(0, 5, 0);
-        activity.observe(Progress::Done, &records[..3]);
-        check(3, 2, 0);
-        activity.observe(Progress::Failed, &records[3..4]);
-        activity.observe(Progress::Dropped, &records[4..]);
-        check(3, 0, 0);
-        for (event, key, versions, quarantined) in [
-            ("INSERT", "v1", 3, 0),
-            ("INSERT", "quarantine#2", 2, 1),
-            ("INSERT", "quarantine#2#2", 2, 1),
-            ("INSERT", "quarantine#3", 1, 2),
-            ("REMOVE", "quarantine#3", 1, 1),
-        ] {
-            let change = json!({"eventName": event, "dynamodb": {"Keys": {"PK": {"S": "a"}, "SK": {"S": key}}}});
-            activity.observe(Progress::Filtered, &[record(9, change)]);
-            check(versions, 0, quarantined);
-        }
     }
 
     #[test]
@@ -247,32 +149,18 @@ mod tests {
     fn the_latest_error_is_that_of_the_response_or_the_last_of_the_log() {
         let activity = Activity::default();
         let named = json!({"errorType": "VersionConflict", "errorMessage": "the latest version is 3"});
-        let failed = r#"{"outcome": "Failed", "error": "a"}"#;
+        let (failed, record) = (r#"{"outcome": "Failed", "error": "a"}"#, r#"{"message": "record"}"#);
+        let several = format!("cut\"}}\n{failed}\n{{\"error\": \"b\"}}\n{record}\nEND\n");
         for (response, is_error, log, expected) in [
-            (
-                named,
-                true,
-                r#"{"error": "in the log"}"#,
-                "VersionConflict: the latest version is 3",
-            ),
-            (json!({"errorType": "Sandbox.Timedout"}), true, "", "Sandbox.Timedout"),
-            (json!([]), true, "", "failed without a response"),
-            (
-                json!({}),
-                false,
-                &format!("cut\"}}\n{failed}\n{{\"error\": \"b\"}}\n{{\"message\": \"record\"}}\nEND\n"),
-                "b",
-            ),
-            (
-                json!({}),
-                false,
-                &format!("{failed}\n{{\"message\": \"record\"}}\n"),
-                "Failed: a",
-            ),
+            (&named, true, failed, "VersionConflict: the latest version is 3"),
+            (&json!({"errorType": "Sandbox.Timedout"}), true, "", "Sandbox.Timedout"),
+            (&json!([]), true, "", "failed without a response"),
+            (&json!({}), false, &several, "b"),
+            (&json!({}), false, failed, "Failed: a"),
             // The error before stays.
-            (json!({}), false, "START\n{\"message\": \"record\"}\n", "Failed: a"),
+            (&json!({}), false, record, "Failed: a"),
         ] {
-            invoke(&activity, "f", (&json!({}), response, is_error), log);
+            invoke(&activity, "f", (&json!({}), response.clone(), is_error), log);
             assert_eq!(activity.figures().error, Some(format!("f: {expected}")), "{log}");
         }
     }

@@ -110,7 +110,7 @@ mod tests {
                 {"AttributeName": "no", "AttributeType": "N"}
             ],
         });
-        let table = operations::attached::parse(&definition.to_string()).unwrap();
+        let table = attach::parse(&definition.to_string()).unwrap();
         let text = to_try_attached(&table, "http://127.0.0.1:8000", Path::new("my orders.json"));
         for part in [
             r#"--item '{"customer'\''s":{"B":"YQ=="},"no":{"N":"1"}}'"#,

@@ -1,16 +1,14 @@
 //! The item collections of the table, and the completeness of their histories.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use operations::version_set::VersionSet;
+use operations::audit::{self, collection::Finding};
 use shared::domain::{
-    AttributeValue, Item,
-    attributes::same_item,
+    Item,
     entity::is_reserved,
-    keys::{LATEST_KEY, VersionDigits},
-    names, quarantine,
+    keys::{LATEST_KEY, VersionDigits, partition_key_of, sort_key_of},
+    quarantine,
     version::Version,
-    version_item::VersionItem,
 };
 
 /// Maximum number of missing versions that are named. `Latest` can be any number.
@@ -28,22 +26,17 @@ pub type Collections = BTreeMap<String, Collection>;
 pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
     let mut collections = Collections::new();
     for item in items {
-        let (pk, sk) = (key(&item, names::PK), key(&item, names::SK));
+        let [pk, sk] = [partition_key_of, sort_key_of].map(|key| key(&item).unwrap_or_default().to_owned());
         collections.entry(pk).or_default().items.push((sk, item));
     }
+    // The latest item, then the versions by number, then other items by sort key.
+    let rank = |sk: &str| (sk != LATEST_KEY, digits.version_of(sk).map_or(u64::MAX, Version::get));
     for collection in collections.values_mut() {
-        collection.items.sort_by_cached_key(|(sk, _)| rank(sk, digits));
+        collection
+            .items
+            .sort_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)).then_with(|| a.cmp(b)));
     }
     collections
-}
-
-/// Returns the sort order: the latest item, then the versions by number, then other items by sort key.
-fn rank(sk: &str, digits: VersionDigits) -> (u8, u64, String) {
-    match digits.version_of(sk) {
-        _ if sk == LATEST_KEY => (0, 0, String::new()),
-        Some(version) => (1, version.get(), String::new()),
-        None => (2, 0, sk.to_owned()),
-    }
 }
 
 impl Collection {
@@ -58,44 +51,33 @@ impl Collection {
 
     /// Returns the missing or differing versions of the entity. Returns none if there is no latest item.
     pub fn missing(&self, digits: VersionDigits) -> Vec<String> {
-        let find = |sk: &str| self.items.iter().find(|(other, _)| other == sk).map(|(_, item)| item);
-        let Some(latest) = find(LATEST_KEY) else {
-            return Vec::new();
-        };
-        let version_item = match VersionItem::from_image(latest.clone(), digits) {
-            Ok(version_item) => version_item,
-            Err(error) => return vec![format!("{LATEST_KEY} makes no version: {error}")],
-        };
-        let present = self.items.iter().filter_map(|(sk, _)| digits.version_of(sk));
-        let present: VersionSet = present.map(Version::get).collect();
-        let absent = present.gaps(1, version_item.version().get());
-        let mut missing = digits.version_keys(absent.numbers().take(MAX_NAMED));
-        if absent.len() > MAX_NAMED as u64 {
-            missing.push(format!("{} more", absent.len() - MAX_NAMED as u64));
+        let mut audited = audit::collection::Collection::default();
+        for (_, item) in &self.items {
+            audited.add_item(item.clone(), digits, false);
         }
-        let newest = find(&digits.version_key(version_item.version()));
-        if newest.is_some_and(|newest| !same_item(newest, version_item.item())) {
-            let key = digits.version_key(version_item.version());
-            missing.push(format!("{key} differs from {LATEST_KEY}"));
+        // The time only tells which latest items are ahead of it.
+        let found = audited.check(digits, Duration::ZERO);
+        if let Some(Err(error)) = audited.latest_version() {
+            return vec![format!("{LATEST_KEY} makes no version: {error}")];
         }
+        let mut missing = digits.version_keys(found.missing.numbers().take(MAX_NAMED));
+        if let Some(more @ 1..) = found.missing.len().checked_sub(MAX_NAMED as u64) {
+            missing.push(format!("{more} more"));
+        }
+        let differs = found.others.iter().filter_map(|finding| match finding {
+            Finding::LatestDiffers { version } => Some(digits.version_key(*version)),
+            _ => None,
+        });
+        missing.extend(differs.map(|key| format!("{key} differs from {LATEST_KEY}")));
         missing
     }
 }
 
 /// Returns the missing or differing versions of a table, by partition key.
 pub fn missing(collections: &Collections, digits: VersionDigits) -> BTreeMap<String, Vec<String>> {
-    let missing = collections
-        .iter()
-        .filter(|(pk, _)| !is_reserved(pk))
-        .map(|(pk, collection)| (pk.clone(), collection.missing(digits)));
+    let entities = collections.iter().filter(|(pk, _)| !is_reserved(pk));
+    let missing = entities.map(|(pk, collection)| (pk.clone(), collection.missing(digits)));
     missing.filter(|(_, missing)| !missing.is_empty()).collect()
-}
-
-fn key(item: &Item, name: &str) -> String {
-    match item.get(name) {
-        Some(AttributeValue::S(text) | AttributeValue::N(text)) => text.clone(),
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

@@ -46,16 +46,17 @@ pub fn print_summary(stack: &Stack) {
 fn line(stack: &Stack, figures: &Figures) -> String {
     let counters = &stack.mapping.counters;
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let [quarantined, released] = stack.mapping.source.quarantined();
     let refused: u64 = figures.rejected.values().sum();
     let mut line = format!(
         "updates={} refused={refused} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={}",
         figures.applied.values().sum::<u64>() + refused,
-        figures.versions(),
-        figures.waiting(),
+        count(&counters.done).saturating_sub(quarantined),
+        counters.waiting(),
         count(&counters.invocations),
         count(&counters.retries),
         count(&counters.bisections),
-        figures.quarantined(),
+        quarantined.saturating_sub(released),
         count(&counters.documents),
         count(&counters.dropped),
         counters.last_processing_result().name(),

@@ -1,23 +1,19 @@
 //! Parses the table, the functions and the event source mappings of a template.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, time::Duration};
 
 use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
 use operations::table::settings::TableSettings;
 use serde_json::Value;
 
 use super::{
-    error::{TemplateError, invalid},
+    TemplateError, invalid,
     resolve::{Resolver, text},
     yaml,
 };
 use crate::{
     attach::Attachment,
-    mapping::{
-        filter::Filters,
-        position::Position,
-        settings::{InvalidSettings, Settings},
-    },
+    mapping::{filter::Filters, position::Position, settings::Settings},
 };
 
 /// Environment variable of the functions with the name of the history table.
@@ -182,24 +178,30 @@ fn table(id: &str, resolver: &Resolver) -> Result<Table, TemplateError> {
     })
 }
 
-/// Parses the settings of a mapping. An unknown setting is rejected, because it could change the behaviour.
+/// Parses the settings of a mapping, and checks Lambda's bounds. An unknown setting is rejected, because it could change the behaviour.
 fn mapping(properties: &Value, place: &str) -> Result<Settings, TemplateError> {
     let mut settings = Settings::default();
-    let invalid_settings = |error| TemplateError::Settings(place.to_owned(), error);
     for (name, value) in properties.as_object().into_iter().flatten() {
         let bad = || invalid(format!("invalid value of {name} in {place}"));
-        let number = || text(value).parse::<u32>().map_err(|_| bad());
-        let seconds = || number().map(|seconds| Duration::from_secs(seconds.into()));
+        let number = |bounds: RangeInclusive<u32>| {
+            let number = text(value).parse().ok().filter(|number| bounds.contains(number));
+            number.ok_or_else(bad)
+        };
+        let seconds = |bounds| number(bounds).map(|seconds| Duration::from_secs(seconds.into()));
         // -1 is unlimited.
         let is_limited = text(value) != "-1";
         match name.as_str() {
             "Stream" | "Enabled" | "EventSourceArn" | "FunctionName" | "DestinationConfig" | "MetricsConfig" => {}
-            "BatchSize" => settings.batch_size = number()? as usize,
-            "MaximumBatchingWindowInSeconds" => settings.batching_window = seconds()?,
-            "ParallelizationFactor" => settings.parallelization_factor = number()? as usize,
+            "BatchSize" => settings.batch_size = number(1..=10_000)? as usize,
+            "MaximumBatchingWindowInSeconds" => settings.batching_window = seconds(0..=300)?,
+            "ParallelizationFactor" => settings.parallelization_factor = number(1..=10)? as usize,
             "BisectBatchOnFunctionError" => settings.bisect_on_function_error = text(value) == "true",
-            "MaximumRetryAttempts" => settings.maximum_retry_attempts = is_limited.then(number).transpose()?,
-            "MaximumRecordAgeInSeconds" => settings.maximum_record_age = is_limited.then(seconds).transpose()?,
+            "MaximumRetryAttempts" => {
+                settings.maximum_retry_attempts = is_limited.then(|| number(0..=10_000)).transpose()?;
+            }
+            "MaximumRecordAgeInSeconds" => {
+                settings.maximum_record_age = is_limited.then(|| seconds(60..=604_800)).transpose()?;
+            }
             "FunctionResponseTypes" => {
                 let mut types = value.as_array().into_iter().flatten();
                 settings.report_batch_item_failures = types.any(|kind| kind == "ReportBatchItemFailures");
@@ -214,8 +216,8 @@ fn mapping(properties: &Value, place: &str) -> Result<Settings, TemplateError> {
             "FilterCriteria" => {
                 let filters = value["Filters"].as_array().into_iter().flatten();
                 let patterns: Vec<_> = filters.map(|filter| text(&filter["Pattern"])).collect();
-                let parsed = Filters::parse(patterns.iter().map(String::as_str)).map_err(InvalidSettings::from);
-                settings.filters = parsed.map_err(invalid_settings)?;
+                let parsed = Filters::parse(patterns.iter().map(String::as_str));
+                settings.filters = parsed.map_err(|error| TemplateError::Filter(place.to_owned(), error))?;
             }
             _ => {
                 return Err(invalid(format!(
@@ -224,7 +226,7 @@ fn mapping(properties: &Value, place: &str) -> Result<Settings, TemplateError> {
             }
         }
     }
-    settings.checked().map_err(invalid_settings)
+    Ok(settings)
 }
 
 /// Parses settings without functions and parameters.

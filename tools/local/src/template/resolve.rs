@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::error::{TemplateError, invalid};
+use super::{TemplateError, invalid};
 
 pub const REGION: &str = "us-east-1";
 pub const ACCOUNT: &str = "000000000000";

@@ -1,5 +1,8 @@
 //! The template of the project, and invalid templates.
 
+pub(crate) mod alarms;
+mod policies;
+
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
@@ -93,41 +96,34 @@ fn the_filter_lets_only_new_images_of_the_latest_item_through() {
 fn parameters_are_overridden_within_their_bounds() {
     let template = parse(&[("Ordering", "time")]).unwrap();
     assert_eq!(template.functions[0].environment["ORDERING"], "time");
+    // Attempts have the bounds and the default of the library.
+    let (defaults, attempts) = (ClientSettings::default(), ClientSettings::ATTEMPTS);
+    let [below, least, most, above] = [
+        attempts.start() - 1,
+        *attempts.start(),
+        *attempts.end(),
+        attempts.end() + 1,
+    ]
+    .map(|attempts| attempts.to_string());
+    for attempts in [least, most] {
+        assert!(parse(&[("MaxAttempts", &attempts)]).is_ok(), "{attempts}");
+    }
     for (name, value) in [
-        ("MaxAttempts", "0"),
+        ("MaxAttempts", below.as_str()),
+        ("MaxAttempts", &above),
         ("MaxAttempts", "x"),
         ("VersionDigits", "21"),
         ("Ordering", "random"),
     ] {
-        assert_eq!(
-            parse(&[(name, value)]).unwrap_err(),
-            format!("the parameter {name} does not allow {value}")
-        );
+        let error = format!("the parameter {name} does not allow {value}");
+        assert_eq!(parse(&[(name, value)]).unwrap_err(), error);
     }
     assert_eq!(parse(&[("Nothing", "1")]).unwrap_err(), "there is no parameter Nothing");
-}
-
-#[test]
-fn attempts_have_the_default_and_the_bounds_of_the_library() {
-    let (defaults, bounds) = (ClientSettings::default(), ClientSettings::ATTEMPTS);
-    for value in [*bounds.start(), *bounds.end(), defaults.max_attempts] {
-        let value = value.to_string();
-        let given = [("MaxAttempts", value.as_str())];
-        let overrides = if value == defaults.max_attempts.to_string() {
-            &[]
-        } else {
-            &given[..]
-        };
-        for function in parse(overrides).unwrap().functions {
-            assert_eq!(function.environment["AWS_MAX_ATTEMPTS"], value);
-        }
+    for function in parse(&[]).unwrap().functions {
+        let attempts = defaults.max_attempts.to_string();
+        assert_eq!(function.environment["AWS_MAX_ATTEMPTS"], attempts);
+        assert!(defaults.operation_timeout < function.timeout);
     }
-    for value in [bounds.start() - 1, bounds.end() + 1] {
-        assert!(parse(&[("MaxAttempts", &value.to_string())]).is_err(), "{value}");
-    }
-    let functions = parse(&[]).unwrap().functions;
-    let is_longer = |function: &Function| defaults.operation_timeout < function.timeout;
-    assert!(functions.iter().all(is_longer));
 }
 
 #[test]
@@ -216,9 +212,14 @@ fn errors_name_their_cause() {
         chain(&Template::parse(&TEMPLATE.replacen(from, to, 1), &[]).unwrap_err())
     };
     for line in "MaximumRetryAttempts: -1 | MaximumRetryAttempts: ten | invalid value of MaximumRetryAttempts in {mapping}
-        ParallelizationFactor: 2 | ParallelizationFactor: 11 | invalid settings of {mapping}: ParallelizationFactor is outside Lambda's bounds
+        MaximumRetryAttempts: -1 | MaximumRetryAttempts: 10001 | invalid value of MaximumRetryAttempts in {mapping}
+        ParallelizationFactor: 2 | ParallelizationFactor: 11 | invalid value of ParallelizationFactor in {mapping}
+        MaximumBatchingWindowInSeconds: 0 | MaximumBatchingWindowInSeconds: 301 | invalid value of MaximumBatchingWindowInSeconds in {mapping}
+        MaximumRecordAgeInSeconds: 43200 | MaximumRecordAgeInSeconds: 59 | invalid value of MaximumRecordAgeInSeconds in {mapping}
+        BatchSize: 100 | BatchSize: 0 | invalid value of BatchSize in {mapping}
+        BatchSize: 100 | BatchSize: 10001 | invalid value of BatchSize in {mapping}
         ParallelizationFactor: 2 | TumblingWindowInSeconds: 2 | {mapping} has TumblingWindowInSeconds, which the local stack does not support
-        {\"dynamodb\":{\"Keys\" | {\"dynamodb\":{ | invalid settings of {mapping}: a pattern of FilterCriteria cannot be read: it is not JSON
+        {\"dynamodb\":{\"Keys\" | {\"dynamodb\":{ | a pattern of FilterCriteria in {mapping} cannot be read: it is not JSON
         Binary: stream-fn | Other: stream-fn | StreamFunction has no Metadata.BuildProperties.Binary
         StreamViewType: NEW_IMAGE | Other: 1 | VersionControl has no StreamSpecification.StreamViewType
         Stream: !GetAtt VersionControl.StreamArn | Stream: x | {mapping} has no Stream: !GetAtt <table>.StreamArn

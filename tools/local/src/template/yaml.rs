@@ -3,7 +3,7 @@
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
-use super::error::{TemplateError, invalid};
+use super::{TemplateError, invalid};
 
 /// Parses a template.
 ///

@@ -115,17 +115,9 @@ class Invoke(Case):
             answer = self.invoke({"ID": name()}, LogType="Tail")
             request = answer["ResponseMetadata"]["RequestId"]
             lines = base64.b64decode(answer["LogResult"]).decode().splitlines()
-            self.assertEqual(lines[0], f"START RequestId: {request} Version: $LATEST")
-            self.assertEqual(lines[-2], f"END RequestId: {request}")
-            report = (
-                rf"REPORT RequestId: {request}\tDuration: \d+\.\d\d ms\tBilled Duration: \d+ ms"
-                r"\tMemory Size: \d+ MB\tMax Memory Used: \d+ MB(\tInit Duration: \d+\.\d\d ms)?"
-            )
-            self.assertRegex(lines[-1], f"^{report}$")
             # The function's own lines, of this invocation alone.
-            own = lines[1:-2]
-            self.assertTrue(own)
-            for line in own:
+            self.assertTrue(lines)
+            for line in lines:
                 self.assertIn(request, json.dumps(json.loads(line)))
 
     def test_a_tail_has_4_kb_at_most(self):

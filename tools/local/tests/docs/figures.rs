@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use local::template::yaml;
 use testkit::pages::rows;
 
 use crate::root;
@@ -77,27 +78,17 @@ fn the_number_of_alarms_equals_that_of_the_template() {
 
 #[test]
 fn every_parameter_of_a_template_is_explained() {
-    let part = |text: &str, from: &str, to: &str| {
-        let rest = text.split(from).nth(1).unwrap();
-        rest.split(to).next().unwrap().to_owned()
-    };
-    let deploying = part(&file("docs/operations.md"), "\n## Deploying\n", "\n## ");
+    let operations = file("docs/operations.md");
+    let deploying = operations
+        .split("\n## ")
+        .find(|section| section.starts_with("Deploying\n"));
     let events = file("docs/events.md");
-    for (template, end, count, page, [before, after]) in [
-        ("template.yaml", "\nRules:\n", 10, deploying, ["`", "`"]),
-        (
-            "tools/events/template.yaml",
-            "\nConditions:\n",
-            5,
-            events,
-            ["| `", "` |"],
-        ),
+    for (template, count, page, [before, after]) in [
+        ("template.yaml", 10, deploying.unwrap(), ["`", "`"]),
+        ("tools/events/template.yaml", 5, &events, ["| `", "` |"]),
     ] {
-        let parameters = part(&file(template), "\nParameters:\n", end);
-        let names = parameters
-            .lines()
-            .filter_map(|line| line.strip_prefix("  ")?.strip_suffix(':'));
-        let names: Vec<_> = names.filter(|name| !name.starts_with(' ')).collect();
+        let parameters = yaml::parse(&file(template)).unwrap()["Parameters"].take();
+        let names: Vec<_> = parameters.as_object().unwrap().keys().collect();
         assert!(names.len() > count, "{template}: {names:?}");
         for name in names {
             assert!(page.contains(&format!("{before}{name}{after}")), "{template}: {name}");

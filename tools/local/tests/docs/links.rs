@@ -1,6 +1,6 @@
 //! Every link points to an existing file, and to a heading in it. Every file that a page names exists.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::{page::Page, pages, read, root};
 
@@ -51,11 +51,13 @@ fn every_page_is_reachable_from_the_readme() {
 /// Returns the file or folder of a link, unless it is one of another site.
 fn target(page: &Page, link: &str) -> Option<PathBuf> {
     let (file, _) = link.split_once('#').unwrap_or((link, ""));
+    let page = Path::new(&page.name);
     let path = match file {
-        "" => PathBuf::from(&page.name),
-        file => normalized(&Path::new(&page.name).parent().unwrap().join(file)),
+        "" => root().join(page),
+        file => root().join(page.parent()?).join(file),
     };
-    root().join(&path).exists().then_some(path)
+    let (path, root) = (path.canonicalize().ok()?, root().canonicalize().ok()?);
+    path.strip_prefix(root).ok().map(Path::to_owned)
 }
 
 fn dead(page: &Page) -> Vec<String> {
@@ -75,19 +77,6 @@ fn dead(page: &Page) -> Vec<String> {
     };
     let links = page.links.iter().filter(|link| !resolves(link));
     links.map(|link| format!("{}: {link}", page.name)).collect()
-}
-
-/// Returns the path without `..` components.
-fn normalized(path: &Path) -> PathBuf {
-    let mut normalized = PathBuf::new();
-    for part in path.components() {
-        if part == Component::ParentDir {
-            normalized.pop();
-        } else {
-            normalized.push(part);
-        }
-    }
-    normalized
 }
 
 /// Arguments after the name, and the name of a test in the file, are ignored.

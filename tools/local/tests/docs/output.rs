@@ -14,10 +14,12 @@ const ANY: &str = "…";
 
 /// Returns both texts if they differ.
 pub(crate) fn difference(shown: &str, actual: &str) -> Option<String> {
-    let (shown, actual) = (without_varying(shown), without_varying(actual));
-    let shown: Vec<_> = shown.trim_end().lines().map(str::trim_end).collect();
-    let actual: Vec<_> = actual.trim_end().lines().map(str::trim_end).collect();
-    (!lines(&shown, &actual)).then(|| format!("shown:\n{}\n\nactual:\n{}", shown.join("\n"), actual.join("\n")))
+    let [shown, actual] = [shown, actual].map(|text| {
+        let text = without_varying(text.trim_end());
+        let lines: Vec<_> = text.lines().map(str::trim_end).chain([""]).collect();
+        lines.join("\n")
+    });
+    (!matches(&shown, &actual)).then(|| format!("shown:\n{shown}\nactual:\n{actual}"))
 }
 
 /// Replaces each text that differs in each run with its form.
@@ -38,16 +40,6 @@ fn without_varying(text: &str) -> String {
     replaced
 }
 
-fn lines(shown: &[&str], actual: &[&str]) -> bool {
-    match shown.split_first() {
-        None => actual.is_empty(),
-        Some((&ANY, rest)) => (0..=actual.len()).any(|skipped| lines(rest, &actual[skipped..])),
-        Some((first, rest)) => actual
-            .split_first()
-            .is_some_and(|(line, others)| matches(first, line) && lines(rest, others)),
-    }
-}
-
 fn matches(shown: &str, actual: &str) -> bool {
     let Some((before, rest)) = shown.split_once(ANY) else {
         return shown == actual;
@@ -55,8 +47,14 @@ fn matches(shown: &str, actual: &str) -> bool {
     let Some(actual) = actual.strip_prefix(before) else {
         return false;
     };
-    let ends = actual.char_indices().map(|(index, _)| index).chain([actual.len()]);
-    ends.into_iter().any(|end| matches(rest, &actual[end..]))
+    // Alone on a line, it stands for any lines, and otherwise for any text within its line.
+    let lines = rest.strip_prefix('\n');
+    let lines = lines.filter(|_| before.is_empty() || before.ends_with('\n'));
+    let mut ends = (0..=actual.len()).filter(|end| actual.is_char_boundary(*end));
+    ends.any(|end| match lines {
+        Some(rest) => (end == 0 || actual[..end].ends_with('\n')) && matches(rest, &actual[end..]),
+        None => !actual[..end].contains('\n') && matches(rest, &actual[end..]),
+    })
 }
 
 #[test]

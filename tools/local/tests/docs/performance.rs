@@ -59,28 +59,3 @@ fn every_target_is_met_or_the_page_explains_why_not() {
         "add them to *Missed targets* of {PAGE}"
     );
 }
-
-#[test]
-fn an_explanation_belongs_to_a_comparison_a_unit_and_a_peer() {
-    let table = |name: &str, rows: &str| format!("\n### {name}\n\n{HEADER}\n| --- |\n{rows}\n");
-    let of_start = "| ms, p99 | 37 | Python | 370 | 0.1 | ≤ 0.03 × | NO |\n| ms, p99 | 37 | Node | 188 | 0.2 | | |\n";
-    let tables = table("start", of_start) + &table("package", "| MB | 4.1 |  |  |  | ≤ 4 | NO |\n");
-    let (start, package) = ("start, ms, p99, Python", "package, MB");
-    for (section, missing) in [
-        (String::new(), vec![start, package]),
-        (format!("## Missed targets\n\n- **{package}**: a reason"), vec![start]),
-        (format!("## Missed targets\n\n- **{package}**:"), vec![start, package]),
-        (
-            format!("## Missed targets\n\n- **{start}**, **{package}**: a reason"),
-            vec![],
-        ),
-        (
-            "## Missed targets\n\n- **start, ms, p99, Node**: no\n- **package,\n  MB**: a reason".to_owned(),
-            vec![start],
-        ),
-        (format!("## Other\n\n- **{start}**: a reason"), vec![start, package]),
-    ] {
-        let page = format!("{tables}{section}\n\n## Next\n\n- **{package}**: not here\n");
-        assert_eq!(unexplained(&page), missing, "{section}");
-    }
-}

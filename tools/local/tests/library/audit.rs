@@ -28,10 +28,6 @@ fn run(name: &str, from: u64, to: u64) -> Value {
     json!({"ID": "E", "Finding": name, "From": from, "To": to})
 }
 
-fn no_version() -> Value {
-    json!({"ID": "E", "Finding": "NoVersion", "Why": "Latest is missing"})
-}
-
 /// Puts the items of `first`, audits the entity, and then puts each batch of `arrivals` within a lag after the check before. Checks the
 /// findings after each lag; the number of deferred checks is 0 only after the last one.
 async fn check(first: Vec<Value>, arrivals: &[(Vec<Value>, Vec<Value>)]) {
@@ -43,7 +39,7 @@ async fn check(first: Vec<Value>, arrivals: &[(Vec<Value>, Vec<Value>)]) {
     let mut auditor = Auditor::new(world.store.clone(), RateLimiter::unlimited(), LAG, Vec::new());
     let (_, findings) = auditor.entity(&world.entity(), None).await.unwrap().unwrap();
     assert_eq!((findings.len(), auditor.waiting()), (0, 1));
-    for (index, (items, expected)) in arrivals.iter().enumerate() {
+    for (left, (items, expected)) in (0..arrivals.len()).rev().zip(arrivals) {
         for item in items {
             world.put(item.clone()).await;
         }
@@ -53,18 +49,15 @@ async fn check(first: Vec<Value>, arrivals: &[(Vec<Value>, Vec<Value>)]) {
         let settled = auditor.settle().await.unwrap().unwrap();
         let findings = settled.findings.iter().map(|finding| finding.to_json(&settled.entity));
         assert_eq!(findings.collect::<Vec<_>>(), *expected, "{arrivals:?}");
-        assert_eq!(
-            auditor.waiting(),
-            usize::from(index + 1 < arrivals.len()),
-            "{arrivals:?}"
-        );
+        assert_eq!(auditor.waiting(), left.min(1), "{arrivals:?}");
     }
 }
 
-/// Version 7 was acknowledged, but its stream record is not processed yet.
+/// In the first cases, version 7 was acknowledged, but its stream record is not processed yet.
 #[tokio::test]
 async fn a_finding_about_the_counter_counts_after_a_lag_without_a_higher_version() {
     let differs = |version: u64| json!({"ID": "E", "Finding": "LatestDiffers", "Version": version});
+    let no_version = || json!({"ID": "E", "Finding": "NoVersion", "Why": "Latest is missing"});
     let with = |latest: Value| [vec![latest], versions(1..=6)].concat();
     for (items, expected) in [
         // The latest item was deleted.
@@ -83,23 +76,14 @@ async fn a_finding_about_the_counter_counts_after_a_lag_without_a_higher_version
     // A latest item without a counter may have versions that arrive.
     let orphan = vec![no_version(), run("Orphan", 1, 1)];
     check(vec![latest(None)], &[(vec![version(1)], vec![]), (vec![], orphan)]).await;
-}
-
-#[tokio::test]
-async fn what_changes_within_the_lag_is_read_again() {
     // Another operator repaired the counter.
-    let mut repaired = version(3);
-    repaired["SK"] = json!({"S": "v0"});
-    repaired["Latest"] = json!({"N": "3"});
+    let repaired = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "State": {"N": "3"}});
     check(versions(1..=3), &[(vec![repaired], vec![])]).await;
     // Versions 2 and 4 are missing, and the counter was set back from 6. Version 4 arrives, and a writer adds version 5.
     let items = [vec![latest(Some(4))], versions([1, 3, 6])].concat();
+    let arrived = vec![version(4), latest(Some(5))];
     let findings = vec![run("Gap", 2, 2), run("Stray", 6, 6)];
-    let arrivals = [
-        (vec![version(4), latest(Some(5))], findings),
-        (vec![], vec![run("Gap", 5, 5)]),
-    ];
-    check(items, &arrivals).await;
+    check(items, &[(arrived, findings), (vec![], vec![run("Gap", 5, 5)])]).await;
     // The number of lags is limited.
     let mut arrivals: Vec<_> = (2..=7).map(|number| (vec![version(number)], vec![])).collect();
     arrivals[5].1 = vec![run("Orphan", 1, 7)];

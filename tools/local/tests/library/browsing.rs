@@ -33,16 +33,13 @@ async fn put(world: &World<'_>, id: &str, count: u64, text: &str) {
 async fn latest_items(store: &Store, filter: &LatestFilter, total: u32, limit: Option<i32>) -> (Vec<LatestItem>, u64) {
     let (mut items, mut read) = (Vec::new(), 0);
     for index in 0..total {
-        let mut start = None;
-        loop {
-            let segment = Segment { index, total };
-            let page = scan_latest(store, segment, filter, start, limit).await.unwrap();
+        let mut next = Some(None);
+        while let Some(start) = next {
+            let page = scan_latest(store, Segment { index, total }, filter, start, limit).await;
+            let page = page.unwrap();
             items.extend(page.items);
             read += page.read;
-            start = page.next;
-            if start.is_none() {
-                break;
-            }
+            next = page.next.map(Some);
         }
     }
     items.sort_by(|a, b| a.entity.cmp(&b.entity));
@@ -84,10 +81,7 @@ async fn latest_items_are_filtered_by_part_of_the_key() {
         }
         let (found, _) = latest_items(store, &LatestFilter::default(), 1, None).await;
         let states = found.iter().map(|item| (item.version.unwrap().get(), item.deleted));
-        assert_eq!(
-            states.collect::<Vec<_>>(),
-            [(3, false), (2, true), (2, false), (1, false)]
-        );
+        assert!(states.eq([(3, false), (2, true), (2, false), (1, false)]));
         for item in &found {
             let latest = store.latest(&item.entity, true).await.unwrap().unwrap();
             assert!(item.recorded_at.is_some() && item.recorded_at == latest.recorded_at);

@@ -9,8 +9,7 @@ use std::{
 use aws_sdk_dynamodb::{
     Client,
     config::{
-        ConfigBag, Credentials, Intercept, RuntimeComponents,
-        interceptors::{AfterDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextMut},
+        ConfigBag, Credentials, Intercept, RuntimeComponents, interceptors::AfterDeserializationInterceptorContextRef,
         timeout::TimeoutConfig,
     },
     error::{BoxError, ProvideErrorMetadata as _},
@@ -27,30 +26,13 @@ use testkit::{
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Replaces a request of the SDK by any other one, and keeps the response.
-#[derive(Debug, Clone)]
-struct Exchange {
-    target: String,
-    body: String,
-    response: Arc<Mutex<Vec<u8>>>,
-}
+/// Keeps the body of a response.
+#[derive(Debug, Clone, Default)]
+struct Response(Arc<Mutex<Vec<u8>>>);
 
-impl Intercept for Exchange {
+impl Intercept for Response {
     fn name(&self) -> &'static str {
-        "exchange"
-    }
-
-    fn modify_before_signing(
-        &self,
-        context: &mut BeforeTransmitInterceptorContextMut<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let (request, body) = (context.request_mut(), self.body.clone());
-        request.headers_mut().insert("x-amz-target", self.target.clone());
-        request.headers_mut().insert("content-length", body.len().to_string());
-        *request.body_mut() = SdkBody::from(body);
-        Ok(())
+        "response"
     }
 
     fn read_after_deserialization(
@@ -60,7 +42,7 @@ impl Intercept for Exchange {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let body = context.response().body().bytes().unwrap_or_default();
-        body.clone_into(&mut self.response.lock().unwrap());
+        body.clone_into(&mut self.0.lock().unwrap());
         Ok(())
     }
 }
@@ -68,14 +50,15 @@ impl Intercept for Exchange {
 /// Sends this request in place of an operation of a client. Returns `taken`, or an error code, and the response.
 macro_rules! exchange {
     ($operation:expr, $target:expr, $body:expr) => {{
-        let exchange = Exchange {
-            target: $target,
-            body: $body.to_string(),
-            response: Arc::default(),
-        };
-        let sent = $operation.customize().interceptor(exchange.clone()).send().await;
+        let (target, body, response) = ($target, $body.to_string(), Response::default());
+        let exchanged = $operation.customize().mutate_request(move |request| {
+            request.headers_mut().insert("x-amz-target", target.clone());
+            request.headers_mut().insert("content-length", body.len().to_string());
+            *request.body_mut() = SdkBody::from(body.clone());
+        });
+        let sent = exchanged.interceptor(response.clone()).send().await;
         let code = sent.err().map(|error| error.code().unwrap_or("no response").to_owned());
-        let response = serde_json::from_slice(&exchange.response.lock().unwrap()).unwrap_or_default();
+        let response = serde_json::from_slice(&response.0.lock().unwrap()).unwrap_or_default();
         (code.unwrap_or_else(|| "taken".to_owned()), response)
     }};
 }
@@ -298,7 +281,7 @@ impl<'a> Probe<'a> {
                 accepted.push(name);
             }
         }
-        either(accepted.is_empty(), ["none", &accepted.join(", ")[..]])
+        either(accepted.is_empty(), ["none", &accepted.join(", ")])
     }
 
     async fn access_key(&self) -> String {

@@ -11,7 +11,7 @@ use patterns::{
     time_series::{StateQuery, StateTime, TimeSeries},
 };
 use serde_json::json;
-use shared::domain::{AttributeValue, Item, version::Version};
+use shared::domain::{AttributeValue, Item, recorded_at::RecordedAt, version::Version};
 use testkit::{
     database::{Database, entity},
     endpoint::is_about_one_table,
@@ -43,20 +43,15 @@ async fn read(narrow: &World<'_>, wide: &World<'_>, name: &str, consistent: bool
             assert!(found.unwrap().is_some());
         }
         "the first of 25 versions by its time" => {
-            let time = shared::domain::recorded_at::RecordedAt::since_epoch(std::time::Duration::from_secs(1));
+            let time = RecordedAt::since_epoch(std::time::Duration::from_secs(1));
             let found = as_of(store, &small, time, consistent).await;
             assert_eq!(found.unwrap().unwrap().version, Version::FIRST);
         }
         "a history of 25 versions of just under 1 KB, with keys of width 10" => history(wide).await,
         "the same, with keys of width 1" => history(narrow).await,
         "the item `Metadata`" => {
-            assert!(
-                store
-                    .get(&small, metadata::SORT_KEY, consistent)
-                    .await
-                    .unwrap()
-                    .is_some()
-            );
+            let found = store.get(&small, metadata::SORT_KEY, consistent).await;
+            assert!(found.unwrap().is_some());
         }
         _ => panic!("no read is named {name:?}"),
     }
@@ -120,30 +115,17 @@ async fn eventually_consistent_reads_of_the_patterns_consume_half_the_capacity()
             ..StateQuery::default()
         };
         let keys = ["Movie#A".to_owned()];
-        let check = |read: &str, found: usize| {
+        database.consumed();
+        for read in ["latest", "between", "get", "query", "batch_get"] {
+            let found = match read {
+                "latest" => series.latest(&equipment, consistent).await.unwrap().iter().len(),
+                "between" => series.between(&equipment, &query).await.unwrap().len(),
+                "get" => ratchet.get(&key, consistent).await.unwrap().iter().len(),
+                "query" => ratchet.query("User#1", consistent).await.unwrap().len(),
+                _ => ratchet.batch_get("User#1", &keys, consistent).await.unwrap().len(),
+            };
             let measured = (found, database.units());
             assert_eq!(measured, (1, expected), "{read}, consistent: {consistent}");
-        };
-        database.consumed();
-        check(
-            "TimeSeries::latest",
-            series.latest(&equipment, consistent).await.unwrap().iter().len(),
-        );
-        check(
-            "TimeSeries::between",
-            series.between(&equipment, &query).await.unwrap().len(),
-        );
-        check(
-            "Ratchet::get",
-            ratchet.get(&key, consistent).await.unwrap().iter().len(),
-        );
-        check(
-            "Ratchet::query",
-            ratchet.query("User#1", consistent).await.unwrap().len(),
-        );
-        check(
-            "Ratchet::batch_get",
-            ratchet.batch_get("User#1", &keys, consistent).await.unwrap().len(),
-        );
+        }
     }
 }

@@ -1,16 +1,8 @@
 //! Consumed capacity of writes, compared with `docs/costs.md` and `docs/indexes.md`, and requests of concurrent writers.
 
-use std::sync::{Arc, Mutex};
-
-use aws_sdk_dynamodb::{
-    Client,
-    config::{ConfigBag, Intercept, RuntimeComponents, interceptors::AfterDeserializationInterceptorContextRef},
-    error::BoxError,
-    operation::transact_write_items::TransactWriteItemsOutput,
-    types::{
-        AttributeDefinition, ConsumedCapacity, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate,
-        KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
-    },
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType,
+    Projection, ProjectionType, ScalarAttributeType,
 };
 use futures::future::join_all;
 use patterns::time_series::{StateTime, TimeSeries};
@@ -70,39 +62,10 @@ async fn measured_idempotency_costs_match_the_documentation() {
             world.record(&update).await.unwrap();
             units += write_units(&database.consumed());
             // Every item is below 1 KB. A failed condition consumes a unit, which the response does not contain.
-            units += f64::from(database.requests.take().1);
+            units += f64::from(database.requests.take().failed_conditions);
         }
         let (measured, documented): (f64, f64) = (units / f64::from(UPDATES), row[2].parse().unwrap());
         assert!((measured - documented).abs() < 0.005, "{row:?}: {measured}");
-    }
-}
-
-/// Sums the write units that transactions consumed in one table.
-#[derive(Debug, Clone)]
-struct UnitsOf {
-    table: String,
-    units: Arc<Mutex<f64>>,
-}
-
-impl Intercept for UnitsOf {
-    fn name(&self) -> &'static str {
-        "UnitsOf"
-    }
-
-    fn read_after_deserialization(
-        &self,
-        context: &AfterDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let output = context.output_or_error().ok().and_then(|output| output.downcast_ref());
-        let consumed = output
-            .map(TransactWriteItemsOutput::consumed_capacity)
-            .unwrap_or_default()
-            .iter();
-        let of_table = consumed.filter(|one| one.table_name() == Some(&self.table));
-        *self.units.lock().unwrap() += of_table.filter_map(ConsumedCapacity::capacity_units).sum::<f64>();
-        Ok(())
     }
 }
 
@@ -111,45 +74,53 @@ type Row = (String, f64, f64, f64);
 
 /// Measures the second version, with a latest item of just under 1 KB.
 async fn measured(database: &Database, has_own_history: bool, write_mode: WriteMode) -> Row {
-    let mut name = format!("{write_mode:?}").to_lowercase();
-    let history = format!("{name}-versions");
-    let units_of = UnitsOf {
-        table: database.table_name(&history),
-        units: Arc::default(),
-    };
+    let name = format!("{write_mode:?}").to_lowercase();
     let mut world = World::new(database, &format!("{name}-{has_own_history}"), 1)
         .await
         .in_mode(write_mode);
-    world.store = world.store.with_history(None);
-    if has_own_history {
-        database.table(&history, &KEYS).await;
-        let config = database.client.config().to_builder().interceptor(units_of.clone());
-        let store = world.store.with_client(Client::from_conf(config.build()));
-        world.store = store.with_history(Some(units_of.table.clone()));
-        name += ", own";
-    }
+    with_history(&mut world, has_own_history).await;
     world.write(json!({"State": "x".repeat(700)})).await.unwrap();
     database.consumed();
-    *units_of.units.lock().unwrap() = 0.0;
+    database.requests.take();
     world.apply(json!({"State": "x".repeat(700)})).await.unwrap();
     let mut consumed = database.consumed();
     if write_mode == WriteMode::Stream {
         world.put_version().await;
         // On AWS the stream delivers the image; this test reads it.
-        consumed.extend(
-            database
-                .consumed()
-                .into_iter()
-                .filter(|(operation, _)| *operation != "GetItem"),
-        );
+        let is_put = |(operation, _): &(&str, f64)| *operation != "GetItem";
+        consumed.extend(database.consumed().into_iter().filter(is_put));
     }
     let statements = consumed
         .iter()
         .filter(|(operation, _)| *operation == "BatchExecuteStatement");
-    let in_history = *units_of.units.lock().unwrap() + statements.map(|(_, units)| units).sum::<f64>();
-    let writes = write_units(&consumed);
-    let all: f64 = consumed.iter().map(|(_, units)| units).sum();
-    (name, writes, in_history, all - writes)
+    let statements: f64 = statements.map(|(_, units)| units).sum();
+    let in_history = match (
+        has_own_history,
+        database.requests.take().transactions.get(world.store.history_table()),
+    ) {
+        (true, transactions) => statements + transactions.copied().unwrap_or_default(),
+        (false, _) => 0.0,
+    };
+    let (writes, all) = (
+        write_units(&consumed),
+        consumed.iter().map(|(_, units)| units).sum::<f64>(),
+    );
+    (
+        name + if has_own_history { ", own" } else { "" },
+        writes,
+        in_history,
+        all - writes,
+    )
+}
+
+/// Stores versions in a history table, or beside the latest items, with any layout of the tests.
+async fn with_history(world: &mut World<'_>, has_own_history: bool) {
+    let history = format!("{}-versions", world.table);
+    if has_own_history {
+        world.database.table(&history, &KEYS).await;
+    }
+    let history = has_own_history.then(|| world.database.table_name(&history));
+    world.store = world.store.clone().with_history(history);
 }
 
 #[tokio::test]
@@ -205,7 +176,7 @@ async fn twenty_concurrent_writers_of_one_entity_take_few_requests() {
     database.requests.take();
     join_all((0..WRITERS).map(|_| writer())).await;
     // Successful requests, and those whose condition failed.
-    let requests = u32::try_from(database.consumed().len()).unwrap() + database.requests.take().1;
+    let requests = u32::try_from(database.consumed().len()).unwrap() + database.requests.take().failed_conditions;
     let requests = f64::from(requests) / f64::from(WRITERS * UPDATES);
     assert!(requests <= MAX_REQUESTS, "{requests} requests per update");
     assert_eq!(world.latest().await.version.get(), u64::from(WRITERS * UPDATES));
@@ -237,16 +208,11 @@ async fn create_index(database: &Database, table: &str, (name, keys): Index) {
 }
 
 /// Returns the number of entries of an entity with three versions, and the write units of storing another version.
-async fn measured_index(database: &Database, layout: &str, index: Index) -> (usize, f64) {
+async fn measured_index(database: &Database, layout: &str, index: Index) -> (f64, f64) {
     let table = format!("{layout}-{}", index.0);
     let mut world = World::new(database, &table, 1).await.in_mode(WriteMode::Stream);
-    world.store = world.store.with_history(None);
     create_index(database, world.store.latest_table(), index).await;
-    if layout == "own" {
-        let history = format!("{table}-versions");
-        database.table(&history, &KEYS).await;
-        world.store = world.store.with_history(Some(database.table_name(&history)));
-    }
+    with_history(&mut world, layout == "own").await;
     for number in 1..=3 {
         world.writes(json!({"State": "OK", "N": number}), number).await;
     }
@@ -255,7 +221,7 @@ async fn measured_index(database: &Database, layout: &str, index: Index) -> (usi
         .scan()
         .table_name(world.store.latest_table())
         .index_name(index.0);
-    let entries = scan.send().await.unwrap().items().len();
+    let entries = f64::from(scan.send().await.unwrap().count);
     world.apply(json!({"State": "OK", "N": 4})).await.unwrap();
     database.consumed();
     world.put_version().await;
@@ -275,12 +241,7 @@ async fn versions_in_indexes_match_the_documentation() {
     for layout in ["same", "own"] {
         let by_state = measured_index(&database, layout, INDEXES[0]).await;
         let latest = measured_index(&database, layout, INDEXES[1]).await;
-        let cells = [
-            by_state.0.to_string(),
-            latest.0.to_string(),
-            by_state.1.to_string(),
-            latest.1.to_string(),
-        ];
+        let cells = [by_state.0, latest.0, by_state.1, latest.1].map(|cell| cell.to_string());
         measured.push([&[format!("`{layout}`")][..], &cells].concat());
     }
     let is_layout = |row: &Vec<String>| ["`same`", "`own`"].contains(&row[0].as_str());

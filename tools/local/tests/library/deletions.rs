@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use operations::audit::auditor::audit;
+use operations::{audit::auditor::Auditor, rate_limit::RateLimiter};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{Item, attribution::is_state, request_id::RequestId, version_item::VersionItem},
+    domain::{Item, attribution::is_state, request_id::RequestId, version_item::VersionItem, view::VersionView},
     dynamodb::put::put_version::PutOutcome,
 };
 use testkit::{
     database::{Database, entity},
     updates::{
-        ChangeOptions, Ordering, RestoreError, Update, WriteError, WriteMode, WriteOutcome, duplicate, revision,
-        update, version, written,
+        ChangeOptions, RestoreError, WriteError, WriteMode, WriteOutcome, duplicate, revision, update, version, written,
     },
     world::World,
 };
@@ -26,30 +25,24 @@ fn request(id: &str) -> RequestId {
     RequestId::new(id).unwrap()
 }
 
-async fn undelete(world: &World<'_>, id: &str) -> Result<Option<WriteOutcome>, RestoreError> {
-    let change = ChangeOptions::default();
-    let undeleted = revision::undelete(&world.store, &world.entity(), request(id), change, world.options).await?;
-    if world.options.mode == WriteMode::Stream && matches!(undeleted, Some(WriteOutcome::Written { .. })) {
+/// Puts the version item that stream-fn puts after a change of the latest item.
+async fn recorded(world: &World<'_>, changed: Option<WriteOutcome>) -> Option<WriteOutcome> {
+    if world.options.mode == WriteMode::Stream && matches!(changed, Some(WriteOutcome::Written { .. })) {
         world.put_version().await;
     }
-    Ok(undeleted)
+    changed
 }
 
-async fn restore(world: &World<'_>, number: u64, id: &str) -> Result<WriteOutcome, RestoreError> {
+async fn undelete(world: &World<'_>, id: &str) -> Result<Option<WriteOutcome>, RestoreError> {
     let (entity, change) = (world.entity(), ChangeOptions::default());
-    let restored = revision::restore(
-        &world.store,
-        &entity,
-        version(number),
-        request(id),
-        change,
-        world.options,
-    );
-    let restored = restored.await?;
-    if world.options.mode == WriteMode::Stream && matches!(restored, WriteOutcome::Written { .. }) {
-        world.put_version().await;
-    }
-    Ok(restored)
+    let undeleted = revision::undelete(&world.store, &entity, request(id), change, world.options).await?;
+    Ok(recorded(world, undeleted).await)
+}
+
+async fn restore(world: &World<'_>, number: u64, id: &str) -> Result<Option<WriteOutcome>, RestoreError> {
+    let (entity, number, change) = (world.entity(), version(number), ChangeOptions::default());
+    let restored = revision::restore(&world.store, &entity, number, request(id), change, world.options).await?;
+    Ok(recorded(world, Some(restored)).await)
 }
 
 /// Returns the attributes of an item that are state, sorted by name.
@@ -63,12 +56,8 @@ async fn state(world: &World<'_>, key: &str) -> Map<String, Value> {
 /// Checks the state of the latest item, and of its version item.
 async fn check_state(world: &World<'_>, number: u64, expected: &Value) {
     for key in ["v0", &format!("v{number}")] {
-        assert_eq!(
-            Value::from(state(world, key).await),
-            *expected,
-            "{:?} {key}",
-            world.options
-        );
+        let state = Value::from(state(world, key).await);
+        assert_eq!(state, *expected, "{:?} {key}", world.options);
     }
 }
 
@@ -80,38 +69,46 @@ async fn check_names(world: &World<'_>, number: u64, expected: &Map<String, Valu
     }
 }
 
-/// Returns the state of a version as readers see it, and of the latest one.
-async fn read(world: &World<'_>, number: u64) -> (bool, Value) {
-    let view = world.version(number).await.unwrap();
+fn shown(view: &VersionView) -> (bool, Value) {
     (view.deleted, serde_json::to_value(&view.attributes).unwrap())
 }
 
+/// Returns the state of a version as readers see it.
+async fn read(world: &World<'_>, number: u64) -> (bool, Value) {
+    shown(&world.version(number).await.unwrap())
+}
+
+/// Returns the state of the latest version as readers see it.
 async fn latest(world: &World<'_>) -> (bool, Value) {
-    let view = world.latest().await;
-    (view.deleted, serde_json::to_value(&view.attributes).unwrap())
+    shown(&world.latest().await)
 }
 
 /// Checks that an audit finds nothing.
 async fn check_audit(world: &World<'_>) {
-    let findings = audit(&world.store, &world.entity(), Duration::ZERO).await;
-    assert_eq!(findings.unwrap(), Some(Vec::new()), "{:?}", world.options);
+    let mut auditor = Auditor::new(
+        world.store.clone(),
+        RateLimiter::unlimited(),
+        Duration::ZERO,
+        Vec::new(),
+    );
+    let (_, findings) = auditor.entity(&world.entity(), None).await.unwrap().unwrap();
+    assert!(findings.is_empty(), "{findings:?} {:?}", world.options);
 }
 
-/// Changes the latest item as another program does.
-async fn change(world: &World<'_>, expression: &str, values: Value) {
-    let values: Item = serde_json::from_value(values).unwrap();
-    let keys: Item = serde_json::from_value(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}})).unwrap();
-    let request = world
-        .database
-        .client
-        .update_item()
-        .table_name(world.store.latest_table());
-    let request = request.set_key(Some(keys.into())).update_expression(expression);
-    request
-        .set_expression_attribute_values(Some(values.into()))
-        .send()
-        .await
-        .unwrap();
+/// Deletes the entity as another program does.
+async fn delete_otherwise(world: &World<'_>) {
+    let [keys, values]: [Item; 2] = [
+        json!({"PK": {"S": "E"}, "SK": {"S": "v0"}}),
+        json!({":true": {"BOOL": true}, ":note": {"S": "n"}, ":one": {"N": "1"}}),
+    ]
+    .map(|item| serde_json::from_value(item).unwrap());
+    let request = world.database.client.update_item();
+    let request = request
+        .table_name(world.store.latest_table())
+        .set_key(Some(keys.into()));
+    let request = request.update_expression("SET Deleted = :true, Note = :note ADD Latest :one");
+    let request = request.set_expression_attribute_values(Some(values.into()));
+    request.send().await.unwrap();
 }
 
 #[tokio::test]
@@ -126,17 +123,13 @@ async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_i
             .await;
         assert_eq!(state(&world, "v0").await, Map::new(), "{:?}", world.options);
         assert_eq!(Value::from(state(&world, "v3").await), tombstone.1);
-        assert_eq!(
-            (read(&world, 3).await, latest(&world).await),
-            (tombstone.clone(), tombstone.clone())
-        );
+        assert_eq!(read(&world, 3).await, tombstone);
+        assert_eq!(latest(&world).await, tombstone);
         // There is no map whose members could be updated, neither before nor by a deletion.
         for deleted in [false, true] {
-            let mut members = json!({"M": {"$update": {"N": 2}}});
-            if deleted {
-                members["Deleted"] = json!(true);
-            }
-            let refused = world.write(members).await;
+            let refused = world
+                .write(json!({"M": {"$update": {"N": 2}}, "Deleted": deleted}))
+                .await;
             assert!(matches!(refused, Err(WriteError::NoMap { .. })), "{refused:?}");
         }
         // The tombstone is compared as before.
@@ -153,72 +146,15 @@ async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_i
         }
         check_audit(&world).await;
         // A deletion by another program ends the state for the next update. Its version has what the program left.
-        let delete = "SET Deleted = :true, Note = :note ADD Latest :one";
-        let values = json!({":true": {"BOOL": true}, ":note": {"S": "n"}, ":one": {"N": "1"}});
-        change(&world, delete, values).await;
+        delete_otherwise(&world).await;
         world.put_version().await;
-        assert_eq!(
-            read(&world, 6).await,
-            (true, json!({"C": {"N": "3"}, "Note": {"S": "n"}}))
-        );
+        let left = json!({"C": {"N": "3"}, "Note": {"S": "n"}});
+        assert_eq!(read(&world, 6).await, (true, left));
         world.writes(json!({"B": 1}), 7).await;
         check_state(&world, 7, &json!({"B": {"N": "1"}})).await;
         world.writes(json!({"Deleted": true}), 8).await;
         assert_eq!(undelete(&world, "u-1").await, Ok(Some(written(9))));
         check_state(&world, 9, &json!({"B": {"N": "1"}})).await;
-    }
-}
-
-#[tokio::test]
-async fn only_deletions_and_updates_after_them_need_a_second_request() {
-    let database = Database::start().await;
-    let world = World::new(&database, "Table", 1).await.in_mode(WriteMode::Stream);
-    // A failed condition consumes units, which the response does not contain.
-    for (members, expected, failed) in [
-        (json!({"A": 1}), &["Query", "UpdateItem"][..], 1),
-        (json!({"A": 2}), &["UpdateItem"], 0),
-        (json!({"Deleted": true}), &["GetItem", "UpdateItem"], 0),
-        (json!({"B": 1}), &["UpdateItem"], 1),
-        (json!({"B": 2}), &["UpdateItem"], 0),
-    ] {
-        database.requests.take();
-        let (outcome, operations) = world.operations(world.apply(members)).await;
-        assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
-        assert_eq!((&operations[..], database.requests.take().1), (expected, failed));
-        world.put_version().await;
-    }
-}
-
-#[tokio::test]
-async fn updates_ordered_by_time_are_compared_with_the_tombstone() {
-    let database = Database::start().await;
-    let stale = WriteOutcome::Stale { version: version(2) };
-    for world in World::each(&database, "T").await {
-        for (request, members, expected) in [
-            ("r-1", json!({"ID": "E", "Timestamp": 1000, "A": 1}), written(1)),
-            (
-                "r-2",
-                json!({"ID": "E", "Timestamp": 3000, "Deleted": true}),
-                written(2),
-            ),
-            ("r-3", json!({"ID": "E", "Timestamp": 2000, "A": 2}), stale),
-            ("r-4", json!({"ID": "E", "Timestamp": 4000, "B": 1}), written(3)),
-            // An earlier delivery is still detected.
-            (
-                "r-2",
-                json!({"ID": "E", "Timestamp": 3000, "Deleted": true}),
-                duplicate(2),
-            ),
-        ] {
-            let update = Update::parse(members, request, Ordering::Time).unwrap();
-            assert_eq!(
-                world.record(&update).await,
-                Ok(expected),
-                "{request} {:?}",
-                world.options
-            );
-        }
-        assert_eq!(Value::from(state(&world, "v0").await), json!({"B": {"N": "1"}}));
     }
 }
 
@@ -251,7 +187,7 @@ async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
         );
         assert_eq!(undelete(&world, "u-2").await, Ok(None));
         // A restore brings back a tombstone, too.
-        assert_eq!(restore(&world, 4, "u-3").await, Ok(written(7)));
+        assert_eq!(restore(&world, 4, "u-3").await, Ok(Some(written(7))));
         assert_eq!(latest(&world).await, (true, json!({"Why": {"S": "sold"}})));
         assert_eq!(state(&world, "v0").await, Map::new());
         // An entity that was created with a deletion has nothing to restore.
@@ -289,10 +225,10 @@ async fn an_undelete_waits_for_history() {
     assert_eq!(restore(&world, 9, "u-3").await, Err(RestoreError::NotFound));
     let late = async {
         // After the undelete has missed it.
-        let mut requests = database.requests.take().0;
+        let mut requests = database.requests.take().started;
         while requests < 4 {
             tokio::task::yield_now().await;
-            requests += database.requests.take().0;
+            requests += database.requests.take().started;
         }
         for version in [&second, &first] {
             assert_eq!(world.store.put_version(version).await.unwrap(), PutOutcome::Recorded);
@@ -337,14 +273,14 @@ async fn an_item_with_more_attributes_than_one_request_can_remove_is_deleted() {
         let v0 = world.v0().await;
         assert!(v0.get("TombstoneStaged").is_none() && v0.get("TombstoneState").is_none());
         // A restore sets only what differs, and an entity that is not deleted needs one request.
-        assert_eq!(restore(&world, 3, "u-2").await, Ok(written(7)));
+        assert_eq!(restore(&world, 3, "u-2").await, Ok(Some(written(7))));
         check_names(&world, 7, &wide(0, WIDE - STEP)).await;
         world.writes(json!({"Deleted": true}), 8).await;
         world.writes(json!({"A": 1}), 9).await;
         let too_many = RestoreError::TooManyAttributes { count: WIDE };
         assert_eq!(restore(&world, 4, "u-3").await, Err(too_many));
         world.writes(json!({"Deleted": true}), 10).await;
-        assert_eq!(restore(&world, 4, "u-3").await, Ok(written(11)));
+        assert_eq!(restore(&world, 4, "u-3").await, Ok(Some(written(11))));
         check_names(&world, 11, &wide(0, WIDE)).await;
         check_audit(&world).await;
     }

@@ -60,12 +60,8 @@ async fn the_lag_is_found_at_any_distance() {
     }
     // The newest version item does not close the gap before it.
     let world = World::new(&database, "Gaps", 1).await;
-    for mode in [
-        WriteMode::Inline,
-        WriteMode::Stream,
-        WriteMode::Stream,
-        WriteMode::Inline,
-    ] {
+    let [inline, stream] = [WriteMode::Inline, WriteMode::Stream];
+    for mode in [inline, stream, stream, inline] {
         world.in_mode(mode).apply(json!({})).await.unwrap();
     }
     assert_eq!(lag(&world).await, (4, 1));
@@ -101,9 +97,9 @@ async fn a_table_keeps_the_width_it_was_created_with() {
     assert!(matches!(refused, Err(LayoutError::History { .. })), "{refused:?}");
     let store = narrow.of_width(1);
     store.claim_layout().await.unwrap();
-    let stored = store.stored_layout().await.unwrap();
+    let stored = store.stored_layout().await.unwrap().digits;
     assert_eq!(
-        stored.digits,
+        stored,
         Some(VersionDigits::default()),
         "a claim stores the default, too"
     );

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 
 use operations::{
     prune::requests::{Mark, mark_version},
-    purge::entity::{ItemCounts, purge},
+    purge::Purge,
     read::history::{History, HistoryQuery},
     read::item_collection::item_collection,
 };
@@ -35,76 +35,6 @@ fn text(text: impl Into<String>) -> AttributeValue {
 /// Returns the latest item of the entity `E`.
 async fn v0(world: &World<'_>) -> Item {
     serde_json::from_value(world.v0().await).unwrap()
-}
-
-/// Writes an attribute of this many bytes. Returns `false` if DynamoDB rejects the item for its size.
-async fn fits(world: &World<'_>, name: &str, bytes: usize) -> bool {
-    let update = json!({name: "x".repeat(bytes), "RequestId": uuid::Uuid::new_v4().to_string()});
-    match world.apply(update).await {
-        Ok(WriteOutcome::Written { .. }) => true,
-        Err(error) if error.kind() == ErrorKind::Rejected => {
-            let line = chain(&error);
-            assert!(
-                line.contains("larger than 400 KB") || line.contains("409600 are allowed"),
-                "{line}"
-            );
-            false
-        }
-        other => panic!("{other:?}"),
-    }
-}
-
-#[tokio::test]
-async fn the_largest_latest_item_has_a_version_item_that_fits() {
-    let database = Database::start().await;
-    for digits in [1, 20] {
-        for (number, options) in settings().into_iter().enumerate() {
-            let world = World::new(&database, &format!("Edge{digits}-{number}"), digits)
-                .await
-                .with(options);
-            // Grows the latest item until DynamoDB rejects one more byte.
-            assert!(fits(&world, "First", MAX_ITEM_BYTES / 2).await);
-            let (mut accepted, mut rejected) = (0, MAX_ITEM_BYTES / 2);
-            while rejected - accepted > 1 {
-                let middle = usize::midpoint(accepted, rejected);
-                match fits(&world, "Second", middle).await {
-                    true => accepted = middle,
-                    false => rejected = middle,
-                }
-            }
-            // Each accepted write lengthens the list of recent requests, so that the largest size may no longer fit.
-            while !fits(&world, "Second", accepted).await {
-                accepted -= 1;
-            }
-            // The writer rejects an update at the size limit, and not well below it.
-            let latest = v0(&world).await;
-            let bytes = size::of_item(&latest);
-            assert!(
-                (MAX_ITEM_BYTES - 200..=MAX_ITEM_BYTES).contains(&bytes),
-                "{options:?} {bytes}"
-            );
-            let item = VersionItem::from_image(latest, world.store.digits()).unwrap();
-            assert!(size::of_item(item.item()) <= MAX_ITEM_BYTES);
-            let put = world.put_version().await;
-            assert!(
-                matches!(put, PutOutcome::Recorded | PutOutcome::AlreadyRecorded),
-                "{put:?}"
-            );
-            // It fits with the marks that a version item may get later.
-            let (entity, number, now) = (world.entity(), item.version(), world.store.clock().now());
-            let pinned = mark_version(&world.store, &entity, number, Mark::Pinned { now }).await;
-            assert_eq!(pinned, Ok(true));
-            assert_eq!(
-                mark_version(&world.store, &entity, number, Mark::Unpinned).await,
-                Ok(true)
-            );
-            let expires = now + Duration::from_secs(3600);
-            assert_eq!(
-                mark_version(&world.store, &entity, number, Mark::Expires(expires)).await,
-                Ok(true)
-            );
-        }
-    }
 }
 
 #[tokio::test]
@@ -224,16 +154,11 @@ async fn every_latest_item_becomes_a_version() {
                 check_marks(&world, &entity, has_parts).await;
                 // Expired, and not deleted yet: a record that is delivered again is compared with the whole version.
                 let an_hour_ago = store.clock().now().saturating_sub(Duration::from_secs(3600));
-                assert!(
-                    mark_version(store, &entity, nine, Mark::Expires(an_hour_ago))
-                        .await
-                        .unwrap(),
-                    "{}",
-                    world.table
-                );
+                let marked = mark_version(store, &entity, nine, Mark::Expires(an_hour_ago)).await;
+                assert_eq!(marked, Ok(true), "{}", world.table);
                 let again = store.put_version(&stored).await.unwrap();
                 assert_eq!(again, PutOutcome::AlreadyRecorded, "{}", world.table);
-                let purged = purge(store, &entity, Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
+                let purged = Purge::new(store, entity.clone()).run(Duration::ZERO, |_| {}).await;
                 purged.unwrap();
                 assert!(!history(&world).await.iter().any(|item| item["PK"]["S"] == "E"));
             }

@@ -1,11 +1,10 @@
-//! The order of updates by time, and times of versions that another program wrote.
+//! The order of updates by time.
 
 use operations::latest::raise_latest::raise_latest;
 use serde_json::{Value, json};
-use shared::domain::{Item, recorded_at::RecordedAt};
 use testkit::{
     database::Database,
-    updates::{MODES, Ordering, Update, WriteError, WriteOutcome, update, version, written},
+    updates::{Ordering, Update, WriteError, WriteOutcome, duplicate, update, version, written},
     world::World,
 };
 
@@ -21,40 +20,44 @@ fn by_time(mut members: Value, request: &str) -> Update {
 async fn a_latest_item_from_before_the_order_by_time_is_compared_by_its_time() {
     let database = Database::start().await;
     let by_arrival = |time: Option<&str>| update(json!({"ID": "E", "Time": time}));
-    let stale = WriteOutcome::Stale { version: version(1) };
+    let stale = |number| WriteOutcome::Stale {
+        version: version(number),
+    };
+    let deletion = by_time(json!({"Timestamp": 3_000_000_000_000_u64, "Deleted": true}), "r-6");
+    let [older, same, oldest] = [
+        ("2024-07-23T13:59:59+02:00", "r-2"),
+        ("2024-07-23T14:00:00+02:00", "r-3"),
+        ("1999-01-01T00:00:00", "r-5"),
+    ]
+    .map(|(time, request)| by_time(json!({"Time": time}), request));
+    let newest = json!({"Timestamp": 4_000_000_000_000_u64, "B": 1});
     for world in World::each(&database, "T").await {
-        for (request, (update, expected, has_timestamp)) in [
+        for (number, (update, expected, has_timestamp)) in [
             (by_arrival(Some("2024-07-23T12:00:00")), written(1), false),
-            (
-                by_time(json!({"Time": "2024-07-23T13:59:59+02:00"}), "r-2"),
-                stale,
-                false,
-            ),
-            (
-                by_time(json!({"Time": "2024-07-23T14:00:00+02:00"}), "r-3"),
-                written(2),
-                true,
-            ),
+            (older.clone(), stale(1), false),
+            (same.clone(), written(2), true),
             // A latest item without any time is older than every update.
             (by_arrival(None), written(3), false),
-            (by_time(json!({"Time": "1999-01-01T00:00:00"}), "r-5"), written(4), true),
+            (oldest.clone(), written(4), true),
+            // A deletion has a time, with which later updates are compared. An earlier delivery of it is still detected.
+            (deletion.clone(), written(5), true),
+            (by_time(json!({"Timestamp": 2_000, "A": 2}), "r-7"), stale(5), true),
+            (by_time(newest.clone(), "r-8"), written(6), true),
+            (deletion.clone(), duplicate(5), true),
         ]
         .into_iter()
         .enumerate()
         {
-            assert_eq!(
-                world.record(&update).await,
-                Ok(expected),
-                "{request} {:?}",
-                world.options
-            );
+            let outcome = world.record(&update).await;
+            assert_eq!(outcome, Ok(expected), "{number} {:?}", world.options);
             let has = world.v0().await.get("Timestamp").is_some();
-            assert_eq!(has, has_timestamp, "{request} {:?}", world.options);
+            assert_eq!(has, has_timestamp, "{number} {:?}", world.options);
         }
+        assert_eq!(world.latest().await.to_json()["Attributes"], newest);
         // A time that another program wrote and that cannot be compared.
         let soon = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "Time": {"S": "soon"}});
         world.put(soon).await;
-        let unordered = world.record(&by_time(json!({"Timestamp": 1}), "r-6")).await;
+        let unordered = world.record(&by_time(json!({"Timestamp": 1}), "r-9")).await;
         assert_eq!(unordered, Err(WriteError::Unordered { version: version(1) }));
     }
 }
@@ -78,34 +81,4 @@ async fn a_repair_keeps_the_order_by_time() {
         .record(&by_time(json!({"Timestamp": 5}), "b"))
         .await;
     assert!(matches!(older, Ok(WriteOutcome::Stale { .. })), "{older:?}");
-}
-
-/// Another program can write a time in a form whose texts do not sort with ours, or a value that is no time. Updates go on.
-#[tokio::test]
-async fn a_time_in_another_form_does_not_stop_updates() {
-    let database = Database::start().await;
-    let world = World::new(&database, "Table", 1).await.at(START);
-    for value in [
-        json!({"S": "2026-11-22T09:24:48.123456+02:00"}),
-        json!({"S": "2026-11-22T06:24:48"}),
-        json!({"S": "2027-01-01"}),
-        json!({"S": "tomorrow"}),
-        json!({"N": "1795328688123"}),
-        json!({"NULL": true}),
-    ] {
-        for mode in MODES {
-            let (world, mut times) = (world.in_mode(mode), Vec::new());
-            for key in ["v2", "v3", "v4"] {
-                world.delete("E", key).await;
-            }
-            let latest = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "RecordedAt": value});
-            world.put(latest).await;
-            for next in 2..5 {
-                assert_eq!(world.apply(json!({"Value": next})).await, Ok(written(next)), "{value}");
-                let latest: Item = serde_json::from_value(world.v0().await).unwrap();
-                times.push(RecordedAt::of_latest(&latest).unwrap());
-            }
-            assert!(times.is_sorted_by(|before, after| before < after), "{value}: {times:?}");
-        }
-    }
 }

@@ -43,62 +43,52 @@ async fn floor(world: &World<'_>, id: &str, floor: u64) {
     world.put(floor).await;
 }
 
-/// Returns the version as of a second, which must take at most this many reads more than a bisection.
-async fn as_of(world: &World<'_>, id: &str, latest: u64, second: u64, more: usize) -> Result<Option<u64>, ReadError> {
+/// Puts an entity of which these versions below the floor are pinned, and the others there expired or deleted. A read as of any second
+/// needs one request per bisection, one for the latest item, and one for the floor.
+async fn check_as_of(world: &World<'_>, id: &str, latest: u64, below: u64, pins: &[u64]) {
+    let is_left = |number: u64| number >= below || pins.contains(&number);
+    put(world, id, latest, |number| match number {
+        number if number >= below => marked("present"),
+        number if is_left(number) => marked("pinned"),
+        number => marked("expired").filter(|_| number % 2 == 0),
+    })
+    .await;
+    if below > 1 {
+        floor(world, id, below).await;
+    }
     // The binary logarithm, rounded up.
     let bisection = (u64::BITS - (latest - 1).leading_zeros()) as usize;
-    let (found, reads) = world.operations(world.as_of(id, second)).await;
-    assert!(reads.len() <= bisection + more, "{id} {second}: {reads:?}");
-    found
-}
-
-#[tokio::test]
-async fn as_of_needs_one_read_per_bisection() {
-    let database = Database::start().await;
-    let world = World::new(&database, "Table", 1).await;
-    for latest in 1..=40 {
-        let id = format!("E{latest}");
-        put(&world, &id, latest, |_| marked("present")).await;
-        for second in 0..=latest + 1 {
-            let expected = Some(second.min(latest)).filter(|found| *found > 0);
-            let found = as_of(&world, &id, latest, second, 1).await;
-            assert_eq!(found, Ok(expected), "{latest} {second}");
-        }
+    for second in 0..=latest + 1 {
+        let (found, reads) = world.operations(world.as_of(id, second)).await;
+        let max_reads = bisection + if below > 1 { 2 } else { 1 };
+        assert!(reads.len() <= max_reads, "{id} {second}: {reads:?}");
+        // A pinned version is found only if the next version is kept, too.
+        let known = match second.min(latest) {
+            0 => is_left(1).then_some(None),
+            version if version >= below => Some(Some(version)),
+            version => (is_left(version) && is_left(version + 1)).then_some(Some(version)),
+        };
+        let floor = Version::new(below).unwrap();
+        let is_pruned = second < below && below > 1 && found == Err(ReadError::Pruned { floor });
+        assert!(
+            is_pruned || found == Ok(known.unwrap_or_default()) && known.is_some(),
+            "{id} {second}: {found:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn as_of_needs_one_more_read_if_history_was_pruned() {
+async fn as_of_needs_one_read_per_bisection_and_one_more_if_history_was_pruned() {
     let database = Database::start().await;
-    let world = World::new(&database, "Table", 10).await;
+    let world = World::new(&database, "Table", 1).await;
+    for latest in 1..=40 {
+        check_as_of(&world, &format!("E{latest}"), latest, 1, &[]).await;
+    }
+    let world = World::new(&database, "Pruned", 10).await;
     for latest in [2, 3, 5, 8, 11] {
         for below in 2..=latest {
-            // Pinned below the floor: none, some, some in a row.
             for (name, pins) in [("none", &[][..]), ("some", &[1, 4, 9]), ("row", &[2, 3, 4, 8, 9])] {
-                let id = format!("{name}{latest}/{below}");
-                put(&world, &id, latest, |number| match number {
-                    number if number >= below => marked("present"),
-                    number if pins.contains(&number) => marked("pinned"),
-                    number => marked("expired").filter(|_| number % 2 == 0),
-                })
-                .await;
-                floor(&world, &id, below).await;
-                for second in 0..=latest + 1 {
-                    let found = as_of(&world, &id, latest, second, 2).await;
-                    let floor = Version::new(below).unwrap();
-                    if second >= below {
-                        assert_eq!(found, Ok(Some(second.min(latest))), "{id} {second}");
-                        continue;
-                    }
-                    // A pinned version is found only if the next version is kept, too.
-                    let is_left = |number: u64| number >= below || pins.contains(&number);
-                    let known = match second {
-                        0 => is_left(1).then_some(None),
-                        second => (is_left(second) && is_left(second + 1)).then_some(Some(second)),
-                    };
-                    let is_pruned = found == Err(ReadError::Pruned { floor });
-                    assert!(is_pruned || found.ok() == known, "{id} {second}");
-                }
+                check_as_of(&world, &format!("{name}{latest}/{below}"), latest, below, pins).await;
             }
         }
     }
@@ -160,7 +150,7 @@ async fn sorted(world: &World<'_>, id: &str, query: HistoryQuery) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_history_read_without_the_latest_item_is_the_same() {
+async fn every_range_of_a_history_is_read() {
     const LATEST: u64 = 3;
     let orders = [
         (true, None),
@@ -171,7 +161,7 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
     ];
     let database = Database::start().await;
     for digits in [1, 2] {
-        // Width 1 always reads the latest item: two orders suffice for comparison.
+        // Keys of width 1 are read by number.
         let orders = if digits == 1 { &orders[..2] } else { &orders };
         let world = World::new(&database, &format!("Table{digits}"), digits).await;
         for left in 0..3_u32.pow(3) {
@@ -206,7 +196,7 @@ async fn a_history_read_without_the_latest_item_is_the_same() {
     }
 }
 
-/// A read of the latest item excludes version items above the latest version. Without a latest item, all versions are read.
+/// Version items above the latest version are left out. Without a latest item, all versions are read.
 #[tokio::test]
 async fn strays_are_not_in_history_and_orphans_are() {
     let database = Database::start().await;
@@ -219,76 +209,46 @@ async fn strays_are_not_in_history_and_orphans_are() {
     world.delete("Orphan", LATEST_KEY).await;
     for (to, oldest_first) in [(0, true), (0, false), (20, true), (20, false)] {
         let query = query(0, to, oldest_first, None);
-        // Pages contain three items, and the latest item is read with the last page only.
-        let last = if oldest_first { 6 } else { 5 };
-        assert_eq!(
-            sorted(&world, "E", query).await,
-            (1..=last).collect::<Vec<_>>(),
-            "{query:?}"
-        );
+        assert_eq!(sorted(&world, "E", query).await, [1, 2, 3, 4, 5], "{query:?}");
         assert_eq!(sorted(&world, "Orphan", query).await, [1, 2], "{query:?}");
     }
 }
 
+/// One request reads a page of keys that sort as versions, and one the latest item, unless the page begins with the last version.
 #[tokio::test]
 async fn a_page_of_wide_keys_is_one_request() {
     let database = Database::start().await;
     let world = World::new(&database, "Table", 2).await;
-    for (id, latest) in [("E10", 10), ("E60", 60), ("E105", 105)] {
+    for (id, latest) in [("E60", 60), ("E105", 105)] {
         put(&world, id, latest, |_| marked("present")).await;
     }
     put(&world, "Behind", 9, |number| marked("present").filter(|_| number < 7)).await;
-    put(&world, "Pruned", 9, |number| {
-        if number < 7 {
-            marked("expired")
-        } else {
-            marked("present")
-        }
-    })
-    .await;
+    let pruned = |number| marked(if number < 7 { "expired" } else { "present" });
+    put(&world, "Pruned", 9, pruned).await;
     let numbers = |from: u64, to: u64| (from..=to).collect::<Vec<_>>();
     for (id, from, to, oldest_first, limit, requests, expected) in [
-        // The limit is reached.
-        ("E60", 0, 0, true, 50, 1, numbers(1, 50)),
-        ("E60", 11, 0, true, 50, 1, numbers(11, 60)),
-        ("E60", 5, 20, true, 10, 1, numbers(5, 14)),
-        // The range is complete.
-        ("E60", 5, 20, true, 50, 1, numbers(5, 20)),
-        ("E60", 0, 60, true, 100, 1, numbers(1, 60)),
-        // More versions may exist.
-        ("E10", 0, 0, true, 50, 2, numbers(1, 10)),
-        ("E10", 0, 20, true, 50, 2, numbers(1, 10)),
-        ("E10", 10, 0, true, 50, 2, vec![10]),
-        ("E10", 11, 0, true, 50, 2, vec![]),
-        // Newest first, from a version that exists.
-        ("E60", 0, 60, false, 50, 1, numbers(11, 60)),
-        ("E60", 0, 50, false, 50, 1, numbers(1, 50)),
-        ("E60", 10, 20, false, 50, 1, numbers(10, 20)),
-        // From a version that does not exist.
-        ("E10", 0, 20, false, 5, 3, numbers(6, 10)),
-        // From the latest version, which requires the latest item.
+        ("E60", 0, 0, true, 50, 2, numbers(1, 50)),
+        ("E60", 5, 20, true, 10, 2, numbers(5, 14)),
+        ("E60", 61, 0, true, 50, 1, vec![]),
         ("E60", 0, 0, false, 50, 2, numbers(11, 60)),
+        ("E60", 0, 60, false, 50, 1, numbers(11, 60)),
+        ("E60", 10, 20, false, 50, 1, numbers(10, 20)),
+        ("E60", 0, 70, false, 5, 3, numbers(56, 60)),
         // The latest item provides a version, or does not.
-        ("Behind", 0, 0, true, 50, 3, vec![1, 2, 3, 4, 5, 6, 9]),
-        ("Behind", 0, 8, true, 50, 3, numbers(1, 6)),
-        ("Behind", 0, 0, true, 6, 1, numbers(1, 6)),
+        ("Behind", 0, 0, true, 50, 2, vec![1, 2, 3, 4, 5, 6, 9]),
+        ("Behind", 0, 8, true, 50, 2, numbers(1, 6)),
+        ("Behind", 0, 0, true, 0, 1, vec![]),
         ("Behind", 0, 9, false, 3, 3, vec![5, 6, 9]),
         ("Behind", 0, 8, false, 3, 3, vec![4, 5, 6]),
-        ("Behind", 0, 0, true, 0, 1, vec![]),
-        ("Pruned", 0, 0, true, 50, 2, numbers(7, 9)),
-        ("Pruned", 0, 9, true, 50, 1, numbers(7, 9)),
-        // A page of expired items does not show that the entity exists, so the read starts again.
-        ("Pruned", 0, 0, true, 1, 9, vec![7]),
-        // Some versions exceed the width.
-        ("E105", 0, 0, true, 9, 1, numbers(1, 9)),
-        // `v100` to `v105` lie between `v10` and `v11`, and use space in a page.
-        ("E105", 0, 0, true, 50, 2, numbers(1, 50)),
-        ("E105", 90, 0, true, 10, 1, numbers(90, 99)),
+        // A page of expired items is empty.
+        ("Pruned", 0, 0, true, 1, 8, vec![7]),
+        ("Pruned", 0, 9, true, 50, 2, numbers(7, 9)),
+        // Some versions exceed the width. `v100` to `v105` lie between `v10` and `v11`, and use space in a page.
+        ("E105", 0, 0, true, 50, 3, numbers(1, 50)),
         ("E105", 90, 0, true, 20, 3, numbers(90, 105)),
-        ("E105", 95, 103, true, 20, 3, numbers(95, 103)),
         ("E105", 95, 103, false, 20, 3, numbers(95, 103)),
-        ("E105", 100, 103, true, 2, 2, numbers(100, 101)),
         ("E105", 0, 99, false, 50, 1, numbers(50, 99)),
+        ("E105", 100, 103, true, 2, 2, numbers(100, 101)),
     ] {
         let query = query(from, to, oldest_first, Some(limit));
         let (found, sent) = world.operations(sorted(&world, id, query)).await;
@@ -297,9 +257,9 @@ async fn a_page_of_wide_keys_is_one_request() {
 }
 
 #[tokio::test]
-async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
+async fn a_long_history_is_read_to_its_end() {
     let database = Database::start().await;
-    let test = "a_long_history_is_read_to_its_end_without_the_latest_item";
+    let test = "a_long_history_is_read_to_its_end";
     if database.endpoint.differs(test, &["page"]) {
         return;
     }
@@ -311,8 +271,8 @@ async fn a_long_history_is_read_to_its_end_without_the_latest_item() {
                 .writes(json!({"n": number, "Large": "x".repeat(200_000)}), number)
                 .await;
         }
-        // More than 1 MB requires several pages, and the latest item one more request.
-        for (oldest_first, to, requests) in [(true, 0, 4), (true, 12, 3), (false, 12, 3), (false, 0, 4)] {
+        // More than 1 MB requires three pages, and the latest item one more request.
+        for (oldest_first, to, requests) in [(true, 0, 4), (true, 12, 4), (false, 12, 3), (false, 0, 4)] {
             let query = query(0, to, oldest_first, None);
             let (found, sent) = world.operations(sorted(&world, "E", query)).await;
             assert_eq!(found, (1..=12).collect::<Vec<_>>(), "{digits} {query:?}");

@@ -77,6 +77,9 @@ async fn an_update_never_counts_from_1_beside_versions_or_a_floor() {
     floor["Floor"] = json!({"N": "10"});
     let mut pinned = item("v3");
     pinned["Pinned"] = json!({"BOOL": true});
+    // Only its counter was lost.
+    let mut lost = item("v0");
+    lost["RecentRequests"] = json!({"M": {"hash": {"N": "2"}}});
     let padded = json!({"PK": {"S": "E"}, "SK": {"S": "v00"}, "Latest": {"N": "1"}});
     let notes = (0..9).map(|number| item(&format!("note#{number}")));
     for (name, digits, items, reached) in [
@@ -87,6 +90,7 @@ async fn an_update_never_counts_from_1_beside_versions_or_a_floor() {
         ("pinned", 1, vec![pinned, floor.clone()], 10),
         ("notes", 1, notes.chain([floor.clone()]).collect(), 10),
         ("uncounted-floor", 1, vec![item("v0"), floor], 10),
+        ("lost", 1, vec![item("v1"), item("v2"), lost], 2),
         // A padded latest item without versions.
         ("padded-alone", 2, vec![padded], 1),
     ] {
@@ -114,21 +118,7 @@ async fn an_update_never_counts_from_1_beside_versions_or_a_floor() {
             }
         }
     }
-}
-
-#[tokio::test]
-async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
-    let database = Database::start().await;
-    for world in World::each(&database, "Lost").await {
-        for (number, state) in [(1, "a"), (2, "b")] {
-            world.writes(json!({"State": state}), number).await;
-        }
-        let mut latest = world.v0().await;
-        latest.as_object_mut().unwrap().remove("Latest");
-        world.put(latest).await;
-        check_rejected(&world, 2).await;
-    }
-    // Without versions, it is counted from 1.
+    // A latest item without a counter and without versions is counted from 1.
     let world = World::new(&database, "NoVersions", 1).await;
     world
         .put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "RecentRequests": {"M": {"hash": {"N": "4"}}}}))
@@ -140,14 +130,21 @@ async fn a_latest_item_that_lost_only_its_counter_is_rejected() {
 async fn the_check_costs_one_read_before_the_first_version_only() {
     let database = Database::start().await;
     let world = World::new(&database, "Table", 1).await.in_mode(WriteMode::Stream);
-    for (json, expected) in [
-        (json!({}), &["Query", "UpdateItem"][..]),
-        (json!({}), &["UpdateItem"]),
-        (json!({"ID": "F", "ExpectedVersion": 0}), &["Query", "UpdateItem"]),
+    // Only the first update, deletions, and updates after them need a second request. `failed` is the number of failed conditions.
+    for (json, expected, failed) in [
+        (json!({"A": 1}), &["Query", "UpdateItem"][..], 1),
+        (json!({"A": 2}), &["UpdateItem"], 0),
+        (json!({"Deleted": true}), &["GetItem", "UpdateItem"], 0),
+        (json!({"B": 1}), &["UpdateItem"], 1),
+        (json!({"B": 2}), &["UpdateItem"], 0),
+        (json!({"ID": "F", "ExpectedVersion": 0}), &["Query", "UpdateItem"], 0),
     ] {
+        database.requests.take();
         let (outcome, operations) = world.operations(world.apply(json)).await;
         assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
-        assert_eq!(operations, expected);
+        let counts = database.requests.take();
+        assert_eq!((&operations[..], counts.failed_conditions), (expected, failed));
+        world.put_version().await;
     }
     // A first update of an existing entity does not read its history.
     let inline = world.in_mode(WriteMode::Inline);

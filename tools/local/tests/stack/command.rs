@@ -67,18 +67,29 @@ fn feed(updates: usize, entities: usize) -> String {
 #[test]
 fn once_feeds_waits_and_dumps() {
     let folder = tempfile::tempdir().unwrap();
-    let feed = file(folder.path(), "feed.jsonl", &feed(300, 20));
+    let updates = feed(300, 20) + "{\"ID\": \"Entity#21\", \"ExpectedVersion\": 7}\n";
+    let feed = file(folder.path(), "feed.jsonl", &updates);
     let dump = folder.path().join("dump.jsonl");
     let stdout = succeeds(&["--once", "--feed", &feed, "--dump", &dump.to_string_lossy()]);
-    let lines = std::fs::read_to_string(dump).unwrap();
-    assert_eq!(versions(&lines).values().sum::<usize>(), 300);
+    let items = std::fs::read_to_string(dump).unwrap();
+    assert_eq!(versions(&items).values().sum::<usize>(), 300);
     for digits in [
         "12345678901234567890123456789012345678",
         "-0.00012345678901234567890123456789012345678",
     ] {
-        assert!(lines.contains(&format!(r#""Number":{{"N":"{digits}"}}"#)), "{digits}");
+        assert!(items.contains(&format!(r#""Number":{{"N":"{digits}"}}"#)), "{digits}");
     }
-    assert!(stdout.contains("Entity#0"));
+    assert!(stdout.contains("Entity#0") && !stdout.contains('\u{1b}'), "{stdout:?}");
+    // The figures are machine-readable lines.
+    let summary = lines::figures(stdout.lines().last().unwrap(), "summary ").remove(0);
+    let expected =
+        "updates=301 refused=1 versions=300 waiting=0 retries=0 bisections=0 failures=0 Written=300 VersionConflict=1";
+    for (name, value) in expected.split(' ').map(|pair| pair.split_once('=').unwrap()) {
+        assert_eq!(summary[name], value, "{name} of {stdout}");
+    }
+    assert!(summary["batches"].parse::<u64>().unwrap() >= 1, "{stdout}");
+    let counts = lines::figures(&stdout, "status ");
+    assert!(counts.windows(2).all(|two| two[0] != two[1]), "{stdout}");
 }
 
 #[test]
@@ -86,8 +97,8 @@ fn without_a_feed_the_sample_is_sent_and_a_feed_may_be_piped() {
     let output = run(&["--once"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains("Press#12"));
-    let piped = |command: &mut Command| command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-    let mut child = piped(&mut command(&["--once", "--feed", "-"])).unwrap();
+    let mut piped = command(&["--once", "--feed", "-"]);
+    let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"{\"ID\": \"Piped#1\"}\n").unwrap();
     drop(stdin);
@@ -122,61 +133,62 @@ fn each_error_is_one_line() {
     let bad_yaml = file("bad.yaml", "Resources: [");
     let no_table = file("other.yaml", "Resources: {}");
     let not_a_folder = file("file", "");
+    let in_use = format!("port {port} is in use");
     for (arguments, line) in [
-        (&["--dynamodb-port", &port][..], format!("port {port} is in use")),
-        (&["--lambda-port", &port], format!("port {port} is in use")),
+        (format!("--dynamodb-port {port}"), in_use.as_str()),
+        (format!("--lambda-port {port}"), &in_use),
         (
-            &["--feed", &bad_json],
-            "line 2 of the feed is bad: it is not JSON".to_owned(),
+            format!("--feed {bad_json}"),
+            "line 2 of the feed is bad: it is not JSON",
         ),
         (
-            &["--once", "--feed", &reserved],
-            "line 2 of the feed is bad: the event is invalid: PK is reserved".to_owned(),
+            format!("--once --feed {reserved}"),
+            "line 2 of the feed is bad: the event is invalid: PK is reserved",
         ),
-        (&["--feed", "/no/such/feed"], "/no/such/feed cannot be read".to_owned()),
-        (&["--template", &bad_yaml], "it is not YAML".to_owned()),
+        ("--feed /no/such/feed".to_owned(), "/no/such/feed cannot be read"),
+        (format!("--template {bad_yaml}"), "it is not YAML"),
         (
-            &["--template", &no_table],
-            "it does not have exactly one event of type DynamoDB".to_owned(),
-        ),
-        (
-            &["--template", "/no/such/template"],
-            "cannot run the template /no/such/template".to_owned(),
+            format!("--template {no_table}"),
+            "it does not have exactly one event of type DynamoDB",
         ),
         (
-            &["--parameter", "VersionDigits=99"],
-            "the parameter VersionDigits does not allow 99".to_owned(),
+            "--template /no/such/template".to_owned(),
+            "cannot run the template /no/such/template",
         ),
         (
-            &["--parameter", "HistoryCompression=deflate"],
-            "HistoryCompression=deflate requires HistoryTable=own".to_owned(),
-        ),
-        (&["--data-dir", &not_a_folder], "cannot be used".to_owned()),
-        (
-            &["--bootstrap", "no-fn=/bin/sh"],
-            "the template has no function no-fn".to_owned(),
+            "--parameter VersionDigits=99".to_owned(),
+            "the parameter VersionDigits does not allow 99",
         ),
         (
-            &["--bootstrap", "writer-fn=/no/such/file"],
-            "there is no bootstrap /no/such/file".to_owned(),
+            "--parameter HistoryCompression=deflate".to_owned(),
+            "HistoryCompression=deflate requires HistoryTable=own",
         ),
-        (&["--bootstrap", "writer-fn"], "use FUNCTION=FILE".to_owned()),
+        (format!("--data-dir {not_a_folder}"), "cannot be used"),
         (
-            &["--once", "--feed", "/dev/null", "--dump", "/no/such/folder/dump"],
-            "/no/such/folder/dump cannot be written".to_owned(),
+            "--bootstrap no-fn=/bin/sh".to_owned(),
+            "the template has no function no-fn",
+        ),
+        (
+            "--bootstrap writer-fn=/no/such/file".to_owned(),
+            "there is no bootstrap /no/such/file",
+        ),
+        ("--bootstrap writer-fn".to_owned(), "use FUNCTION=FILE"),
+        (
+            "--once --feed /dev/null --dump /no/such/folder/dump".to_owned(),
+            "/no/such/folder/dump cannot be written",
         ),
     ] {
-        // The last `--*-port` wins.
-        let ports = ["--dynamodb-port", "--lambda-port"].into_iter();
-        let ports = ports
-            .filter(|flag| !arguments.contains(flag))
-            .flat_map(|flag| [flag, "0"]);
+        let arguments: Vec<_> = arguments.split(' ').collect();
+        let mut ports = vec!["--dynamodb-port", "--lambda-port"];
+        ports.retain(|flag| !arguments.contains(flag));
         let mut command = Command::new(PROGRAM);
-        command.current_dir(root()).args(ports).args(arguments);
-        let output = command.stdin(Stdio::null()).output().unwrap();
+        command
+            .current_dir(root())
+            .args(ports.iter().flat_map(|flag| [*flag, "0"]));
+        let output = command.args(&arguments).stdin(Stdio::null()).output().unwrap();
         let stderr = text(&output.stderr);
         assert_ne!(output.status.code(), Some(0), "{arguments:?}");
-        assert!(stderr.contains(&line), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(line), "{arguments:?}: {stderr}");
         let errors = stderr.lines().filter(|line| line.starts_with("error: "));
         assert_eq!(errors.count(), 1, "{stderr}");
     }
@@ -297,19 +309,4 @@ fn a_table_is_not_served_with_a_different_width() {
         let stderr = fails(&second);
         assert!(stderr.contains(line), "{stderr}");
     }
-}
-
-#[test]
-fn a_bootstrap_replaces_the_built_in_function() {
-    let folder = tempfile::tempdir().unwrap();
-    let started = folder.path().join("started");
-    // Like a bootstrap, this program takes no arguments.
-    let script = format!(
-        "#!/bin/sh\n: >'{}'\nexec '{PROGRAM}' __function writer-fn\n",
-        started.display()
-    );
-    let bootstrap = executable(folder.path(), "bootstrap", &script);
-    let output = run(&["--once", "--bootstrap", &format!("writer-fn={bootstrap}")]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(started.exists());
 }

@@ -1,14 +1,14 @@
 //! The functions respond before Lambda ends the invocation, although DynamoDB accepts each connection and does not respond.
 
-use std::time::Duration;
+use std::{
+    io::{Read as _, Write as _},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use local::lambda::{Host, Lambda};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
-};
+use testkit::http;
 
 use crate::support::{PROGRAM, first, function, host, insert, message, silent_endpoint};
 
@@ -47,32 +47,23 @@ async fn failures(lambda: &Lambda, function: &str, event: &Value) -> usize {
     }
 }
 
-/// An endpoint that sends one byte of each response every 50 ms.
-async fn trickling_endpoint() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut connection, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let _ = connection.read(&mut [0; 1024]).await;
-                let head =
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: 1000\r\n\r\n{";
-                let mut interval = tokio::time::interval(Duration::from_millis(50));
-                let mut sent = connection.write_all(head.as_bytes()).await;
-                while sent.is_ok() {
-                    interval.tick().await;
-                    sent = connection.write_all(b" ").await;
-                }
-            });
+/// Returns an endpoint that sends one byte of each response every 50 ms.
+fn trickling_endpoint() -> String {
+    http::listen(|mut stream| {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/x-amz-json-1.0\r\ncontent-length: 1000\r\n\r\n{";
+        let _ = stream.read(&mut [0; 1024]);
+        let mut sent = stream.write_all(head.as_bytes());
+        while sent.is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+            sent = stream.write_all(b" ");
         }
-    });
-    endpoint
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_function_responds_before_the_end_of_its_invocation() {
     let logs = tempfile::tempdir().unwrap();
-    let endpoints = [silent_endpoint(), trickling_endpoint().await];
+    let endpoints = [silent_endpoint(), trickling_endpoint()];
     let lambdas = endpoints.map(|endpoint| functions(endpoint, logs.path()));
     let events = [
         ("writer-fn", messages(1, 1), 1),

@@ -1,20 +1,25 @@
-//! Documents by which a sender could end the process of writer-fn, and with it all messages of the batch: the process survives them
-//! within the memory of `template.yaml`.
+//! Events that are no JSON, or not what they seem, through the real Runtime API, and documents by which a sender could end the process
+//! of writer-fn, and with it all messages of the batch: the process survives them within the memory of `template.yaml`.
 
 use serde_json::{Value, json};
 use testkit::{endpoint::is_skipped, hostile::overflow};
 
-use crate::support::{RunningStack, eventually, failed, item, start};
+use crate::support::{RunningStack, eventually, failed, item, log, start};
 
 /// `MemorySize` of `template.yaml`.
 const MAX_MEGABYTES: u64 = 512;
 /// Maximum length of the event of an invocation.
 const MAX_EVENT: usize = 6_000_000;
 
-async fn answer(stack: &RunningStack, event: String) -> Value {
-    assert!(event.len() <= MAX_EVENT, "{}", event.len());
-    let output = stack.lambda.invoke("writer-fn", event.into_bytes()).await.unwrap();
+/// Passes a body to a function directly: the Invoke API accepts JSON only.
+async fn raw(stack: &RunningStack, function: &str, body: &[u8]) -> Value {
+    assert!(body.len() <= MAX_EVENT, "{}", body.len());
+    let output = stack.lambda.invoke(function, body.to_owned()).await.unwrap();
     serde_json::from_slice(&output.payload).unwrap()
+}
+
+async fn answer(stack: &RunningStack, event: String) -> Value {
+    raw(stack, "writer-fn", event.as_bytes()).await
 }
 
 fn batch(bodies: &[String]) -> String {
@@ -73,8 +78,9 @@ async fn a_document_that_overflows_the_stack_of_a_parser_ends_no_process() {
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "figures of the documentation")]
 async fn documents_with_many_elements_fit_into_memory() {
+    let name = "documents_with_many_elements_fit_into_memory";
     if is_skipped(
-        "documents_with_many_elements_fit_into_memory",
+        name,
         "an invocation that waits for a slow database for 30 s ends its process",
     ) {
         return;
@@ -108,8 +114,58 @@ async fn documents_with_many_elements_fit_into_memory() {
     // It still works.
     eventually("an update", async || {
         let written = answer(&stack, r#"{"ID": "last"}"#.to_owned()).await;
-        (written["errorType"] == Value::Null).then_some(())
+        written["errorType"].is_null().then_some(())
     })
     .await;
     peak("all of them");
+}
+
+fn deep(before: &str, after: &str) -> Vec<u8> {
+    format!("{before}{}{}{after}", "[".repeat(10_000), "]".repeat(10_000)).into_bytes()
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_event_is_an_invalid_event() {
+    let (stack, deep_list) = (start().await, deep("", ""));
+    let bodies = [
+        &b"{\"ID\": \"Se9cret\xff\"}"[..],
+        b"{\"Records\": [\"Se9cret\xc3\x28\"]}",
+        b"{\"Records\": [{\"body\": \"\xed\xa0\x80\"}]}",
+        b"\xff\xfe{\0}\0",
+        b"\xef\xbb\xbf{\"ID\": \"Se9cret\"}",
+        b"",
+        b" \n",
+        b"{\"ID\": \"a\0b\"}",
+        b"{\"ID\": \"Se9cret",
+        b"[]",
+        b"\"Se9cret\"",
+        b"null",
+        b"{}",
+        b"{\"Records\": \"Se9cret\"}",
+        &deep_list,
+    ];
+    for function in ["writer-fn", "stream-fn"] {
+        for body in bodies {
+            let answer = raw(&stack, function, body).await;
+            let body = body.escape_ascii();
+            assert_eq!(answer["errorType"], "InvalidEvent", "{function} {body}: {answer}");
+            assert!(!answer.to_string().contains("Se9cret"), "{function} {body}: {answer}");
+        }
+        // The process is still the first one: none of the events ended it.
+        assert_eq!(stack.lambda.processes(function).len(), 1);
+        let log = log(&stack, function).concat();
+        assert!(!log.contains("panicked") && !log.contains("Se9cret"), "{log}");
+    }
+    let writer = async |body: &[u8]| raw(&stack, "writer-fn", body).await;
+    let nested = writer(&deep(r#"{"ID": "E", "A": "#, "}")).await;
+    assert_eq!(nested["errorType"], "InvalidEvent");
+    // The last member counts.
+    let written = writer(br#"{"ID": "F", "ID": "E", "A": 1, "A": 2}"#).await;
+    assert_eq!(written["Outcome"], "Written");
+    assert_eq!(item(&stack, "E", "v0").await["A"], json!({"N": "2"}));
+    assert_eq!(writer(br#"{"Records": [7], "Records": []}"#).await, failed(&[]));
+    let stream = async |body: &[u8]| raw(&stack, "stream-fn", body).await;
+    assert_eq!(stream(br#"{"Records": 7, "Records": []}"#).await, failed(&[]));
+    // A record without a sequence number cannot be named.
+    assert_eq!(stream(&deep("{\"Records\": [", "]}")).await["errorType"], "Malformed");
 }

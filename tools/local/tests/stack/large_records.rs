@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::{config::timeout::TimeoutConfig, types::AttributeValue};
-use operations::read::quarantined::quarantined;
+use operations::quarantine::quarantined;
 use shared::{domain::entity::EntityId, dynamodb::Store};
 use testkit::endpoint::is_skipped;
 

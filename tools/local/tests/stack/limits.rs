@@ -112,12 +112,8 @@ async fn fill_and_empty(payload: &[u8], count: usize) {
 }
 
 #[tokio::test]
-async fn the_number_of_waiting_events_is_limited_and_none_is_lost() {
+async fn the_number_and_the_size_of_waiting_events_are_limited_and_none_is_lost() {
     fill_and_empty(b"{}", MAX_INVOCATIONS).await;
-}
-
-#[tokio::test]
-async fn the_size_of_waiting_events_is_limited_and_none_is_lost() {
     fill_and_empty(&payload(MB), MAX_PAYLOADS / MB).await;
 }
 

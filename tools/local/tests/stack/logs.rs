@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    support::{insert, invoke, quarantined, start, start_with, template},
+    support::{insert, invoke, log, quarantined, start, start_with, template},
     telemetry::Documented,
 };
 
@@ -26,11 +26,8 @@ fn number() -> Value {
 
 #[tokio::test]
 async fn no_log_line_contains_a_value() {
-    if start()
-        .await
-        .endpoint
-        .differs("no_log_line_contains_a_value", &["type-names"])
-    {
+    let stack = start().await;
+    if stack.endpoint.differs("no_log_line_contains_a_value", &["type-names"]) {
         return;
     }
     for level in ["TRACE", "DEBUG", "ERROR"] {
@@ -138,9 +135,7 @@ async fn lines(level: &str, mode: &str) -> Vec<String> {
     invoke(&stack, "stream-fn", &json!({"Records": SECRET})).await;
     // The item that is no version.
     quarantined(&stack, &id("odd")).await;
-    let read = |name: &str| std::fs::read_to_string(stack.logs.join(name)).unwrap();
-    let lines = [read("writer-fn.log"), read("stream-fn.log")];
-    lines.iter().flat_map(|text| text.lines()).map(str::to_owned).collect()
+    [log(&stack, "writer-fn"), log(&stack, "stream-fn")].concat()
 }
 
 #[tokio::test]
@@ -156,7 +151,7 @@ async fn a_function_with_an_invalid_setting_logs_it_and_does_not_start() {
         invoke(&stack, "writer-fn", &update).await["errorType"],
         "Runtime.ExitError"
     );
-    let log = std::fs::read_to_string(stack.logs.join("writer-fn.log")).unwrap();
+    let log = log(&stack, "writer-fn").concat();
     let cause = "AWS_MAX_ATTEMPTS cannot be read: expected a whole number from 1 to 10";
     assert!(log.contains("not started") && log.contains(cause), "{log}");
     // Valid settings reach the function.

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    documents, eventually, failed, invoke, item, message, settled, start, start_with, start_without_stream_fn, table,
-    template, write,
+    documents, eventually, item, settled, start, start_with, start_without_stream_fn, table, template, write,
 };
 
 fn written(version: u64) -> (String, Value) {
@@ -62,40 +61,6 @@ async fn with_ordering_by_time_an_older_update_is_stale() {
     }
 }
 
-#[tokio::test]
-async fn a_fifo_group_stops_at_its_first_failure_and_other_groups_continue() {
-    let stack = start().await;
-    let message = |id: &str, group: Option<&str>, body: Value| {
-        let mut message = message(id, &body);
-        message["attributes"] = group.map_or(json!({}), |group| json!({"MessageGroupId": group}));
-        message
-    };
-    let good = |entity: &str| json!({"ID": entity});
-    let fifo = json!({"Records": [
-        message("1", Some("g"), good("a")), message("2", Some("g"), json!({})), message("3", Some("g"), good("b")),
-        message("4", Some("h"), good("c")), message("5", Some("h"), good("c")),
-    ]});
-    assert_eq!(invoke(&stack, "writer-fn", &fifo).await, failed(&["2", "3"]));
-    let standard = json!({"Records": [
-        message("6", None, good("d")), message("7", None, json!([])), message("8", None, good("d")),
-        message("9", None, json!({"ID": "d", "ExpectedVersion": 7})), message("6", None, good("e")),
-    ]});
-    assert_eq!(invoke(&stack, "writer-fn", &standard).await, failed(&["7", "9"]));
-    settled(&stack).await;
-    let latest = async |entity: &str| item(&stack, entity, "v0").await["Latest"]["N"].clone();
-    assert_eq!(latest("a").await, "1");
-    assert_eq!(latest("b").await, Value::Null);
-    assert_eq!(latest("c").await, "2");
-    assert_eq!(latest("d").await, "2");
-    // Duplicates are success.
-    let again = json!({"Records": [message("8", None, good("d"))]});
-    assert_eq!(invoke(&stack, "writer-fn", &again).await, failed(&[]));
-    assert_eq!(latest("d").await, "2");
-    // A failure without an item identifier fails the batch.
-    let unnamed = json!({"Records": [{"body": "{}", "eventSource": "aws:sqs"}]});
-    assert_eq!(invoke(&stack, "writer-fn", &unnamed).await["errorType"], "InvalidEvent");
-}
-
 /// "A record that cannot be written ends, with its payload, as one failure document; all others are written."
 #[tokio::test]
 async fn each_record_that_fails_becomes_one_failure_document() {
@@ -135,7 +100,7 @@ async fn a_latest_item_at_a_reserved_key_is_skipped() {
     write(&stack, json!({"ID": "good"})).await;
     settled(&stack).await;
     eventually("all records", async || {
-        (stack.activity.figures().waiting() == 0 && stack.mapping.counters.matched.load(Relaxed) == 3).then_some(())
+        (stack.mapping.counters.waiting() == 0 && stack.mapping.counters.matched.load(Relaxed) == 3).then_some(())
     })
     .await;
     assert_eq!(stack.mapping.counters.retries.load(Relaxed), 0);

@@ -1,20 +1,14 @@
 //! The public port of the embedded DynamoDB, in front of a server of the test.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use futures::future::join_all;
 use local::dynamodb::public_port;
-use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
-    sync::Barrier,
-};
+use testkit::http::{self, Message};
+use tokio::{net::TcpListener, sync::Barrier};
 
 use crate::http::Connection;
 
@@ -26,36 +20,20 @@ const MAX_CONNECTIONS: usize = 2 * 32;
 /// Numbers of connections to the server: open ones, and the most that were open at once.
 type Connections = Arc<[AtomicUsize; 2]>;
 
-/// Counts the connections of a server that responds to each request.
-async fn serve(listener: TcpListener, connections: Connections) {
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        let connections = connections.clone();
-        tokio::spawn(async move {
-            let [open, most] = &*connections;
-            most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            // Fails when the port closes the connection.
-            let _ = respond(stream).await;
-            open.fetch_sub(1, Ordering::Relaxed);
-        });
-    }
-}
-
-async fn respond(stream: TcpStream) -> std::io::Result<()> {
-    let mut stream = BufReader::new(stream);
-    let mut line = String::new();
-    while stream.read_line(&mut line).await? > 0 {
-        if line.ends_with("\r\n\r\n") {
-            line.clear();
-            let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-            stream.write_all(response).await?;
-        }
-    }
-    Ok(())
+/// Returns the endpoint of a server that responds to each request, and counts its connections.
+fn serve(connections: Connections) -> String {
+    http::listen(move |stream| {
+        let [open, most] = &*connections;
+        most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        // Ends when the port closes the connection.
+        http::respond_to(stream, |_| Message::new("HTTP/1.1 200 OK", "{}"));
+        open.fetch_sub(1, Ordering::Relaxed);
+    })
 }
 
 /// Serves the port in front of this server, and returns its address.
-async fn port(server: SocketAddr) -> String {
+async fn port(server: &str) -> String {
+    let server = server.trim_start_matches("http://").parse().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = public_port::router(address, server, Arc::default());
@@ -65,10 +43,8 @@ async fn port(server: SocketAddr) -> String {
 
 #[tokio::test]
 async fn many_clients_share_few_connections_to_the_server() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (server, connections) = (listener.local_addr().unwrap(), Connections::default());
-    tokio::spawn(serve(listener, connections.clone()));
-    let address = port(server).await;
+    let connections = Connections::default();
+    let address = port(&serve(connections.clone())).await;
     let all_open = Barrier::new(CLIENTS);
     let clients = (0..CLIENTS).map(async |_| {
         let mut client = Connection::open(&address).await;
@@ -91,9 +67,9 @@ async fn many_clients_share_few_connections_to_the_server() {
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_an_error_that_clients_retry() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = listener.local_addr().unwrap();
+    let server = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let mut client = Connection::open(&port(server).await).await;
+    let mut client = Connection::open(&port(&server).await).await;
     let response = client.request("POST /", "", b"{}").await;
     assert_eq!(response.status, 500);
     let body = response.body;

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use shared::domain::entity::EntityId;
 
-use crate::support::{documents, eventually, item, quarantined, start, start_with, table, template, write};
+use crate::support::{documents, eventually, item, logged, quarantined, start, start_with, table, template, write};
 
 const GOOD: usize = 100;
 
@@ -94,8 +94,7 @@ async fn quarantine_and_a_time_far_ahead_are_logged_at_every_level() {
         stack.put(latest).await;
         let digest = json!(EntityId::new(id).unwrap().digest());
         let line = eventually("the line", async || {
-            let log = std::fs::read_to_string(stack.logs.join("stream-fn.log")).unwrap_or_default();
-            let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            let mut lines = logged(&stack, "stream-fn").into_iter();
             lines.find(|line| line["message"] == "record" && line["entity"] == digest)
         })
         .await;

@@ -1,13 +1,14 @@
 //! The command `local` as a process.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader},
     process::{Child, Command, Output, Stdio},
     sync::mpsc::{self, Receiver},
     time::Duration,
 };
 
 use serde_json::{Value, json};
+use testkit::http::{self, Message};
 
 use crate::{
     http::SIGNED,
@@ -123,12 +124,7 @@ impl Drop for Serving {
 }
 
 pub(crate) fn post(address: &str, path: &str, headers: &str, body: &Value) -> Value {
-    use std::io::Read as _;
-    let body = body.to_string();
-    let length = body.len();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    serde_json::from_str(response.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|_| panic!("{response}"))
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}");
+    let request = Message::new(head.trim_end(), body.to_string());
+    http::send(address, &request).json()
 }

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use local::{
     lambda::Host,
+    stack::Stack,
     template::{Function, Template},
 };
-use operations::read::quarantined;
+use operations::quarantine;
 use serde_json::{Value, json};
 use shared::domain::{entity::EntityId, keys::VersionDigits, quarantine::QuarantinedRecord, version_item::VersionItem};
 pub(crate) use testkit::{
@@ -87,11 +88,23 @@ pub(crate) fn failed(ids: &[&str]) -> Value {
     json!({"batchItemFailures": failures.collect::<Vec<_>>()})
 }
 
+/// Returns the lines of a function's log so far.
+pub(crate) fn log(stack: &Stack, function: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(stack.logs.join(format!("{function}.log"))).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// Returns the lines of a function's log so far, each of which is JSON.
+pub(crate) fn logged(stack: &Stack, function: &str) -> Vec<Value> {
+    let parse = |line: &String| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+    log(stack, function).iter().map(parse).collect()
+}
+
 /// Waits until an entity has a record in quarantine.
 pub(crate) async fn quarantined(stack: &RunningStack, id: &str) -> QuarantinedRecord {
     let entity = EntityId::new(id).unwrap();
     eventually("quarantine", async || {
-        quarantined::quarantined(&stack.store, &entity).await.unwrap().pop()
+        quarantine::quarantined(&stack.store, &entity).await.unwrap().pop()
     })
     .await
 }
@@ -105,20 +118,14 @@ pub(crate) fn versions(lines: &str) -> BTreeMap<String, usize> {
     for ((pk, _), v0) in items.iter().filter(|((_, sk), _)| sk == "v0") {
         let latest: usize = v0["Latest"]["N"].as_str().unwrap().parse().unwrap();
         for version in 1..=latest {
-            assert!(
-                items.contains_key(&(pk.clone(), format!("v{version}"))),
-                "{v0} lacks v{version}"
-            );
+            let key = (pk.clone(), format!("v{version}"));
+            assert!(items.contains_key(&key), "{v0} lacks v{version}");
         }
         // Before the point, an entry has the version.
         let requests = v0["RecentRequests"]["M"].as_object().unwrap().values();
         let versions = requests.map(|entry| entry["N"].as_str().unwrap().split('.').next().unwrap());
         let newest_request = versions.map(|version| version.parse::<usize>().unwrap()).max();
-        assert_eq!(
-            newest_request,
-            Some(latest),
-            "the newest request is among the recent requests"
-        );
+        assert_eq!(newest_request, Some(latest), "the newest of the recent requests");
         let newest = &items[&(pk.clone(), format!("v{latest}"))];
         let image = serde_json::from_value(v0.clone()).unwrap();
         let made = VersionItem::from_image(image, VersionDigits::default()).unwrap();

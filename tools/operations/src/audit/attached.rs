@@ -31,18 +31,17 @@ use shared::{
 };
 
 use crate::{
-    attached::{agreement::agrees, selection::Selection},
     audit::{
-        auditor::{Auditor, MAX_ROUNDS},
+        auditor::{Auditor, Doubt, MAX_ROUNDS},
         collection::Collection,
-        deferred::DeferredCheck,
-        finding::{Discrepancies, Finding},
+        finding::Finding,
     },
     read::attached_items::attached_items,
     segments::entities::SeenEntity,
 };
+use attach::{agreement::agrees, selection::Selection};
 
-/// The newest state of an item in history.
+/// The newest state of an item in history that is not late.
 struct Newest {
     version: Version,
     is_deleted: bool,
@@ -53,17 +52,9 @@ struct Newest {
 }
 
 impl Newest {
-    /// Returns the newest state that is not late.
     fn of(history: &Collection) -> Option<Self> {
-        let flat = history.newest()?;
+        let flat = history.newest.as_ref()?;
         Some(Self::of_flat(digits().version_of_item(flat)?, flat.clone()))
-    }
-
-    /// Returns the newest state. `None` if only late versions are left.
-    fn of_latest(latest: Item) -> Option<Self> {
-        let version = latest_of(&latest).ok()?;
-        let is_late = latest.contains_key(LATE);
-        (!is_late).then(|| Self::of_flat(version, latest))
     }
 
     fn of_flat(version: Version, flat: Item) -> Self {
@@ -79,11 +70,9 @@ impl Newest {
 
     /// Returns the key attributes of the item. `None` if the image does not have them.
     fn key(&self, table: &AttachedTable) -> Option<Item> {
-        let mut key = Item::default();
-        for attribute in table.keys() {
-            key.insert(attribute.name.clone(), self.image.get(&attribute.name)?.clone());
-        }
-        Some(key)
+        let value = |name: &String| Some((name.clone(), self.image.get(name)?.clone()));
+        let key: Option<HashMap<_, _>> = table.keys().map(|key| value(&key.name)).collect();
+        key.map(Item::from)
     }
 
     /// Returns `true` if the item in the table is in another state, and its change should be part of history. Ignored attributes
@@ -128,14 +117,11 @@ impl Auditor {
             && self.item_differs(&newest).await?
         {
             let version = newest.version;
-            match self.lag.is_zero() {
-                true => findings.push(Finding::Differs { version }),
-                false => self.defer(DeferredCheck::Item {
-                    id: entity.as_str().to_owned(),
-                    first: version,
-                    newest: version,
-                    rounds: 0,
-                }),
+            if self.lag.is_zero() {
+                findings.push(Finding::Differs { version });
+            } else {
+                let (first, newest, rounds) = (version, version, 0);
+                self.defer(entity, Doubt::Item { first, newest, rounds });
             }
         }
         Ok(findings)
@@ -151,27 +137,22 @@ impl Auditor {
         rounds: u32,
     ) -> Result<Vec<Finding>, ServiceError> {
         let latest = self.table.get(entity, LATEST_KEY).await?;
-        // A history that was purged in the meantime has no findings.
-        let Some(newest) = latest.and_then(Newest::of_latest) else {
+        let latest = latest.filter(|latest| !latest.contains_key(LATE));
+        // A history that was purged in the meantime has no findings, nor has one of which only late versions are left.
+        let Some((version, latest)) = latest.and_then(|latest| Some((latest_of(&latest).ok()?, latest))) else {
             return Ok(Vec::new());
         };
-        let version = newest.version;
-        let lagging = Finding::Lagging {
-            through: first.get(),
-            latest: version,
-        };
-        Ok(match self.item_differs(&newest).await? {
+        let differs = self.item_differs(&Newest::of_flat(version, latest)).await?;
+        let (through, latest) = (first.get(), version);
+        let lagging = Finding::Lagging { through, latest };
+        Ok(match differs {
             false if version == first => Vec::new(),
             false => vec![lagging],
             true if version == before => vec![Finding::Differs { version }],
             true if rounds >= MAX_ROUNDS => vec![lagging],
             true => {
-                self.defer(DeferredCheck::Item {
-                    id: entity.as_str().to_owned(),
-                    first,
-                    newest: version,
-                    rounds: rounds + 1,
-                });
+                let (newest, rounds) = (version, rounds + 1);
+                self.defer(entity, Doubt::Item { first, newest, rounds });
                 Vec::new()
             }
         })
@@ -185,11 +166,6 @@ impl Auditor {
         let keys = seen.iter().filter_map(|seen| Newest::of(&seen.summary)?.key(table));
         let keys: Vec<_> = keys.collect();
         self.table.send(async |store| attached_items(store, &keys).await).await
-    }
-
-    fn check(&self, history: &Collection) -> Discrepancies {
-        let store = &self.table.store;
-        history.check(store.digits(), store.clock().now())
     }
 
     fn differs(&self, newest: &Newest, item: Option<&Item>) -> bool {

@@ -1,26 +1,27 @@
 //! Audit of entities. Discrepancies are read again with strongly consistent reads before they are reported.
 //!
-//! Stream records may not be processed yet, so two kinds of discrepancies are read once more after the lag:
+//! Stream records may not be processed yet, so three kinds of discrepancies are deferred, and read once more after the lag:
 //!
 //! - Missing versions are gaps only if they are still missing.
 //! - If the counter does not fit the versions, or there is none, a repair continues from the highest version. That is known
 //!   only when no higher version arrived during the lag. Otherwise the entity is read again after another lag.
+//! - An item of an attached table that differs from its history is [compared again](super::attached).
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::{
-    attached::selection::Selection,
     audit::{
-        collection::{Collection, beyond},
-        deferred::DeferredCheck,
-        finding::{Discrepancies, Finding, counts_nothing},
+        collection::Collection,
+        finding::{Discrepancies, Finding},
     },
     rate_limit::RateLimiter,
     read::paced::Paced,
     version_set::VersionSet,
 };
+use attach::selection::Selection;
 use shared::{
     domain::{
         Item,
@@ -36,6 +37,40 @@ pub(super) const MAX_ROUNDS: u32 = 5;
 /// Maximum number of versions that are read by key. For more, all versions of the entity are read.
 const MAX_READ_BY_KEY: u64 = 3 * MAX_KEYS as u64;
 
+/// Part of an audit of an entity that is decided after the lag. It is part of the progress from which a later run continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeferredCheck {
+    #[serde(rename = "ID")]
+    id: String,
+    #[serde(flatten)]
+    doubt: Doubt,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, rename_all_fields = "PascalCase")]
+pub(super) enum Doubt {
+    /// Missing versions, which may still arrive.
+    Missing {
+        #[serde(alias = "Head")]
+        latest: Version,
+        versions: VersionSet,
+    },
+    /// The counter does not fit the versions. Higher versions may still arrive.
+    Counter {
+        highest: Option<Version>,
+        missing: VersionSet,
+        rounds: u32,
+    },
+    /// The item of an attached table differs from its newest state in history. The record of its change may still arrive.
+    Item {
+        /// Newest version when the item was first compared.
+        first: Version,
+        /// Newest version when the item was compared last.
+        newest: Version,
+        rounds: u32,
+    },
+}
+
 /// Audits entities of a table. What can change while the stream is behind is deferred for the lag, and then read again.
 #[derive(Debug)]
 pub struct Auditor {
@@ -46,40 +81,16 @@ pub struct Auditor {
     deferred: VecDeque<(DeferredCheck, Instant)>,
 }
 
-/// Discrepancies that were confirmed with strongly consistent reads.
-struct Confirmed {
-    found: Discrepancies,
-    /// Highest version item.
-    highest: Option<Version>,
-    /// Version of the latest item, `None` without a valid one.
-    latest: Option<Version>,
-}
-
 /// Findings of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityFindings {
-    /// Entity.
     pub entity: EntityId,
     /// Findings; empty if the entity is consistent.
     pub findings: Vec<Finding>,
 }
 
-/// Audits one entity. `None` if it does not exist. If versions are missing, or the counter does not fit them, it takes as
-/// long as the lag; longer, if higher versions arrive.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if a request fails.
-pub async fn audit(store: &Store, entity: &EntityId, lag: Duration) -> Result<Option<Vec<Finding>>, ServiceError> {
-    let mut auditor = Auditor::new(store.clone(), RateLimiter::unlimited(), lag, Vec::new());
-    let Some((_, mut findings)) = auditor.entity(entity, None).await? else {
-        return Ok(None);
-    };
-    while let Some(audited) = auditor.settle().await? {
-        findings.extend(audited.findings);
-    }
-    Ok(Some(findings))
-}
+/// State of an earlier check in which the counter was doubtful: the highest version, the missing versions, and the number of rounds.
+type Before = (Option<Version>, VersionSet, u32);
 
 impl Auditor {
     /// Creates an auditor that continues with the deferred checks of an earlier one.
@@ -93,7 +104,6 @@ impl Auditor {
         }
     }
 
-    /// Returns the deferred checks.
     pub fn deferred(&self) -> Vec<DeferredCheck> {
         self.deferred.iter().map(|(check, _)| check.clone()).collect()
     }
@@ -108,12 +118,14 @@ impl Auditor {
         self.deferred.front().is_some_and(|(_, due)| *due <= Instant::now())
     }
 
+    pub(super) fn defer(&mut self, entity: &EntityId, doubt: Doubt) {
+        let id = entity.as_str().to_owned();
+        let check = DeferredCheck { id, doubt };
+        self.deferred.push_back((check, Instant::now() + self.lag));
+    }
+
     /// Reads all versions of an entity, and returns their number and the findings so far. `None` if the entity does not exist:
     /// of an attached table, if there is neither a history nor, if its key attributes are given, an item.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
     pub async fn entity(
         &mut self,
         entity: &EntityId,
@@ -123,7 +135,7 @@ impl Auditor {
         if collection.is_entity() {
             let findings = match self.table.store.attached_table() {
                 Some(_) => Box::pin(self.confirm_history(entity, &collection)).await?,
-                None => self.examine(entity, &collection).await?,
+                None => self.examine(entity, &collection, None).await?,
             };
             return Ok(Some((collection.versions().len(), findings)));
         }
@@ -133,139 +145,95 @@ impl Auditor {
         Ok(item.map(|_| (0, Vec::new())))
     }
 
-    /// Audits an entity from items that were read with eventually consistent reads. What may change within the lag is
-    /// deferred, see [`Self::settle`].
-    pub(super) async fn examine(&mut self, entity: &EntityId, seen: &Collection) -> Result<Vec<Finding>, ServiceError> {
-        let confirmed = self.confirm(entity, seen).await?;
-        Ok(self.decide(entity, confirmed, None))
-    }
-
-    /// Returns the findings that are certain, and defers the others. A counter was doubtful `before` with this highest version, with
-    /// these missing versions, in this number of rounds.
-    fn decide(
+    /// Audits an entity from items that were read with eventually consistent reads. Returns the findings that are certain, and defers
+    /// the others, see [`Self::settle`].
+    pub(super) async fn examine(
         &mut self,
         entity: &EntityId,
-        confirmed: Confirmed,
-        before: Option<(Option<Version>, VersionSet, u32)>,
-    ) -> Vec<Finding> {
-        let Confirmed {
-            mut found,
-            highest,
-            latest,
-        } = confirmed;
+        seen: &Collection,
+        before: Option<Before>,
+    ) -> Result<Vec<Finding>, ServiceError> {
+        let suspected = self.check(seen);
+        if suspected.is_clean() {
+            return Ok(Vec::new());
+        }
+        let now = self.read_again(entity, seen).await?;
+        let mut found = self.check(&now);
+        found.missing = found.missing.and(&suspected.missing);
         if self.lag.is_zero() {
-            return found.findings();
+            return Ok(found.findings());
         }
-        let id = entity.as_str().to_owned();
-        let is_stable = |(known, _, rounds): &(_, _, u32)| *known == highest || *rounds >= MAX_ROUNDS;
+        let highest = seen.highest().max(now.highest());
+        let is_stable = |(known, _, rounds): &Before| *known == highest || *rounds >= MAX_ROUNDS;
         if found.is_counter_doubtful() && !before.as_ref().is_some_and(is_stable) {
-            self.defer(DeferredCheck::Counter {
-                id,
+            let (missing, rounds) = (found.missing, before.map_or(0, |(_, _, rounds)| rounds + 1));
+            let doubt = Doubt::Counter {
                 highest,
-                missing: found.missing,
-                rounds: before.map_or(0, |(_, _, rounds)| rounds + 1),
-            });
-            return Vec::new();
+                missing,
+                rounds,
+            };
+            self.defer(entity, doubt);
+            return Ok(Vec::new());
         }
-        if let Some(latest) = latest {
-            let missing = mem::take(&mut found.missing);
+        if let Some(Ok(latest)) = now.latest_version() {
             let (_, known, _) = before.unwrap_or_default();
-            found.missing = missing.and(&known);
             // The others can still be in the stream.
-            let versions = missing.without(&known);
+            let versions = found.missing.without(&known);
+            found.missing = found.missing.and(&known);
             if !versions.is_empty() {
-                self.defer(DeferredCheck::Missing { id, latest, versions });
+                self.defer(entity, Doubt::Missing { latest, versions });
             }
         }
-        found.findings()
+        Ok(found.findings())
     }
 
-    /// Reads suspected discrepancies again, with strongly consistent reads.
-    async fn confirm(&self, entity: &EntityId, seen: &Collection) -> Result<Confirmed, ServiceError> {
-        let (digits, time) = (self.table.store.digits(), self.table.store.clock().now());
-        let suspected = seen.check(digits, time);
-        let mut found = Discrepancies::default();
-        if suspected.is_clean() && !seen.is_uncompared() {
-            return Ok(Confirmed {
-                found,
-                highest: seen.highest(),
-                latest: None,
-            });
-        }
+    /// Reads the floor, the latest item, and the versions that do not fit them, with strongly consistent reads.
+    async fn read_again(&self, entity: &EntityId, seen: &Collection) -> Result<Collection, ServiceError> {
         let mut now = self.read_counter(entity).await?;
-        if suspected.quarantined > 0 {
-            now.add_quarantined(self.table.quarantined(entity).await?);
+        now.has_padded = seen.has_padded;
+        if seen.quarantined > 0 {
+            now.quarantined = self.table.quarantined(entity).await?;
         }
-        found.quarantined = now.quarantined();
-        if suspected.uncounted_floor.is_some() {
+        if seen.uncounted_floor().is_some() {
             self.read_versions(entity, &mut now).await?;
-            found.uncounted_floor = now.uncounted_floor();
+            return Ok(now);
         }
-        let latest = now.latest_version();
-        if let Some(Ok(latest)) = latest {
-            let floor = now.floor();
-            let missing = suspected.missing.within(floor.get(), latest.get());
-            let strays = beyond(seen.versions(), latest);
-            let unpruned = match latest < floor {
-                true => VersionSet::default(),
-                false => seen.unsettled().within(1, floor.get() - 1),
-            };
-            let doubtful = [&missing, &strays, &unpruned, &VersionSet::from_iter([latest.get()])];
-            let ranges: Vec<_> = doubtful.into_iter().flat_map(VersionSet::ranges).collect();
-            self.read_selected(entity, &ranges.into(), &mut now).await?;
-            found.missing = missing.without(now.versions());
-            found.strays = strays.and(now.versions());
-            found.unpruned = unpruned.and(&now.unsettled());
-            let checked = now.check(digits, time);
-            (found.latest_differs, found.ahead) = (checked.latest_differs, checked.ahead);
-        } else {
-            found.no_version = match latest {
-                Some(invalid) => invalid.err(),
-                None => suspected.no_version.filter(|_| seen.is_padded()),
-            };
-            if counts_nothing(found.no_version) && found.uncounted_floor.is_none() {
-                self.read_selected(entity, seen.versions(), &mut now).await?;
-                found.orphans = seen.versions().and(now.versions());
-            }
-        }
-        Ok(Confirmed {
-            found,
-            highest: seen.highest().max(now.highest()),
-            latest: latest.and_then(Result::ok),
-        })
-    }
-
-    pub(super) fn defer(&mut self, check: DeferredCheck) {
-        self.deferred.push_back((check, Instant::now() + self.lag));
+        let unfit = self.check(&Collection {
+            latest: now.latest.clone(),
+            floor: now.floor,
+            ..seen.clone()
+        });
+        let newest = match now.latest_version() {
+            Some(Ok(latest)) => Some(latest),
+            _ => seen.highest(),
+        };
+        let newest: VersionSet = newest.into_iter().map(Version::get).collect();
+        let sets = [&unfit.missing, &unfit.strays, &unfit.orphans, &unfit.unpruned, &newest];
+        let doubtful: Vec<_> = sets.into_iter().flat_map(VersionSet::ranges).collect();
+        self.read_selected(entity, &doubtful.into(), &mut now).await?;
+        Ok(now)
     }
 
     /// Waits for the lag, and decides the check that was deferred first. There are no findings if it is deferred again. `None`
     /// if nothing is deferred.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
     pub async fn settle(&mut self) -> Result<Option<EntityFindings>, ServiceError> {
         let Some((check, due)) = self.deferred.front().cloned() else {
             return Ok(None);
         };
         tokio::time::sleep_until(due).await;
-        let entity = check.entity()?;
-        let findings = match check {
-            DeferredCheck::Missing { latest, versions, .. } => self.settle_missing(&entity, latest, versions).await?,
-            DeferredCheck::Counter {
+        // The id was valid when the check was deferred.
+        let entity = EntityId::new(check.id).map_err(|_| ServiceError::not_built("GetItem"))?;
+        let findings = match check.doubt {
+            Doubt::Missing { latest, versions } => self.settle_missing(&entity, latest, versions).await?,
+            Doubt::Counter {
                 highest,
                 missing,
                 rounds,
-                ..
             } => {
                 let seen = self.read_all(&entity).await?;
-                let confirmed = self.confirm(&entity, &seen).await?;
-                self.decide(&entity, confirmed, Some((highest, missing, rounds)))
+                self.examine(&entity, &seen, Some((highest, missing, rounds))).await?
             }
-            DeferredCheck::Item {
-                first, newest, rounds, ..
-            } => self.settle_item(&entity, first, newest, rounds).await?,
+            Doubt::Item { first, newest, rounds } => self.settle_item(&entity, first, newest, rounds).await?,
         };
         self.deferred.pop_front();
         Ok(Some(EntityFindings { entity, findings }))
@@ -303,12 +271,17 @@ impl Auditor {
         Ok(findings)
     }
 
+    pub(super) fn check(&self, items: &Collection) -> Discrepancies {
+        let store = &self.table.store;
+        items.check(store.digits(), store.clock().now())
+    }
+
     /// Reads floor, versions and quarantine of an entity, and its latest item unless other programs write it.
     pub(super) async fn read_all(&self, entity: &EntityId) -> Result<Collection, ServiceError> {
         let mut all = Collection::default();
         self.read_item(entity, FLOOR_KEY, &mut all).await?;
         self.read_versions(entity, &mut all).await?;
-        all.add_quarantined(self.table.quarantined(entity).await?);
+        all.quarantined += self.table.quarantined(entity).await?;
         Ok(all)
     }
 
@@ -336,8 +309,14 @@ impl Auditor {
         if versions.len() > MAX_READ_BY_KEY {
             return self.read_versions(entity, into).await;
         }
-        let add = |item| into.add(item, &self.table.store);
-        self.table.versions(entity, versions.numbers(), add).await
+        let store = &self.table.store;
+        for keys in store.digits().version_keys(versions.numbers()).chunks(MAX_KEYS) {
+            let items = self.table.send(async |store| store.batch_get(entity, keys, true).await);
+            for item in items.await? {
+                into.add(item, store);
+            }
+        }
+        Ok(())
     }
 
     async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
@@ -346,5 +325,35 @@ impl Auditor {
         }
         let add = |item| into.add(item, &self.table.store);
         self.table.each_version(entity, add).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn deferred_checks_are_read_as_they_were_written() {
+        for (json, expected) in [
+            (json!({"ID": "E", "Latest": 1, "Versions": [[3, 4]]}), "Missing"),
+            // The state file of an earlier release.
+            (json!({"ID": "E", "Head": 1, "Versions": [[3, 4]]}), "Missing"),
+            (
+                json!({"ID": "E", "Highest": null, "Missing": [[3, 4]], "Rounds": 2}),
+                "Counter",
+            ),
+            (json!({"ID": "E", "Highest": 1, "Missing": [], "Rounds": 0}), "Counter"),
+            (json!({"ID": "E", "First": 1, "Newest": 2, "Rounds": 2}), "Item"),
+        ] {
+            let check: DeferredCheck = serde_json::from_value(json.clone()).unwrap();
+            assert!(format!("{:?}", check.doubt).starts_with(expected), "{check:?}");
+            let written = serde_json::to_string(&check).unwrap();
+            assert_eq!(
+                written.replace("Latest", "Head"),
+                json.to_string().replace("Latest", "Head")
+            );
+        }
     }
 }

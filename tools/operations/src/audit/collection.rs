@@ -9,10 +9,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 pub use crate::audit::finding::Finding;
-use crate::{
-    audit::finding::{Discrepancies, counts_nothing},
-    version_set::VersionSet,
-};
+use crate::{audit::finding::Discrepancies, version_set::VersionSet};
 use shared::{
     domain::{
         AttributeValue, Item,
@@ -32,27 +29,27 @@ use shared::{
 /// Summary of an entity's items: which versions there are, when they were recorded, and the items to compare.
 #[derive(Clone, Default)]
 pub struct Collection {
-    latest: Option<Item>,
+    pub(super) latest: Option<Item>,
     /// Version item with the latest item's number; before the latest item was added, the highest one. Of an attached table, the
     /// newest version that is not late.
-    newest: Option<Item>,
-    versions: VersionSet,
+    pub(super) newest: Option<Item>,
+    pub(super) versions: VersionSet,
     /// Versions that are marked or pinned. Below the floor, all must be.
-    settled: VersionSet,
-    floor: Option<Version>,
+    pub(super) settled: VersionSet,
+    pub(super) floor: Option<Version>,
     /// `true` if there is a latest item at a padded key.
-    has_padded: bool,
+    pub(super) has_padded: bool,
     /// Number of records in quarantine.
-    quarantined: u64,
+    pub(super) quarantined: u64,
     /// Times at which versions were recorded, except for late versions.
-    times: BTreeMap<u64, RecordedAt>,
-    tombstones: VersionSet,
-    attached: Option<AttachedVersions>,
+    pub(super) times: BTreeMap<u64, RecordedAt>,
+    pub(super) tombstones: VersionSet,
+    pub(super) attached: Option<AttachedVersions>,
 }
 
 /// What the versions of an attached table have besides.
 #[derive(Clone, Default)]
-struct AttachedVersions {
+pub(super) struct AttachedVersions {
     /// The newest version that is not late, without its image.
     last: Option<Recorded>,
     /// First version that is not late, and whose change is not after that of the version before.
@@ -72,7 +69,7 @@ impl AttachedVersions {
             self.late.insert(version.get());
             return false;
         }
-        let recorded = Recorded::of_outer(version, flat);
+        let recorded = Recorded::of_parts(version, flat, Item::default());
         if self.last.as_ref().is_some_and(|last| last.place >= recorded.place) {
             self.unordered.get_or_insert(version);
         }
@@ -88,7 +85,8 @@ impl Collection {
         self.add_item(item, store.digits(), store.attached_table().is_some());
     }
 
-    pub(crate) fn add_item(&mut self, item: Item, digits: VersionDigits, is_attached: bool) {
+    /// Adds one of the items of an entity, in any order.
+    pub fn add_item(&mut self, item: Item, digits: VersionDigits, is_attached: bool) {
         let Some(key) = sort_key_of(&item) else {
             return;
         };
@@ -138,18 +136,8 @@ impl Collection {
         self.latest.is_some() || has_history || self.quarantined > 0
     }
 
-    /// Returns the number of records in quarantine.
-    pub fn quarantined(&self) -> u64 {
-        self.quarantined
-    }
-
-    /// Adds this number of records in quarantine.
-    pub fn add_quarantined(&mut self, records: u64) {
-        self.quarantined += records;
-    }
-
     /// Returns the floor if neither a version nor the latest item has its number or a higher one.
-    pub fn uncounted_floor(&self) -> Option<Version> {
+    pub(super) fn uncounted_floor(&self) -> Option<Version> {
         let counted = self.latest_version().and_then(Result::ok);
         let highest = self.highest().max(counted);
         self.floor.filter(|floor| highest < Some(*floor))
@@ -171,16 +159,6 @@ impl Collection {
     /// Returns the highest version that was added.
     pub fn highest(&self) -> Option<Version> {
         Version::new(self.versions.last()?)
-    }
-
-    /// Returns the newest version of an attached table that is not late.
-    pub fn newest(&self) -> Option<&Item> {
-        self.newest.as_ref()
-    }
-
-    /// Returns `true` if there is a latest item at a padded key, and none at its own.
-    pub fn is_padded(&self) -> bool {
-        self.has_padded && self.latest.is_none()
     }
 
     /// Returns the versions that were added.
@@ -208,57 +186,50 @@ impl Collection {
         &self.tombstones
     }
 
-    /// Returns `true` if the latest item and its version were both added but not compared, because the version was added
-    /// first, and a higher one too.
-    pub fn is_uncompared(&self) -> bool {
-        let latest = self.latest_version().and_then(Result::ok);
-        self.newest.is_none() && latest.is_some_and(|latest| self.versions.contains(latest.get()))
-    }
-
     /// Returns the discrepancies, provided that all items of the entity were added and none changed while they were read.
     pub fn check(&self, digits: VersionDigits, now: Duration) -> Discrepancies {
-        let attached = self.attached.clone().unwrap_or_default();
-        let mut found = Discrepancies {
-            uncounted_floor: self.uncounted_floor(),
-            quarantined: self.quarantined,
-            unordered: attached.unordered,
-            late: attached.late.len(),
-            missed: attached.missed,
-            omitted: attached.omitted,
-            ..Discrepancies::default()
+        let (versions, floor, mut found) = (&self.versions, self.floor().get(), Discrepancies::default());
+        let (latest, uncounted_floor) = (self.latest_version(), self.uncounted_floor());
+        let no_version = match latest {
+            Some(counted) => counted.err(),
+            None => self.has_padded.then_some(InvalidImage::NoLatest),
         };
-        let (versions, floor) = (&self.versions, self.floor().get());
-        match self.latest_version() {
-            Some(Ok(number)) => {
-                let recorded = self.latest.as_ref().and_then(RecordedAt::of_latest);
-                let now = RecordedAt::since_epoch(now);
-                found.ahead = recorded.filter(|recorded| recorded.is_ahead_of(now)).map(|_| number);
-                found.missing = versions.gaps(floor, number.get());
-                found.strays = beyond(versions, number);
-                if number.get() >= floor {
+        let latest = latest.and_then(Result::ok);
+        match latest {
+            Some(latest) => {
+                found.missing = versions.gaps(floor, latest.get());
+                found.strays = versions.within(latest.get().saturating_add(1), u64::MAX);
+                if latest.get() >= floor {
                     found.unpruned = self.unsettled().within(1, floor - 1);
                 }
-                if let (Some(latest), Some(newest)) = (&self.latest, &self.newest)
-                    && !is_same(latest, newest, digits)
-                {
-                    found.latest_differs = Some(number);
-                }
             }
-            invalid => {
-                let no_version = invalid.and_then(Result::err);
-                found.no_version = no_version.or_else(|| self.is_padded().then_some(InvalidImage::NoLatest));
-                if counts_nothing(found.no_version) && found.uncounted_floor.is_none() {
-                    found.orphans = versions.clone();
-                }
+            None if uncounted_floor.is_none() && matches!(no_version, None | Some(InvalidImage::NoLatest)) => {
+                found.orphans = versions.clone();
             }
+            None => {}
         }
+        let recorded = self.latest.as_ref().and_then(RecordedAt::of_latest);
+        let is_ahead = recorded.is_some_and(|recorded| recorded.is_ahead_of(RecordedAt::since_epoch(now)));
+        let both = self.latest.as_ref().zip(self.newest.as_ref());
+        let differs = both.is_some_and(|(latest, newest)| !is_same(latest, newest, digits));
+        let attached = self.attached.clone().unwrap_or_default();
+        let some = |count: u64| (count > 0).then_some(count);
+        let others = [
+            no_version.map(|why| Finding::NoVersion { why }),
+            uncounted_floor.map(|floor| Finding::BelowFloor { floor }),
+            latest
+                .filter(|_| differs)
+                .map(|version| Finding::LatestDiffers { version }),
+            latest.filter(|_| is_ahead).map(|version| Finding::Ahead { version }),
+            attached.unordered.map(|version| Finding::Unordered { version }),
+            some(self.quarantined).map(|records| Finding::Quarantined { records }),
+            some(attached.late.len()).map(|versions| Finding::Late { versions }),
+            some(attached.missed).map(|versions| Finding::Missed { versions }),
+            some(attached.omitted).map(|versions| Finding::Omitted { versions }),
+        ];
+        found.others.extend(others.into_iter().flatten());
         found
     }
-}
-
-/// Returns the versions beyond that of the latest item.
-pub(crate) fn beyond(versions: &VersionSet, latest: Version) -> VersionSet {
-    versions.within(latest.get().saturating_add(1), u64::MAX)
 }
 
 /// Returns the time at which the version of a version item or a latest item was recorded.

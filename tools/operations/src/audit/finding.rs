@@ -7,7 +7,7 @@ use shared::domain::{entity::EntityId, version::Version, version_item::InvalidIm
 
 use crate::version_set::VersionSet;
 
-/// Deviations from a consistent entity, as sets of versions.
+/// Deviations from a consistent entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Discrepancies {
     /// Missing versions from the floor to `Latest`. Their stream records may not be processed yet.
@@ -18,22 +18,8 @@ pub struct Discrepancies {
     pub orphans: VersionSet,
     /// Versions below the floor that are neither marked nor pinned.
     pub unpruned: VersionSet,
-    /// Floor, if neither a version nor the latest item has its number or a higher one.
-    pub uncounted_floor: Option<Version>,
-    /// Latest version, if its item differs from the latest item.
-    pub latest_differs: Option<Version>,
-    /// Reason why the latest item has no valid version.
-    pub no_version: Option<InvalidImage>,
-    /// Latest version, if its time is far ahead of the clock.
-    pub ahead: Option<Version>,
-    /// Number of records in quarantine.
-    pub quarantined: u64,
-    /// First version of an attached table whose change is not later than that of the version before.
-    pub unordered: Option<Version>,
-    /// Numbers of versions of an attached table that came late, whose record is missing, and that have no state.
-    pub late: u64,
-    pub missed: u64,
-    pub omitted: u64,
+    /// Findings that are not about a range of versions.
+    pub others: Vec<Finding>,
 }
 
 impl Discrepancies {
@@ -45,32 +31,20 @@ impl Discrepancies {
     /// Returns `true` if the counter of the latest item does not fit the versions, or is missing: a repair gives it another
     /// number. That must be above every version whose stream record is not processed yet.
     pub fn is_counter_doubtful(&self) -> bool {
-        !self.strays.is_empty()
-            || !self.orphans.is_empty()
-            || self.latest_differs.is_some()
-            || self.no_version == Some(InvalidImage::NoLatest)
-            || self.uncounted_floor.is_some()
+        let is_about_counter = |finding: &Finding| match finding {
+            Finding::NoVersion { why } => *why == InvalidImage::NoLatest,
+            finding => matches!(finding, Finding::LatestDiffers { .. } | Finding::BelowFloor { .. }),
+        };
+        !self.strays.is_empty() || !self.orphans.is_empty() || self.others.iter().any(is_about_counter)
     }
 
     /// Returns one finding for each range of versions. Missing versions are reported as gaps.
     pub fn findings(&self) -> Vec<Finding> {
-        let some = |count: u64| (count > 0).then_some(count);
-        let single = [
-            self.no_version.map(|why| Finding::NoVersion { why }),
-            self.uncounted_floor.map(|floor| Finding::BelowFloor { floor }),
-            self.latest_differs.map(|version| Finding::LatestDiffers { version }),
-            self.ahead.map(|version| Finding::Ahead { version }),
-            self.unordered.map(|version| Finding::Unordered { version }),
-            some(self.quarantined).map(|records| Finding::Quarantined { records }),
-            some(self.late).map(|versions| Finding::Late { versions }),
-            some(self.missed).map(|versions| Finding::Missed { versions }),
-            some(self.omitted).map(|versions| Finding::Omitted { versions }),
-        ];
         let runs = runs(&self.missing, |from, to| Finding::Gap { from, to })
             .chain(runs(&self.strays, |from, to| Finding::Stray { from, to }))
             .chain(runs(&self.orphans, |from, to| Finding::Orphan { from, to }))
             .chain(runs(&self.unpruned, |from, to| Finding::Unpruned { from, to }));
-        single.into_iter().flatten().chain(runs).collect()
+        self.others.iter().copied().chain(runs).collect()
     }
 }
 
@@ -136,14 +110,6 @@ impl Finding {
         }
     }
 
-    /// Returns the floor of a finding [`Self::BelowFloor`].
-    pub fn uncounted_floor(&self) -> Option<Version> {
-        match self {
-            Self::BelowFloor { floor } => Some(*floor),
-            _ => None,
-        }
-    }
-
     /// Returns `true` if the finding requires an action.
     pub fn is_wrong(&self) -> bool {
         !matches!(
@@ -161,9 +127,4 @@ impl Finding {
 
 fn as_text<S: Serializer>(why: &InvalidImage, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(why)
-}
-
-/// Returns `true` if there is no latest item with a counter, which could also be invalid.
-pub(crate) fn counts_nothing(no_version: Option<InvalidImage>) -> bool {
-    matches!(no_version, None | Some(InvalidImage::NoLatest))
 }

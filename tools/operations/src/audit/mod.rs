@@ -7,7 +7,6 @@
 mod attached;
 pub mod auditor;
 pub mod collection;
-mod deferred;
 mod finding;
 pub mod segment;
 

@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, iter::Sum, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    audit::{
-        auditor::{Auditor, EntityFindings},
-        deferred::DeferredCheck,
-    },
+    audit::auditor::{Auditor, DeferredCheck, EntityFindings},
     error::OperationError,
     rate_limit::RateLimiter,
     segments::{
@@ -48,24 +45,20 @@ impl Counts {
             self.wrong |= finding.is_wrong();
         }
     }
-
-    /// Adds other counts.
-    pub fn merge(&mut self, other: &Self) {
-        self.items += other.items;
-        self.entities += other.entities;
-        self.versions += other.versions;
-        self.wrong |= other.wrong;
-        for (name, count) in &other.findings {
-            *self.findings.entry(name.clone()).or_default() += count;
-        }
-    }
 }
 
 impl<'a> Sum<&'a Self> for Counts {
     fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
-        let mut sum = Self::default();
-        all.for_each(|counts| sum.merge(counts));
-        sum
+        all.fold(Self::default(), |mut sum, counts| {
+            sum.items += counts.items;
+            sum.entities += counts.entities;
+            sum.versions += counts.versions;
+            sum.wrong |= counts.wrong;
+            for (name, count) in &counts.findings {
+                *sum.findings.entry(name.clone()).or_default() += count;
+            }
+            sum
+        })
     }
 }
 
@@ -115,7 +108,7 @@ impl SegmentAudit {
                         let item = items.get(&entity);
                         Box::pin(self.auditor.examine_history(&entity, &summary, item)).await?
                     }
-                    false => self.auditor.examine(&entity, &summary).await?,
+                    false => self.auditor.examine(&entity, &summary, None).await?,
                 };
                 audited.push(EntityFindings { entity, findings });
             }

@@ -4,12 +4,9 @@
 //! by its request id whether this item was imported before. An entity that another update created is a conflict if attributes
 //! of the item are missing there, because the update named some attributes only. Attributes are compared by their names: a
 //! value of the entity is newer. The conflict ends when the missing attributes are written.
-//!
-//! A latest item without `Latest` becomes version 1, on condition that it still has none. If there are versions already, it
-//! becomes the highest one or the next one, as in a [`repair`](crate::latest::adopted).
 
 use shared::{
-    config::WriteOptions,
+    config::{Idempotency, WriteOptions},
     domain::{
         Item,
         attributes::text,
@@ -22,55 +19,19 @@ use shared::{
     dynamodb::{Store, client::error::ErrorKind},
 };
 use writer_fn::{
-    counter::{self, WriteError, WriteOutcome},
+    counter::{
+        self, WriteError, WriteOutcome, ledger::version_in_ledger, transaction::refusal, uncounted::counted_latest,
+    },
     update::Update,
 };
 
-use crate::{
-    backfill::mapping::{Mapping, REQUEST_PREFIX, Refusal},
-    error::OperationError,
-    read::paced::Paced,
-    revision,
+use super::{
+    Backfill, ItemOutcome, Stop,
+    mapping::{Mapping, REQUEST_PREFIX, Refusal},
 };
 
-/// Source, target and options of a backfill.
-pub(super) struct Backfill {
-    /// Table that items are read from.
-    pub source: Paced,
-    /// Versioned table, which can be the same.
-    pub target: Paced,
-    /// Mapping of items to updates. Without it, only latest items without `Latest` are converted.
-    pub mapping: Option<Mapping>,
-    pub options: WriteOptions,
-    /// `true` to write nothing.
-    pub dry_run: bool,
-}
-
-/// Outcome of an item.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ItemOutcome {
-    /// It became version 1 of its entity.
-    Written,
-    /// An earlier run imported it, or its entity has all its attributes.
-    AlreadyThere,
-    /// The backfill does not apply to it.
-    Skipped,
-    /// It cannot become a version, or its entity has versions of other updates.
-    Refused(Refusal),
-}
-
 impl Backfill {
-    /// Writes the items of a page.
-    pub(super) async fn page(&self, items: Vec<Item>) -> Result<Vec<(Item, ItemOutcome)>, OperationError> {
-        let mut outcomes = Vec::new();
-        for item in items {
-            let outcome = self.item(&item).await?;
-            outcomes.push((item, outcome));
-        }
-        Ok(outcomes)
-    }
-
-    async fn item(&self, item: &Item) -> Result<ItemOutcome, OperationError> {
+    pub(super) async fn item(&self, item: &Item) -> Result<ItemOutcome, Stop> {
         let digits = self.target.store.digits();
         if self.source.store.latest_table() == self.target.store.latest_table() {
             let kind = match (partition_key_of(item), sort_key_of(item)) {
@@ -90,12 +51,9 @@ impl Backfill {
         let Some(mapping) = &self.mapping else {
             return Ok(ItemOutcome::Skipped);
         };
-        let update = match mapping.update(item) {
-            Ok(update) => update,
-            Err(why) => return Ok(ItemOutcome::Refused(why)),
-        };
+        let update = mapping.update(item)?;
         let write = async |store: &Store| match self.dry_run {
-            true => revision::preview(store, &update, self.options).await,
+            true => preview(store, &update, self.options).await,
             false => counter::write(store, &update, self.options).await.map(Some),
         };
         match self.target.send(write).await {
@@ -105,37 +63,55 @@ impl Backfill {
                 Ok(ItemOutcome::AlreadyThere)
             }
             Ok(Some(_)) => self.existing(mapping, item, &update).await,
-            Err(WriteError::Uncounted { .. }) => Ok(ItemOutcome::Refused(Refusal::Uncounted)),
-            Err(error) if error.kind() == ErrorKind::Rejected => Ok(ItemOutcome::Refused(Refusal::Rejected)),
+            Err(WriteError::Uncounted { .. }) => Err(Refusal::Uncounted.into()),
+            Err(error) if error.kind() == ErrorKind::Rejected => Err(Refusal::Rejected.into()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Returns the outcome of an item whose entity has versions: the request of the first one shows who created it. The latest
     /// item is read only if this was another update, or is not known.
-    async fn existing(&self, mapping: &Mapping, item: &Item, update: &Update) -> Result<ItemOutcome, OperationError> {
+    async fn existing(&self, mapping: &Mapping, item: &Item, update: &Update) -> Result<ItemOutcome, Stop> {
         let imported = |first: &Item| match text(first, names::REQUEST_ID) {
-            Some(id) if id == update.request_id.as_str() => Some(ItemOutcome::AlreadyThere),
-            Some(id) if id.starts_with(REQUEST_PREFIX) => Some(ItemOutcome::Refused(Refusal::SameName)),
+            Some(id) if id == update.request_id.as_str() => Some(Ok(ItemOutcome::AlreadyThere)),
+            Some(id) if id.starts_with(REQUEST_PREFIX) => Some(Err(Refusal::SameName.into())),
             _ => None,
         };
         let first = async |store: &Store| store.version_item(&update.entity, Version::FIRST, true).await;
         let first = self.target.send(first).await?;
         if let Some(outcome) = first.as_ref().and_then(imported) {
-            return Ok(outcome);
+            return outcome;
         }
         let latest = self.target.get(&update.entity, LATEST_KEY).await?;
         // The first version item is not stored yet.
         let is_first = |latest: &&Item| latest_of(latest) == Ok(Version::FIRST);
         let first = first.as_ref().or_else(|| latest.as_ref().filter(is_first));
         if let Some(outcome) = first.and_then(imported) {
-            return Ok(outcome);
+            return outcome;
         }
-        Ok(match &latest {
-            Some(latest) if !latest.contains_key(names::LATEST) => ItemOutcome::Refused(Refusal::Uncounted),
-            Some(latest) if mapping.is_complete(item, latest) => ItemOutcome::AlreadyThere,
-            _ if first.is_some() => ItemOutcome::Refused(Refusal::CreatedByUpdate),
-            _ => ItemOutcome::Refused(Refusal::FirstVersionUnknown),
-        })
+        Err(match &latest {
+            Some(latest) if !latest.contains_key(names::LATEST) => Refusal::Uncounted,
+            Some(latest) if mapping.is_complete(item, latest) => return Ok(ItemOutcome::AlreadyThere),
+            _ if first.is_some() => Refusal::CreatedByUpdate,
+            _ => Refusal::FirstVersionUnknown,
+        }
+        .into())
     }
+}
+
+/// Returns the outcome that the write of an update would have now, `None` if it would be applied. `DynamoDB` can still reject
+/// an item that is too large. History is not searched for an earlier delivery, so the update must not have a time of one.
+async fn preview(store: &Store, update: &Update, options: WriteOptions) -> Result<Option<WriteOutcome>, WriteError> {
+    let entity = &update.entity;
+    let mut latest = store.get(entity, LATEST_KEY, true).await?;
+    if !(latest.as_ref()).is_some_and(|latest| latest.contains_key(names::LATEST)) {
+        latest = counted_latest(store, entity).await?.or(latest);
+    }
+    let refusal = refusal(store, update, latest.as_ref(), options)?;
+    if matches!(options.idempotency, Idempotency::Ledger(_))
+        && let Some(version) = version_in_ledger(store, update).await?
+    {
+        return Ok(Some(WriteOutcome::Duplicate { version }));
+    }
+    Ok(refusal)
 }

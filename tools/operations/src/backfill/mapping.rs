@@ -26,46 +26,42 @@ pub const REQUEST_PREFIX: &str = "backfill#";
 
 /// Template of an entity's partition key, with attribute names in braces: `{PK}#{SK}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Attribute(String),
+pub struct Template {
+    /// Names of attributes, each with the text before it.
+    parts: Vec<(String, String)>,
+    end: String,
 }
 
 impl Template {
     /// Returns the template that consists of one attribute.
     pub fn attribute(name: &str) -> Self {
-        Self(vec![Part::Attribute(name.to_owned())])
+        Self {
+            parts: vec![(String::new(), name.to_owned())],
+            end: String::new(),
+        }
     }
 
     /// Returns `true` if the template refers to this attribute.
     pub fn names(&self, name: &str) -> bool {
-        (self.0.iter()).any(|part| matches!(part, Part::Attribute(attribute) if attribute == name))
+        self.parts.iter().any(|(_, attribute)| attribute == name)
     }
 
     fn fill(&self, item: &Item) -> Result<String, Refusal> {
-        let mut id = String::new();
-        for part in &self.0 {
-            match part {
-                Part::Text(text) => id.push_str(text),
-                Part::Attribute(name) => match item.get(name) {
-                    Some(AttributeValue::S(text) | AttributeValue::N(text)) => id.push_str(text),
-                    _ => return Err(Refusal::NoText(name.clone())),
-                },
-            }
-        }
-        Ok(id)
+        let value = |name: &String| match item.get(name) {
+            Some(AttributeValue::S(value) | AttributeValue::N(value)) => Ok(value.as_str()),
+            _ => Err(Refusal::NoText(name.clone())),
+        };
+        let part = |(text, name): &(String, String)| Ok(format!("{text}{}", value(name)?));
+        let id: Result<String, Refusal> = self.parts.iter().map(part).collect();
+        Ok(id? + &self.end)
     }
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|part| match part {
-            Part::Text(text) => f.write_str(text),
-            Part::Attribute(name) => write!(f, "{{{name}}}"),
-        })
+        let mut parts = self.parts.iter();
+        parts.try_for_each(|(text, name)| write!(f, "{text}{{{name}}}"))?;
+        f.write_str(&self.end)
     }
 }
 
@@ -79,19 +75,16 @@ impl FromStr for Template {
             if name.is_empty() || name.contains('{') || before.contains('}') {
                 return Err(InvalidTemplate);
             }
-            if !before.is_empty() {
-                parts.push(Part::Text(before.to_owned()));
-            }
-            parts.push(Part::Attribute(name.to_owned()));
+            parts.push((before.to_owned(), name.to_owned()));
             rest = after;
         }
-        if parts.is_empty() || rest.contains('}') {
-            return Err(InvalidTemplate);
+        match parts.is_empty() || rest.contains('}') {
+            true => Err(InvalidTemplate),
+            false => Ok(Self {
+                parts,
+                end: rest.to_owned(),
+            }),
         }
-        if !rest.is_empty() {
-            parts.push(Part::Text(rest.to_owned()));
-        }
-        Ok(Self(parts))
     }
 }
 

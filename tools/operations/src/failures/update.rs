@@ -1,8 +1,8 @@
 //! Updates that writer-fn could not apply, as messages of a dead-letter queue.
 //!
 //! An update without a `RequestId` is identified by the innermost of its envelopes that has an id, or by the message that
-//! carries it. A message that is sent again gets a new id and a new time, so both are written into the update first. The
-//! rules for envelopes are those of [`writer_fn::event::request`], which a test compares.
+//! carries it. A message that is sent again gets a new id and a new time, so both are written into the update first, unless
+//! [`writer_fn::event::request`] finds others.
 //!
 //! After an asynchronous invocation that failed for good, Lambda sends [a
 //! record](https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html) of it with the event:
@@ -82,100 +82,68 @@ impl UpdateMessage {
             Some((event, invocation)) => (event, Some(invocation)),
             None => (body.clone(), None),
         };
-        identify(&mut body, Named::default(), None)?;
+        edit_update(&mut body, |_| false)?;
         Some(Self { body, invocation })
     }
 
     /// Returns the body of a message with another id that writer-fn recognizes as the same request, or `None` if it
     /// recognizes the body as it is.
-    pub fn identified(mut self, origin: Origin) -> Option<String> {
-        let Some(invocation) = self.invocation else {
-            let is_changed = identify(&mut self.body, Named::default(), Some(origin))?;
-            return is_changed.then(|| self.body.to_string());
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why writer-fn can never apply the update, however the table orders updates.
+    pub fn identified(self, origin: Origin) -> Result<Option<String>, InvalidEvent> {
+        let Self { mut body, invocation } = self;
+        let (id, sent_at) = match &invocation {
+            Some(invocation) => (invocation.request_id.as_str(), invocation.sent_at(origin.sent_at)),
+            None => (origin.message_id, origin.sent_at.map(str::to_owned)),
         };
-        let sent_at = invocation.sent_at(origin.sent_at);
-        let origin = Origin {
-            message_id: &invocation.request_id,
-            sent_at: sent_at.as_deref(),
+        let sent_at = sent_at.as_deref();
+        let carrier = Carrier {
+            sent: sent_at.and_then(|sent| EpochMillis::parse_iso(sent).ok()),
+            ..Carrier::invocation(id)
         };
-        identify(&mut self.body, Named::default(), Some(origin))?;
-        Some(self.body.to_string())
+        let text = body.to_string();
+        let open = |ordering| Envelope::parse(&text)?.open(&carrier, ordering);
+        let update = open(Ordering::Arrival).or_else(|error| open(Ordering::Time).map_err(|_| error))?;
+        let id = Some(id).filter(|id| update.request_id.as_str() == *id);
+        // A time after that of the first message is wrong, and the next message cannot see it.
+        let has_time = update.sent_at.is_some_and(|sent| sent.is_claimed && !sent.is_ahead);
+        let time = sent_at.filter(|_| !has_time);
+        let is_changed = edit_update(&mut body, |update| {
+            let mut is_changed = false;
+            for (name, value) in [(names::REQUEST_ID, id), (REQUEST_SENT_AT, time)] {
+                let is_missing = update.get(name).is_none_or(Value::is_null);
+                if let Some(value) = value.filter(|_| is_missing) {
+                    update.insert(name.to_owned(), json!(value));
+                    is_changed = true;
+                }
+            }
+            is_changed
+        });
+        let is_changed = is_changed == Some(true) || invocation.is_some();
+        Ok(is_changed.then(|| body.to_string()))
     }
 }
 
-/// Checks the rules of an update that do not depend on the table.
-///
-/// # Errors
-///
-/// Returns the reason why writer-fn can never apply the update, however the table orders updates.
-pub fn check(body: &str, message_id: &str) -> Result<(), InvalidEvent> {
-    let open = |ordering| Envelope::parse(body)?.open(&Carrier::invocation(message_id), ordering);
-    open(Ordering::Arrival)
-        .or_else(|error| open(Ordering::Time).map_err(|_| error))
-        .map(drop)
-}
-
-/// Members that the envelopes around an update have.
-#[derive(Debug, Clone, Copy, Default)]
-struct Named {
-    id: bool,
-    /// The time of the envelope that has the id.
-    time: Option<EpochMillis>,
-}
-
-impl Named {
-    /// Adds an envelope inside the others. One without an id names nothing.
-    fn inside(self, envelope: &Map<String, Value>, id: &str, time: &str) -> Self {
-        let time = envelope.get(time).and_then(Value::as_str);
-        match text(envelope, id) {
-            Some(_) => Self {
-                id: true,
-                time: time.and_then(|time| EpochMillis::parse_iso(time).ok()),
-            },
-            None => self,
-        }
+/// Edits the update inside its envelopes. Returns what `edit` returns, `true` if it changed the update; `None` if there is no update.
+fn edit_update(value: &mut Value, edit: impl Fn(&mut Map<String, Value>) -> bool + Copy) -> Option<bool> {
+    let mut members = value.as_object_mut()?;
+    while !members.contains_key(ID) && members.contains_key("detail-type") && members.contains_key("detail") {
+        members = members.get_mut("detail")?.as_object_mut()?;
     }
-}
-
-/// Finds the innermost update, and adds what neither the update nor its envelopes name. Returns `true` if that changed the
-/// update, or `None` if there is none.
-fn identify(value: &mut Value, named: Named, origin: Option<Origin>) -> Option<bool> {
-    let members = value.as_object_mut()?;
     if members.contains_key(ID) {
-        return Some(origin.is_some_and(|origin| insert(members, named, origin)));
+        return Some(edit(members));
     }
-    if members.contains_key("detail-type") && members.contains_key("detail") {
-        let named = named.inside(members, "id", "time");
-        return identify(members.get_mut("detail")?, named, origin);
+    if members.get("Type").and_then(Value::as_str) != Some("Notification") {
+        return None;
     }
-    if members.get("Type").and_then(Value::as_str) == Some("Notification")
-        && let Some(message) = text(members, "Message")
-    {
-        let mut inner = json::parse(message).ok()?;
-        let is_changed = identify(&mut inner, named.inside(members, "MessageId", "Timestamp"), origin)?;
-        if is_changed {
-            members.insert("Message".to_owned(), json!(inner.to_string()));
-        }
-        return Some(is_changed);
+    let mut inner = json::parse(text(members, "Message")?).ok()?;
+    let is_changed = edit_update(&mut inner, edit)?;
+    if is_changed {
+        members.insert("Message".to_owned(), json!(inner.to_string()));
     }
-    None
-}
-
-fn insert(update: &mut Map<String, Value>, named: Named, origin: Origin) -> bool {
-    let id = (!named.id).then_some(origin.message_id);
-    // A time after that of the first message is wrong, and the next message cannot see it.
-    let sent = origin.sent_at.and_then(|sent| EpochMillis::parse_iso(sent).ok());
-    let is_named = named.time.is_some_and(|time| sent.is_none_or(|sent| time <= sent));
-    let time = origin.sent_at.filter(|_| !is_named);
-    let mut is_changed = false;
-    for (name, value) in [(names::REQUEST_ID, id), (REQUEST_SENT_AT, time)] {
-        let is_missing = update.get(name).is_none_or(Value::is_null);
-        if let Some(value) = value.filter(|_| is_missing) {
-            update.insert(name.to_owned(), json!(value));
-            is_changed = true;
-        }
-    }
-    is_changed
+    Some(is_changed)
 }
 
 fn text<'a>(members: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

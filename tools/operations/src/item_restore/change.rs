@@ -13,10 +13,9 @@
 //!
 //! The version attribute is never set back, so that a client with optimistic locking notices the change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use shared::domain::attached::definition::AttachedTable;
-use shared::domain::{AttributeValue, Item, attributes::same_value};
+use shared::domain::{AttributeValue, Item, attached::AttachedTable, attributes::same_value, change::Change};
 
 /// Change of an item.
 #[derive(Clone, PartialEq)]
@@ -32,10 +31,8 @@ pub enum Restore {
 /// Attributes that a restore changes.
 #[derive(Clone, PartialEq, Default)]
 pub struct ItemChange {
-    /// Attributes with a new value.
-    pub set: BTreeMap<String, AttributeValue>,
-    /// Attributes that are removed.
-    pub removed: BTreeSet<String>,
+    /// Attributes that get a new value, or are removed.
+    pub changes: BTreeMap<String, Change>,
     /// Version attribute, and the number that it gets 1 added to.
     pub counted: Option<(String, AttributeValue)>,
 }
@@ -43,8 +40,13 @@ pub struct ItemChange {
 impl ItemChange {
     /// Returns `true` if an item has the new values.
     pub fn is_applied(&self, item: &Item) -> bool {
-        let has = |(name, value): (&String, _)| item.get(name).is_some_and(|other| same_value(value, other));
-        self.set.iter().all(has) && !self.removed.iter().any(|name| item.contains_key(name))
+        self.changes
+            .iter()
+            .all(|(name, change)| match (change, item.get(name)) {
+                (Change::Set(value), Some(other)) => same_value(value, other),
+                (Change::Remove, None) => true,
+                _ => false,
+            })
     }
 }
 
@@ -65,12 +67,14 @@ pub fn plan(table: &AttachedTable, old: Option<&Item>, item: Option<&Item>, last
             .and_then(|item| item.get(name))
             .is_some_and(|other| same_value(value, other));
         if !is_same {
-            change.set.insert(name.clone(), value.clone());
+            change.changes.insert(name.clone(), Change::Set(value.clone()));
         }
     }
     let names = item.into_iter().flat_map(|item| item.keys());
     let removed = names.filter(|name| !is_key(name) && !stays(name) && !old.contains_key(*name));
-    change.removed = removed.cloned().collect();
+    change
+        .changes
+        .extend(removed.map(|name| (name.clone(), Change::Remove)));
     if item.is_some() && change == ItemChange::default() {
         return Restore::Unchanged;
     }
@@ -83,7 +87,7 @@ pub fn plan(table: &AttachedTable, old: Option<&Item>, item: Option<&Item>, last
         None => last.and_then(number).or_else(|| number(old)),
     };
     if let (Some(name), Some(number)) = (version, counted) {
-        change.set.remove(name);
+        change.changes.remove(name);
         change.counted = Some((name.to_owned(), number));
     }
     Restore::Update(change)
@@ -101,7 +105,7 @@ mod tests {
             "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
             "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
         });
-        crate::attached::parse(&definition.to_string()).unwrap()
+        attach::parse(&definition.to_string()).unwrap()
     }
 
     fn item(members: Value) -> Item {
@@ -116,7 +120,16 @@ mod tests {
         match plan(&table(), old.as_ref(), now.as_ref(), last.as_ref()) {
             Restore::Unchanged => json!("Unchanged"),
             Restore::Delete => json!("Delete"),
-            Restore::Update(change) => json!([change.set, change.removed, change.counted]),
+            Restore::Update(ItemChange { changes, counted }) => {
+                let (mut set, mut removed) = (json!({}), Vec::new());
+                for (name, change) in changes {
+                    match change {
+                        Change::Set(value) => set[name] = json!(value),
+                        _ => removed.push(name),
+                    }
+                }
+                json!([set, removed, counted])
+            }
         }
     }
 
@@ -165,8 +178,10 @@ mod tests {
     #[test]
     fn an_applied_change_is_recognized() {
         let change = ItemChange {
-            set: BTreeMap::from([("a".to_owned(), AttributeValue::N("1".to_owned()))]),
-            removed: BTreeSet::from(["b".to_owned()]),
+            changes: BTreeMap::from([
+                ("a".to_owned(), Change::Set(AttributeValue::N("1".to_owned()))),
+                ("b".to_owned(), Change::Remove),
+            ]),
             counted: None,
         };
         assert!(change.is_applied(&item(json!({"a": {"N": "1.0"}, "c": {"S": "x"}}))));

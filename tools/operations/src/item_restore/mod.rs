@@ -9,20 +9,20 @@
 
 pub mod change;
 
-use std::{collections::HashMap, fmt::Write as _};
+use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::{
     operation::{delete_item::builders::DeleteItemInputBuilder, update_item::builders::UpdateItemInputBuilder},
-    types::{AttributeValue as Sent, ReturnValuesOnConditionCheckFailure},
+    types::ReturnValuesOnConditionCheckFailure,
 };
 use thiserror::Error;
 
 use crate::{
-    attached::agreement::{agrees, tail_in_order},
     condition::outcome,
-    item_restore::change::{ItemChange, Restore, plan},
+    item_restore::change::{Restore, plan},
     read::attached_items::attached_item,
 };
+use attach::agreement::{agrees, tail_in_order};
 use shared::{
     domain::{
         AttributeValue, Item,
@@ -34,7 +34,7 @@ use shared::{
         entity::EntityId,
         version::Version,
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, n},
 };
 
 /// Maximum length of an expression in bytes, see
@@ -49,18 +49,8 @@ pub struct ItemRestore {
     pub(crate) key: Item,
     /// Item in the table.
     pub(crate) item: Option<Item>,
-    pub(crate) change: Restore,
-}
-
-/// Outcome of a restore.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ItemRestored {
-    /// The item was changed, or created again.
-    Restored,
-    /// The item was deleted.
-    Deleted,
-    /// The item was in the old state already.
-    Unchanged,
+    /// Change of the item, and its outcome.
+    pub change: Restore,
 }
 
 /// Reason why an item was not restored. No message contains a value.
@@ -104,13 +94,6 @@ impl std::fmt::Debug for ItemRestore {
     }
 }
 
-impl ItemRestore {
-    /// Returns the planned change.
-    pub fn change(&self) -> &Restore {
-        &self.change
-    }
-}
-
 /// Reads an item and its history, and plans the restore of a version. `key` has the key attributes of the item.
 ///
 /// # Errors
@@ -148,7 +131,7 @@ pub async fn plan_item_restore(
         item,
     };
     if restore.change != Restore::Unchanged {
-        Expressions::new(table, &restore).check()?;
+        check(table, &restore)?;
     }
     Ok(restore)
 }
@@ -170,140 +153,87 @@ async fn last_state(store: &Store, entity: &EntityId, tail: &mut Tail) -> Result
 ///
 /// Returns [`ItemRestoreError::Changed`] if another client changed the item since it was read, and
 /// [`ItemRestoreError::Service`] if the request fails.
-pub async fn restore_item(store: &Store, restore: &ItemRestore) -> Result<ItemRestored, ItemRestoreError> {
+pub async fn restore_item(store: &Store, restore: &ItemRestore) -> Result<(), ItemRestoreError> {
     let table = store.attached_table().ok_or(ItemRestoreError::NotAttached)?;
-    let expressions = Expressions::new(table, restore);
-    let (names, values) = expressions.placeholders();
+    let update = request(table, restore);
     match &restore.change {
-        Restore::Unchanged => Ok(ItemRestored::Unchanged),
+        Restore::Unchanged => Ok(()),
         Restore::Delete => {
             let request = DeleteItemInputBuilder::default()
                 .table_name(table.table())
-                .set_key(Some(restore.key.clone().into()))
-                .condition_expression(expressions.condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
+                .set_key(update.get_key().clone())
+                .set_condition_expression(update.get_condition_expression().clone())
+                .set_expression_attribute_names(update.get_expression_attribute_names().clone())
+                .set_expression_attribute_values(update.get_expression_attribute_values().clone())
                 .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
             match outcome("DeleteItem", request.send_with(store.client()).await)? {
-                Ok(_) => Ok(ItemRestored::Deleted),
+                Ok(_) => Ok(()),
                 // The response to an earlier attempt was lost, or another client deleted it.
-                Err(None) if attached_item(store, &restore.key).await?.is_none() => Ok(ItemRestored::Deleted),
+                Err(None) if attached_item(store, &restore.key).await?.is_none() => Ok(()),
                 Err(_) => Err(ItemRestoreError::Changed),
             }
         }
-        Restore::Update(change) => {
-            let request = UpdateItemInputBuilder::default()
-                .table_name(table.table())
-                .set_key(Some(restore.key.clone().into()))
-                // An item of key attributes only is created without an expression.
-                .set_update_expression(Some(expressions.update).filter(|update| !update.is_empty()))
-                .condition_expression(expressions.condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-            match outcome("UpdateItem", request.send_with(store.client()).await)? {
-                Ok(_) => Ok(ItemRestored::Restored),
-                // The response to an earlier attempt was lost.
-                Err(Some(item)) if change.is_applied(&item) => Ok(ItemRestored::Restored),
-                Err(_) => Err(ItemRestoreError::Changed),
-            }
-        }
+        Restore::Update(change) => match outcome("UpdateItem", update.send_with(store.client()).await)? {
+            Ok(_) => Ok(()),
+            // The response to an earlier attempt was lost.
+            Err(Some(item)) if change.is_applied(&item) => Ok(()),
+            Err(_) => Err(ItemRestoreError::Changed),
+        },
     }
 }
 
-type Placeholders<T> = Option<HashMap<String, T>>;
-
-/// Expressions of a request, with the names and values of their attributes.
-#[derive(Default)]
-struct Expressions {
-    condition: String,
-    update: String,
-    /// Greatest number of operators and functions of one expression.
-    operators: usize,
-    names: Vec<String>,
-    values: Vec<AttributeValue>,
-}
-
-impl Expressions {
-    fn new(table: &AttachedTable, restore: &ItemRestore) -> Self {
-        let mut expressions = Self::default();
-        expressions.require_unchanged(table, restore);
-        if let Restore::Update(change) = &restore.change {
-            expressions.apply(change);
-        }
-        expressions
+/// Builds the request that changes the item, on condition that it is as it was read.
+fn request(table: &AttachedTable, restore: &ItemRestore) -> UpdateItemInputBuilder {
+    let mut expression = Expression::default();
+    expression.name("#pk", table.keys().next().map_or("", |key| &key.name));
+    expression.condition(match restore.item {
+        Some(_) => "attribute_exists(#pk)",
+        None => "attribute_not_exists(#pk)",
+    });
+    for (index, (name, value)) in compared(restore).into_iter().enumerate() {
+        expression
+            .condition(format!("#c{index}=:c{index}"))
+            .name(format!("#c{index}"), name)
+            .value(format!(":c{index}"), value.clone().into());
     }
-
-    /// Adds the condition that the item is as it was read.
-    fn require_unchanged(&mut self, table: &AttachedTable, restore: &ItemRestore) {
-        let partition_key = self.name(table.keys().next().map_or("", |key| &key.name));
-        self.operators = 1;
-        let Some(item) = &restore.item else {
-            self.condition = format!("attribute_not_exists({partition_key})");
-            return;
-        };
-        self.condition = format!("attribute_exists({partition_key})");
-        let attributes = item.iter().filter(|(name, _)| !restore.key.contains_key(*name));
-        let mut attributes: Vec<_> = attributes.collect();
-        attributes.sort_unstable_by_key(|(name, _)| *name);
-        self.operators += 2 * attributes.len();
-        for (name, value) in attributes {
-            let (name, value) = (self.name(name), self.value(value));
-            let _ = write!(self.condition, " AND {name} = {value}");
-        }
-    }
-
-    /// Adds the update of the item.
-    fn apply(&mut self, change: &ItemChange) {
-        let mut set: Vec<_> = Vec::new();
-        for (name, value) in &change.set {
-            set.push(format!("{} = {}", self.name(name), self.value(value)));
-        }
+    if let Restore::Update(change) = &restore.change {
+        expression.changes(&change.changes);
         if let Some((name, number)) = &change.counted {
-            let (name, number) = (self.name(name), self.value(number));
-            let one = self.value(&AttributeValue::N("1".to_owned()));
-            set.push(format!("{name} = {number} + {one}"));
+            expression
+                .set("#n=:n+:one")
+                .name("#n", name)
+                .value(":n", number.clone().into())
+                .value(":one", n(1));
         }
-        let removed: Vec<_> = change.removed.iter().map(|name| self.name(name)).collect();
-        let operators = set.len() + removed.len() + usize::from(change.counted.is_some());
-        self.operators = self.operators.max(operators);
-        let clauses = [("SET", set), ("REMOVE", removed)].into_iter();
-        let clauses = clauses.filter(|(_, actions)| !actions.is_empty());
-        let clauses: Vec<_> = clauses
-            .map(|(clause, actions)| format!("{clause} {}", actions.join(", ")))
-            .collect();
-        self.update = clauses.join(" ");
     }
+    let request = UpdateItemInputBuilder::default()
+        .table_name(table.table())
+        .set_key(Some(restore.key.clone().into()))
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    // An item of key attributes only is created without an update expression.
+    expression.apply_to_request(request)
+}
 
-    fn name(&mut self, name: &str) -> String {
-        let known = self.names.iter().position(|known| known == name);
-        let index = known.unwrap_or_else(|| {
-            self.names.push(name.to_owned());
-            self.names.len() - 1
-        });
-        format!("#{index}")
-    }
+/// Returns the attributes that must not have changed, in the order of their names.
+fn compared(restore: &ItemRestore) -> BTreeMap<&String, &AttributeValue> {
+    let attributes = restore.item.iter().flat_map(|item| item.iter());
+    attributes
+        .filter(|(name, _)| !restore.key.contains_key(*name))
+        .collect()
+}
 
-    fn value(&mut self, value: &AttributeValue) -> String {
-        self.values.push(value.clone());
-        format!(":{}", self.values.len() - 1)
-    }
-
-    /// Returns the names and values by their placeholders. `None` without values.
-    fn placeholders(&self) -> (Placeholders<String>, Placeholders<Sent>) {
-        let names = (0..).zip(&self.names);
-        let names = names.map(|(index, name): (usize, _)| (format!("#{index}"), name.clone()));
-        let values = (0..).zip(&self.values);
-        let values = values.map(|(index, value): (usize, _)| (format!(":{index}"), value.clone().into()));
-        let values: HashMap<_, _> = values.collect();
-        (Some(names.collect()), Some(values).filter(|values| !values.is_empty()))
-    }
-
-    fn check(&self) -> Result<(), ItemRestoreError> {
-        let (operators, bytes) = (self.operators, self.condition.len().max(self.update.len()));
-        match operators > MAX_OPERATORS || bytes > MAX_EXPRESSION_BYTES {
-            true => Err(ItemRestoreError::TooManyAttributes { operators, bytes }),
-            false => Ok(()),
-        }
+/// Checks that DynamoDB accepts the expressions of a restore.
+fn check(table: &AttachedTable, restore: &ItemRestore) -> Result<(), ItemRestoreError> {
+    let request = request(table, restore);
+    let length = |expression: &Option<String>| expression.as_ref().map_or(0, String::len);
+    let bytes = length(request.get_condition_expression()).max(length(request.get_update_expression()));
+    let changed = match &restore.change {
+        Restore::Update(change) => change.changes.len() + 2 * usize::from(change.counted.is_some()),
+        Restore::Unchanged | Restore::Delete => 0,
+    };
+    let operators = changed.max(1 + 2 * compared(restore).len());
+    match operators > MAX_OPERATORS || bytes > MAX_EXPRESSION_BYTES {
+        true => Err(ItemRestoreError::TooManyAttributes { operators, bytes }),
+        false => Ok(()),
     }
 }

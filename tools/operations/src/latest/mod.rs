@@ -1,5 +1,6 @@
 //! The latest item of an entity: conditional writes that give it a number, and the number that it gets.
 
+pub mod from_version;
 pub mod move_latest;
 pub mod raise_latest;
 pub mod revive_latest;
@@ -62,6 +63,7 @@ fn numbered(latest: &Item, version: Version) -> Item {
 }
 
 /// Requests of the newest versions in history.
+#[derive(Default)]
 struct Requests {
     /// Entries by the key of their request.
     entries: HashMap<String, AttributeValue>,

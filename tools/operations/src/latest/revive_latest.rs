@@ -2,21 +2,18 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::{
-    operation::put_item::{PutItemError, builders::PutItemInputBuilder},
-    types::ReturnValuesOnConditionCheckFailure,
-};
 use shared::{
     config::Window,
     domain::{
         AttributeValue, Item, attributes::same_item, entity::EntityId, keys::LATEST_KEY, names,
         recorded_at::RecordedAt, version::Version,
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::{Store, client::error::ServiceError, put::put_version},
 };
 use writer_fn::counter::recent_requests;
 
 use super::requests_from_history;
+use crate::condition::outcome;
 
 const OPERATION: &str = "PutItem";
 const OF_REQUESTS: [&str; 3] = [names::RECENT_REQUESTS, names::REQUESTS_SINCE, names::REQUESTS_DROPPED];
@@ -34,35 +31,6 @@ pub async fn revive_latest(
     window: Window,
 ) -> Result<bool, ServiceError> {
     store.check_writable(OPERATION)?;
-    let latest = with_requests(store, entity, version, latest, window).await?;
-    match request(&latest, store.latest_table()).send_with(store.client()).await {
-        Ok(_) => Ok(true),
-        Err(error) => match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(failure)) => {
-                let stored = failure.item().map(|item| Item::from(item.clone()));
-                // The response to an earlier attempt was lost, or another repair had the same result. Its recent
-                // requests may have changed.
-                let without_requests = |item: &Item| {
-                    let mut item = item.clone();
-                    item.retain(|name, _| !OF_REQUESTS.contains(&name.as_str()));
-                    item
-                };
-                let stored = stored.as_ref().map(without_requests);
-                Ok(stored.is_some_and(|stored| same_item(&stored, &without_requests(&latest))))
-            }
-            _ => Err(ServiceError::new(OPERATION, &error)),
-        },
-    }
-}
-
-/// Adds the requests of the newest versions to a latest item, as many as the window.
-async fn with_requests(
-    store: &Store,
-    entity: &EntityId,
-    version: Version,
-    latest: &Item,
-    window: Window,
-) -> Result<Item, ServiceError> {
     let requests = requests_from_history(store, entity, version, window).await?;
     let newest = requests.newest.map_or(store.now(), |newest| newest.max(store.now()));
     let since = recent_requests::since_all(None, newest).get().to_string();
@@ -71,21 +39,18 @@ async fn with_requests(
         AttributeValue::N(since),
         AttributeValue::N(version.to_string()),
     ];
-    let mut latest = latest.clone();
-    for (name, value) in OF_REQUESTS.into_iter().zip(values) {
-        latest.insert(name.to_owned(), value);
-    }
-    Ok(latest)
-}
-
-/// Builds the request.
-pub fn request(latest: &Item, table: &str) -> PutItemInputBuilder {
-    PutItemInputBuilder::default()
-        .table_name(table)
-        .set_item(Some(latest.clone().into()))
-        .condition_expression("attribute_not_exists(#pk)")
-        .expression_attribute_names("#pk", names::PK)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    let mut revived = latest.clone();
+    revived.extend(OF_REQUESTS.map(str::to_owned).into_iter().zip(values));
+    let request = put_version::request(&revived, store.latest_table());
+    // The response to an earlier attempt was lost, or another repair had the same result. Its recent requests may have changed.
+    let is_revived = |mut stored: Item| {
+        stored.retain(|name, _| !OF_REQUESTS.contains(&name.as_str()));
+        same_item(&stored, latest)
+    };
+    Ok(match outcome(OPERATION, request.send_with(store.client()).await)? {
+        Ok(_) => true,
+        Err(stored) => stored.is_some_and(is_revived),
+    })
 }
 
 /// Returns a tombstone without attributes, for an entity whose state is not known.

@@ -1,5 +1,7 @@
 //! Prune: raises the floor of a history, then marks the versions below it for deletion by TTL.
 //!
+//! An interrupted run can be repeated: it marks the versions below the floor that are not marked yet.
+//!
 //! [`TablePrune`] prunes the entities of a table. It scans the table with eventually consistent reads, and reads an entity
 //! again, consistently, only if versions of it can be removed or are missing. An entity that cannot be pruned because of its
 //! items does not stop the run.
@@ -7,19 +9,23 @@
 pub mod plan;
 pub mod requests;
 
-use std::{iter::Sum, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use shared::{
-    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, version_item::InvalidImage},
+    domain::{
+        entity::EntityId,
+        keys::{FLOOR_KEY, LATEST_KEY},
+        recorded_at::RecordedAt,
+        version::Version,
+    },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
         read::versions::ReadError,
     },
 };
-use thiserror::Error;
 
 use crate::{
     audit::collection::Collection,
@@ -28,12 +34,12 @@ use crate::{
     progress::{Progress, Silent},
     prune::{
         plan::{Keep, Plan, plan},
-        requests::{Mark, mark_version, plan_prune, raise_floor},
+        requests::{Mark, mark_version, raise_floor},
     },
     rate_limit::RateLimiter,
     read::paced::Paced,
     segments::{
-        self, SegmentRun, Work,
+        self, SegmentRun, Work, counts,
         entities::{ItemKey, SeenEntity, SegmentEntities},
     },
 };
@@ -47,16 +53,6 @@ pub enum Rule {
     Keep(u64),
     /// The versions that were the latest at some time within this age.
     OlderThan(Duration),
-}
-
-impl Rule {
-    /// Returns the rule at a time since the epoch.
-    pub fn at(self, now: Duration) -> Keep {
-        match self {
-            Self::Keep(count) => Keep::Newest(count),
-            Self::OlderThan(age) => Keep::Since(RecordedAt::since_epoch(now.saturating_sub(age))),
-        }
-    }
 }
 
 /// Options of a pruning.
@@ -80,16 +76,29 @@ struct Pruner {
 
 impl Pruner {
     fn new(store: &Store, options: Options, pace: &RateLimiter) -> Self {
+        let now = store.clock().now();
         Self {
             table: Paced::new(store, pace),
-            keep: options.rule.at(store.clock().now()),
+            keep: match options.rule {
+                Rule::Keep(count) => Keep::Newest(count),
+                Rule::OlderThan(age) => Keep::Since(RecordedAt::since_epoch(now.saturating_sub(age))),
+            },
             options,
         }
     }
 
+    /// Reads an entity, and plans its pruning. `None` if the entity does not exist.
     async fn plan(&self, entity: &EntityId) -> Result<Option<Plan>, ReadError> {
-        let Paced { store, limiter } = &self.table;
-        plan_prune(store, entity, self.keep, self.options.over_gaps, limiter).await
+        let (store, mut seen) = (&self.table.store, Collection::default());
+        // In a table without a history of its own, the latest item is among the versions.
+        let has_latest_item = store.has_own_history() && store.attached_table().is_none();
+        for key in [FLOOR_KEY].into_iter().chain(has_latest_item.then_some(LATEST_KEY)) {
+            if let Some(item) = self.table.get(entity, key).await? {
+                seen.add(item, store);
+            }
+        }
+        self.table.each_version(entity, |item| seen.add(item, store)).await?;
+        Ok(plan(&seen, self.keep, self.options.over_gaps)?)
     }
 
     /// Returns the time at which versions expire that are marked now, since the epoch.
@@ -166,63 +175,35 @@ impl EntityPrune {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Counts {
-    /// Items read, of all kinds.
-    pub items: u64,
-    /// Entities with a latest item.
-    pub entities: u64,
-    /// Entities whose floor was raised, or of which versions were marked.
-    pub pruned: u64,
-    /// Versions that were marked.
-    pub marked: u64,
-    /// Versions below the floor that are pinned or were marked before.
-    pub left: u64,
-    /// Versions from the floor on whose time is not known.
-    pub undated: u64,
-    /// Entities whose floor stays below a missing version.
-    pub stopped: u64,
-    /// Entities that cannot be pruned because of their items.
-    pub failed: u64,
-}
-
-impl<'a> Sum<&'a Self> for Counts {
-    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, counts| Self {
-            items: sum.items + counts.items,
-            entities: sum.entities + counts.entities,
-            pruned: sum.pruned + counts.pruned,
-            marked: sum.marked + counts.marked,
-            left: sum.left + counts.left,
-            undated: sum.undated + counts.undated,
-            stopped: sum.stopped + counts.stopped,
-            failed: sum.failed + counts.failed,
-        })
+counts! {
+    /// Counts of the pruning of a table.
+    pub struct Counts {
+        /// Items read, of all kinds.
+        pub items: u64,
+        /// Entities with a latest item.
+        pub entities: u64,
+        /// Entities whose floor was raised, or of which versions were marked.
+        pub pruned: u64,
+        /// Versions that were marked.
+        pub marked: u64,
+        /// Versions below the floor that are pinned or were marked before.
+        pub left: u64,
+        /// Versions from the floor on whose time is not known.
+        pub undated: u64,
+        /// Entities whose floor stays below a missing version.
+        pub stopped: u64,
+        /// Entities that cannot be pruned because of their items.
+        pub failed: u64,
     }
 }
 
-/// Entity that cannot be pruned because of its items.
-#[derive(Debug)]
-pub struct FailedEntity {
-    pub entity: EntityId,
-    pub why: Cause,
-}
-
-/// Reason why an entity cannot be pruned.
-#[derive(Debug, Error)]
-pub enum Cause {
-    #[error(transparent)]
-    Latest(InvalidImage),
-    /// DynamoDB rejects a change of an item, for example because the item would be too large.
-    #[error(transparent)]
-    Rejected(ServiceError),
-}
+/// Entities that cannot be pruned because of their items, each with the reason.
+pub type Failed = Vec<(EntityId, String)>;
 
 type SegmentProgress = segments::Progress<ItemKey, Counts>;
 
 /// Pruning of a table. A step prunes the entities of a page, and returns those that failed.
-pub type TablePrune = SegmentRun<Options, SegmentProgress, Vec<FailedEntity>>;
+pub type TablePrune = SegmentRun<Options, SegmentProgress, Failed>;
 
 impl TablePrune {
     /// Prepares a run in this number of segments, or resumes the run of the checkpoint.
@@ -258,30 +239,24 @@ struct SegmentPrune {
 
 impl Work for SegmentPrune {
     type Progress = SegmentProgress;
-    type Found = Vec<FailedEntity>;
+    type Found = Failed;
 
     fn progress(&self) -> &SegmentProgress {
         &self.progress
     }
 
-    async fn step(&mut self) -> Result<Option<Vec<FailedEntity>>, OperationError> {
+    async fn step(&mut self) -> Result<Option<Failed>, OperationError> {
         if self.progress.done {
             return Ok(None);
         }
         let mut failed = Vec::new();
-        for SeenEntity {
-            entity,
-            summary,
-            items,
-            last,
-        } in self.entities.next_page().await?
-        {
-            if let Some(why) = self.entity(&entity, &summary).await? {
+        for seen in self.entities.next_page().await? {
+            if let Some(why) = self.entity(&seen).await? {
                 self.progress.counts.failed += 1;
-                failed.push(FailedEntity { entity, why });
+                failed.push((seen.entity, why));
             }
-            self.progress.counts.items += items;
-            self.progress.after = Some(last);
+            self.progress.counts.items += seen.items;
+            self.progress.after = Some(seen.last);
         }
         self.progress.done = self.entities.is_read();
         Ok(Some(failed))
@@ -290,16 +265,29 @@ impl Work for SegmentPrune {
 
 impl SegmentPrune {
     /// Prunes an entity of which these items were seen. Returns why it cannot be pruned, if its items are the reason.
-    async fn entity(&mut self, entity: &EntityId, seen: &Collection) -> Result<Option<Cause>, OperationError> {
-        let plan = self.plan(entity, seen).await;
+    async fn entity(
+        &mut self,
+        SeenEntity { entity, summary, .. }: &SeenEntity,
+    ) -> Result<Option<String>, OperationError> {
         let counts = &mut self.progress.counts;
-        let plan = match plan {
+        // The seen items may be outdated. If there is something to do or to report, they are read again.
+        let planned = match plan(summary, self.pruner.keep, self.pruner.options.over_gaps) {
+            Ok(plan)
+                if plan
+                    .as_ref()
+                    .is_none_or(|plan| plan.is_done() && plan.stopped_at.is_none()) =>
+            {
+                Ok(plan)
+            }
+            _ => self.pruner.plan(entity).await,
+        };
+        let plan = match planned {
             Ok(Some(plan)) => plan,
             // Versions without a latest item are a finding of the audit.
             Ok(None) => return Ok(None),
             Err(ReadError::Latest(why)) => {
                 counts.entities += 1;
-                return Ok(Some(Cause::Latest(why)));
+                return Ok(Some(why.to_string()));
             }
             Err(error) => return Err(error.into()),
         };
@@ -307,7 +295,8 @@ impl SegmentPrune {
         let expires = self.pruner.expires();
         let marked = match self.pruner.carry_out(entity, &plan, expires, &Silent).await {
             Ok(marked) => marked,
-            Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(Cause::Rejected(error))),
+            // An item would be too large, for example.
+            Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(error.to_string())),
             Err(error) => return Err(error.into()),
         };
         counts.pruned += u64::from(plan.floor > plan.before || marked > 0);
@@ -316,14 +305,5 @@ impl SegmentPrune {
         counts.undated += plan.undated;
         counts.stopped += u64::from(plan.stopped_at.is_some());
         Ok(None)
-    }
-
-    /// Plans from the seen items, which may be outdated. If there is something to do or to report, reads them again.
-    async fn plan(&self, entity: &EntityId, seen: &Collection) -> Result<Option<Plan>, ReadError> {
-        match plan(seen, self.pruner.keep, self.pruner.options.over_gaps) {
-            Ok(None) => Ok(None),
-            Ok(Some(plan)) if plan.is_done() && plan.stopped_at.is_none() => Ok(Some(plan)),
-            Ok(Some(_)) | Err(_) => self.pruner.plan(entity).await,
-        }
     }
 }

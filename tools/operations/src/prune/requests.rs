@@ -1,6 +1,4 @@
-//! Pruning: raises the floor of a history, then marks the versions below it with a `TTL`.
-//!
-//! An interrupted run can be repeated: it marks the versions below the floor that are not marked yet.
+//! Requests of pruning: raise the floor of a history, and mark a version below it with a `TTL`, or pin it.
 
 use std::time::Duration;
 
@@ -12,49 +10,19 @@ use aws_sdk_dynamodb::{
     types::{AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update},
 };
 
-use crate::{
-    audit::collection::Collection,
-    condition::outcome,
-    prune::plan::{Keep, Plan, plan},
-    rate_limit::RateLimiter,
-    read::paced::Paced,
-};
+use crate::condition::outcome;
 use shared::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
+        keys::{FLOOR_KEY, VersionDigits},
         layout, names,
         version::Version,
     },
-    dynamodb::{Store, cancellation, client::error::ServiceError, n, read::versions::ReadError, s},
+    dynamodb::{Store, cancellation, client::error::ServiceError, expression::Expression, n, s},
 };
 
 const OPERATION: &str = "UpdateItem";
-
-/// Reads an entity, and plans its pruning. `None` if the entity does not exist.
-///
-/// # Errors
-///
-/// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
-pub async fn plan_prune(
-    store: &Store,
-    entity: &EntityId,
-    keep: Keep,
-    over_gaps: bool,
-    limiter: &RateLimiter,
-) -> Result<Option<Plan>, ReadError> {
-    let (table, mut seen) = (Paced::new(store, limiter), Collection::default());
-    // In a table without a history of its own, the latest item is among the versions.
-    let has_latest_item = store.has_own_history() && store.attached_table().is_none();
-    for key in [FLOOR_KEY].into_iter().chain(has_latest_item.then_some(LATEST_KEY)) {
-        if let Some(item) = table.get(entity, key).await? {
-            seen.add(item, store);
-        }
-    }
-    table.each_version(entity, |item| seen.add(item, store)).await?;
-    Ok(plan(&seen, keep, over_gaps)?)
-}
 
 /// Raises the first version of an entity's history, unless it is higher already.
 ///
@@ -64,6 +32,31 @@ pub async fn plan_prune(
 pub async fn raise_floor(store: &Store, entity: &EntityId, floor: Version) -> Result<(), ServiceError> {
     let request = floor_request(entity, floor, store.history_table());
     outcome(OPERATION, request.send_with(store.client()).await).map(drop)
+}
+
+/// Builds the request that raises the floor.
+pub(crate) fn floor_request(entity: &EntityId, floor: Version, table: &str) -> UpdateItemInputBuilder {
+    let mut raised = Expression::default();
+    raised
+        .set("#floor = :floor")
+        .condition("attribute_not_exists(#floor) OR #floor < :floor")
+        .name("#floor", names::FLOOR)
+        .value(":floor", n(floor));
+    update(raised, entity, FLOOR_KEY, table)
+}
+
+/// Mark of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It expires at this time since 1970, unless it is marked or pinned.
+    Expires(Duration),
+    /// Pruning keeps it, unless it has expired at this time since 1970.
+    Pinned {
+        /// Time since 1970.
+        now: Duration,
+    },
+    /// Pruning can remove it.
+    Unpinned,
 }
 
 /// Marks a version with all its items. Returns `false` if the version is missing, or if its marks exclude this one.
@@ -93,55 +86,27 @@ pub async fn mark_version(
     }
 }
 
-/// Mark of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// It expires at this time since 1970, unless it is marked or pinned.
-    Expires(Duration),
-    /// Pruning keeps it, unless it has expired at this time since 1970.
-    Pinned {
-        /// Time since 1970.
-        now: Duration,
-    },
-    /// Pruning can remove it.
-    Unpinned,
-}
-
-/// Builds the request that raises the floor.
-pub fn floor_request(entity: &EntityId, floor: Version, table: &str) -> UpdateItemInputBuilder {
-    update(entity, FLOOR_KEY, table)
-        .update_expression("SET #floor = :floor")
-        .condition_expression("attribute_not_exists(#floor) OR #floor < :floor")
-        .expression_attribute_names("#floor", names::FLOOR)
-        .expression_attribute_values(":floor", n(floor))
-}
-
 /// Builds the request that marks a version, unless it can have [parts](shared::domain::layout) that must be marked too. If it has, the
 /// response contains the item.
-pub fn mark_request(
+pub(crate) fn mark_request(
     entity: &EntityId,
     version: Version,
     mark: Mark,
     table: &str,
     digits: VersionDigits,
 ) -> UpdateItemInputBuilder {
-    let request = marked(update(entity, &digits.version_key(version), table), mark);
-    if mark == Mark::Unpinned {
-        return request;
+    let mut marked = mark.of_version();
+    if mark != Mark::Unpinned {
+        marked
+            .condition("attribute_not_exists(#parts)")
+            .name("#parts", names::PARTS);
     }
-    let condition = request.get_condition_expression().clone().unwrap_or_default();
-    request
-        .condition_expression(format!("{condition} AND attribute_not_exists(#parts)"))
-        .expression_attribute_names("#parts", names::PARTS)
+    update(marked, entity, &digits.version_key(version), table)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
 }
 
 /// Builds the request that marks a stored version and its further parts. They expire at the same time.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn mark_together_request(
+fn mark_together_request(
     entity: &EntityId,
     version: Version,
     stored: &Item,
@@ -149,66 +114,63 @@ pub fn mark_together_request(
     table: &str,
     digits: VersionDigits,
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let parts = layout::part_keys(stored).into_iter().map(|key| {
-        let part = update(entity, &key, table)
-            .condition_expression("attribute_exists(#pk)")
-            .expression_attribute_names("#pk", names::PK)
-            .expression_attribute_names("#ttl", names::TTL);
-        match mark {
-            Mark::Expires(at) => part
-                .update_expression("SET #ttl = :expires")
-                .expression_attribute_values(":expires", n(at.as_secs())),
-            Mark::Pinned { .. } | Mark::Unpinned => part.update_expression("REMOVE #ttl"),
-        }
-    });
-    let version = marked(update(entity, &digits.version_key(version), table), mark);
+    let parts = layout::part_keys(stored).into_iter().map(|key| (key, mark.of_part()));
     let mut request = TransactWriteItemsInputBuilder::default();
-    for update in [version].into_iter().chain(parts) {
-        request = request.transact_items(in_transaction(&update)?);
+    for (key, marked) in [(digits.version_key(version), mark.of_version())]
+        .into_iter()
+        .chain(parts)
+    {
+        let update = Update::builder()
+            .table_name(table)
+            .key(names::PK, s(entity.as_str()))
+            .key(names::SK, s(key));
+        let update = marked.apply_to_transaction(update).build()?;
+        request = request.transact_items(TransactWriteItem::builder().update(update).build());
     }
     Ok(request)
 }
 
-/// Adds a mark to the update of a version item.
-fn marked(item: UpdateItemInputBuilder, mark: Mark) -> UpdateItemInputBuilder {
-    let item = item
-        .expression_attribute_names("#pk", names::PK)
-        .expression_attribute_names("#pinned", names::PINNED);
-    match mark {
-        Mark::Expires(at) => item
-            .update_expression("SET #ttl = :expires")
-            .condition_expression(
-                "attribute_exists(#pk) AND attribute_not_exists(#ttl) AND attribute_not_exists(#pinned)",
-            )
-            .expression_attribute_names("#ttl", names::TTL)
-            .expression_attribute_values(":expires", n(at.as_secs())),
-        Mark::Pinned { now } => item
-            .update_expression("SET #pinned = :true REMOVE #ttl")
-            .condition_expression("attribute_exists(#pk) AND (attribute_not_exists(#ttl) OR #ttl > :now)")
-            .expression_attribute_names("#ttl", names::TTL)
-            .expression_attribute_values(":true", AttributeValue::Bool(true))
-            .expression_attribute_values(":now", n(now.as_secs())),
-        Mark::Unpinned => item
-            .update_expression("REMOVE #pinned")
-            .condition_expression("attribute_exists(#pk)"),
+impl Mark {
+    /// Returns the change of a version item.
+    fn of_version(self) -> Expression {
+        let mut marked = Expression::default();
+        marked.condition("attribute_exists(#pk)").name("#pk", names::PK);
+        marked.name("#pinned", names::PINNED);
+        match self {
+            Self::Expires(at) => marked
+                .condition("attribute_not_exists(#ttl) AND attribute_not_exists(#pinned)")
+                .set("#ttl = :expires")
+                .name("#ttl", names::TTL)
+                .value(":expires", n(at.as_secs())),
+            Self::Pinned { now } => marked
+                .condition("(attribute_not_exists(#ttl) OR #ttl > :now)")
+                .set("#pinned = :true")
+                .remove("#ttl")
+                .name("#ttl", names::TTL)
+                .value(":true", AttributeValue::Bool(true))
+                .value(":now", n(now.as_secs())),
+            Self::Unpinned => marked.remove("#pinned"),
+        };
+        marked
+    }
+
+    /// Returns the change of a further part of a version.
+    fn of_part(self) -> Expression {
+        let mut marked = Expression::default();
+        marked.condition("attribute_exists(#pk)").name("#pk", names::PK);
+        marked.name("#ttl", names::TTL);
+        match self {
+            Self::Expires(at) => marked.set("#ttl = :expires").value(":expires", n(at.as_secs())),
+            Self::Pinned { .. } | Self::Unpinned => marked.remove("#ttl"),
+        };
+        marked
     }
 }
 
-fn update(entity: &EntityId, sort_key: &str, table: &str) -> UpdateItemInputBuilder {
-    UpdateItemInputBuilder::default()
+fn update(change: Expression, entity: &EntityId, sort_key: &str, table: &str) -> UpdateItemInputBuilder {
+    let request = UpdateItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(sort_key))
-}
-
-fn in_transaction(update: &UpdateItemInputBuilder) -> Result<TransactWriteItem, BuildError> {
-    let update = Update::builder()
-        .set_table_name(update.get_table_name().clone())
-        .set_key(update.get_key().clone())
-        .set_update_expression(update.get_update_expression().clone())
-        .set_condition_expression(update.get_condition_expression().clone())
-        .set_expression_attribute_names(update.get_expression_attribute_names().clone())
-        .set_expression_attribute_values(update.get_expression_attribute_values().clone())
-        .build()?;
-    Ok(TransactWriteItem::builder().update(update).build())
+        .key(names::SK, s(sort_key));
+    change.apply_to_request(request)
 }

@@ -1,68 +1,269 @@
-//! Purge of an entity. [`entity::purge`] deletes it, and waits for the versions that are still in the stream.
+//! Purge: deletes an entity with all its items. Nothing else deletes versions or a latest item.
+//!
+//! ```text
+//! read v0 ─▶ purge marker ─▶ delete all other items ─▶ wait ─▶ delete what arrived ─▶ delete v0, if it has not changed
+//! ```
+//!
+//! The [marker](shared::domain::purge_marker) makes stream-fn and redrives reject the purged versions. stream-fn does not read
+//! it for a record that is younger than [`MAX_UNCHECKED_AGE`](shared::domain::purge_marker::MAX_UNCHECKED_AGE); during the
+//! wait, the records of that age are processed.
+//!
+//! The latest item is deleted last: an interrupted purge keeps the counter and can be repeated, and no concurrent update is
+//! lost unnoticed.
+//!
+//! The item of an attached table belongs to other programs, and stays. Its writers need not stop: a change after the purge begins a
+//! new history, with the state before it as its baseline. If versions from before the purge came first, history begins after
+//! them: their numbers are below the floor.
 
-pub mod entity;
+pub(crate) mod requests;
 
-use std::time::Duration;
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Value, json};
+use thiserror::Error;
+use tokio::time::Instant;
+
 use shared::{
-    domain::{entity::EntityId, keys::ItemKind},
-    dynamodb::Store,
+    domain::{
+        Item,
+        attached::item::late_key_of,
+        entity::EntityId,
+        keys::{ItemKind, LATEST_KEY, sort_key_of},
+        purge_marker::PurgeMarker,
+        version::Version,
+        version_item::latest_of,
+    },
+    dynamodb::{Store, client::error::ServiceError},
 };
 
 use crate::{
+    condition::outcome,
     connection::entity_of,
     error::OperationError,
-    purge::entity::{ItemCounts, count_items, purge},
+    prune::requests::raise_floor,
+    purge::requests::{MAX_DELETIONS, OF_VERSION, batch_request, deletions, latest_request, marker_request},
+    rate_limit::RateLimiter,
+    read::{paced::Paced, sort_keys::sort_keys},
 };
+
+/// Wait of a purge, by default: the age of a record that is put without a check, the longest invocation of stream-fn (60 s),
+/// and the difference between clocks.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(90);
+/// Maximum number of checks after the latest item is deleted, while items of a slow writer arrive.
+const MAX_CHECKS: u32 = 5;
+/// Maximum number of attempts to write the marker, if the entity is purged concurrently.
+const MAX_MARKER_ATTEMPTS: u32 = 5;
+
+/// Number of items of each kind.
+pub type ItemCounts = BTreeMap<ItemKind, u64>;
 
 /// Purge of one entity.
 #[derive(Debug)]
 pub struct Purge {
     store: Store,
     entity: EntityId,
-    existing: ItemCounts,
-    deleted: ItemCounts,
+    /// Items that the entity had.
+    pub existing: ItemCounts,
+    /// Items that were deleted so far, also after an error.
+    pub deleted: ItemCounts,
 }
 
 impl Purge {
+    /// Prepares the purge of an entity whose items are not counted.
+    pub fn new(store: &Store, entity: EntityId) -> Self {
+        Self {
+            store: store.clone(),
+            entity,
+            existing: ItemCounts::new(),
+            deleted: ItemCounts::new(),
+        }
+    }
+
     /// Counts the items of an entity. Nothing is deleted yet.
     ///
     /// # Errors
     ///
     /// Returns [`OperationError::NoEntity`] if it has no items, or the error of a read.
     pub async fn of(store: &Store, id: &str) -> Result<Self, OperationError> {
-        let entity = entity_of(store, id)?;
-        let existing = count_items(store, &entity).await?;
-        if existing.is_empty() {
-            return Err(OperationError::NoEntity(id.to_owned()));
+        let mut purge = Self::new(store, entity_of(store, id)?);
+        for key in sort_keys(store, &purge.entity).await? {
+            *purge.existing.entry(store.digits().kind_of(&key)).or_default() += 1;
         }
-        Ok(Self {
-            store: store.clone(),
-            entity,
-            existing,
-            deleted: ItemCounts::new(),
-        })
+        match purge.existing.is_empty() {
+            true => Err(OperationError::NoEntity(id.to_owned())),
+            false => Ok(purge),
+        }
     }
 
-    /// Returns the items that the entity had.
-    pub fn existing(&self) -> &ItemCounts {
-        &self.existing
-    }
-
-    /// Returns the items that were deleted so far, also after an error.
-    pub fn deleted(&self) -> &ItemCounts {
-        &self.deleted
-    }
-
-    /// Deletes the entity. `on_wait` is called when the wait begins, with its remaining duration.
+    /// Deletes every item of the entity, of an attached table its history. `wait` is the time between the purge marker and the last
+    /// check: [`DEFAULT_WAIT`], or zero if nothing reads the table's stream. `on_wait` is called when the wait begins, with its
+    /// remaining duration.
     ///
     /// # Errors
     ///
-    /// Returns [`OperationError::Purge`] if a request fails, or if the entity is written concurrently. The purge can be repeated.
-    pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), OperationError> {
-        Ok(purge(&self.store, &self.entity, wait, on_wait, &mut self.deleted).await?)
+    /// Returns [`PurgeError::Service`] if a request fails, [`PurgeError::WrittenAgain`] if the entity is written concurrently. The
+    /// purge can be repeated.
+    pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), PurgeError> {
+        let is_attached = self.store.attached_table().is_some();
+        let mut marker = PurgeMarker::new(self.store.now());
+        let mut latest = None;
+        if !is_attached {
+            latest = self.latest().await?;
+            self.add_incarnations(latest.as_ref(), &mut marker).await?;
+        }
+        self.mark_purged(&marker).await?;
+        let end = Instant::now() + wait;
+        // Versions of an update after the marker stay: if there is one, the purge is given up.
+        let purged = latest.as_ref().and_then(|latest| latest_of(latest).ok());
+        self.delete_others(purged).await?;
+        if !wait.is_zero() {
+            on_wait(end.saturating_duration_since(Instant::now()));
+            tokio::time::sleep_until(end).await;
+            if is_attached {
+                Box::pin(self.delete_covered(&marker)).await?;
+            } else {
+                // The versions that arrived may belong to an update after the marker.
+                if !is_unchanged(latest.as_ref(), self.latest().await?.as_ref()) {
+                    return Err(PurgeError::WrittenAgain);
+                }
+                self.delete_others(None).await?;
+            }
+        }
+        match is_attached {
+            true => Ok(()),
+            false => self.delete_latest(latest.as_ref()).await,
+        }
     }
+
+    async fn latest(&self) -> Result<Option<Item>, ServiceError> {
+        self.store.get(&self.entity, LATEST_KEY, true).await
+    }
+
+    /// Deletes the latest item if it is still the version that was read, and what a slow writer puts afterwards.
+    async fn delete_latest(&mut self, latest: Option<&Item>) -> Result<(), PurgeError> {
+        if let Some(latest) = latest {
+            let request = latest_request(&self.entity, latest, self.store.latest_table());
+            if outcome("DeleteItem", request.send_with(self.store.client()).await)?.is_ok() {
+                *self.deleted.entry(ItemKind::Latest).or_default() += 1;
+            }
+        }
+        for _ in 0..MAX_CHECKS {
+            // If the condition failed, the latest item exists, unless the response to the deletion was lost.
+            if self.latest().await?.is_some() {
+                return Err(PurgeError::WrittenAgain);
+            }
+            if self.delete_others(None).await? == 0 {
+                return Ok(());
+            }
+        }
+        Err(PurgeError::WrittenAgain)
+    }
+
+    /// Writes the marker of the entity, or raises the existing one: what it covers never decreases.
+    async fn mark_purged(&self, marker: &PurgeMarker) -> Result<(), ServiceError> {
+        for _ in 0..MAX_MARKER_ATTEMPTS {
+            let markers = self.store.purge_markers([&self.entity]).await?;
+            let seen = markers.marker(&self.entity);
+            let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
+            let request = marker_request(&self.entity, &raised, seen, self.store.history_table());
+            // If the condition fails, the response to an earlier attempt was lost, or another purge changed the marker.
+            if outcome("PutItem", request.send_with(self.store.client()).await)?.is_ok() {
+                return Ok(());
+            }
+        }
+        let reason = "did not write the purge marker: other purges of the entity change it";
+        Err(ServiceError::unusable("PutItem", reason))
+    }
+
+    /// Adds the latest item and all versions that history has. There are several incarnations if the latest item was deleted, or
+    /// overwritten by another program.
+    async fn add_incarnations(&self, latest: Option<&Item>, marker: &mut PurgeMarker) -> Result<(), ServiceError> {
+        if let Some((latest, version)) = latest.and_then(|latest| Some((latest, latest_of(latest).ok()?))) {
+            marker.add_latest(latest, version);
+        }
+        let add = |version: Item| {
+            if self.store.digits().version_of_item(&version).is_some() {
+                marker.add_version(&version);
+            }
+        };
+        self.unlimited().each_version(&self.entity, add).await
+    }
+
+    /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
+    async fn delete_others(&mut self, through: Option<Version>) -> Result<usize, ServiceError> {
+        let digits = self.store.digits();
+        let mut keys = sort_keys(&self.store, &self.entity).await?;
+        let is_later = |key: &str| {
+            let version = digits.version_of(key).or_else(|| digits.version_of_part(key));
+            version.zip(through).is_some_and(|(version, through)| version > through)
+        };
+        keys.retain(|key| key != LATEST_KEY && !is_later(key));
+        // A version item without its parts cannot be read.
+        keys.sort_by_key(|key| digits.version_of_part(key).is_some());
+        self.delete(&keys).await?;
+        Ok(keys.len())
+    }
+
+    /// Deletes the versions of an attached table's item from before a purge. If later ones exist, history begins with them.
+    async fn delete_covered(&mut self, marker: &PurgeMarker) -> Result<(), ServiceError> {
+        let (mut covered, mut late, mut first) = (Vec::new(), Vec::new(), None);
+        let add = |item: Item| match self.store.digits().version_of_item(&item) {
+            Some(version) if marker.covers_item(&item, version) => {
+                covered.extend(sort_key_of(&item).map(str::to_owned));
+                late.extend(late_key_of(&item));
+            }
+            // Their keys sort as their versions.
+            later => first = first.or(later),
+        };
+        self.unlimited().each_version(&self.entity, add).await?;
+        if let Some(first) = first.filter(|first| *first > Version::FIRST) {
+            raise_floor(&self.store, &self.entity, first).await?;
+        }
+        covered.append(&mut late);
+        self.delete(&covered).await
+    }
+
+    /// Deletes the items with these sort keys, and counts each deleted one.
+    async fn delete(&mut self, keys: &[String]) -> Result<(), ServiceError> {
+        const OPERATION: &str = "BatchWriteItem";
+        let (unlimited, store) = (self.unlimited(), &self.store);
+        for table in store.tables() {
+            let keys = keys.iter().filter(|key| store.table_of(key) == table);
+            for keys in keys.cloned().collect::<Vec<_>>().chunks(MAX_DELETIONS) {
+                let left = deletions(&self.entity, keys).map_err(|_| ServiceError::not_built(OPERATION))?;
+                let left = RefCell::new(left);
+                // Unprocessed deletions are requested again, as throttled ones are.
+                let delete = async |store: &Store| {
+                    let request = batch_request(left.borrow().clone(), table);
+                    let output = request.send_with(store.client()).await;
+                    let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+                    let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
+                    match unprocessed.filter(|unprocessed| !unprocessed.is_empty()) {
+                        Some(unprocessed) => {
+                            left.replace(unprocessed);
+                            Err(ServiceError::unprocessed(OPERATION))
+                        }
+                        None => Ok(()),
+                    }
+                };
+                unlimited.send(delete).await?;
+                for key in keys {
+                    *self.deleted.entry(store.digits().kind_of(key)).or_default() += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unlimited(&self) -> Paced {
+        Paced::new(&self.store, &RateLimiter::unlimited())
+    }
+}
+
+/// Returns `true` if there is no latest item, or if it is the same version as before. An expired one can be deleted meanwhile.
+fn is_unchanged(before: Option<&Item>, now: Option<&Item>) -> bool {
+    let version = |latest: &Item| OF_VERSION.map(|name| latest.get(name).cloned());
+    now.is_none_or(|now| before.is_some_and(|before| version(before) == version(now)))
 }
 
 /// Returns the number of items of each kind: `{"v0": 1, "versions": 7}`.
@@ -80,4 +281,18 @@ pub fn to_json(counts: &ItemCounts) -> Value {
     };
     let members = counts.iter().map(|(kind, count)| (name(kind).to_owned(), json!(count)));
     Value::Object(members.collect::<Map<_, _>>())
+}
+
+/// Reason why an entity was not purged.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PurgeError {
+    /// A request failed.
+    #[error("failed to delete the entity")]
+    Service(#[from] ServiceError),
+    /// Another client is writing the entity.
+    #[error(
+        "it is being written: the versions that it had when the purge began are deleted, and another client wrote it since; \
+         stop its writers, and purge it again"
+    )]
+    WrittenAgain,
 }

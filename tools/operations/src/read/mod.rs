@@ -5,7 +5,6 @@ pub mod history;
 pub mod item_collection;
 pub mod lag;
 pub(crate) mod paced;
-pub mod quarantined;
 pub mod scan_items;
 pub mod scan_latest;
 pub mod scan_request;

@@ -10,16 +10,14 @@ use shared::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        read::{
-            batch_get_items::MAX_KEYS,
-            query_items::{Cursor, Range},
-        },
+        read::query_items::{Cursor, Range},
     },
 };
 
 use crate::{
+    quarantine::quarantined,
     rate_limit::{RateLimiter, Throttling},
-    read::{attached_items::attached_item, quarantined::quarantined},
+    read::attached_items::attached_item,
     segments::scan::{Segment, scan_segment},
 };
 
@@ -63,20 +61,6 @@ impl Paced {
     pub(crate) async fn quarantined(&self, entity: &EntityId) -> Result<u64, ServiceError> {
         let records = self.send(async |store| quarantined(store, entity).await).await?;
         Ok(records.len() as u64)
-    }
-
-    /// Reads these versions, as many as exist.
-    pub(crate) async fn versions(
-        &self,
-        entity: &EntityId,
-        numbers: impl IntoIterator<Item = u64>,
-        mut add: impl FnMut(Item),
-    ) -> Result<(), ServiceError> {
-        for keys in self.store.digits().version_keys(numbers).chunks(MAX_KEYS) {
-            let items = self.send(async |store| store.batch_get(entity, keys, true).await);
-            items.await?.into_iter().for_each(&mut add);
-        }
-        Ok(())
     }
 
     /// Reads all version items of an entity in the order of their sort keys, page by page.

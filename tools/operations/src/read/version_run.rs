@@ -1,13 +1,19 @@
-//! Range of version items, without the latest item: a version that is not stored yet is missing.
+//! Ranges of version items, without the latest item: a version that is not stored yet is missing.
+//!
+//! A range is read page by page: by `Query` if its keys have the same width, otherwise by the exact keys, which are known because
+//! versions are dense.
 
 use std::collections::BTreeMap;
 
 use shared::{
-    domain::{Item, entity::EntityId, version::Version},
+    domain::{Item, entity::EntityId, keys::VersionDigits, version::Version},
     dynamodb::{
         Store,
         client::error::ServiceError,
-        read::{batch_get_items::MAX_KEYS, query_items::Range},
+        read::{
+            batch_get_items::MAX_KEYS,
+            query_items::{Cursor, Range},
+        },
     },
 };
 
@@ -22,10 +28,6 @@ pub struct Run {
 
 /// Reads the version items of a range in descending order, at most [`MAX_KEYS`] items and `requests` requests. One request
 /// reads up to 16 MB with keys of width 1, and up to 1 MB with wider keys.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if a request fails.
 pub async fn version_run(
     store: &Store,
     entity: &EntityId,
@@ -35,47 +37,95 @@ pub async fn version_run(
     consistent: bool,
 ) -> Result<Run, ServiceError> {
     let from = from.get().max(to.get().saturating_sub(MAX_KEYS as u64 - 1));
-    let is_queried = store.digits().widest().is_some_and(|widest| to.get() <= widest);
-    let mut run = Run {
-        items: BTreeMap::new(),
-        from,
-    };
-    if !is_queried {
-        let keys = store.digits().version_keys(from..=to.get());
-        let items = store.batch_get(entity, &keys, consistent).await?;
-        run.add(store, items, to);
-        return Ok(run);
-    }
-    let key = |number| Version::new(number).map(|version| store.digits().version_key(version));
-    let range = Range {
-        from: key(from).unwrap_or_default(),
-        to: store.digits().version_key(to),
-        reversed: true,
-        limit: None,
-        consistent,
-    };
-    let mut cursor = None;
+    let mut range = VersionRange::new(from, to.get(), true, consistent);
+    let mut items = BTreeMap::new();
     for _ in 0..requests.max(1) {
-        let (items, next) = store.query_page(entity, &range, cursor).await?;
-        run.add(store, items, to);
-        cursor = next;
-        if cursor.is_none() {
-            return Ok(run);
+        items.extend(range.next_page(store, entity, usize::MAX).await?);
+        if range.is_empty() {
+            return Ok(Run { items, from });
         }
     }
-    run.from = run.items.keys().next().copied().unwrap_or(from);
-    Ok(run)
+    let from = items.keys().next().copied().unwrap_or(from);
+    Ok(Run { items, from })
 }
 
-impl Run {
-    fn add(&mut self, store: &Store, items: Vec<Item>, to: Version) {
-        for item in items {
-            // Other items can have keys between those of versions.
-            if let Some(version) = store.digits().version_of_item(&item)
-                && (self.from..=to.get()).contains(&version.get())
-            {
-                self.items.insert(version.get(), item);
-            }
+/// Versions that are not read yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct VersionRange {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// `true` for descending order.
+    pub(super) reversed: bool,
+    pub(super) consistent: bool,
+    cursor: Option<Cursor>,
+}
+
+impl VersionRange {
+    pub(super) fn new(from: u64, to: u64, reversed: bool, consistent: bool) -> Self {
+        Self {
+            from,
+            to,
+            reversed,
+            consistent,
+            cursor: None,
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.from > self.to
+    }
+
+    pub(super) fn is_queried(&self, digits: VersionDigits) -> bool {
+        digits.widest().is_some_and(|widest| self.to <= widest)
+    }
+
+    /// Reads the next page of at most `limit` items. It can include expired ones, and be empty before the end.
+    pub(super) async fn next_page(
+        &mut self,
+        store: &Store,
+        entity: &EntityId,
+        limit: usize,
+    ) -> Result<BTreeMap<u64, Item>, ServiceError> {
+        let range = self.from..=self.to;
+        let items = match self.is_queried(store.digits()) {
+            true => self.query(store, entity, limit).await?,
+            false => self.by_keys(store, entity, limit).await?,
+        };
+        let numbered = |item: Item| Some((store.digits().version_of_item(&item)?.get(), item));
+        let items = items.into_iter().filter_map(numbered);
+        // Other items can have keys between those of versions: `v100` sorts between `v10` and `v11`.
+        Ok(items.filter(|(number, _)| range.contains(number)).collect())
+    }
+
+    async fn query(&mut self, store: &Store, entity: &EntityId, limit: usize) -> Result<Vec<Item>, ServiceError> {
+        let key = |number| Version::new(number).map(|version| store.digits().version_key(version));
+        let range = Range {
+            from: key(self.from).unwrap_or_default(),
+            to: key(self.to).unwrap_or_default(),
+            reversed: self.reversed,
+            limit: i32::try_from(limit).ok(),
+            consistent: self.consistent,
+        };
+        let (items, next) = store.query_page(entity, &range, self.cursor.take()).await?;
+        if next.is_none() {
+            self.from = self.to + 1;
+        }
+        self.cursor = next;
+        Ok(items)
+    }
+
+    async fn by_keys(&mut self, store: &Store, entity: &EntityId, limit: usize) -> Result<Vec<Item>, ServiceError> {
+        let count = (limit.min(MAX_KEYS) as u64).min(self.to - self.from + 1);
+        let page = match self.reversed {
+            true => self.to + 1 - count..=self.to,
+            false => self.from..=self.from + count - 1,
+        };
+        let keys = store.digits().version_keys(page);
+        let items = store.batch_get(entity, &keys, self.consistent).await?;
+        match self.reversed {
+            true => self.to -= count,
+            false => self.from += count,
+        }
+        Ok(items)
     }
 }

@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use futures::{StreamExt as _, TryStreamExt as _, future::join_all, stream};
+use futures::{
+    StreamExt as _, TryStreamExt as _,
+    future::{join_all, ready},
+    stream,
+};
 use shared::json;
 use stream_fn::response::{Outcome, ProcessedRecord};
 
 use super::{
-    Services,
+    Options, Services,
     origin::Origin,
     places::{self, Place, Places},
-    queue::{Drain, Received, Resend},
+    queue::{Drain, Received},
     stream::TableStream,
     tally::{Count, Tally},
 };
@@ -31,7 +35,7 @@ use crate::{
 /// the order of their names, which begin with the shard and the time: the records of an item must be processed in their order.
 const CONCURRENCY: usize = 4;
 
-pub trait Sink {
+pub(crate) trait Sink {
     /// Processes records of the table, in their order. `name` is that of their document.
     fn records(&self, name: &str, records: Vec<&str>) -> impl Future<Output = Vec<ProcessedRecord>>;
 
@@ -39,40 +43,47 @@ pub trait Sink {
     fn may_delete(&self, tally: &Tally) -> bool;
 }
 
-pub struct Feed<'a> {
+pub(crate) struct Feed<'a> {
     connection: &'a Connection,
     services: &'a Services,
     places: Places,
     /// Source of records that a document only refers to.
     stream: TableStream,
-    pub origin: Origin,
+    origin: Origin,
     /// `None` if updates stay in their dead-letter queue.
-    pub resend: Option<Resend>,
+    resend: Option<&'a Options>,
     progress: &'a dyn Progress,
 }
 
 type Processed = Result<(Tally, bool), OperationError>;
 
 impl<'a> Feed<'a> {
-    /// Returns a feed that reports the number of documents and updates. Updates stay in their dead-letter queue.
-    pub fn new(connection: &'a Connection, services: &'a Services, progress: &'a dyn Progress) -> Self {
+    /// Returns a feed that reports the number of documents and updates. Without options, updates stay in their dead-letter queue.
+    pub(crate) fn new(
+        connection: &'a Connection,
+        services: &'a Services,
+        options: Option<&'a Options>,
+        progress: &'a dyn Progress,
+    ) -> Self {
+        let from_table = options.and_then(|options| options.from_table.as_deref());
         Self {
             connection,
             services,
             places: Places::new(connection, services),
             stream: TableStream::new(connection),
-            origin: Origin::new(connection),
-            resend: None,
+            origin: Origin::new(connection, from_table),
+            resend: options,
             progress,
         }
     }
 
     /// Passes all records of the sources to the sink, one source after the other. Adds to the tally, also before an error.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`OperationError`] if a source cannot be read.
-    pub async fn all(&self, sources: &[Source], sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
+    pub(crate) async fn all(
+        &self,
+        sources: &[Source],
+        sink: &impl Sink,
+        tally: &mut Tally,
+    ) -> Result<(), OperationError> {
         // Before anything is changed: a path that does not exist can be a typing error.
         for source in sources {
             if let Source::Path(path) = source {
@@ -118,14 +129,12 @@ impl<'a> Feed<'a> {
     /// Passes the documents at these places to the sink.
     async fn documents(&self, places: Vec<Place>, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
         let concurrency = if self.is_attached() { 1 } else { CONCURRENCY };
-        let taken = stream::iter(places)
-            .map(async |place| self.place(&place, sink).await)
-            .buffer_unordered(concurrency);
-        let mut taken = std::pin::pin!(taken);
-        while let Some(one) = taken.try_next().await? {
+        let taken = stream::iter(places).map(async |place| self.place(&place, sink).await);
+        let add = |one| {
             self.add(one, tally);
-        }
-        Ok(())
+            ready(Ok(()))
+        };
+        taken.buffer_unordered(concurrency).try_for_each(add).await
     }
 
     /// Passes the content of a file or an object to the sink, if it is a document.
@@ -138,37 +147,37 @@ impl<'a> Feed<'a> {
 
     /// Passes the records of a document to the sink, those of this table. Returns the counts of all.
     async fn document(&self, name: &str, document: Document, sink: &impl Sink) -> Result<Tally, OperationError> {
-        let Some(batch) = document.batch.filter(|_| document.records.is_none()) else {
-            let (mut own, mut others) = (Vec::new(), BTreeMap::<String, u64>::new());
-            for record in document.records.iter().flatten() {
-                match self.origin.other(record, document.stream_arn.as_deref()).await? {
-                    None => own.push(record.as_str()),
-                    Some(other) => *others.entry(other).or_default() += 1,
+        let mut tally = Tally::of(Count::Documents);
+        match (document.batch, document.records) {
+            (Some(batch), None) if self.origin.is_own(&batch.stream_arn).await? => {
+                let fetched = self.stream.fetch(&batch).await?;
+                let records = fetched.records.iter().map(String::as_str).collect();
+                let mut done = sink.records(name, records).await;
+                // The stream also contains records that the mapping filters out. Those of an attached table are not read.
+                if !self.is_attached() {
+                    done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
+                }
+                if !fetched.is_whole {
+                    let lost = batch.size.saturating_sub(done.len() as u64).max(1);
+                    tally.lose(&batch, fetched.first.as_ref(), lost);
+                }
+                tally.processed(name, done);
+            }
+            (Some(batch), None) => tally.other_table(name, &batch.stream_arn, batch.size),
+            (_, records) => {
+                let (mut own, mut others) = (Vec::new(), BTreeMap::<String, u64>::new());
+                for record in records.iter().flatten() {
+                    match self.origin.other(record, document.stream_arn.as_deref()).await? {
+                        None => own.push(record.as_str()),
+                        Some(other) => *others.entry(other).or_default() += 1,
+                    }
+                }
+                tally.processed(name, sink.records(name, own).await);
+                for (arn, records) in others {
+                    tally.other_table(name, &arn, records);
                 }
             }
-            let mut tally = own_document(name, own, sink).await;
-            for (arn, records) in others {
-                tally.other_table(name, &arn, records);
-            }
-            return Ok(tally);
-        };
-        if !self.origin.is_own(&batch.stream_arn).await? {
-            let mut tally = Tally::document();
-            tally.other_table(name, &batch.stream_arn, batch.size);
-            return Ok(tally);
         }
-        let fetched = self.stream.fetch(&batch).await?;
-        let records = fetched.records.iter().map(String::as_str).collect();
-        let (mut tally, mut done) = (Tally::document(), sink.records(name, records).await);
-        // The stream also contains records that the mapping filters out. Those of an attached table are not read.
-        if !self.is_attached() {
-            done.retain(|done| !matches!(done.outcome, Outcome::Skipped));
-        }
-        if !fetched.is_whole {
-            let lost = batch.size.saturating_sub(done.len() as u64).max(1);
-            tally.lose(&batch, fetched.first.as_ref(), lost);
-        }
-        tally.processed(name, done);
         Ok(tally)
     }
 
@@ -199,7 +208,7 @@ impl<'a> Feed<'a> {
     }
 
     async fn queue(&self, url: &str, sink: &impl Sink, tally: &mut Tally) -> Result<(), OperationError> {
-        let mut drain = Drain::new(self.connection, self.services, url, self.resend.as_ref());
+        let mut drain = Drain::new(self.connection, self.services, url, self.resend);
         let drained = self.drain(&mut drain, sink, tally).await;
         // Only at the end: a kept message that is visible would be received again and again.
         tally.count(Count::MessagesKept, drain.release().await?);
@@ -278,7 +287,7 @@ impl<'a> Feed<'a> {
 
 /// Passes records that come from the table itself to the sink, whatever stream they name: the table can be a restored one.
 async fn own_document(name: &str, records: Vec<&str>, sink: &impl Sink) -> Tally {
-    let mut tally = Tally::document();
+    let mut tally = Tally::of(Count::Documents);
     tally.processed(name, sink.records(name, records).await);
     tally
 }

@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use aws_config::timeout::TimeoutConfig;
 
-pub use feed::{Feed, Sink};
-pub use queue::Resend;
-pub use replay::Replay;
+pub(crate) use feed::{Feed, Sink};
 pub use tally::{Count, Dropped, Tally};
+
+use crate::{connection::Connection, error::OperationError, failures::source::Source, progress::Progress};
 
 /// Default visibility timeout of a message, in seconds.
 pub const VISIBILITY_TIMEOUT: u16 = 900;
@@ -45,6 +45,38 @@ impl Default for Services {
             visibility_timeout: VISIBILITY_TIMEOUT,
         }
     }
+}
+
+/// Options of a redrive.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// `true` if nothing is put, sent or deleted.
+    pub is_dry: bool,
+    /// Records because of which a message or a quarantine item is not kept.
+    pub drop: Dropped,
+    /// Name or ARN of the table that the records must come from, if it is another one.
+    pub from_table: Option<String>,
+    /// URL of the queue that updates are sent to, if not the only source queue of the dead-letter queue.
+    pub to: Option<String>,
+}
+
+/// Replays the records of all sources, and sends the updates of dead-letter queues again. Reports the number of documents and updates.
+/// Adds to the tally, also before an error.
+///
+/// # Errors
+///
+/// Returns [`OperationError`] if a source cannot be read.
+pub async fn redrive(
+    connection: &Connection,
+    services: &Services,
+    sources: &[Source],
+    options: &Options,
+    progress: &dyn Progress,
+    tally: &mut Tally,
+) -> Result<(), OperationError> {
+    let replay = replay::Replay::new(connection, services, options);
+    let feed = Feed::new(connection, services, Some(options), progress);
+    feed.all(sources, &replay, tally).await
 }
 
 /// Timeouts of requests to S3 and SQS: a document can have 6 MB, and a receive request waits for messages.

@@ -7,12 +7,12 @@ use tokio::sync::OnceCell;
 use crate::{connection::Connection, error::OperationError, failures::table_id::TableId, request_error::RequestError};
 
 /// The table that records must come from.
-pub struct Origin {
+pub(super) struct Origin {
     store: Store,
     /// Name or ARN of the connection's table.
     table: String,
     /// Name or ARN of the table that the records must come from, if it is another one.
-    pub from_table: Option<String>,
+    from_table: Option<String>,
     /// Region of the requests, if they are not sent to AWS. The ARNs of an emulator name a Region of its own.
     requested_region: Option<String>,
     /// Identities of the table, once they are known: on an emulator, one in each of its Regions.
@@ -20,16 +20,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Expects records of the connection's own table.
-    pub(super) fn new(connection: &Connection) -> Self {
+    pub(super) fn new(connection: &Connection, from_table: Option<&str>) -> Self {
+        let requested = connection.endpoint_url.as_ref().and(connection.sdk.region());
         Self {
             store: connection.store.clone(),
             table: connection.table.clone(),
-            from_table: None,
-            requested_region: match (&connection.endpoint_url, connection.sdk.region()) {
-                (Some(_), Some(region)) => Some(region.to_string()),
-                _ => None,
-            },
+            from_table: from_table.map(str::to_owned),
+            requested_region: requested.map(ToString::to_string),
             own: OnceCell::new(),
         }
     }
@@ -61,21 +58,16 @@ impl Origin {
     async fn own(&self) -> Result<&[TableId], OperationError> {
         let own = async || {
             let from = self.from_table.as_deref();
-            let named = [from, Some(&self.table)]
-                .into_iter()
-                .flatten()
-                .find_map(TableId::of_arn);
-            let own = if let Some(named) = named {
+            let named = from.into_iter().chain([&*self.table]).find_map(TableId::of_arn);
+            let mut own = if let Some(named) = named {
                 named
             } else {
                 let arn = self.store.describe().await?.arn;
                 TableId::of_arn(&arn).ok_or_else(|| RequestError::unreadable("DescribeTable"))?
             };
-            let name = from.filter(|from| TableId::of_arn(from).is_none()).map(str::to_owned);
-            let own = TableId {
-                name: name.unwrap_or(own.name),
-                ..own
-            };
+            if let Some(name) = from.filter(|from| TableId::of_arn(from).is_none()) {
+                name.clone_into(&mut own.name);
+            }
             let requested = self.requested_region.clone();
             let requested = requested.map(|region| TableId { region, ..own.clone() });
             Ok::<_, OperationError>(requested.into_iter().chain([own]).collect())
@@ -157,8 +149,7 @@ mod tests {
             (of(&account), None, Some("T"), Some(&account)),
             (of(&account), None, Some(&*account), None),
         ] {
-            let mut origin = Origin::new(&crate::redrive::replayed(&Replay::new([]), &own));
-            origin.from_table = from.map(str::to_owned);
+            let origin = Origin::new(&crate::redrive::replayed(&Replay::new([]), &own), from);
             let other = origin.other(&record, document).await.unwrap();
             assert_eq!(other.as_deref(), expected, "{record} in {document:?} from {from:?}");
         }

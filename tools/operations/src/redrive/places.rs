@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aws_sdk_s3::{Client, error::SdkError, operation::get_object::GetObjectError};
+use aws_sdk_s3::Client;
 
 use super::{Services, timeouts};
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
 
 /// Maximum size of a document, in bytes. The payload of an invocation has at most 6 MB, and more as a JSON string.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
+const GET: &str = "GetObject";
 
 /// A file or an object that is expected to be a document.
 #[derive(Debug)]
@@ -99,60 +100,45 @@ impl Places {
                 break;
             }
         }
-        let object = |key| {
-            Place::Object(Object {
-                bucket: bucket.to_owned(),
-                key,
-            })
-        };
+        let bucket = || bucket.to_owned();
+        let object = |key| Place::Object(Object { bucket: bucket(), key });
         Ok(keys.into_iter().map(object).collect())
     }
 
     /// Returns the document at a place, or the reason why its content is none.
     pub(super) async fn read(&self, place: &Place) -> Result<Result<Document, String>, OperationError> {
-        let bytes = match place {
-            Place::File(path) => Ok(content(path).map_err(|error| file_error(path, error))?),
-            Place::Object(object) => self.object(object).await?,
-        };
-        let document = bytes.map_err(str::to_owned).and_then(|bytes| {
-            if bytes.len() as u64 > MAX_BYTES {
-                return Err("it is too large for a document".to_owned());
+        let mut bytes = Vec::new();
+        match place {
+            Place::File(path) => {
+                let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes));
+                read.map_err(|error| file_error(path, error))?;
             }
-            let text = String::from_utf8(bytes).map_err(|_| "it is no text")?;
-            document::parse(&text).map_err(|error| error.to_string())
-        });
-        Ok(document)
-    }
-
-    /// Returns the content up to the first part that exceeds [`MAX_BYTES`].
-    async fn object(&self, Object { bucket, key }: &Object) -> Result<Result<Vec<u8>, &'static str>, OperationError> {
-        const OPERATION: &str = "GetObject";
-        let object = match self.0.get_object().bucket(bucket).key(key).send().await {
-            Ok(object) => object,
-            Err(SdkError::ServiceError(error)) if matches!(error.err(), GetObjectError::NoSuchKey(_)) => {
-                return Ok(Err("there is no such object"));
-            }
-            Err(error) => {
-                return match RequestError::new(OPERATION, &error) {
-                    error if error.is(&["NoSuchBucket"]) => Ok(Err("there is no such bucket")),
-                    error => Err(error.into()),
+            Place::Object(Object { bucket, key }) => {
+                let object = match self.0.get_object().bucket(bucket).key(key).send().await {
+                    Ok(object) => object,
+                    Err(error) => {
+                        return match RequestError::new(GET, &error) {
+                            error if error.is(&["NoSuchKey"]) => Ok(Err("there is no such object".to_owned())),
+                            error if error.is(&["NoSuchBucket"]) => Ok(Err("there is no such bucket".to_owned())),
+                            error => Err(error.into()),
+                        };
+                    }
                 };
-            }
-        };
-        let (mut body, mut bytes) = (object.body, Vec::new());
-        while let Some(part) = body.try_next().await.map_err(|_| RequestError::unreadable(OPERATION))? {
-            bytes.extend_from_slice(&part);
-            if bytes.len() as u64 > MAX_BYTES {
-                break;
+                let mut body = object.body;
+                let unreadable = |_| RequestError::unreadable(GET);
+                while bytes.len() as u64 <= MAX_BYTES
+                    && let Some(part) = body.try_next().await.map_err(unreadable)?
+                {
+                    bytes.extend_from_slice(&part);
+                }
             }
         }
-        Ok(Ok(bytes))
+        if bytes.len() as u64 > MAX_BYTES {
+            return Ok(Err("it is too large for a document".to_owned()));
+        }
+        Ok(match String::from_utf8(bytes) {
+            Ok(text) => document::parse(&text).map_err(|error| error.to_string()),
+            Err(_) => Err("it is no text".to_owned()),
+        })
     }
-}
-
-/// Returns at most one byte more than [`MAX_BYTES`].
-fn content(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

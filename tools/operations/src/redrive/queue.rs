@@ -15,14 +15,14 @@ use shared::logging::chain;
 use tokio::sync::OnceCell;
 
 use super::{
-    Services,
+    Options, Services,
     tally::{Count, Tally},
     timeouts,
 };
 use crate::{
     connection::Connection,
     error::OperationError,
-    failures::update::{self, Origin, UpdateMessage},
+    failures::update::{Origin, UpdateMessage},
     request_error::RequestError,
 };
 
@@ -32,14 +32,6 @@ const WAIT_SECONDS: i32 = 1;
 const NO_QUEUE: [&str; 2] = ["AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"];
 /// Errors of a request to send that are caused by the message, such as its size.
 const REJECTED: [&str; 2] = ["InvalidMessageContents", "InvalidParameterValue"];
-
-#[derive(Debug, Clone, Default)]
-pub struct Resend {
-    /// URL of the queue that the updates are sent to, if not the only source queue of the dead-letter queue.
-    pub to: Option<String>,
-    /// `true` if nothing is sent.
-    pub is_dry: bool,
-}
 
 /// A received message. It is hidden from other consumers until its visibility timeout.
 #[derive(Debug, Clone)]
@@ -86,7 +78,7 @@ pub(super) struct Drain<'a> {
     url: &'a str,
     visibility_timeout: i32,
     /// `None` if updates stay in the queue.
-    resend: Option<&'a Resend>,
+    resend: Option<&'a Options>,
     /// URL of the queue that updates are sent to, once it is known.
     destination: OnceCell<String>,
     /// Messages that stay in the queue, with the newest receipt of each.
@@ -96,7 +88,7 @@ pub(super) struct Drain<'a> {
 }
 
 impl<'a> Drain<'a> {
-    pub(super) fn new(connection: &Connection, services: &Services, url: &'a str, resend: Option<&'a Resend>) -> Self {
+    pub(super) fn new(connection: &Connection, services: &Services, url: &'a str, resend: Option<&'a Options>) -> Self {
         let mut config = aws_sdk_sqs::config::Builder::from(&connection.sdk).timeout_config(timeouts());
         if let Some(url) = &services.sqs_endpoint_url {
             config = config.endpoint_url(url);
@@ -195,10 +187,10 @@ impl<'a> Drain<'a> {
             message_id: &message.id,
             sent_at: message.sent_at.as_deref(),
         };
-        let body = update.identified(origin).unwrap_or_else(|| message.body.clone());
-        if let Err(error) = update::check(&body, &message.id) {
-            return stays(&chain(&error));
-        }
+        let body = match update.identified(origin) {
+            Ok(body) => body.unwrap_or_else(|| message.body.clone()),
+            Err(error) => return stays(&chain(&error)),
+        };
         let find = async || self.find_destination(resend).await;
         let to = self.destination.get_or_try_init(find).await?;
         if !resend.is_dry
@@ -226,7 +218,7 @@ impl<'a> Drain<'a> {
     }
 
     /// Returns the URL of the only queue whose dead-letter queue this is, unless another one is named.
-    async fn find_destination(&self, resend: &Resend) -> Result<String, OperationError> {
+    async fn find_destination(&self, resend: &Options) -> Result<String, OperationError> {
         let to = if let Some(to) = &resend.to {
             to.clone()
         } else {

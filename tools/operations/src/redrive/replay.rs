@@ -1,8 +1,8 @@
 //! Replay of records by stream-fn's own code.
 
 use std::{
+    cell::RefCell,
     collections::{HashMap, hash_map::Entry},
-    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -19,16 +19,12 @@ use stream_fn::{
     response::{Outcome, ProcessedRecord},
 };
 
-use super::{
-    Services, Sink,
-    tally::{Dropped, Tally},
-};
+use super::{Dropped, Options, Services, Sink, Tally};
 use crate::connection::Connection;
 
-pub struct Replay {
+pub(super) struct Replay {
     writer: HistoryWriter,
-    /// Records because of which a message or a quarantine item is not kept.
-    pub drop: Dropped,
+    drop: Dropped,
     timeout: Duration,
     /// `None` if it is no dry run.
     plan: Option<Plan>,
@@ -38,21 +34,20 @@ pub struct Replay {
 struct Plan {
     /// `None` for an attached table, of which a record in two documents counts in both.
     digits: Option<VersionDigits>,
-    items: Mutex<HashMap<(EntityId, Version), VersionItem>>,
+    items: RefCell<HashMap<(EntityId, Version), VersionItem>>,
 }
 
 impl Replay {
-    /// Returns a replay of the connection's own table. Messages with records in conflict are not deleted.
-    pub fn new(connection: &Connection, services: &Services, is_dry: bool) -> Self {
+    pub(super) fn new(connection: &Connection, services: &Services, options: &Options) -> Self {
         let (store, writer) = (&connection.store, HistoryWriter::from_store(connection.store.clone()));
         Self {
-            writer: if is_dry { writer.previewing() } else { writer },
-            drop: Dropped::default(),
+            writer: if options.is_dry { writer.previewing() } else { writer },
+            drop: options.drop,
             // Shorter than the visibility timeout, so that the message is still hidden.
             timeout: Duration::from_secs(services.visibility_timeout.into()) * 2 / 3,
-            plan: is_dry.then(|| Plan {
+            plan: options.is_dry.then(|| Plan {
                 digits: store.attached_table().is_none().then(|| store.digits()),
-                items: Mutex::default(),
+                items: RefCell::default(),
             }),
         }
     }
@@ -84,8 +79,11 @@ impl Plan {
         let Some(Ok(Content::Version(version))) = content else {
             return Outcome::Recorded;
         };
-        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
-        match items.entry((version.entity().clone(), version.version())) {
+        match self
+            .items
+            .borrow_mut()
+            .entry((version.entity().clone(), version.version()))
+        {
             Entry::Vacant(entry) => {
                 entry.insert(version);
                 Outcome::Recorded

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use shared::domain::{sequence::SequenceNumber, version_item::VersionItem};
+use shared::domain::sequence::SequenceNumber;
 use stream_fn::{
     error::RecordFailure,
     response::{Outcome, ProcessedRecord},
@@ -139,17 +139,17 @@ impl Default for Tally {
 }
 
 impl Tally {
-    pub fn of_repair() -> Self {
+    pub(crate) fn of_repair() -> Self {
         Self {
             form: &REPAIR,
             ..Self::default()
         }
     }
 
-    /// Returns the tally of a document without records.
-    pub(super) fn document() -> Self {
+    /// Returns the tally of one thing.
+    pub(super) fn of(count: Count) -> Self {
         let mut tally = Self::default();
-        tally.count(Count::Documents, 1);
+        tally.count(count, 1);
         tally
     }
 
@@ -162,42 +162,32 @@ impl Tally {
 
     /// Returns the tally of an update that was sent to this queue.
     pub(super) fn resent(queue: &str) -> Self {
-        let mut tally = Self::default();
-        tally.count(Count::Resent, 1);
+        let mut tally = Self::of(Count::Resent);
         tally.destinations.insert(queue.to_owned(), 1);
         tally
     }
 
     pub(crate) fn count(&mut self, count: Count, number: u64) {
-        let counted = Counted {
-            count: number,
-            ..Counted::default()
-        };
-        self.merge(count, counted);
+        self.merge(count, number, 0, []);
     }
 
     /// Counts this number of things under one name.
     pub(crate) fn list(&mut self, count: Count, number: u64, named: Value) {
-        let counted = Counted {
-            count: number,
-            entries: 1,
-            kept: vec![named],
-        };
-        self.merge(count, counted);
+        self.merge(count, number, 1, [named]);
     }
 
-    fn merge(&mut self, count: Count, more: Counted) {
+    fn merge(&mut self, count: Count, number: u64, entries: u64, named: impl IntoIterator<Item = Value>) {
         let counted = self.counted.entry(count).or_default();
-        counted.count = counted.count.saturating_add(more.count);
-        counted.entries = counted.entries.saturating_add(more.entries);
+        counted.count = counted.count.saturating_add(number);
+        counted.entries = counted.entries.saturating_add(entries);
         let free = MAX_NAMED.saturating_sub(counted.kept.len());
-        counted.kept.extend(more.kept.into_iter().take(free));
+        counted.kept.extend(named.into_iter().take(free));
     }
 
     /// Adds the counts and lists of another tally.
     pub fn add(&mut self, other: Self) {
         for (count, counted) in other.counted {
-            self.merge(count, counted);
+            self.merge(count, counted.count, counted.entries, counted.kept);
         }
         for (queue, updates) in other.destinations {
             *self.destinations.entry(queue).or_default() += updates;
@@ -224,46 +214,34 @@ impl Tally {
     /// Adds the outcomes of the records of a document.
     pub(super) fn processed(&mut self, name: &str, processed: Vec<ProcessedRecord>) {
         for record in processed {
-            let count = match record.outcome {
-                Outcome::Recorded => Count::Recorded,
-                Outcome::AlreadyRecorded => Count::AlreadyRecorded,
-                Outcome::Skipped => Count::Skipped,
-                Outcome::Purged => Count::Purged,
-                Outcome::Pruned => Count::Pruned,
+            match &record.outcome {
+                Outcome::Recorded => self.count(Count::Recorded, 1),
+                Outcome::AlreadyRecorded => self.count(Count::AlreadyRecorded, 1),
+                Outcome::Skipped => self.count(Count::Skipped, 1),
+                Outcome::Purged => self.count(Count::Purged, 1),
+                Outcome::Pruned => self.count(Count::Pruned, 1),
                 Outcome::Failed { version, failure } | Outcome::Quarantined { version, failure } => {
-                    self.fail(name, record.sequence_number.as_ref(), version.as_ref(), &failure);
-                    continue;
+                    let mut named = Map::new();
+                    if let Some(version) = version {
+                        named.insert("ID".to_owned(), json!(version.entity().as_str()));
+                        named.insert("Version".to_owned(), json!(version.version()));
+                    }
+                    named.insert("Source".to_owned(), json!(name));
+                    named.insert("SequenceNumber".to_owned(), json!(record.sequence_number));
+                    let (count, why) = match failure {
+                        RecordFailure::Conflict => (Count::Conflict, None),
+                        RecordFailure::AboveLatest(latest) => (Count::AboveLatest, Some(("Latest", json!(latest)))),
+                        RecordFailure::NoLatestItem => (Count::AboveLatest, Some(("Latest", Value::Null))),
+                        RecordFailure::Malformed(_) | RecordFailure::Rejected(_) | RecordFailure::Omitted => {
+                            (Count::Malformed, Some(("Reason", json!(failure.chain()))))
+                        }
+                        _ => (Count::Failed, Some(("Reason", json!(failure.chain())))),
+                    };
+                    named.extend(why.map(|(name, why)| (name.to_owned(), why)));
+                    self.list(count, 1, Value::Object(named));
                 }
-            };
-            self.count(count, 1);
-        }
-    }
-
-    fn fail(
-        &mut self,
-        name: &str,
-        number: Option<&SequenceNumber>,
-        version: Option<&VersionItem>,
-        failure: &RecordFailure,
-    ) {
-        let mut named = Map::new();
-        if let Some(version) = version {
-            named.insert("ID".to_owned(), json!(version.entity().as_str()));
-            named.insert("Version".to_owned(), json!(version.version()));
-        }
-        named.insert("Source".to_owned(), json!(name));
-        named.insert("SequenceNumber".to_owned(), json!(number));
-        let (count, why) = match failure {
-            RecordFailure::Conflict => (Count::Conflict, None),
-            RecordFailure::AboveLatest(latest) => (Count::AboveLatest, Some(("Latest", json!(latest)))),
-            RecordFailure::NoLatestItem => (Count::AboveLatest, Some(("Latest", Value::Null))),
-            RecordFailure::Malformed(_) | RecordFailure::Rejected(_) | RecordFailure::Omitted => {
-                (Count::Malformed, Some(("Reason", json!(failure.chain()))))
             }
-            _ => (Count::Failed, Some(("Reason", json!(failure.chain())))),
-        };
-        named.extend(why.map(|(name, why)| (name.to_owned(), why)));
-        self.list(count, 1, Value::Object(named));
+        }
     }
 
     fn get(&self, count: Count) -> u64 {

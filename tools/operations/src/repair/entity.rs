@@ -2,7 +2,7 @@
 
 use shared::{
     domain::{
-        AttributeValue, Item, attribution,
+        AttributeValue, Item,
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
         marks::unmarked,
@@ -16,7 +16,7 @@ use shared::{
 use super::step::{Action, Change, Kind, Numbering};
 use crate::{
     audit::collection::Finding,
-    latest::{adopted, moved},
+    latest::{adopted, from_version::latest_from, moved},
     version_set::VersionSet,
 };
 
@@ -42,8 +42,8 @@ pub(super) struct Known {
     counted: Option<Version>,
     /// Highest version that conflicts with the latest item, or exists without one.
     highest: Option<Version>,
-    /// The highest version, with its item.
-    top: Option<(Version, Item)>,
+    /// Item of the highest version.
+    top: Option<Item>,
     floor: Version,
     /// `true` if the highest version was purged, as far as it was read.
     is_purged: bool,
@@ -70,21 +70,18 @@ impl Known {
         revive: bool,
     ) -> Result<Self, ServiceError> {
         let (digits, highest) = (store.digits(), highest(findings));
-        let latest = store.get(entity, LATEST_KEY, true).await?;
-        let top = match highest {
-            Some(highest) => store.get(entity, &digits.version_key(highest), true).await?,
-            None => None,
+        let get = async |key: Option<String>| match key {
+            Some(key) => store.get(entity, &key, true).await,
+            None => Ok(None),
         };
-        let padded = match (&latest, digits.padded_latest_key()) {
-            (None, Some(key)) => store.get(entity, &key, true).await?,
-            _ => None,
-        };
+        let latest = get(Some(LATEST_KEY.to_owned())).await?;
+        let top = get(highest.map(|highest| digits.version_key(highest))).await?;
+        let padded = get(digits.padded_latest_key().filter(|_| latest.is_none())).await?;
         let is_purged = match (&latest, highest.zip(top.as_ref())) {
             (None, Some((highest, top))) if revive => {
                 let markers = store.purge_markers([entity]).await?;
-                markers
-                    .marker(entity)
-                    .is_some_and(|marker| marker.covers_item(top, highest))
+                let marker = markers.marker(entity);
+                marker.is_some_and(|marker| marker.covers_item(top, highest))
             }
             _ => false,
         };
@@ -96,7 +93,6 @@ impl Known {
     }
 
     fn of(findings: &[Finding], latest: Option<Item>, padded: Option<Item>, top: Option<Item>, floor: Version) -> Self {
-        let highest = highest(findings);
         let counted = latest.as_ref().or(padded.as_ref());
         let counted = counted.and_then(|latest| latest_of(latest).ok());
         Self {
@@ -104,8 +100,8 @@ impl Known {
             latest,
             padded,
             counted,
-            highest,
-            top: highest.zip(top),
+            highest: highest(findings),
+            top,
             floor,
             is_purged: false,
         }
@@ -127,9 +123,9 @@ impl Known {
     /// reach, the latest item stays as it is.
     pub(super) fn plan(&self, findings: &[Finding], revive: bool, digits: VersionDigits) -> Own {
         let mut own = Own::default();
-        let (latest, top) = (self.latest.as_ref(), self.top.as_ref());
+        let (latest, top) = (self.latest.as_ref(), self.highest.zip(self.top.clone()));
         if let Some(padded) = self.padded.as_ref().filter(|_| !self.is_out_of_reach)
-            && let Some((to, latest)) = moved(padded, top, digits)
+            && let Some((to, latest)) = moved(padded, top.as_ref(), digits)
         {
             let padded = padded.clone();
             own.actions
@@ -150,9 +146,11 @@ impl Known {
                     existing.insert_range(from.get(), to.get());
                 }
                 Finding::NoVersion { why } if *why == InvalidImage::NoLatest && is_uncounted => {}
-                Finding::Orphan { .. } | Finding::NoVersion { .. } | Finding::Unpruned { .. } => {
-                    own.left.push((*finding, self.why(finding)));
-                }
+                Finding::BelowFloor { floor } if floor.get() <= MAX_COUNT => {}
+                Finding::Orphan { .. }
+                | Finding::NoVersion { .. }
+                | Finding::BelowFloor { .. }
+                | Finding::Unpruned { .. } => own.left.push((*finding, self.why(finding))),
                 // Repaired below; or of attached tables, which have no repair.
                 _ => {}
             }
@@ -160,23 +158,20 @@ impl Known {
         if self.is_out_of_reach {
             return own;
         }
-        if let Some(floor) = findings.iter().find_map(Finding::uncounted_floor) {
-            match floor.get() > MAX_COUNT {
-                true => own
-                    .left
-                    .push((Finding::BelowFloor { floor }, self.why(&Finding::BelowFloor { floor }))),
-                false => own.actions.extend(self.recounted(floor)),
-            }
+        if let Some(floor) = findings.iter().find_map(uncounted_floor) {
+            own.actions
+                .extend((floor.get() <= MAX_COUNT).then(|| self.recounted(floor)).flatten());
             return own;
         }
+        // The step that gives the latest item a number, and the version after which the existing ones must have no gap.
+        let adopted = || adopted(latest?, top.as_ref(), digits);
         let first = existing.ranges().next().map_or(1, |(first, _)| first);
-        match (latest, self.counted, top) {
+        let (numbering, first) = match (latest, self.counted, &top) {
             // The counter was set back: the version with the latest item's number is a different state.
-            (Some(latest), Some(number), Some((highest, _))) if *highest >= number => {
-                own.add_missing(&existing.gaps(number.get().saturating_add(1), highest.get()));
-                let to = adopted(latest, top, digits).filter(|to| *to > number);
-                own.actions
-                    .extend(to.map(|to| self.number(Kind::Raise, Change::Raise(Some(number)), to)));
+            (Some(_), Some(number), Some((highest, _))) if *highest >= number => {
+                let to = adopted().filter(|to| *to > number);
+                let raise = to.map(|to| (Kind::Raise, Change::Raise(Some(number)), to));
+                (raise, number.get().saturating_add(1))
             }
             (Some(latest), Some(number), _) if own.missing.contains(number.get()) => {
                 if let Ok(version) = VersionItem::from_image(latest.clone(), digits) {
@@ -184,33 +179,28 @@ impl Known {
                     let source = LATEST_KEY.to_owned();
                     own.actions.push(Action::Put { version, source });
                 }
+                (None, u64::MAX)
             }
-            (Some(latest), None, top) if is_uncounted => {
-                if let Some((highest, _)) = top {
-                    own.add_missing(&existing.gaps(first, highest.get()));
-                }
-                let to = adopted(latest, top, digits);
-                own.actions
-                    .extend(to.map(|to| self.number(Kind::Adopt, Change::Raise(None), to)));
-            }
+            (Some(_), None, _) if is_uncounted => (adopted().map(|to| (Kind::Adopt, Change::Raise(None), to)), first),
             (None, _, Some((highest, top))) if revive => {
-                own.add_missing(&existing.gaps(first, highest.get()));
                 let revived = Change::Create(Some(revived(top, *highest)));
-                own.actions.push(self.number(Kind::Revive, revived, *highest));
+                (Some((Kind::Revive, revived, *highest)), first)
             }
-            _ => {}
+            _ => (None, u64::MAX),
+        };
+        if let Some((highest, _)) = top {
+            for (from, to) in existing.gaps(first, highest.get()).ranges() {
+                own.missing.insert_range(from, to);
+            }
         }
         // Another step that numbers the latest item begins a new sequence of times too.
-        let is_numbered = own.actions.iter().any(|action| matches!(action, Action::Number(_)));
         let is_ahead = findings.iter().any(|finding| matches!(finding, Finding::Ahead { .. }));
-        if is_ahead
-            && !is_numbered
-            && let Some(from) = self.counted
-        {
-            let to = from.get().checked_add(1).and_then(Version::new);
-            own.actions
-                .extend(to.map(|to| self.number(Kind::Retime, Change::Raise(Some(from)), to)));
-        }
+        let numbering = numbering.or_else(|| {
+            let from = self.counted.filter(|_| is_ahead)?;
+            Some((Kind::Retime, Change::Raise(Some(from)), next(from)?))
+        });
+        own.actions
+            .extend(numbering.map(|(kind, change, to)| self.number(kind, change, to)));
         own
     }
 
@@ -231,8 +221,7 @@ impl Known {
             Some(latest) if !latest.contains_key(names::LATEST) => Change::Raise(None),
             Some(latest) => Change::Raise(Some(latest_of(latest).ok()?)),
         };
-        let to = floor.get().checked_add(1).and_then(Version::new)?;
-        Some(self.number(Kind::Recount, change, to))
+        Some(self.number(Kind::Recount, change, next(floor)?))
     }
 
     /// Returns the reason why no step repairs a finding.
@@ -259,11 +248,14 @@ impl Known {
     }
 }
 
-impl Own {
-    fn add_missing(&mut self, versions: &VersionSet) {
-        for (from, to) in versions.ranges() {
-            self.missing.insert_range(from, to);
-        }
+fn next(version: Version) -> Option<Version> {
+    version.get().checked_add(1).and_then(Version::new)
+}
+
+fn uncounted_floor(finding: &Finding) -> Option<Version> {
+    match finding {
+        Finding::BelowFloor { floor } => Some(*floor),
+        _ => None,
     }
 }
 
@@ -295,7 +287,7 @@ fn is_out_of_reach(findings: &[Finding], latest: Option<Version>, floor: Version
 
 /// Returns the latest item whose current version is this version item.
 fn revived(top: &Item, version: Version) -> Item {
-    let mut latest = attribution::latest_from(unmarked(top), version);
+    let mut latest = latest_from(unmarked(top), version);
     latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
     latest
 }

@@ -7,27 +7,27 @@
 //! A dry run is the plan alone.
 
 mod entity;
-mod findings;
 mod plan;
 mod quarantined;
 mod search;
 mod step;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use shared::domain::entity::EntityId;
+use shared::{domain::entity::EntityId, dynamodb::Store};
 
 pub use self::{
-    findings::{Findings, of_entities, of_table},
     plan::Plan,
     step::{Step, execute},
 };
 use crate::{
+    audit::{EntitiesAudit, EntityStep, TableAudit, auditor::EntityFindings, collection::Finding},
     connection::Connection,
     error::OperationError,
     failures::source::Source,
     progress::Progress,
-    redrive::{Count, Feed, Tally},
+    rate_limit::RateLimiter,
+    redrive::{Count, Feed, Services, Tally},
 };
 
 /// Entities that are audited.
@@ -45,6 +45,7 @@ pub struct Options<'a> {
     pub lag: Duration,
     /// Sources of stream records.
     pub sources: &'a [Source],
+    pub services: &'a Services,
     /// `true` to create a missing latest item.
     pub revive: bool,
 }
@@ -60,7 +61,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Audits the entities and plans the steps. `audited` is the progress of the audit, the feed has that of the documents.
+    /// Audits the entities and plans the steps. `audited` is the progress of the audit, `searched` that of the search in documents.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl Repair {
         scope: Scope<'_>,
         options: &Options<'_>,
         audited: &dyn Progress,
-        feed: &Feed<'_>,
+        searched: &dyn Progress,
     ) -> Result<Self, OperationError> {
         let store = &connection.store;
         let (found, not_found) = match scope {
@@ -78,7 +79,8 @@ impl Repair {
             Scope::Entities(ids) => of_entities(store, ids, options.lag, audited).await?,
         };
         let mut plan = Plan::of(store, &found, options.revive).await?;
-        plan.add_missing(store, feed, options.sources).await?;
+        let feed = Feed::new(connection, options.services, None, searched);
+        plan.add_missing(store, &feed, options.sources).await?;
         let mut tally = Tally::of_repair();
         tally.count(Count::Entities, found.len() as u64);
         tally.count(Count::Left, plan.left.len() as u64);
@@ -103,5 +105,52 @@ impl Repair {
             Some(entity) => Err(OperationError::NoEntity(entity.as_str().to_owned())),
             None => Ok(()),
         }
+    }
+}
+
+/// Findings of an audit, by entity.
+pub type Findings = BTreeMap<EntityId, Vec<Finding>>;
+
+/// Audits entities. Returns their findings, and the last entity that does not exist. Notes that it waits for the lag.
+pub async fn of_entities(
+    store: &Store,
+    ids: &[String],
+    lag: Duration,
+    progress: &dyn Progress,
+) -> Result<(Findings, Option<EntityId>), OperationError> {
+    let (mut findings, mut not_found) = (Findings::new(), None);
+    let mut audit = EntitiesAudit::new(store.clone(), RateLimiter::unlimited(), lag, ids)?;
+    let mut is_noted = false;
+    while let Some(step) = audit.step().await? {
+        if audit.is_waiting() && !std::mem::replace(&mut is_noted, true) {
+            let seconds = lag.as_secs();
+            progress.note(&format!(
+                "waiting {seconds} s for versions that may still be in the stream"
+            ));
+        }
+        match step {
+            EntityStep::Examined(_, audited) | EntityStep::Settled(audited) => add(&mut findings, audited),
+            EntityStep::NotFound(entity) => not_found = Some(entity),
+        }
+    }
+    Ok((findings, not_found))
+}
+
+/// Audits the whole table. Reports the number of items that were read.
+async fn of_table(store: &Store, lag: Duration, progress: &dyn Progress) -> Result<Findings, OperationError> {
+    let mut findings = Findings::new();
+    let mut audit = TableAudit::new(store, &RateLimiter::unlimited(), lag, Some(1), None)?;
+    while let Some(audited) = audit.step().await? {
+        progress.at(audit.counts().items);
+        for audited in audited {
+            add(&mut findings, audited);
+        }
+    }
+    Ok(findings)
+}
+
+fn add(findings: &mut Findings, audited: EntityFindings) {
+    if !audited.findings.is_empty() {
+        findings.entry(audited.entity).or_default().extend(audited.findings);
     }
 }

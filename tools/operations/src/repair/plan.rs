@@ -7,17 +7,14 @@ use shared::{
 };
 
 use super::{
+    Findings,
     entity::{Known, MAX_MISSING},
-    findings::Findings,
     quarantined,
-    search::{AllFound, Missing, Search},
+    search::{Missing, add, search},
     step::{Action, Step},
 };
 use crate::{
-    error::OperationError,
-    failures::source::Source,
-    redrive::{Feed, Tally},
-    version_set::VersionSet,
+    audit::collection::Finding, error::OperationError, failures::source::Source, redrive::Feed, version_set::VersionSet,
 };
 
 #[derive(Debug, Default)]
@@ -44,16 +41,19 @@ impl Plan {
             let known = Known::read(store, entity, findings, revive).await?;
             let above = known.highest_known().get();
             let mut released = VersionSet::default();
-            if findings.iter().any(|finding| finding.name() == "Quarantined") {
-                let (actions, left) = quarantined::plan(store, entity, known.highest_known()).await?;
+            if findings
+                .iter()
+                .any(|finding| matches!(finding, Finding::Quarantined { .. }))
+            {
+                let (versions, left) = quarantined::plan(store, entity, known.highest_known()).await?;
                 plan.left.extend(left);
-                for step in plan.add(entity, actions) {
-                    released.insert(step.version().get());
-                }
+                released = versions.iter().map(|(version, _)| version.version().get()).collect();
+                let release = |(version, record)| Action::Release { version, record };
+                plan.add(entity, versions.into_iter().map(release).collect());
             }
             if known.is_doubtful() {
-                let beyond = plan.beyond.entry(entity.clone()).or_default();
-                beyond.insert_range(above.saturating_add(1), above.saturating_add(MAX_MISSING));
+                let beyond = (above.saturating_add(1), above.saturating_add(MAX_MISSING));
+                add(&mut plan.beyond, entity, [beyond]);
             }
             let own = known.plan(findings, revive, store.digits());
             plan.add(entity, own.actions);
@@ -70,23 +70,17 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Returns the steps that were added.
-    fn add(&mut self, entity: &EntityId, actions: Vec<Action>) -> &[Step] {
-        let (before, entity) = (self.steps.len(), entity.clone());
-        let step = |action| Step {
-            entity: entity.clone(),
+    fn add(&mut self, entity: &EntityId, actions: Vec<Action>) {
+        let entity = || entity.clone();
+        let steps = actions.into_iter().map(|action| Step {
+            entity: entity(),
             action,
-        };
-        self.steps.extend(actions.into_iter().map(step));
-        &self.steps[before..]
+        });
+        self.steps.extend(steps);
     }
 
-    /// Searches the missing versions in these sources.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`OperationError`] if a source cannot be read.
-    pub async fn add_missing(
+    /// Searches the missing versions in these sources, and adds a step for each that is found. The others are not repaired.
+    pub(super) async fn add_missing(
         &mut self,
         store: &Store,
         feed: &Feed<'_>,
@@ -94,34 +88,19 @@ impl Plan {
     ) -> Result<(), OperationError> {
         let mut wanted = self.missing.clone();
         for (entity, beyond) in &self.beyond {
-            for (from, to) in beyond.ranges() {
-                wanted.entry(entity.clone()).or_default().insert_range(from, to);
-            }
+            add(&mut wanted, entity, beyond.ranges());
         }
         let is_in_stream = sources.contains(&Source::Stream);
         for step in &self.steps {
             if let Action::Put { version, .. } = &step.action
                 && (is_in_stream || !version.item().contains_key(names::RECORDED_AT))
             {
-                wanted
-                    .entry(step.entity.clone())
-                    .or_default()
-                    .insert(version.version().get());
+                let number = version.version().get();
+                add(&mut wanted, &step.entity, [(number, number)]);
             }
         }
-        let purged = store.purge_markers(wanted.keys()).await?;
-        let search = Search::new(&wanted, purged, store.digits());
-        if !wanted.is_empty() {
-            feed.all(sources, &search, &mut Tally::default()).await?;
-        }
-        self.add_found(search.found());
-        Ok(())
-    }
-
-    /// Adds a step for each missing version that was found. The others are not repaired.
-    fn add_found(&mut self, found: AllFound) {
         let mut ambiguous = Missing::new();
-        for ((entity, number), found) in found {
+        for ((entity, number), found) in search(store, feed, sources, &wanted).await? {
             if let Some(missing) = self.missing.get_mut(&entity) {
                 *missing = missing.without(&VersionSet::from_iter([number.get()]));
             }
@@ -137,7 +116,7 @@ impl Plan {
                 // version that another program wrote, and another program can have changed the latest item since.
                 Some(step) if !found.is_ambiguous => step.action = put,
                 Some(_) => {}
-                None if found.is_ambiguous => ambiguous.entry(entity).or_default().insert(number.get()),
+                None if found.is_ambiguous => add(&mut ambiguous, &entity, [(number.get(), number.get())]),
                 None => self.steps.push(Step { entity, action: put }),
             }
         }
@@ -151,6 +130,7 @@ impl Plan {
                 self.left.extend(set.ranges().map(named));
             }
         }
+        Ok(())
     }
 
     /// Returns each step, and each finding that is not repaired.

@@ -10,8 +10,10 @@ use shared::{
 };
 use stream_fn::record::{self, Content};
 
-use super::{entity::MAX_MISSING, step::Action};
-use crate::{error::OperationError, read::quarantined::quarantined, shell::argument};
+use attach::shell::argument;
+
+use super::entity::MAX_MISSING;
+use crate::{error::OperationError, quarantine::quarantined};
 
 /// More than [`MAX_MISSING`] versions are missing before it.
 const OUT_OF_REACH: &str = "its version is more than 10000 above the highest one of the entity";
@@ -21,13 +23,13 @@ const DROP_MALFORMED: &str = "--drop-malformed";
 /// Kind of a record whose version item DynamoDB rejected.
 const REJECTED: &str = "Rejected";
 
-/// Returns a step for each record that can leave quarantine, and the records that stay, with the reason. `highest` is the highest
-/// version that is known of the entity.
+/// Returns the records that can leave quarantine with their versions, and the records that stay, with the reason. `highest` is the
+/// highest version that is known of the entity.
 pub(super) async fn plan(
     store: &Store,
     entity: &EntityId,
     highest: Version,
-) -> Result<(Vec<Action>, Vec<Value>), OperationError> {
+) -> Result<(Vec<(VersionItem, QuarantinedRecord)>, Vec<Value>), OperationError> {
     let (mut found, mut left) = (BTreeMap::<Version, Vec<_>>::new(), Vec::new());
     for record in quarantined(store, entity).await? {
         match releasable(store, &record, highest).await? {
@@ -35,19 +37,14 @@ pub(super) async fn plan(
             Err((why, option)) => left.push(stays(&record, why, option)),
         }
     }
-    let mut steps = Vec::new();
-    for records in found.into_values() {
+    let is_clear = |records: &Vec<(VersionItem, _)>| {
         let (first, _) = &records[0];
-        let first = first.item().clone();
-        let is_clear = records.iter().all(|(version, _)| version.is_same_as(&first));
-        for (version, record) in records {
-            match is_clear {
-                true => steps.push(Action::Release { version, record }),
-                false => left.push(stays(&record, AMBIGUOUS, DROP_CONFLICTS)),
-            }
-        }
-    }
-    Ok((steps, left))
+        records.iter().all(|(version, _)| version.is_same_as(first.item()))
+    };
+    let (clear, ambiguous): (Vec<_>, Vec<_>) = found.into_values().partition(is_clear);
+    let ambiguous = ambiguous.iter().flatten();
+    left.extend(ambiguous.map(|(_, record)| stays(record, AMBIGUOUS, DROP_CONFLICTS)));
+    Ok((clear.into_iter().flatten().collect(), left))
 }
 
 /// Returns the version of a record that can leave quarantine. Otherwise the reason why it stays, and the option that deletes it.

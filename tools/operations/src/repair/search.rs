@@ -1,15 +1,13 @@
 //! Search of the sources for missing versions.
 
 use std::{
+    cell::RefCell,
     collections::{BTreeMap, btree_map::Entry},
-    sync::{Mutex, PoisonError},
 };
 
 use shared::{
-    domain::{
-        entity::EntityId, keys::VersionDigits, sequence::SequenceNumber, version::Version, version_item::VersionItem,
-    },
-    dynamodb::put::purged::Removed,
+    domain::{entity::EntityId, sequence::SequenceNumber, version::Version, version_item::VersionItem},
+    dynamodb::{Store, put::purged::Removed},
 };
 use stream_fn::{
     record::{self, Content},
@@ -17,11 +15,21 @@ use stream_fn::{
 };
 
 use crate::{
-    redrive::{Sink, Tally},
+    error::OperationError,
+    failures::source::Source,
+    redrive::{Feed, Sink, Tally},
     version_set::VersionSet,
 };
 
 pub(super) type Missing = BTreeMap<EntityId, VersionSet>;
+
+/// Adds versions of an entity.
+pub(super) fn add(missing: &mut Missing, entity: &EntityId, ranges: impl IntoIterator<Item = (u64, u64)>) {
+    let versions = missing.entry(entity.clone()).or_default();
+    for (from, to) in ranges {
+        versions.insert_range(from, to);
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Found {
@@ -44,41 +52,45 @@ impl Found {
     }
 }
 
-pub(super) type AllFound = BTreeMap<(EntityId, Version), Found>;
+type AllFound = BTreeMap<(EntityId, Version), Found>;
 
-pub(super) struct Search<'a> {
-    missing: &'a Missing,
-    /// Markers of the entities with missing versions. A purged version is not used.
-    purged: Removed,
-    digits: VersionDigits,
-    found: Mutex<AllFound>,
+/// Searches these versions. A purged version is not used.
+pub(super) async fn search(
+    store: &Store,
+    feed: &Feed<'_>,
+    sources: &[Source],
+    wanted: &Missing,
+) -> Result<AllFound, OperationError> {
+    let search = Search {
+        store,
+        wanted,
+        purged: store.purge_markers(wanted.keys()).await?,
+        found: RefCell::default(),
+    };
+    if !wanted.is_empty() {
+        feed.all(sources, &search, &mut Tally::default()).await?;
+    }
+    Ok(search.found.into_inner())
 }
 
-impl<'a> Search<'a> {
-    pub(super) fn new(missing: &'a Missing, purged: Removed, digits: VersionDigits) -> Self {
-        Self {
-            missing,
-            purged,
-            digits,
-            found: Mutex::default(),
-        }
-    }
+struct Search<'a> {
+    store: &'a Store,
+    wanted: &'a Missing,
+    purged: Removed,
+    found: RefCell<AllFound>,
+}
 
-    pub(super) fn found(self) -> AllFound {
-        self.found.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Search<'_> {
     fn take(&self, record: &str, source: &str) {
-        let record = record::parse(record, self.digits);
+        let record = record::parse(record, self.store.digits());
         let (Ok(Content::Version(version)), sequence_number) = (record.content, record.sequence_number) else {
             return;
         };
-        let missing = self.missing.get(version.entity());
-        let is_missing = missing.is_some_and(|missing| missing.contains(version.version().get()));
-        if !is_missing || self.purged.is_purged(&version) {
+        let wanted = self.wanted.get(version.entity());
+        let is_wanted = wanted.is_some_and(|wanted| wanted.contains(version.version().get()));
+        if !is_wanted || self.purged.is_purged(&version) {
             return;
         }
-        let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (version.entity().clone(), version.version());
         let found = Found {
             version,
@@ -86,10 +98,8 @@ impl<'a> Search<'a> {
             sequence_number,
             is_ambiguous: false,
         };
-        match all.entry(key) {
-            Entry::Vacant(entry) => {
-                entry.insert(found);
-            }
+        match self.found.borrow_mut().entry(key) {
+            Entry::Vacant(entry) => _ = entry.insert(found),
             Entry::Occupied(mut entry) => entry.get_mut().or_earlier(found),
         }
     }

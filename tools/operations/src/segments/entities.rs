@@ -30,7 +30,10 @@ use shared::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        read::{batch_get_items::MAX_KEYS, query_items::Cursor},
+        read::{
+            batch_get_items::MAX_KEYS,
+            query_items::{Cursor, Range},
+        },
         s,
     },
 };
@@ -207,8 +210,10 @@ impl SegmentEntities {
         let found = found.await?;
         for seen in entities {
             let is_counted = !found.contains(&seen.entity) && seen.summary.is_entity();
-            let is_in_history = async |store: &Store| store.is_in_history_table(&seen.entity).await;
-            if !is_counted || self.table.send(is_in_history).await? {
+            // The history table can have a floor, a version, or a record in quarantine.
+            let range = Range::from_floor(Some(1));
+            let in_history = async |store: &Store| store.query_page(&seen.entity, &range, None).await;
+            if !is_counted || !self.table.send(in_history).await?.0.is_empty() {
                 mem::take(&mut seen.summary);
             }
         }

@@ -23,6 +23,27 @@ use crate::{
 };
 use shared::dynamodb::Store;
 
+/// Defines counts that are summed over the segments.
+macro_rules! counts {
+    ($(#[$doc:meta])* pub struct Counts { $($(#[$of_field:meta])* pub $field:ident: u64,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        pub struct Counts {
+            $($(#[$of_field])* pub $field: u64,)*
+        }
+
+        impl<'a> std::iter::Sum<&'a Self> for Counts {
+            fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+                all.fold(Self::default(), |sum, counts| Self {
+                    $($field: sum.$field + counts.$field,)*
+                })
+            }
+        }
+    };
+}
+pub(crate) use counts;
+
 /// Default number of segments.
 pub const SEGMENTS: u32 = 4;
 

@@ -16,22 +16,23 @@
 
 use thiserror::Error;
 
+use crate::segments::scan::page;
 use crate::table::{
-    copy_history::{CopyError, Source, copy_history, delete_copied},
+    copy_history::{CopyError, copy_from_beside, copy_table, delete_copied},
     create::{CreateOutcome, CreateTableError, create_table},
     owner::{delete_owner, is_owner, store_owner},
     settings::{Misfit, TableSettings},
     state::table_state,
 };
-use shared::dynamodb::read::scan_items;
 use shared::{
-    domain::{Item, entity::EntityId, keys::VersionDigits, layout::table_name},
+    domain::{entity::EntityId, keys::VersionDigits, layout::table_name},
     dynamodb::{
         Store,
         client::error::ServiceError,
         read::{
             history_owner::Owner,
             layout_error::LayoutError,
+            scan_items,
             table_config::{SORT_KEY, StoredLayout},
             table_identity::TableIdentity,
         },
@@ -92,8 +93,8 @@ pub async fn adopt_table(
             let history = store.beside(history);
             take_history(store, &table, &history, before.as_ref()).await?;
             copied = match (left, stored) {
-                (Some(left), _) => copy_history(left, &history, Source::History).await?,
-                (None, None) => copy_history(&latest, &history, Source::BesideLatest).await?,
+                (Some(left), _) => copy_table(left, &history).await?,
+                (None, None) => copy_from_beside(&latest, &history).await?,
                 (None, Some(_)) => 0,
             };
         }
@@ -195,13 +196,9 @@ async fn has_items(store: &Store) -> Result<bool, ServiceError> {
     if store.described().await?.is_none() {
         return Ok(false);
     }
-    let output = scan_items::request(store.latest_table(), None)
-        .limit(2)
-        .send_with(store.client())
-        .await;
-    let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
-    let mut items = page.items.unwrap_or_default().into_iter().map(Item::from);
-    Ok(!items.all(|item| is_owner(&item)))
+    let request = scan_items::request(store.latest_table(), None).limit(2);
+    let others = page(store, request, |item| (!is_owner(&item)).then_some(())).await?;
+    Ok(!others.items.is_empty())
 }
 
 /// Reason why a table was not adopted.

@@ -7,7 +7,6 @@
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use thiserror::Error;
 
-use shared::dynamodb::read::scan_items;
 use shared::{
     domain::{
         Item,
@@ -19,38 +18,31 @@ use shared::{
         Store,
         client::error::{ErrorKind, ServiceError},
         put::put_version::{self, PutError},
-        read::get_item,
+        read::{get_item, scan_items},
         s,
     },
 };
 
-use crate::table::owner::is_owner;
-
-/// Place of the history that is copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// A history table.
-    History,
-    /// The table of latest items.
-    BesideLatest,
-}
+use crate::{segments::scan::page, table::owner::is_owner};
 
 /// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
-/// Copies the items of history of this store's table into that of another store. Returns their number.
-pub(crate) async fn copy_history(store: &Store, to: &Store, from: Source) -> Result<u64, CopyError> {
-    passes(store, async |item| match from {
-        Source::History => copy_item(to, item).await.map(Some),
-        Source::BesideLatest => copy_from_beside(store, item, to).await,
-    })
-    .await
+/// Copies the items of a history table into another one. Returns their number.
+pub(super) async fn copy_table(history: &Store, to: &Store) -> Result<u64, CopyError> {
+    passes(history, async |item| Ok(Some(put(to, item).await?))).await
 }
 
-/// Deletes the items of history of this store's table, that of the latest items, once another table has them.
-pub(crate) async fn delete_copied(store: &Store, to: &Store) -> Result<(), CopyError> {
-    let deleted = passes(store, async |item| delete_item(store, item, to).await).await;
-    deleted.map(drop)
+/// Copies the items of history of a table of latest items into a history table. Returns their number.
+pub(super) async fn copy_from_beside(latest: &Store, to: &Store) -> Result<u64, CopyError> {
+    passes(latest, async |item| copy(latest, item, to).await).await
+}
+
+/// Deletes the items of history of a table of latest items, once a history table has them.
+pub(super) async fn delete_copied(latest: &Store, to: &Store) -> Result<(), CopyError> {
+    passes(latest, async |item| delete(latest, item, to).await)
+        .await
+        .map(drop)
 }
 
 /// Handles all items, in passes until one changes nothing, and returns the number of items of history in the last one. `handle`
@@ -61,19 +53,16 @@ async fn passes(
 ) -> Result<u64, CopyError> {
     let (mut items, mut is_changed, mut start) = (0, false, None);
     loop {
-        let output = scan_items::request(store.latest_table(), start)
-            .send_with(store.client())
-            .await;
-        let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
-        let found = page.items.unwrap_or_default().into_iter().map(Item::from);
-        let mut handled = stream::iter(found.filter(|item| !is_owner(item)))
+        let request = scan_items::request(store.latest_table(), start);
+        let page = page(store, request, |item| (!is_owner(&item)).then_some(item)).await?;
+        let mut handled = stream::iter(page.items)
             .map(|item| handle(item))
             .buffer_unordered(CONCURRENCY);
         while let Some(handled) = handled.try_next().await? {
             items += u64::from(handled.is_some());
             is_changed |= handled == Some(true);
         }
-        start = page.last_evaluated_key.filter(|key| !key.is_empty());
+        start = page.next;
         match (&start, is_changed) {
             (None, false) => return Ok(items),
             (None, true) => (items, is_changed) = (0, false),
@@ -83,7 +72,7 @@ async fn passes(
 }
 
 /// Copies an item that is beside the latest items, if it is part of history. A version brings its further parts.
-async fn copy_from_beside(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+async fn copy(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
     let Some(sort_key) = sort_key_of(&item).filter(|key| layout::is_history(key, store.digits())) else {
         return Ok(None);
     };
@@ -95,37 +84,33 @@ async fn copy_from_beside(store: &Store, item: Item, to: &Store) -> Result<Optio
                 .await?;
             let mut is_new = false;
             for version in versions {
-                is_new |= copy_version(to, &version).await?;
+                is_new |= put_version(to, &version).await?;
             }
             Ok(Some(is_new))
         }
-        _ => copy_item(to, item).await.map(Some),
+        _ => put(to, item).await.map(Some),
     }
 }
 
 /// Deletes an item that is beside the latest items, if it is part of history. A part is deleted after its version.
-async fn delete_item(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+    let (table, digits) = (store.latest_table(), store.digits());
     let keys = partition_key_of(&item).zip(sort_key_of(&item));
-    let keys = keys.filter(|(_, sort_key)| layout::is_history(sort_key, store.digits()));
+    let keys = keys.filter(|(_, sort_key)| layout::is_history(sort_key, digits));
     let Some((partition_key, sort_key)) = keys.map(|(pk, sk)| (pk.to_owned(), sk.to_owned())) else {
         return Ok(None);
     };
-    if let Some(version) = store.digits().version_of_part(&sort_key) {
-        let request = get_item::request(
-            &partition_key,
-            &store.digits().version_key(version),
-            true,
-            store.latest_table(),
-        );
-        let output = request.send_with(store.client()).await;
-        let version = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+    if let Some(version) = digits.version_of_part(&sort_key) {
+        let request = get_item::request(&partition_key, &digits.version_key(version), true, table);
+        let version = request.send_with(store.client()).await;
+        let version = version.map_err(|error| ServiceError::new("GetItem", &error))?;
         if version.item.is_some() {
             return Ok(None);
         }
     } else {
-        copy_from_beside(store, item, to).await?;
+        copy(store, item, to).await?;
     }
-    let delete = store.client().delete_item().table_name(store.latest_table());
+    let delete = store.client().delete_item().table_name(table);
     let delete = delete.key(names::PK, s(&partition_key)).key(names::SK, s(&sort_key));
     let deleted = delete.send().await;
     deleted.map_err(|error| ServiceError::new("DeleteItem", &error))?;
@@ -133,28 +118,27 @@ async fn delete_item(store: &Store, item: Item, to: &Store) -> Result<Option<boo
 }
 
 /// Puts a version in the form of a history table, its further parts first. Returns `false` if the table has it already.
-async fn copy_version(store: &Store, version: &Item) -> Result<bool, CopyError> {
-    let put = async |items: Vec<Item>| {
+async fn put_version(store: &Store, version: &Item) -> Result<bool, CopyError> {
+    let put_all = async |items: Vec<Item>| {
         let mut is_new = false;
         for item in items.into_iter().rev() {
-            is_new |= copy_item(store, item).await?;
+            is_new |= put(store, item).await?;
         }
         Ok(is_new)
     };
-    match put(layout::stored(version, Compression::None)).await {
+    match put_all(layout::stored(version, Compression::None)).await {
         // DynamoDB counts a value differently.
         Err(CopyError::Put(PutError(error))) if error.kind == ErrorKind::Rejected => {
-            put(layout::compact(version)).await
+            put_all(layout::compact(version)).await
         }
         outcome => outcome,
     }
 }
 
-/// Returns `false` if the table has the item already.
-async fn copy_item(store: &Store, item: Item) -> Result<bool, CopyError> {
-    let output = put_version::request(&item, store.latest_table())
-        .send_with(store.client())
-        .await;
+/// Puts an item. Returns `false` if the table has it already.
+async fn put(store: &Store, item: Item) -> Result<bool, CopyError> {
+    let request = put_version::request(&item, store.latest_table());
+    let output = request.send_with(store.client()).await;
     match put_version::stored_of(output)?.map(Item::from) {
         None => Ok(true),
         Some(stored) if stored == item => Ok(false),

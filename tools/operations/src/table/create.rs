@@ -8,11 +8,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::{
     error::BuildError,
-    operation::{
-        create_table::{CreateTableError as SdkError, builders::CreateTableInputBuilder},
-        update_continuous_backups::{UpdateContinuousBackupsError, builders::UpdateContinuousBackupsInputBuilder},
-        update_time_to_live::builders::UpdateTimeToLiveInputBuilder,
-    },
+    operation::create_table::builders::CreateTableInputBuilder,
     types::{
         AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoverySpecification,
         SseSpecification, StreamSpecification, TableStatus, TimeToLiveSpecification,
@@ -54,38 +50,34 @@ pub struct NotApplied {
 /// after [`CREATE_TIMEOUT`].
 pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<CreateOutcome, CreateTableError> {
     const OPERATION: &str = "CreateTable";
-    if store.described().await?.is_some() {
-        wait_until_active(store).await?;
-        return Ok(CreateOutcome::Exists);
-    }
-    let request = request(settings, store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
-    let output = request.send_with(store.client()).await;
-    let exists = match output {
-        Ok(_) => false,
-        Err(error) => match error.as_service_error() {
+    let mut exists = store.described().await?.is_some();
+    if !exists {
+        let request = request(settings, store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
+        let created = request.send_with(store.client()).await;
+        match created.map_err(|error| ServiceError::new(OPERATION, &error)) {
             // Another client was faster, or the response to an earlier attempt was lost.
-            Some(SdkError::ResourceInUseException(_)) => true,
-            _ => return Err(ServiceError::new(OPERATION, &error).into()),
-        },
-    };
+            Err(error) if error.code.as_deref() == Some("ResourceInUseException") => exists = true,
+            created => _ = created?,
+        }
+    }
     wait_until_active(store).await?;
     if exists {
         return Ok(CreateOutcome::Exists);
     }
-    let ttl = match &settings.ttl {
-        Some(attribute) => enable_ttl(store, attribute).await,
-        None => Ok(()),
-    };
-    let recovery = match settings.point_in_time_recovery {
-        true => enable_point_in_time_recovery(store).await,
-        false => Ok(()),
-    };
-    let applied = [("time to live", ttl), ("point-in-time recovery", recovery)];
-    let not_applied = applied.into_iter().filter_map(|(setting, applied)| {
-        let error = applied.err()?;
-        Some(NotApplied { setting, error })
-    });
-    Ok(CreateOutcome::Created(not_applied.collect()))
+    let mut not_applied = Vec::new();
+    if let Some(attribute) = &settings.ttl
+        && let Err(error) = enable_ttl(store, attribute).await
+    {
+        let setting = "time to live";
+        not_applied.push(NotApplied { setting, error });
+    }
+    if settings.point_in_time_recovery
+        && let Err(error) = enable_point_in_time_recovery(store).await
+    {
+        let setting = "point-in-time recovery";
+        not_applied.push(NotApplied { setting, error });
+    }
+    Ok(CreateOutcome::Created(not_applied))
 }
 
 /// Waits while the table is being created. A new table can be missing in the first descriptions.
@@ -93,7 +85,7 @@ async fn wait_until_active(store: &Store) -> Result<(), CreateTableError> {
     let started = Instant::now();
     loop {
         let status = store.described().await?.map(|table| status_of(&table));
-        if status.as_ref().is_some_and(|status| *status != TableStatus::Creating) {
+        if status.is_some_and(|status| status != TableStatus::Creating) {
             return Ok(());
         }
         if started.elapsed() >= CREATE_TIMEOUT {
@@ -103,35 +95,45 @@ async fn wait_until_active(store: &Store) -> Result<(), CreateTableError> {
     }
 }
 
-async fn enable_ttl(store: &Store, attribute: &str) -> Result<(), ServiceError> {
+pub(crate) async fn enable_ttl(store: &Store, attribute: &str) -> Result<(), ServiceError> {
     const OPERATION: &str = "UpdateTimeToLive";
-    let request = ttl_request(attribute, store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
-    let output = request.send_with(store.client()).await;
+    let ttl = TimeToLiveSpecification::builder()
+        .enabled(true)
+        .attribute_name(attribute)
+        .build()
+        .map_err(|_| ServiceError::not_built(OPERATION))?;
+    let update = store.client().update_time_to_live().table_name(store.latest_table());
+    let output = update.time_to_live_specification(ttl).send().await;
     output.map(drop).map_err(|error| ServiceError::new(OPERATION, &error))
 }
 
 /// Enables point-in-time recovery. AWS first prepares the backups of a new table, and rejects the request until then.
-async fn enable_point_in_time_recovery(store: &Store) -> Result<(), ServiceError> {
+pub(crate) async fn enable_point_in_time_recovery(store: &Store) -> Result<(), ServiceError> {
     const OPERATION: &str = "UpdateContinuousBackups";
+    let recovery = PointInTimeRecoverySpecification::builder()
+        .point_in_time_recovery_enabled(true)
+        .build()
+        .map_err(|_| ServiceError::not_built(OPERATION))?;
+    let update = store.client().update_continuous_backups();
+    let update = update
+        .table_name(store.latest_table())
+        .point_in_time_recovery_specification(recovery);
     let started = Instant::now();
     loop {
-        let request = backups_request(store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
-        let Err(error) = request.send_with(store.client()).await else {
+        let Err(error) = update.clone().send().await else {
             return Ok(());
         };
-        let is_early = matches!(
-            error.as_service_error(),
-            Some(UpdateContinuousBackupsError::ContinuousBackupsUnavailableException(_))
-        );
+        let error = ServiceError::new(OPERATION, &error);
+        let is_early = error.code.as_deref() == Some("ContinuousBackupsUnavailableException");
         if !is_early || started.elapsed() >= CREATE_TIMEOUT {
-            return Err(ServiceError::new(OPERATION, &error));
+            return Err(error);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Builds the request that creates the table.
-pub fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInputBuilder, BuildError> {
+pub(crate) fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInputBuilder, BuildError> {
     let stream = settings.stream.clone().map(|view| {
         let stream = StreamSpecification::builder().stream_enabled(true);
         stream.stream_view_type(view).build()
@@ -155,22 +157,6 @@ pub fn request(settings: &TableSettings, table: &str) -> Result<CreateTableInput
             .key_schema(key.build()?);
     }
     Ok(request)
-}
-
-/// Builds the request that enables time to live.
-pub fn ttl_request(attribute: &str, table: &str) -> Result<UpdateTimeToLiveInputBuilder, BuildError> {
-    let ttl = TimeToLiveSpecification::builder()
-        .enabled(true)
-        .attribute_name(attribute);
-    let request = UpdateTimeToLiveInputBuilder::default().table_name(table);
-    Ok(request.time_to_live_specification(ttl.build()?))
-}
-
-/// Builds the request that enables point-in-time recovery.
-pub fn backups_request(table: &str) -> Result<UpdateContinuousBackupsInputBuilder, BuildError> {
-    let recovery = PointInTimeRecoverySpecification::builder().point_in_time_recovery_enabled(true);
-    let request = UpdateContinuousBackupsInputBuilder::default().table_name(table);
-    Ok(request.point_in_time_recovery_specification(recovery.build()?))
 }
 
 /// Reason why a table was not created.

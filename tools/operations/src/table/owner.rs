@@ -1,8 +1,7 @@
 //! Changes of the [owner](shared::dynamodb::read::history_owner) of a history table.
 
 use aws_sdk_dynamodb::operation::{
-    delete_item::{DeleteItemError, builders::DeleteItemInputBuilder},
-    put_item::{PutItemError, builders::PutItemInputBuilder},
+    delete_item::builders::DeleteItemInputBuilder, put_item::builders::PutItemInputBuilder,
 };
 use shared::{
     domain::{
@@ -22,51 +21,30 @@ use shared::{
     },
 };
 
+use crate::condition::outcome;
+
 /// Stores the owner of a history table if it is still what was read. Returns `false` if it is not.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if a request fails.
-pub async fn store_owner(history: &Store, owner: &Owner, read: Option<&Owner>) -> Result<bool, ServiceError> {
-    let Err(error) = put_request(owner, read, history.latest_table())
-        .send_with(history.client())
-        .await
-    else {
-        return Ok(true);
-    };
-    match error.as_service_error() {
-        Some(PutItemError::ConditionalCheckFailedException(_)) => Ok(false),
-        _ => Err(ServiceError::new("PutItem", &error)),
-    }
+pub(super) async fn store_owner(history: &Store, owner: &Owner, read: Option<&Owner>) -> Result<bool, ServiceError> {
+    let request = put_request(owner, read, history.latest_table());
+    Ok(outcome("PutItem", request.send_with(history.client()).await)?.is_ok())
 }
 
 /// Deletes the owner of a history table if it is this one. Without the table, there is nothing to delete.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if a request fails.
-pub async fn delete_owner(history: &Store, owner: &TableIdentity) -> Result<(), ServiceError> {
-    let Err(error) = delete_request(owner, history.latest_table())
-        .send_with(history.client())
-        .await
-    else {
-        return Ok(());
-    };
-    match error.as_service_error() {
-        Some(DeleteItemError::ConditionalCheckFailedException(_) | DeleteItemError::ResourceNotFoundException(_)) => {
-            Ok(())
-        }
-        _ => Err(ServiceError::new("DeleteItem", &error)),
+pub(super) async fn delete_owner(history: &Store, owner: &TableIdentity) -> Result<(), ServiceError> {
+    let request = delete_request(owner, history.latest_table());
+    match outcome("DeleteItem", request.send_with(history.client()).await) {
+        Err(error) if error.code.as_deref() != Some("ResourceNotFoundException") => Err(error),
+        _ => Ok(()),
     }
 }
 
 /// Returns `true` for the item of an owner.
-pub fn is_owner(item: &Item) -> bool {
+pub(super) fn is_owner(item: &Item) -> bool {
     partition_key_of(item) == Some(PARTITION_KEY) && sort_key_of(item) == Some(SORT_KEY)
 }
 
 /// Builds the request that stores an owner if the stored one is still what was read.
-pub fn put_request(owner: &Owner, read: Option<&Owner>, table: &str) -> PutItemInputBuilder {
+pub(crate) fn put_request(owner: &Owner, read: Option<&Owner>, table: &str) -> PutItemInputBuilder {
     let request = PutItemInputBuilder::default()
         .table_name(table)
         .set_item(Some(owner.item().into()))
@@ -87,7 +65,7 @@ pub fn put_request(owner: &Owner, read: Option<&Owner>, table: &str) -> PutItemI
 }
 
 /// Builds the request that deletes an owner.
-pub fn delete_request(owner: &TableIdentity, table: &str) -> DeleteItemInputBuilder {
+pub(crate) fn delete_request(owner: &TableIdentity, table: &str) -> DeleteItemInputBuilder {
     DeleteItemInputBuilder::default()
         .table_name(table)
         .key(names::PK, s(PARTITION_KEY))

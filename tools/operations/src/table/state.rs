@@ -1,14 +1,8 @@
 //! Settings that a table has: `DescribeTable`, `DescribeTimeToLive` and `DescribeContinuousBackups`.
 
-use aws_sdk_dynamodb::{
-    operation::{
-        describe_continuous_backups::builders::DescribeContinuousBackupsInputBuilder,
-        describe_time_to_live::builders::DescribeTimeToLiveInputBuilder,
-    },
-    types::{
-        BillingMode, PointInTimeRecoveryStatus, ScalarAttributeType, SseStatus, StreamViewType, TableStatus,
-        TimeToLiveStatus,
-    },
+use aws_sdk_dynamodb::types::{
+    BillingMode, PointInTimeRecoveryStatus, ScalarAttributeType, SseStatus, StreamViewType, TableStatus,
+    TimeToLiveStatus,
 };
 
 use shared::dynamodb::{
@@ -62,8 +56,9 @@ pub async fn table_state(store: &Store) -> Result<Option<TableState>, ServiceErr
     }))
 }
 
-async fn ttl(store: &Store) -> Result<Option<String>, ServiceError> {
-    let output = ttl_request(store.latest_table()).send_with(store.client()).await;
+pub(crate) async fn ttl(store: &Store) -> Result<Option<String>, ServiceError> {
+    let request = store.client().describe_time_to_live().table_name(store.latest_table());
+    let output = request.send().await;
     let output = output.map_err(|error| ServiceError::new("DescribeTimeToLive", &error))?;
     let enabled = [Some(TimeToLiveStatus::Enabled), Some(TimeToLiveStatus::Enabling)];
     let ttl = output.time_to_live_description;
@@ -71,19 +66,15 @@ async fn ttl(store: &Store) -> Result<Option<String>, ServiceError> {
     Ok(ttl.and_then(|ttl| ttl.attribute_name))
 }
 
-async fn point_in_time_recovery(store: &Store) -> Result<bool, ServiceError> {
-    let output = backups_request(store.latest_table()).send_with(store.client()).await;
+pub(crate) async fn point_in_time_recovery(store: &Store) -> Result<bool, ServiceError> {
+    let request = store
+        .client()
+        .describe_continuous_backups()
+        .table_name(store.latest_table());
+    let output = request.send().await;
     let output = output.map_err(|error| ServiceError::new("DescribeContinuousBackups", &error))?;
     let backups = output.continuous_backups_description;
     let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description);
     let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status);
     Ok(status == Some(PointInTimeRecoveryStatus::Enabled))
-}
-
-pub fn ttl_request(table: &str) -> DescribeTimeToLiveInputBuilder {
-    DescribeTimeToLiveInputBuilder::default().table_name(table)
-}
-
-pub fn backups_request(table: &str) -> DescribeContinuousBackupsInputBuilder {
-    DescribeContinuousBackupsInputBuilder::default().table_name(table)
 }

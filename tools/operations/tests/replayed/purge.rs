@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use operations::purge::entity::{DEFAULT_WAIT, ItemCounts, PurgeError};
+use operations::purge::{DEFAULT_WAIT, Purge, PurgeError};
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
@@ -45,13 +45,12 @@ async fn purge_with(wait: Duration, replay: Replay) -> Purged {
     let clock = Clock::new(|| Duration::from_secs(NOW));
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let (start, announced) = (Instant::now(), Cell::new(None));
-    let mut deleted = ItemCounts::new();
-    let entity = EntityId::new("E").unwrap();
-    let on_wait = |wait| announced.set(Some(wait));
-    let done = operations::purge::entity::purge(&store, &entity, wait, on_wait, &mut deleted).await;
+    let mut purge = Purge::new(&store, EntityId::new("E").unwrap());
+    let done = purge.run(wait, |wait| announced.set(Some(wait))).await;
+    let of_kind = |kind| purge.deleted.get(&kind).copied().unwrap_or_default();
     Purged {
         done,
-        deleted: [ItemKind::Latest, ItemKind::Version].map(|kind| deleted.get(&kind).copied().unwrap_or_default()),
+        deleted: [ItemKind::Latest, ItemKind::Version].map(of_kind),
         operations: replay.operations(),
         bodies: replay.bodies(),
         waited: (announced.get(), start.elapsed()),

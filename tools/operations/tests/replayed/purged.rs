@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operations::purge::entity::{ItemCounts, purge};
+use operations::purge::Purge;
 use serde_json::{Value, json};
 use shared::{
     clock::{Clock, Deadline},
@@ -55,7 +55,7 @@ async fn marker() -> Value {
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let entity = EntityId::new("E").unwrap();
     // It stops after the marker, because there are no more responses.
-    let _ = purge(&store, &entity, Duration::ZERO, |_| {}, &mut ItemCounts::new()).await;
+    let _ = Purge::new(&store, entity).run(Duration::ZERO, |_| {}).await;
     replay.bodies()[3]["Item"].clone()
 }
 

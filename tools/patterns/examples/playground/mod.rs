@@ -4,7 +4,6 @@ use std::net::TcpListener;
 
 use aws_sdk_dynamodb::{Client, types::ScalarAttributeType};
 use clap::Parser;
-use comfy_table::{ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 use local::dynamodb::{Embedded, sdk_config};
 use shared::{
     domain::{AttributeValue, Item, plain},
@@ -81,26 +80,17 @@ impl Playground {
         println!("{step:<58} {consumed}");
     }
 
-    /// Prints a table: its keys first, then all other attributes.
+    /// Prints the items of a table, ordered by these keys.
     pub(crate) async fn show(&self, name: &str, keys: &[&str]) -> Result<(), Failure> {
         let scanned = self.client.scan().table_name(name).consistent_read(true).send().await?;
         self.meter.take();
         let mut items: Vec<_> = scanned.items.unwrap_or_default().into_iter().map(Item::from).collect();
         items.sort_by_key(|item| keys.iter().map(|key| sortable(item.get(*key))).collect::<Vec<_>>());
-        let mut names: Vec<_> = items.iter().flat_map(|item| item.keys().cloned()).collect();
-        names.sort();
-        names.dedup();
-        names.retain(|name| !keys.contains(&name.as_str()));
-        let columns: Vec<_> = keys.iter().map(|key| (*key).to_owned()).chain(names).collect();
-        let mut table = Table::new();
-        table
-            .load_style(UTF8_FULL_CONDENSED)
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_header(&columns);
+        println!("\n{name}");
         for item in &items {
-            table.add_row(columns.iter().map(|name| item.get(name).map(shown).unwrap_or_default()));
+            println!("  {}", serde_json::Value::Object(plain::attributes(item)));
         }
-        println!("\n{name}\n{table}\n");
+        println!();
         Ok(())
     }
 }
@@ -111,13 +101,6 @@ fn sortable(value: Option<&AttributeValue>) -> String {
         Some(AttributeValue::N(number)) => format!("{number:0>40}"),
         Some(AttributeValue::S(text)) => text.clone(),
         _ => String::new(),
-    }
-}
-
-fn shown(value: &AttributeValue) -> String {
-    match plain::attribute(value) {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
     }
 }
 

@@ -83,7 +83,11 @@ impl TimeSeries {
             }
             let (sent, table) = (batch.len(), self.store.latest_table());
             let mut error = ServiceError::unprocessed(OPERATION);
-            let request = self.client.batch_write_item().request_items(table, batch.clone());
+            let request = self
+                .store
+                .client()
+                .batch_write_item()
+                .request_items(table, batch.clone());
             match request.send().await {
                 Ok(output) => {
                     let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);

@@ -1,9 +1,8 @@
 //! Requests of the patterns to a DynamoDB that fails, does not answer or is written by others, with replayed responses.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use aws_sdk_dynamodb::{Client, config::http::HttpRequest, error::ConnectorError};
-use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_sdk_dynamodb::Client;
 use patterns::{
     optimistic_lock::{Check, Locked, SaveError},
     two_tables::{Outcome, TwoTables},
@@ -11,7 +10,10 @@ use patterns::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::domain::{Item, version::Version};
-use testkit::replay::{self, Replay, rejected};
+use testkit::{
+    replay::{self, Replay, rejected},
+    scripted::{Reply, Scripted},
+};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Book {
@@ -34,49 +36,22 @@ pub(crate) fn books(client: Client) -> Locked<Book> {
     Locked::new(client, "Books", &["isbn"], "version")
 }
 
-/// A first attempt without a success.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum First {
-    /// An answer with this error.
-    Error(&'static str),
-    NoResponse,
-    ConnectionReset,
+/// First attempts without a success: an answer with an error, none, and a lost connection.
+fn unanswered() -> [Option<Reply>; 3] {
+    let error = Reply::now(json!({"__type": "InternalServerError"}));
+    [error, Reply::Never, Reply::Reset].map(Some)
 }
 
-const THROTTLED: First = First::Error("ThrottlingException");
-const UNANSWERED: [First; 3] = [
-    First::Error("InternalServerError"),
-    First::NoResponse,
-    First::ConnectionReset,
-];
-
-/// Fails the first request, then replays responses.
-#[derive(Debug, Clone)]
-struct FailsFirst {
-    first: Arc<Mutex<Option<First>>>,
-    then: Replay,
+/// No failed attempt, and one that was answered.
+fn answered() -> [Option<Reply>; 2] {
+    [None, Some(Reply::now(json!({"__type": "ThrottlingException"})))]
 }
 
-impl HttpConnector for FailsFirst {
-    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        match self.first.lock().unwrap().take() {
-            None => self.then.http().call(request),
-            Some(First::Error(code)) => Replay::new([json!({"__type": code})]).http().call(request),
-            Some(First::NoResponse) => HttpConnectorFuture::new(std::future::pending()),
-            Some(First::ConnectionReset) => {
-                HttpConnectorFuture::ready(Err(ConnectorError::io("connection reset".into())))
-            }
-        }
-    }
-}
-
-/// Returns books whose first request fails, unless there is none, and whose next one fails its condition on this stored item.
-fn failing(first: Option<First>, stored: Option<Value>) -> Locked<Book> {
-    let connector = FailsFirst {
-        first: Arc::new(Mutex::new(first)),
-        then: Replay::new([rejected(stored)]),
-    };
-    let http = http_client_fn(move |_, _| SharedHttpConnector::new(connector.clone()));
+/// Returns books whose first request has this reply, unless there is none, and whose next one fails its condition on this stored item.
+fn failing(first: Option<&Reply>, stored: Option<Value>) -> Locked<Book> {
+    let first = Mutex::new(first.cloned());
+    let reply = move || first.lock().unwrap().take();
+    let http = Scripted::new(move |_, _| reply().unwrap_or_else(|| Reply::rejected(stored.clone())));
     books(replay::client(http))
 }
 
@@ -98,18 +73,24 @@ fn is_conflict<T>(result: &Result<T, SaveError<Book>>) -> bool {
 async fn an_identical_item_is_ones_own_only_after_an_unanswered_attempt() {
     for value in [book("New Title", None), book("New Title", Some(6))] {
         let next = value.version.unwrap_or(0) + 1;
-        let save = async |first, stored| failing(first, Some(stored)).save(&value, Check::Version).await;
-        let update = async |first, stored| failing(first, Some(stored)).update(&value, Check::Version).await;
+        let save = async |first: &Option<Reply>, stored| {
+            failing(first.as_ref(), Some(stored)).save(&value, Check::Version).await
+        };
+        let update = async |first: &Option<Reply>, stored| {
+            failing(first.as_ref(), Some(stored))
+                .update(&value, Check::Version)
+                .await
+        };
         // An update keeps attributes that the type does not name.
         let (of_save, of_update) = (
             saved("New Title", next),
             item("New Title", next, ("price", json!({"N": "12.5"}))),
         );
-        for first in [None, Some(THROTTLED)] {
+        for first in &answered() {
             assert!(is_conflict(&save(first, of_save.clone()).await), "{first:?}");
             assert!(is_conflict(&update(first, of_update.clone()).await), "{first:?}");
         }
-        for first in UNANSWERED.map(Some) {
+        for first in &unanswered() {
             let expected = book("New Title", Some(next));
             assert_eq!(save(first, of_save.clone()).await.unwrap(), expected, "{first:?}");
             assert_eq!(update(first, of_update.clone()).await.unwrap(), expected, "{first:?}");
@@ -126,14 +107,14 @@ async fn an_identical_item_is_ones_own_only_after_an_unanswered_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_item_is_ones_own_deletion_only_after_an_unanswered_attempt() {
-    let delete = async |first, stored| {
+    let delete = async |first: &Option<Reply>, stored| {
         let value = book("Title", Some(6));
-        failing(first, stored).delete(&value, Check::Version).await
+        failing(first.as_ref(), stored).delete(&value, Check::Version).await
     };
-    for first in [None, Some(THROTTLED)] {
+    for first in &answered() {
         assert!(is_conflict(&delete(first, None).await), "{first:?}");
     }
-    for first in UNANSWERED.map(Some) {
+    for first in &unanswered() {
         assert!(delete(first, None).await.is_ok(), "{first:?}");
         assert!(is_conflict(&delete(first, Some(saved("Title", 7))).await), "{first:?}");
     }

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::ScalarAttributeType::S;
 use futures::future::join_all;
-use patterns::optimistic_lock::{Check, Locked, SaveError};
+use patterns::optimistic_lock::{Action, Check, Locked, SaveError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use testkit::database::{Database, rows, sorted};
@@ -153,8 +153,8 @@ async fn optimistic_locking_inside_a_transaction() {
     is_conflict(again, Some(&saved[1]));
     assert_eq!(table.load().await.unwrap().version, Some(1));
     // Combined with other requests in one transaction.
-    let save = books.prepare_save(&saved[0], Check::Version).unwrap();
-    let delete = books.prepare_delete(&saved[1], Check::Version).unwrap();
+    let save = books.prepare(Action::Save, &saved[0], Check::Version).unwrap();
+    let delete = books.prepare(Action::Delete, &saved[1], Check::Version).unwrap();
     assert!(table.send(vec![save.item, delete.item]).await && delete.value.is_none());
     assert_eq!(table.load().await, save.value);
 }
@@ -262,7 +262,8 @@ async fn an_update_keeps_attributes_that_the_type_does_not_name() {
     assert_eq!(updated, edition(Some("Series"), 3));
     table.is_stored(stored("Newer Title", "3", false)).await;
     // In a transaction. The second time, the stored version is 4.
-    let prepared = books.prepare_update(&book("Title", Some(3)), Check::Version).unwrap();
+    let prepared = books.prepare(Action::Update, &book("Title", Some(3)), Check::Version);
+    let prepared = prepared.unwrap();
     assert!(table.send(vec![prepared.item.clone()]).await);
     assert_eq!(prepared.value, Some(book("Title", Some(4))));
     table.is_stored(stored("Title", "4", false)).await;

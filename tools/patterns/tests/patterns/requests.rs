@@ -1,38 +1,24 @@
 //! A snapshot of every request of the patterns, as it goes over the wire.
 
-use aws_sdk_dynamodb::Client;
 use patterns::{
     optimistic_lock::Check,
     ratchet::{Key, Ratchet},
     time_series::{State, StateQuery, StateTime, TimePrefix, TimeSeries},
     two_tables::TwoTables,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::domain::{Item, entity::EntityId, version::Version};
-use testkit::replay::Replay;
+use testkit::replay::sent_after;
 
 use crate::failures::{book, books};
 
-/// Sends requests through the real client, with these responses to the first ones, and returns the body of the last one.
-async fn sent<T>(before: &[Value], send: impl AsyncFnOnce(Client) -> T) -> Value {
-    let replay = Replay::new(before.iter().cloned().chain([json!({})]));
-    send(replay.client()).await;
-    let (operation, mut body) = replay.requests().remove(before.len());
-    // The SDK sends the members of a map in any order, and a random token.
-    body.sort_all_objects();
-    if body.get("ClientRequestToken").is_some() {
-        body["ClientRequestToken"] = json!("token");
-    }
-    json!({ format!("DynamoDB_20120810.{operation}"): body })
-}
-
-/// Sends one request, and compares it with its snapshot.
+/// Sends one request, after others with these responses, and compares it with its snapshot.
 macro_rules! check {
     ($name:expr, $send:expr) => {
-        insta::assert_json_snapshot!($name, sent(&[], $send).await)
+        check!($name, &[], $send)
     };
     ($name:expr, $before:expr, $send:expr) => {
-        insta::assert_json_snapshot!($name, sent($before, $send).await)
+        insta::assert_json_snapshot!($name, sent_after($before, $send).await)
     };
 }
 

@@ -1,16 +1,6 @@
 //! Checks the history of an attached table against the records of its stream.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use serde_json::Value;
-use shared::domain::quarantine::PREFIX;
-
-use crate::{
-    check::Violations,
-    items::Items,
-    requests::{sequence_number, text},
-    stream::Written,
-};
+use super::*;
 
 /// Key attribute of the attached table.
 pub(super) const KEY: &str = "id";

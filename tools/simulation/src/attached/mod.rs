@@ -3,19 +3,27 @@
 //! The clients' changes, the records of the stream, and the history before and after a redrive are compared by [`check`].
 
 mod check;
-mod draw;
 mod reads;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
 use local::mapping::filter::Filters;
 use serde_json::{Value, json};
-use shared::{clock::Deadline, domain::attached, dynamodb::Store};
+use shared::{
+    clock::Deadline,
+    domain::{
+        attached::{self},
+        quarantine::PREFIX,
+    },
+    dynamodb::Store,
+};
 use stream_fn::HistoryWriter;
 use tokio::time::{Instant, sleep_until};
 
 use self::check::{Evidence, IGNORED, KEY};
-pub(crate) use self::draw::draw;
 use crate::{
     caller::{Author, Caller, lock},
     check::{Checked, Violations},
@@ -23,14 +31,13 @@ use crate::{
     connector::Connector,
     database::create_table,
     error::SimulationError,
+    evidence::Seen,
     functions::{StreamFunction, process},
-    items::Items,
     mapping::{Bucket, mapping, records_of, settings},
     mutation::Mutation,
-    requests::flat_attached,
+    requests::{Items, flat_attached, incompressible, sequence_number, text},
     schedule::{ChangeKind, HISTORY, Schedule, StepKind, TABLE},
     setup,
-    steps::incompressible,
     stream::Written,
 };
 
@@ -49,7 +56,7 @@ struct World<'a> {
     connector: Connector,
     clock: Clock,
     bucket: Bucket,
-    function: Arc<StreamFunction>,
+    function: StreamFunction,
     store: Store,
 }
 
@@ -73,22 +80,29 @@ impl<'a> World<'a> {
             "KeySchema": [{"AttributeName": KEY, "KeyType": "HASH"}],
             "AttributeDefinitions": [{"AttributeName": KEY, "AttributeType": "S"}],
         });
-        let table = operations::attached::parse(&definition.to_string());
+        let table = attach::parse(&definition.to_string());
         let table = table.map_err(|_| SimulationError::InvalidSetting("attached"))?;
         let client = setup::dynamodb_client(&connector);
-        let writer = HistoryWriter::attached(client.clone(), table.clone()).with_clock(clock.shifted(0));
+        let writer = HistoryWriter::attached(client.clone(), table.clone()).with_clock(clock.of_library());
         Ok(Self {
             schedule,
-            function: StreamFunction::new(writer, None, connector.clone(), attached::digits(), true),
+            function: StreamFunction {
+                writer,
+                misdeployed: None,
+                connector: connector.clone(),
+                digits: attached::digits(),
+                is_ordered: true,
+                seen: Seen::default(),
+            },
             connector,
             clock,
             bucket: Bucket::default(),
-            store: Store::attached(client, table).with_clock(clock.shifted(0)),
+            store: Store::attached(client, table).with_clock(clock.of_library()),
         })
     }
 
     async fn run(self) -> Result<Checked, SimulationError> {
-        let mut settings = settings(&self.schedule.settings, self.connector.mutation);
+        let mut settings = settings(&self.schedule.settings, self.connector.mutations);
         // The records of history are in the stream for the checks only.
         let pattern = json!({"dynamodb": {"Keys": {KEY: {"S": [{"exists": true}]}}}}).to_string();
         settings.filters = Filters::parse([pattern.as_str()]).unwrap_or_default();
@@ -176,7 +190,7 @@ impl<'a> World<'a> {
         let records: Vec<_> = records.iter().map(ToString::to_string).collect();
         let records = records.iter().map(AsRef::as_ref).collect();
         let redriven = writer.process(records, Deadline::after(Duration::from_secs(60)));
-        process(&Caller::new(Author::Redrive), Duration::from_secs(120), redriven).await;
+        let _ = process(&Caller::new(Author::Redrive), Duration::from_secs(120), redriven).await;
     }
 
     /// Delivers all records again after histories were pruned: none of them makes a version.

@@ -1,13 +1,11 @@
 //! Reads of the history of an attached table, compared with the records of its stream, and a redelivery behind a prune.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use operations::{
     as_of::as_of,
-    prune::{
-        plan::Keep,
-        requests::{plan_prune, raise_floor},
-    },
+    error::OperationError,
+    prune::{EntityPrune, Options, Rule, requests::raise_floor},
     rate_limit::RateLimiter,
     read::history::{History, HistoryQuery},
 };
@@ -86,13 +84,19 @@ fn is_state(view: &VersionView, state: Option<&Value>) -> bool {
 }
 
 /// Prunes each history, and deletes what expired.
-pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Written]) -> Result<(), ReadError> {
+pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Written]) -> Result<(), OperationError> {
     for item in of_items(records).into_keys() {
         let Some(entity) = entity(store, item) else { continue };
-        let keep = Keep::Newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)));
-        let plan = plan_prune(store, &entity, keep, false, &RateLimiter::unlimited()).await?;
-        let Some(plan) = plan.filter(|plan| plan.floor > plan.before) else {
-            continue;
+        let options = Options {
+            rule: Rule::Keep(connector.draw(|rng| rng.u64(1..=MAX_KEPT))),
+            grace: Duration::ZERO,
+            over_gaps: false,
+            dry_run: false,
+        };
+        let plan = match EntityPrune::plan(store, entity.as_str(), options, &RateLimiter::unlimited()).await {
+            Ok(prune) if prune.plan.floor > prune.plan.before => prune.plan,
+            Ok(_) | Err(OperationError::NoEntity(_)) => continue,
+            Err(error) => return Err(error),
         };
         raise_floor(store, &entity, plan.floor).await?;
         for key in store.digits().version_keys(1..plan.floor.get()) {

@@ -1,16 +1,6 @@
 //! 4, 8: The responses to upstream are exact, and every update gets one.
 
-use std::collections::BTreeMap;
-
-use super::{
-    Check,
-    model::{Entity, Image},
-    state::State,
-};
-use crate::{
-    evidence::{Answer, UpstreamResponse},
-    schedule::{Content, StepKind, Update},
-};
+use super::*;
 
 /// Size of the attribute `Large` up to which an item surely fits.
 const FITS: usize = 400_000;

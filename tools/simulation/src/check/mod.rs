@@ -11,30 +11,43 @@ mod history;
 mod model;
 mod operators;
 mod reads;
-mod record;
 mod state;
 mod times;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    fmt::{self, Write as _},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fmt,
     time::Duration,
 };
 
-use sha2::{Digest as _, Sha256};
+use serde_json::{Map, Value, json};
 use shared::{
     config::Retention,
-    domain::{keys::VersionDigits, version::Version},
+    domain::{
+        Item,
+        entity::EntityId,
+        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
+        marks::MARKS,
+        purge_marker::{PurgeMarker, SORT_KEY},
+        recorded_at::RecordedAt,
+        version::Version,
+    },
 };
 
-use self::model::Image;
+use self::{
+    model::{Entity, Image},
+    state::{State, plain, restorable, senders, version_item},
+};
 use crate::{
     caller::{Author, MISDEPLOYED, OF_COPY},
-    evidence::Evidence,
+    clock::ProcessClock,
+    evidence::{Answer, Evidence, UpstreamResponse},
     mapping::records_of,
-    requests::sequence_number,
-    schedule::{Command, Origin, Schedule, StepKind, Update},
-    windows::Scope,
+    operators::LAG,
+    plan::Scope,
+    requests::{sequence_number, text},
+    schedule::{Command, Content, MALFORMED, Origin, Schedule, StepKind, Update},
+    stream::Written,
 };
 
 /// Result of one schedule.
@@ -231,9 +244,5 @@ impl Check<'_> {
 
 /// Returns the partition key of the purge marker of an entity.
 fn purge_marker_key(entity: &str) -> String {
-    let mut key = "#vzero#purged#".to_owned();
-    for byte in Sha256::digest(entity.as_bytes()) {
-        let _ = write!(key, "{byte:02x}");
-    }
-    key
+    EntityId::new(entity).map_or_else(|_| String::new(), |entity| entity.of_purge_marker().as_str().to_owned())
 }

@@ -1,14 +1,6 @@
 //! 1, 7: Readers see the stored versions, and the version that was the latest at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use shared::domain::{keys::FLOOR_KEY, version::Version};
-
-use super::{
-    Check,
-    model::{Entity, Image},
-};
-use crate::{requests::text, stream::Written};
+use super::*;
 
 impl Check<'_> {
     /// 7: A read as of a time returns the last version that was recorded by then.

@@ -1,14 +1,6 @@
 //! 7: Each version has a time, which is later than that of the version before, and hardly ahead of the clocks.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
-
-use shared::domain::{keys::LATEST_KEY, recorded_at::RecordedAt};
-
-use super::{Check, model::Image};
-use crate::{caller::Author, clock::ProcessClock, requests::text, schedule::StepKind};
+use super::*;
 
 /// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
 const MAX_AHEAD: Duration = Duration::from_secs(1);

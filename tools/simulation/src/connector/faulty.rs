@@ -129,9 +129,7 @@ impl Connector {
         let mut response = self.execute(operation, body.to_string().as_bytes());
         if let Ok(mut output) = serde_json::from_str::<Value>(&response.body) {
             output["UnprocessedKeys"] = unprocessed;
-            if let Some(mutation) = self.mutation {
-                mutation.response(operation, None, &Value::Null, &mut output);
-            }
+            self.mutations.response(operation, None, &Value::Null, &mut output);
             response.body = output.to_string();
         }
         response

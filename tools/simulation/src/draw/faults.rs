@@ -2,14 +2,8 @@
 
 #![allow(clippy::enum_glob_use, reason = "tables of them")]
 
-use fastrand::Rng;
-
-use super::{Scale, pick};
-use crate::schedule::{
-    Fault,
-    FaultKind::{self, *},
-    Point,
-};
+use super::*;
+use crate::schedule::FaultKind::*;
 
 const REQUESTS: &[FaultKind] = &[
     Throttled,

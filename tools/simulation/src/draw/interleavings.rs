@@ -4,15 +4,7 @@
 //! requests, and requests and responses are lost. Meanwhile the map is removed, another program increments `Latest`, markers of the
 //! ledger add no entry, and an operator raises `Latest`. History is written at once, or late.
 
-use fastrand::Rng;
-use serde_json::json;
-
-use super::{MAX_OFFSET, SECOND, pick};
-use crate::{
-    schedule::Jump,
-    schedule::{Command, Origin, Schedule, Settings, StepKind},
-    windows::Scope,
-};
+use super::*;
 
 const ENTITY: &str = "e0";
 /// Number of versions before the losses: a map with a window of 1 is almost full.

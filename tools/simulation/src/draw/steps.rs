@@ -1,12 +1,6 @@
 //! Generates the steps of a schedule: deliveries of its updates, failures, and what operators and other programs do.
 
-use fastrand::Rng;
-
-use super::{DAY, HOUR, MINUTE, Scale, pick};
-use crate::{
-    schedule::{Command, Origin, Settings, Step, StepKind, Update},
-    windows::Scope,
-};
+use super::*;
 
 /// Milliseconds during which most steps start.
 const SPAN: u64 = 3000;

@@ -1,10 +1,12 @@
 //! Parts of requests: expressions, conditions, and the writes of a transaction.
 
-use serde_json::Value;
-use writer_fn::counter::rules;
+use super::*;
 
-/// Name of the member that contains the condition of a write.
+/// Members of a write.
 pub(super) const CONDITION: &str = "ConditionExpression";
+pub(super) const UPDATE: &str = "UpdateExpression";
+pub(super) const NAMES: &str = "ExpressionAttributeNames";
+pub(super) const VALUES: &str = "ExpressionAttributeValues";
 
 /// Returns the writes of a kind, `Put`, `Update` or `Delete`, in a request of one write or in a transaction.
 pub(super) fn writes<'a>(kind: &str, operation: &str, body: &'a mut Value) -> Vec<&'a mut Value> {
@@ -27,9 +29,7 @@ pub(super) fn sort_key(write: &Value) -> &str {
 
 /// Returns `true` if an expression contains this part.
 pub(super) fn has(write: &Value, expression: &str, part: &str) -> bool {
-    write[expression]
-        .as_str()
-        .is_some_and(|expression| expression.contains(part))
+    text(write, &format!("/{expression}")).contains(part)
 }
 
 /// Replaces each occurrence of a part of an expression.
@@ -37,10 +37,10 @@ pub(super) fn replace(write: &mut Value, expression: &str, part: &str, replaceme
     if let Some(Value::String(expression)) = write.get_mut(expression) {
         *expression = expression.replace(part, replacement);
     }
+    remove_unused(write);
 }
 
-/// Makes a part of the condition always true, by an alternative. It uses the same names and values, because DynamoDB rejects
-/// those that no expression uses.
+/// Makes a part of the condition always true, by an alternative.
 pub(super) fn weaken(write: &mut Value, part: &str, alternative: &str) {
     replace(write, CONDITION, part, &format!("({part} OR {alternative})"));
 }
@@ -106,10 +106,28 @@ fn replace_part(expression: &str, part: &str, replacement: &str) -> String {
     replaced
 }
 
-/// Removes the condition of a write whose names and values only the condition uses.
+/// Removes the condition of a write.
 pub(super) fn remove_condition(write: &mut Value) {
-    for name in [CONDITION, "ExpressionAttributeNames", "ExpressionAttributeValues"] {
-        remove(write, name);
+    remove(write, CONDITION);
+    remove_unused(write);
+}
+
+/// Removes the names and values that no expression uses: DynamoDB rejects them.
+fn remove_unused(write: &mut Value) {
+    let expressions = [UPDATE, CONDITION].map(|expression| text(write, &format!("/{expression}")));
+    let is_end = |character: char| !character.is_alphanumeric() && !"#:_".contains(character);
+    let used: HashSet<String> = expressions
+        .iter()
+        .flat_map(|text| text.split(is_end))
+        .map(str::to_owned)
+        .collect();
+    for member in [NAMES, VALUES] {
+        if let Some(placeholders) = write.get_mut(member).and_then(Value::as_object_mut) {
+            placeholders.retain(|placeholder, _| used.contains(placeholder));
+            if placeholders.is_empty() {
+                remove(write, member);
+            }
+        }
     }
 }
 

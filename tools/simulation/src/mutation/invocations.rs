@@ -1,9 +1,6 @@
-//! Mutations of the events and responses of invocations.
+//! Mutations of the events of invocations, and of stream records.
 
-use aws_lambda_events::event::dynamodb;
-use serde_json::{Value, json};
-
-use super::Mutation;
+use super::*;
 
 pub(super) fn change_event(mutation: Mutation, event: &mut Value) {
     if mutation != Mutation::Redelivery {
@@ -15,23 +12,20 @@ pub(super) fn change_event(mutation: Mutation, event: &mut Value) {
                 if let Some(attributes) = message["attributes"].as_object_mut() {
                     attributes.retain(|name, _| name == "SenderId");
                 }
-                let body = message["body"]
-                    .as_str()
-                    .and_then(|body| serde_json::from_str(body).ok());
-                message["body"] = json!(untimed(body.unwrap_or_default()).to_string());
+                let mut body = serde_json::from_str(text(message, "/body")).unwrap_or_default();
+                remove_times(&mut body);
+                message["body"] = json!(body.to_string());
             }
         }
-        None => *event = untimed(event.take()),
+        None => remove_times(event),
     }
 }
 
 /// Removes the times of an event or update.
-fn untimed(mut event: Value) -> Value {
-    if let Some(members) = event.as_object_mut() {
-        members.remove("RequestSentAt");
-        members.remove("time");
+fn remove_times(event: &mut Value) {
+    for name in ["RequestSentAt", "time"] {
+        remove(event, name);
     }
-    event
 }
 
 /// Returns `true` if the typed event of the runtime accepts a batch: it parses all records at once.
@@ -39,9 +33,33 @@ pub(super) fn is_typed(payload: &Value) -> bool {
     serde_json::from_str::<dynamodb::Event>(&payload.to_string()).is_ok()
 }
 
-/// Removes the batch item failures of a response.
-pub(super) fn remove_failures(response: &mut Value) {
-    if let Some(failures) = response.get_mut("batchItemFailures") {
-        *failures = json!([]);
+pub(super) fn change_record(mutation: Mutation, record: &mut Value) {
+    match mutation {
+        // Without an end, if the record of an item in quarantine were quarantined, too.
+        Mutation::Filter => {
+            if let Some(key) = record.pointer_mut("/dynamodb/Keys/SK")
+                && !text(key, "/S").starts_with(PREFIX)
+            {
+                *key = json!({"S": LATEST_KEY});
+            }
+        }
+        Mutation::AttachedOldImage if record.pointer("/dynamodb/Keys/PK").is_none() => {
+            remove(&mut record["dynamodb"], "OldImage");
+        }
+        Mutation::StreamTime => {
+            let image = &record["dynamodb"]["NewImage"];
+            if image["RecordedVersion"] != image["Latest"] {
+                remove(&mut record["dynamodb"], "ApproximateCreationDateTime");
+            }
+        }
+        Mutation::OwnVersion => {
+            if let Some(image) = record.pointer_mut("/dynamodb/NewImage")
+                && image.get("RecordedVersion").is_some()
+                && let Some(latest) = image.get("Latest").cloned()
+            {
+                image["RecordedVersion"] = latest;
+            }
+        }
+        _ => {}
     }
 }

@@ -4,19 +4,15 @@
 //!
 //! | module | changes |
 //! |---|---|
-//! | `writes` | requests of the functions |
-//! | `maintenance` | requests of operators |
+//! | `writes` | requests of the functions and of operators |
 //! | `responses` | responses of the database |
-//! | `invocations` | events, responses and times of invocations and of operators |
-//! | `records` | stream records |
+//! | `invocations` | events of invocations, and stream records |
 //!
-//! A mutation depends on the expressions and names of the guard that it disables. It counts what it changed: a run in which it
-//! changed nothing is an error, because such a run shows nothing about the guard.
+//! A mutation depends on the expressions and names of the guard that it disables. A run in which it changed nothing is an error, and
+//! so is one in which the database rejects an expression that it changed: such a run shows nothing about the guard.
 
 mod expressions;
 mod invocations;
-mod maintenance;
-mod records;
 mod responses;
 mod writes;
 
@@ -24,14 +20,38 @@ mod writes;
 mod tests;
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
+    collections::HashSet,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
+use aws_lambda_events::event::dynamodb;
 use clap::ValueEnum;
-use serde_json::Value;
+use serde_json::{Value, json};
+use shared::domain::{
+    Item,
+    attached::item::LATE_PREFIX,
+    keys::{FLOOR_KEY, LATEST_KEY, PART_PREFIX},
+    layout::{IMAGE_DEFLATE, version_item},
+    purge_marker,
+    quarantine::PREFIX,
+    size::{MAX_ITEM_BYTES, MAX_LEVELS, levels, of_item},
+    version::Version,
+};
+use writer_fn::counter::rules;
 
-use crate::caller::Caller;
+use self::expressions::{
+    CONDITION, NAMES, UPDATE, VALUES, disable, has, negate, remove, remove_condition, replace, sort_key, weaken, writes,
+};
+use crate::{
+    caller::Caller,
+    error::SimulationError,
+    http::Response,
+    requests::{is_version_key, put_of, text},
+    schedule::{HISTORY, TABLE},
+};
 
 /// The disabled guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -173,9 +193,6 @@ pub(crate) enum Mutation {
     TimeSequence,
 }
 
-/// Number of changes of each mutation in this process.
-static CHANGES: [AtomicU64; 80] = [const { AtomicU64::new(0) }; 80];
-
 impl Mutation {
     /// Returns the name of the mutation on the command line.
     pub(crate) fn name(self) -> String {
@@ -183,121 +200,104 @@ impl Mutation {
         value.map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Returns the number of changes in this process.
-    pub(crate) fn changes(self) -> u64 {
-        CHANGES[self as usize].load(Ordering::Relaxed)
+    /// Fails if this process, whose mutation this is, shows nothing about the guard.
+    pub(crate) fn verdict(self, schedules: u64) -> Result<(), SimulationError> {
+        let name = self.name();
+        if let Some(message) = REJECTED.get().cloned() {
+            return Err(SimulationError::Rejected { name, message });
+        }
+        match CHANGES.load(Ordering::Relaxed) {
+            0 => Err(SimulationError::Unchanged { name, schedules }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Number of changes in this process.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+/// The first message with which the database rejected a changed expression.
+static REJECTED: OnceLock<String> = OnceLock::new();
+
+/// The mutation of a run, if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mutations(pub(crate) Option<Mutation>);
+
+impl Mutations {
+    pub(crate) fn is(self, mutation: Mutation) -> bool {
+        self.0 == Some(mutation)
     }
 
-    fn count(self) {
-        CHANGES[self as usize].fetch_add(1, Ordering::Relaxed);
+    /// Returns `true`, and counts a change, if the guard of a mutation is disabled.
+    pub(crate) fn disable(self, guard: Mutation) -> bool {
+        let is_disabled = self.is(guard);
+        CHANGES.fetch_add(is_disabled.into(), Ordering::Relaxed);
+        is_disabled
     }
 
     /// Changes a value, and counts it if it is different afterwards.
-    fn change<T: Clone + PartialEq>(self, value: &mut T, change: impl FnOnce(&mut T)) {
-        let before = value.clone();
-        change(value);
-        if *value != before {
-            self.count();
+    fn change(self, value: &mut Value, change: impl FnOnce(Mutation, &mut Value)) {
+        if let Some(mutation) = self.0 {
+            let before = value.clone();
+            change(mutation, value);
+            CHANGES.fetch_add((*value != before).into(), Ordering::Relaxed);
         }
     }
 
     /// Changes a request before the database receives it.
     pub(crate) fn request(self, operation: &str, body: &mut Value) {
-        self.change(body, |body| {
-            writes::change(self, operation, body);
-            maintenance::change(self, operation, body);
-        });
+        self.change(body, |mutation, body| writes::change(mutation, operation, body));
     }
 
     /// Changes a request that is executed after its sender has stopped waiting for it.
     pub(crate) fn delayed(self, operation: &str, body: &mut Value) {
-        self.change(body, |body| writes::change_delayed(self, operation, body));
+        self.change(body, |mutation, body| writes::change_delayed(mutation, operation, body));
+    }
+
+    /// Notes the response to a request that was changed.
+    pub(crate) fn executed(response: &Response) {
+        let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
+        let message = text(&body, "/message");
+        // As on AWS: `Invalid ConditionExpression: …`, or a name or value that no expression uses. writer-fn reacts to a long update.
+        if message.contains("Expression") && !message.contains("UpdateExpression: Expression size") {
+            REJECTED.get_or_init(|| message.to_owned());
+        }
     }
 
     /// Returns unconditional puts that replace the statements of a request. `None` if the request stays as it is.
     pub(crate) fn puts(self, operation: &str, body: &Value) -> Option<Vec<Value>> {
-        let puts = writes::puts(self, operation, body);
-        puts.inspect(|_| self.count())
+        let puts = writes::puts(self.0?, operation, body);
+        puts.filter(|_| self.disable(Mutation::Condition))
     }
 
     /// Changes a response of the database before its sender receives it.
     pub(crate) fn response(self, operation: &str, caller: Option<&Caller>, request: &Value, response: &mut Value) {
-        self.change(response, |response| {
-            responses::change(self, operation, caller, request, response);
+        self.change(response, |mutation, response| {
+            responses::change(mutation, operation, caller, request, response);
         });
     }
 
     /// Changes an event before a writer receives it.
     pub(crate) fn event(self, event: &mut Value) {
-        self.change(event, |event| invocations::change_event(self, event));
-    }
-
-    /// Changes the time of the first attempt of an asynchronous invocation, as a later attempt reads it from its trace.
-    pub(crate) fn first_attempt<T: Clone + PartialEq>(self, mut time: Option<T>) -> Option<T> {
-        self.change(&mut time, |time| {
-            if self == Self::Redelivery {
-                *time = None;
-            }
-        });
-        time
+        self.change(event, invocations::change_event);
     }
 
     /// Returns `false` if stream-fn fails this batch as a whole.
     pub(crate) fn accepts_batch(self, payload: &Value) -> bool {
-        let is_accepted = self != Self::RawSplit || invocations::is_typed(payload);
-        if !is_accepted {
-            self.count();
-        }
-        is_accepted
+        !self.is(Mutation::RawSplit) || invocations::is_typed(payload) || !self.disable(Mutation::RawSplit)
     }
 
-    /// Changes the response of stream-fn before the mapping receives it.
-    pub(crate) fn stream_response(self, response: &mut Value) {
-        if self == Self::PartialFailures {
-            self.change(response, invocations::remove_failures);
-        }
-    }
-
-    /// Changes the response of writer-fn before the queue's mapping or the client receives it.
-    pub(crate) fn writer_response(self, response: &mut Value) {
-        if self == Self::MessageFailures {
-            self.change(response, invocations::remove_failures);
-        }
-    }
-
-    /// Returns the time until the deadline that a function gets, for an invocation that ends after `left`.
-    pub(crate) fn deadline(self, left: Duration) -> Duration {
-        self.time(Self::Deadline, left, left + Duration::from_secs(86_400))
-    }
-
-    /// Returns the wait of a purge between the marker and the last check.
-    pub(crate) fn purge_wait(self, wait: Duration) -> Duration {
-        self.time(Self::PurgeWait, wait, Duration::ZERO)
-    }
-
-    /// Returns `true` if a function checks the layout of the table, unless this mutation removes the check.
-    pub(crate) fn checks_layout(self, unchecked: Self) -> bool {
-        if self == unchecked {
-            self.count();
-        }
-        self != unchecked
-    }
-
-    /// Returns the time that a repair waits for versions that can still be in the stream.
-    pub(crate) fn lag(self, lag: Duration) -> Duration {
-        self.time(Self::Lag, lag, Duration::ZERO)
-    }
-
-    fn time(self, mutation: Self, time: Duration, changed: Duration) -> Duration {
-        let mut time = time;
-        if self == mutation {
-            self.change(&mut time, |time| *time = changed);
-        }
-        time
+    /// Removes the batch item failures of a function's response, if this mutation does.
+    pub(crate) fn failures(self, guard: Mutation, response: &mut Value) {
+        self.change(response, |mutation, response| {
+            match response.get_mut("batchItemFailures") {
+                Some(failures) if mutation == guard => *failures = json!([]),
+                _ => {}
+            }
+        });
     }
 
     /// Changes a stream record before the mapping filters it.
     pub(crate) fn record(self, record: &mut Value) {
-        self.change(record, |record| records::change(self, record));
+        self.change(record, invocations::change_record);
     }
 }

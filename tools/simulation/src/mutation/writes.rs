@@ -1,23 +1,11 @@
-//! Mutations of requests of the functions. Each disables a part of a condition, or of a change.
+//! Mutations of requests of the functions and of operators. Each disables a part of a condition, or of a change.
 
-use serde_json::{Value, json};
-use shared::domain::{
-    Item,
-    keys::LATEST_KEY,
-    layout::{IMAGE_DEFLATE, version_item},
-    quarantine::PREFIX,
-    size::{MAX_ITEM_BYTES, MAX_LEVELS, levels, of_item},
-};
+use super::{Mutation as M, *};
 
-use super::{
-    Mutation,
-    expressions::{CONDITION, disable, has, negate, remove, remove_condition, replace, sort_key, writes},
-};
-use crate::requests::put_of;
-
-const UPDATE: &str = "UpdateExpression";
 /// Removal of the oldest request from the map.
 const OLDEST: &str = "#recent.#f0";
+/// Addition of a request to the map.
+const ENTRY: &str = "#recent.#hash = if_not_exists(#latest, :zero) + :entry,";
 /// Guard of an update that may have been sent before.
 const GUARD: &str = "#since < :sent";
 /// Incarnation of every latest item.
@@ -26,11 +14,12 @@ const SAME: &str = "same";
 const RESERVE: usize = 1100;
 /// Milliseconds by which a message looks younger.
 const YOUNGER: i64 = 5000;
-pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
-    if mutation == Mutation::AttachedConsistent && operation == "Query" && body["ConsistentRead"] == true {
+
+pub(super) fn change(mutation: M, operation: &str, body: &mut Value) {
+    if mutation == M::AttachedConsistent && operation == "Query" && body["ConsistentRead"] == true {
         body["ConsistentRead"] = json!(false);
     }
-    if mutation == Mutation::ForcedCompression {
+    if mutation == M::ForcedCompression {
         let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
         for statement in statements.into_iter().flatten() {
             let item = put_of(statement).map(|put| put["Item"].clone()).unwrap_or_default();
@@ -44,110 +33,139 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
         }
     }
     for update in writes("Update", operation, body) {
-        change_update(mutation, operation, update);
+        change_update(mutation, operation == "UpdateItem", update);
     }
     for put in writes("Put", operation, body) {
-        let is_mutated = match mutation {
-            Mutation::Ledger => sort_key(put).starts_with("request#"),
-            Mutation::Condition => is_version_key(sort_key(put)),
-            _ => false,
-        };
-        if is_mutated {
-            remove_condition(put);
-        }
-        if mutation == Mutation::ForcedCompression && has_to_be_compressed(&put["Item"]) {
-            put["Item"][IMAGE_DEFLATE] = too_large();
-        }
-        if mutation == Mutation::Incarnation && put.pointer("/Item/V0Id/S").is_some() {
-            put["Item"]["V0Id"] = json!({"S": SAME});
-        }
-        if mutation == Mutation::Quarantine
-            && let Some(key) = put.pointer_mut("/Item/SK/S")
-            && let Some(rest) = key.as_str().and_then(|key| key.strip_prefix(PREFIX))
-        {
-            *key = json!(format!("lost#{rest}"));
+        change_put(mutation, put);
+    }
+    for delete in writes("Delete", operation, body) {
+        match mutation {
+            M::Raise => weaken(delete, "#latest = :read", "attribute_exists(#latest)"),
+            M::PurgeCondition if sort_key(delete) == LATEST_KEY => remove_condition(delete),
+            _ => {}
         }
     }
 }
 
-fn change_update(mutation: Mutation, operation: &str, update: &mut Value) {
-    let is_single = operation == "UpdateItem";
+fn change_put(mutation: M, put: &mut Value) {
+    let key = sort_key(put).to_owned();
+    let is_condition = match mutation {
+        M::Ledger => key.starts_with("request#"),
+        M::Condition => is_version_key(&key),
+        M::Revive => key == LATEST_KEY,
+        M::MarkerOrder => key == purge_marker::SORT_KEY,
+        // Such a redrive reads other versions than those in the marker, and so does a purge that raises them.
+        M::RedriveMarker => key == purge_marker::SORT_KEY && has(put, CONDITION, "#purged = :purged"),
+        _ => false,
+    };
+    if is_condition {
+        remove_condition(put);
+    }
+    let item = &mut put["Item"];
     match mutation {
-        Mutation::Removal => disable(update, "removal"),
-        Mutation::RequestsSince if has(update, UPDATE, OLDEST) => {
-            replace(
-                update,
-                UPDATE,
-                "#since = :since",
-                "#since = if_not_exists(#since, :zero)",
-            );
-        }
-        Mutation::RequestsDropped if has(update, UPDATE, OLDEST) => {
-            replace(
-                update,
-                UPDATE,
-                "#dropped = :dropped",
-                "#dropped = if_not_exists(#dropped, :zero)",
-            );
-        }
-        Mutation::Eviction if has(update, UPDATE, OLDEST) => {
-            let entry = "#recent.#hash = if_not_exists(#latest, :zero) + :entry,";
-            if has(update, UPDATE, entry) {
-                replace(update, UPDATE, entry, "");
-                remove(&mut update["ExpressionAttributeValues"], ":entry");
+        M::ForcedCompression if has_to_be_compressed(item) => item[IMAGE_DEFLATE] = too_large(),
+        M::Incarnation if item.pointer("/V0Id/S").is_some() => item["V0Id"] = json!({"S": SAME}),
+        M::Quarantine => {
+            if let Some(rest) = key.strip_prefix(PREFIX) {
+                item["SK"] = json!({"S": format!("lost#{rest}")});
             }
         }
-        Mutation::SentTime if has(update, CONDITION, GUARD) => {
-            if let Some(sent) = update.pointer_mut("/ExpressionAttributeValues/:sent/N")
-                && let Some(millis) = sent.as_str().and_then(|millis| millis.parse::<i64>().ok())
-            {
-                *sent = json!((millis + YOUNGER).to_string());
+        M::RevivedRequests if key == LATEST_KEY && item.get("RecentRequests").is_some() => {
+            item["RecentRequests"] = json!({"M": {}});
+            for name in ["RequestsSince", "RequestsDropped"] {
+                remove(item, name);
             }
         }
-        Mutation::Fingerprint => {
-            let values = &mut update["ExpressionAttributeValues"];
+        _ => {}
+    }
+}
+
+fn change_update(mutation: M, is_single: bool, update: &mut Value) {
+    let raises = has(update, UPDATE, "#latest = :to");
+    let marks = has(update, UPDATE, "#pinned") || has(update, UPDATE, "#ttl = :expires");
+    match mutation {
+        M::Removal => disable(update, "removal"),
+        M::RequestsSince if has(update, UPDATE, OLDEST) => {
+            let kept = "#since = if_not_exists(#since, :zero)";
+            replace(update, UPDATE, "#since = :since", kept);
+        }
+        M::RequestsDropped if has(update, UPDATE, OLDEST) => {
+            let kept = "#dropped = if_not_exists(#dropped, :zero)";
+            replace(update, UPDATE, "#dropped = :dropped", kept);
+        }
+        M::Eviction if has(update, UPDATE, OLDEST) && has(update, UPDATE, ENTRY) => {
+            replace(update, UPDATE, ENTRY, "");
+        }
+        M::SentTime if has(update, CONDITION, GUARD) => {
+            let sent: Option<i64> = text(&update[VALUES], "/:sent/N").parse().ok();
+            if let Some(millis) = sent {
+                update[VALUES][":sent"] = json!({"N": (millis + YOUNGER).to_string()});
+            }
+        }
+        M::Fingerprint => {
+            let values = &mut update[VALUES];
             let entries = values.pointer_mut("/:requests/M").and_then(Value::as_object_mut);
-            entries
-                .into_iter()
-                .flat_map(|entries| entries.values_mut())
-                .for_each(remove_check_digits);
-            if let Some(entry) = values.get_mut(":entry") {
-                remove_check_digits(entry);
-            }
+            let entries = entries.into_iter().flat_map(|entries| entries.values_mut());
+            entries.for_each(remove_check_digits);
+            values.get_mut(":entry").into_iter().for_each(remove_check_digits);
         }
-        Mutation::Incarnation if update["ExpressionAttributeValues"][":incarnation"].is_object() => {
-            update["ExpressionAttributeValues"][":incarnation"] = json!({"S": SAME});
+        M::Incarnation if update[VALUES][":incarnation"].is_object() => {
+            update[VALUES][":incarnation"] = json!({"S": SAME});
         }
-        Mutation::Author => {
+        M::Author => {
             // The removed attributes have the placeholders `#c0`, `#c1`, …
-            let names = update["ExpressionAttributeNames"].as_object_mut().into_iter().flatten();
+            let names = update[NAMES].as_object_mut().into_iter().flatten();
             let is_removed = |placeholder: &str| placeholder.strip_prefix("#c")?.parse::<u8>().ok();
             for (_, name) in names.filter(|(placeholder, _)| is_removed(placeholder).is_some()) {
                 *name = json!(format!("No{}", name.as_str().unwrap_or_default()));
             }
         }
+        M::Raise if raises => {
+            weaken(update, "#latest = :from", "attribute_exists(#latest)");
+            weaken(update, "attribute_not_exists(#latest)", "attribute_exists(#latest)");
+        }
+        M::RevivedRequests if raises => {
+            update[VALUES][":requests"] = json!({"M": {}});
+            update[VALUES][":since"] = json!({"N": "0"});
+            update[NAMES]["#none"] = json!("None");
+            replace(
+                update,
+                UPDATE,
+                "#dropped = :to",
+                "#dropped = if_not_exists(#none, :since)",
+            );
+        }
+        M::TimeSequence if has(update, UPDATE, "#begin = :to") => {
+            replace(update, UPDATE, "#begin = :to,", "");
+        }
+        M::Floor => weaken(update, "#floor < :floor", "#floor >= :floor"),
+        M::Pin => weaken(update, "attribute_not_exists(#pinned)", "attribute_exists(#pinned)"),
+        M::Mark if marks => weaken(update, "attribute_exists(#pk)", "attribute_not_exists(#pk)"),
+        M::Adopt if has(update, UPDATE, "#latest = :one") => {
+            weaken(update, "attribute_not_exists(#latest)", "attribute_exists(#latest)");
+        }
         // Other requests than those of updates can have a condition of the same text.
         _ if !has(update, UPDATE, "#request = :request") => {}
-        Mutation::Guard | Mutation::Clock if !is_single => {}
-        Mutation::StaleRead if is_single => {}
-        Mutation::OtherForm => negate(update, "other-form"),
-        Mutation::ExpectedVersion => {
+        M::Guard | M::Clock if !is_single => {}
+        M::StaleRead if is_single => {}
+        M::OtherForm => negate(update, "other-form"),
+        M::ExpectedVersion => {
             if has(update, CONDITION, "attribute_not_exists(#pk)") {
                 // Such an update creates the map.
                 disable(update, "map-creation");
             }
             disable(update, "expected-version");
         }
-        Mutation::Guard
-        | Mutation::RetryGuard
-        | Mutation::MapCreation
-        | Mutation::Clock
-        | Mutation::Ratchet
-        | Mutation::MaximumVersion
-        | Mutation::EndedState
-        | Mutation::Tombstone
-        | Mutation::Staged
-        | Mutation::StaleRead => disable(update, &mutation.name()),
+        M::Guard
+        | M::RetryGuard
+        | M::MapCreation
+        | M::Clock
+        | M::Ratchet
+        | M::MaximumVersion
+        | M::EndedState
+        | M::Tombstone
+        | M::Staged
+        | M::StaleRead => disable(update, &mutation.name()),
         _ => {}
     }
 }
@@ -159,19 +177,19 @@ fn remove_check_digits(entry: &mut Value) {
     }
 }
 
-pub(super) fn change_delayed(mutation: Mutation, operation: &str, body: &mut Value) {
-    if mutation == Mutation::Delay && operation == "UpdateItem" {
-        disable(body, "clock");
-        disable(body, "retry-guard");
+pub(super) fn change_delayed(mutation: M, operation: &str, body: &mut Value) {
+    if mutation == M::Delay && operation == "UpdateItem" {
+        for rule in ["clock", "retry-guard"] {
+            disable(body, rule);
+        }
     }
 }
 
-pub(super) fn puts(mutation: Mutation, operation: &str, body: &Value) -> Option<Vec<Value>> {
-    let statements = match (mutation, operation) {
-        (Mutation::Condition, "BatchExecuteStatement") => body.get("Statements")?.as_array()?,
-        _ => return None,
-    };
-    statements.iter().map(put_of).collect()
+pub(super) fn puts(mutation: M, operation: &str, body: &Value) -> Option<Vec<Value>> {
+    match (mutation, operation) {
+        (M::Condition, "BatchExecuteStatement") => body.get("Statements")?.as_array()?.iter().map(put_of).collect(),
+        _ => None,
+    }
 }
 
 /// Returns `true` if a compressed version does not fit into an item otherwise.
@@ -188,10 +206,4 @@ fn has_to_be_compressed(item: &Value) -> bool {
 /// Returns a value that fits into no item.
 fn too_large() -> Value {
     json!({"B": "A".repeat(MAX_ITEM_BYTES / 3 * 4 + 4)})
-}
-
-/// Returns `true` for the sort key of a version item, of any width.
-fn is_version_key(key: &str) -> bool {
-    let digits = key.strip_prefix('v').unwrap_or_default();
-    key != LATEST_KEY && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }

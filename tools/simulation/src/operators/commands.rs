@@ -13,8 +13,8 @@ use operations::{
         EntityPrune, Options, Rule, TablePrune,
         requests::{Mark, mark_version},
     },
-    purge::{Purge, entity::DEFAULT_WAIT},
-    redrive::{Dropped, Feed, Replay, Resend, Tally},
+    purge::{DEFAULT_WAIT, Purge},
+    redrive::{self, Tally},
     repair::{self, Repair, Scope},
     revision::{self, ChangeOptions},
     table::adopt::adopt_table,
@@ -28,6 +28,7 @@ use crate::{
     connector::Connector,
     database::create_table,
     error::SimulationError,
+    mutation::Mutation,
     schedule::{Command, HISTORY, TABLE},
 };
 
@@ -73,7 +74,7 @@ impl Operators {
 
     async fn maintain(&self, command: &Command, has_documents: bool) -> Result<(), OperationError> {
         let (store, pace) = (&self.connection.store, self.pace());
-        let mutation = self.services.connector.mutation;
+        let mutations = self.services.connector.mutations;
         match command {
             Command::Prune { entity, keep } => {
                 let prune = EntityPrune::plan(store, entity, keep_newest(*keep), &pace).await?;
@@ -87,21 +88,25 @@ impl Operators {
                 all_done(run.counts().failed, "entities could not be pruned")
             }
             Command::Purge { entity } => {
-                let wait = mutation.map_or(DEFAULT_WAIT, |mutation| mutation.purge_wait(DEFAULT_WAIT));
-                Purge::of(store, entity).await?.run(wait, |_| {}).await
+                let waits = !mutations.disable(Mutation::PurgeWait);
+                let wait = if waits { DEFAULT_WAIT } else { Duration::ZERO };
+                Ok(Purge::of(store, entity).await?.run(wait, |_| {}).await?)
             }
             Command::Repair | Command::Revive => {
-                let services = OperatorServices::of_library();
-                let feed = Feed::new(&self.connection, &services, &Silent);
                 let documents = has_documents.then(OperatorServices::documents);
                 let stream = self.reads_stream.then_some(Source::Stream);
                 let sources: Vec<_> = documents.into_iter().chain(stream).collect();
                 let options = repair::Options {
-                    lag: mutation.map_or(LAG, |mutation| mutation.lag(LAG)),
+                    lag: if mutations.disable(Mutation::Lag) {
+                        Duration::ZERO
+                    } else {
+                        LAG
+                    },
                     sources: &sources,
+                    services: &OperatorServices::of_library(),
                     revive: *command == Command::Revive,
                 };
-                let mut repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &feed).await?;
+                let mut repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &Silent).await?;
                 repair.execute(&self.connection, &Silent).await;
                 repair.verdict()
             }
@@ -150,9 +155,8 @@ impl Operators {
             pace: self.pace(),
             dry_run: false,
         };
-        let table = import.describe(&self.connection).await?;
         let checkpoint = self.checkpoint("backfill");
-        let mut run = import.run(&self.connection, &table, None, checkpoint.as_deref())?;
+        let (_, mut run) = import.run(&self.connection, None, checkpoint.as_deref()).await?;
         while run.step().await?.is_some() {}
         let counts = run.counts();
         all_done(
@@ -186,14 +190,10 @@ impl Operators {
     /// `vzero admin redrive`: of a dead-letter queue, updates are sent to their queue again, and failure documents are replayed.
     pub(crate) async fn redrive(&self, source: Source) -> CommandEnd {
         let redrive = async {
-            let services = OperatorServices::of_library();
-            let mut feed = Feed::new(&self.connection, &services, &Silent);
-            feed.resend = Some(Resend::default());
-            let mut replay = Replay::new(&self.connection, &services, false);
-            replay.drop = Dropped::default();
+            let (services, options) = (OperatorServices::of_library(), redrive::Options::default());
             let mut tally = Tally::default();
-            let fed = feed.all(&[source], &replay, &mut tally).await;
-            fed.and(tally.verdict())
+            let done = redrive::redrive(&self.connection, &services, &[source], &options, &Silent, &mut tally).await;
+            done.and(tally.verdict())
         };
         run(Author::Redrive, Box::pin(redrive)).await
     }

@@ -1,27 +1,7 @@
 //! Functions, `vzero --table COPY admin prune` and `purge --yes` on a table that was restored from a backup of the versioned table.
 
-use std::time::Duration;
-
-use operations::{
-    progress::Silent,
-    prune::{EntityPrune, Options, Rule},
-    purge::Purge,
-};
-use serde_json::{Value, json};
-use shared::{clock::Deadline, domain::keys::LATEST_KEY, dynamodb::Store};
-use stream_fn::HistoryWriter;
-use writer_fn::{Writer, event::request::Carrier};
-
-use super::{COMMAND_TIMEOUT, CommandEnd, Operators};
-use crate::{
-    caller::{Author, Caller, OF_COPY},
-    connector::Connector,
-    error::SimulationError,
-    functions::process,
-    schedule::{Settings, TABLE},
-    setup::{config, dynamodb_client},
-    world::create_table,
-};
+use super::*;
+use crate::world::create_table;
 
 const COPY: &str = "Copy";
 
@@ -50,7 +30,7 @@ pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, enti
     let carrier = Carrier::invocation("copy");
     let written = writer.handle_from(&carrier, Some(&event), Deadline::after(LIMIT));
     let written = process(&caller(Author::Writer(Vec::new())), LIMIT, written).await;
-    if let Some(Ok(_)) = written.returned() {
+    if let Ok(Ok(_)) = written {
         processed.push("writer-fn applied an update".to_owned());
     }
 
@@ -63,7 +43,7 @@ pub(crate) async fn run_on_copy(connector: &Connector, settings: &Settings, enti
     let event = json!({"Records": [record]}).to_string();
     let writer = HistoryWriter::new(client, &config);
     let stored = writer.handle(&event, "copy", Deadline::after(LIMIT));
-    if let Some(Ok(_)) = process(&caller(Author::StreamFunction), LIMIT, stored).await.returned() {
+    if let Ok(Ok(_)) = process(&caller(Author::StreamFunction), LIMIT, stored).await {
         processed.push("stream-fn processed a record".to_owned());
     }
     processed
@@ -89,9 +69,9 @@ impl Operators {
             if let Ok(prune) = EntityPrune::plan(&copy, entity, options, &self.pace()).await {
                 prune.run(&Silent).await?;
             }
-            Purge::of(&copy, entity).await?.run(Duration::ZERO, |_| {}).await
+            Ok(Purge::of(&copy, entity).await?.run(Duration::ZERO, |_| {}).await?)
         };
         let caller = Caller::of_process(Author::Operator, Some(OF_COPY));
-        process(&caller, COMMAND_TIMEOUT, used).await.returned()
+        process(&caller, COMMAND_TIMEOUT, used).await.ok()
     }
 }

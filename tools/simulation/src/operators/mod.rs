@@ -15,33 +15,53 @@ pub(crate) mod services;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider, SharedHttpClient};
+use aws_smithy_runtime_api::client::{
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
+};
 use operations::{
     connection::Connection,
     error::OperationError,
+    failures::source::Source,
+    progress::Silent,
+    prune::{EntityPrune, Options, Rule},
+    purge::Purge,
     rate_limit::{Limits, RateLimiter},
+    redrive::Services,
 };
+use serde_json::{Value, json};
 use shared::{
+    clock::Deadline,
     config::{Ordering, WriteOptions},
-    domain::keys::VersionDigits,
-    dynamodb::client::ClientSettings,
+    domain::keys::{LATEST_KEY, VersionDigits},
+    dynamodb::{Store, client::ClientSettings},
+};
+use stream_fn::HistoryWriter;
+use writer_fn::{Writer, event::request::Carrier};
+
+use self::services::OperatorServices;
+use crate::{
+    caller::{Author, Caller, OF_COPY, lock},
+    clock::Clock,
+    connector::Connector,
+    error::SimulationError,
+    functions::process,
+    http::{self, InProcess, Response, Service},
+    queue::{Queue, Queues},
+    schedule::{Settings, TABLE},
+    setup::{config, dynamodb_client, partition},
 };
 
 pub(crate) use self::commands::{LAG, create_source};
-use self::services::OperatorServices;
-use crate::{
-    caller::{Author, Caller},
-    clock::Clock,
-    connector::Connector,
-    functions::process,
-    http::InProcess,
-    queue::Queues,
-    schedule::TABLE,
-    setup::{dynamodb_client, partition},
-};
 
 pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
 const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
@@ -87,7 +107,7 @@ impl Operators {
             .http_client(SharedHttpClient::new(InProcess(services.clone())))
             .build();
         let connection = Connection::new(&dynamodb_client(&services), sdk, "", TABLE, digits);
-        let connection = connection.with_clock(clock.shifted(0)).with_history(history);
+        let connection = connection.with_clock(clock.of_library()).with_history(history);
         Self {
             connection: Connection {
                 endpoint_url: None,
@@ -115,5 +135,5 @@ impl Operators {
 
 /// Runs a command in a process of its own, whose writes have this author.
 async fn run(author: Author, command: impl Future<Output = Result<(), OperationError>>) -> CommandEnd {
-    process(&Caller::new(author), COMMAND_TIMEOUT, command).await.returned()
+    process(&Caller::new(author), COMMAND_TIMEOUT, command).await.ok()
 }

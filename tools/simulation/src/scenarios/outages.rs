@@ -14,9 +14,9 @@ use crate::{
     error::SimulationError,
     evidence::Evidence,
     mapping::records_of,
+    plan::Scope,
     requests::text,
     schedule::{Origin, Schedule, Settings, StepKind},
-    windows::Scope,
     world,
 };
 

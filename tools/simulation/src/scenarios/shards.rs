@@ -251,11 +251,11 @@ impl Invoker for World {
         let Ok(Ok(response)) = timeout(self.0.limit, handle).await else {
             return InvocationOutcome::FunctionError;
         };
-        let response = serde_json::to_vec(&response).unwrap_or_default();
+        let response = serde_json::to_value(&response).unwrap_or_default();
         let failures = failed(&response);
         let is_stored = |record: &&Value| !failures.contains(sequence_number(record));
         self.0.complete(records.iter().filter(is_stored));
-        InvocationOutcome::Response(response)
+        InvocationOutcome::Response(response.to_string().into_bytes())
     }
 }
 
@@ -300,7 +300,7 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
     let records = places.iter().map(|place| place.versions().len()).sum();
     let writer = HistoryWriter::new(client_with(&Table, stack.config.client), &stack.config);
     let world = World(Arc::new(Inner {
-        writer: writer.with_checked_layout().with_clock(clock.shifted(0)),
+        writer: writer.with_checked_layout().with_clock(clock.of_library()),
         limit: stack.stream_timeout,
         shards,
         start,

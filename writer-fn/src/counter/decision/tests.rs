@@ -1,15 +1,14 @@
 use serde_json::{Value, json};
 use shared::{
     config::Ordering,
-    domain::{recorded_at::RecordedAt, request_id::RequestId},
+    domain::{attributes, recorded_at::RecordedAt, request_id::RequestId},
+    logging::chain,
 };
+use testkit::cases::cases;
 
-use crate::{
-    counter::{
-        decision::*,
-        recent_requests::{Entry, SentCode},
-    },
-    update::payload::Payload,
+use crate::counter::{
+    decision::*,
+    recent_requests::{Entry, SentCode},
 };
 
 fn update(json: Value, ordering: Ordering) -> Update {
@@ -20,72 +19,66 @@ fn now() -> RecordedAt {
     RecordedAt::since_epoch(std::time::Duration::from_secs(1000))
 }
 
-fn item(json: Value) -> Item {
+fn item(mut json: Value) -> Item {
+    json["PK"] = json!({"S": "E"});
     serde_json::from_value(json).unwrap()
+}
+
+/// Returns the outcome in short: `Duplicate 2`, or the error.
+fn decided(update: &Update, stored: Option<&Item>) -> String {
+    match decide(update, stored) {
+        Ok(None) => "applied".to_owned(),
+        Ok(Some(WriteOutcome::Duplicate { version })) => format!("Duplicate {version}"),
+        Ok(Some(WriteOutcome::Stale { version })) => format!("Stale {version}"),
+        Ok(Some(WriteOutcome::Conflict { expected, latest })) => format!("Conflict {expected} {latest}"),
+        Ok(Some(other)) => format!("{other:?}"),
+        Err(error) => chain(&error),
+    }
 }
 
 #[test]
 fn an_update_is_decided_by_the_stored_item() {
-    let plain = json!({"ID": "E"});
-    let expects = |version: u64| json!({"ID": "E", "ExpectedVersion": version});
-    let at_5 = json!({"ID": "E", "Timestamp": 5});
-    let stored = |request: &str, latest: &str| {
-        Some(json!({"RequestId": {"S": request}, "Latest": {"N": latest}, "Timestamp": {"N": "7"}}))
-    };
-    let version = |number| Version::new(number).unwrap();
-    let duplicate = |number| {
-        Ok(Some(WriteOutcome::Duplicate {
-            version: version(number),
-        }))
-    };
-    let stale = |number| {
-        Ok(Some(WriteOutcome::Stale {
-            version: version(number),
-        }))
-    };
-    let conflict = |expected, latest| Ok(Some(WriteOutcome::Conflict { expected, latest }));
-    // The hash is that of "r-2".
-    let with_recent = |version: &str| {
-        let mut stored = stored("r-9", "9").unwrap();
-        let hash = RequestHash::of(&RequestId::new("r-2").unwrap());
-        stored["RecentRequests"] = json!({"M": {hash.key(): {"N": version}, "other": {"N": "9"}}});
-        Some(stored)
-    };
-    let uncounted = || Some(json!({"State": {"S": "manual"}}));
-    for (json, ordering, stored, expected) in [
-        (plain.clone(), Ordering::Arrival, None, Ok(None)),
-        (plain.clone(), Ordering::Arrival, stored("r-1", "4"), Ok(None)),
-        (plain.clone(), Ordering::Arrival, uncounted(), Ok(None)),
-        (plain.clone(), Ordering::Arrival, stored("r-2", "4"), duplicate(4)),
-        (plain.clone(), Ordering::Arrival, with_recent("2"), duplicate(2)),
-        (expects(1), Ordering::Arrival, with_recent("2"), duplicate(2)),
-        (at_5.clone(), Ordering::Time, with_recent("3"), duplicate(3)),
+    // Members of the update, whose request id is r-2, and the stored item. HASH is that of r-2.
+    const DECISIONS: &str = r#"
+        [{}, null] -> applied
+        [{}, {"RequestId": "r-1", "Latest": 4}] -> applied
+        [{}, {"State": "manual"}] -> applied
+        [{}, {"RequestId": "r-2", "Latest": 4}] -> Duplicate 4
+        [{}, {"RequestId": "r-9", "Latest": 9, "RecentRequests": {"HASH": 2, "other": 9}}] -> Duplicate 2
+        [{"ExpectedVersion": 1}, {"RequestId": "r-9", "Latest": 9, "RecentRequests": {"HASH": 2}}] -> Duplicate 2
+        [{"Timestamp": 5}, {"RequestId": "r-9", "Latest": 9, "Timestamp": 7, "RecentRequests": {"HASH": 3}}] -> Duplicate 3
         // A previous delivery of the same request, although the latest version is no longer the expected one.
-        (expects(1), Ordering::Arrival, stored("r-2", "2"), duplicate(2)),
-        (expects(0), Ordering::Arrival, stored("r-2", "1"), duplicate(1)),
-        (expects(0), Ordering::Arrival, None, Ok(None)),
-        (expects(2), Ordering::Arrival, stored("r-1", "2"), Ok(None)),
-        (expects(1), Ordering::Arrival, stored("r-1", "2"), conflict(1, 2)),
-        (expects(1), Ordering::Arrival, None, conflict(1, 0)),
-        (expects(0), Ordering::Arrival, stored("r-1", "3"), conflict(0, 3)),
-        (expects(0), Ordering::Arrival, uncounted(), conflict(0, 0)),
-        (at_5.clone(), Ordering::Time, stored("r-1", "3"), stale(3)),
-        (at_5.clone(), Ordering::Time, stored("r-2", "3"), duplicate(3)),
-        (
-            at_5.clone(),
-            Ordering::Time,
-            Some(json!({"Timestamp": {"N": "5"}})),
-            Ok(None),
-        ),
-        (
-            plain,
-            Ordering::Arrival,
-            Some(json!({"RequestId": {"S": "r-2"}})),
-            Err(WriteError::Latest(InvalidImage::NoLatest)),
-        ),
-    ] {
-        let decided = decide(&update(json.clone(), ordering), stored.clone().map(item).as_ref());
-        assert_eq!(decided, expected, "{json} {stored:?}");
+        [{"ExpectedVersion": 1}, {"RequestId": "r-2", "Latest": 2}] -> Duplicate 2
+        [{"ExpectedVersion": 0}, {"RequestId": "r-2", "Latest": 1}] -> Duplicate 1
+        [{"ExpectedVersion": 0}, null] -> applied
+        [{"ExpectedVersion": 2}, {"RequestId": "r-1", "Latest": 2}] -> applied
+        [{"ExpectedVersion": 1}, {"RequestId": "r-1", "Latest": 2}] -> Conflict 1 2
+        [{"ExpectedVersion": 1}, null] -> Conflict 1 0
+        [{"ExpectedVersion": 0}, {"RequestId": "r-1", "Latest": 3}] -> Conflict 0 3
+        [{"ExpectedVersion": 0}, {"State": "manual"}] -> Conflict 0 0
+        [{"Timestamp": 5}, {"RequestId": "r-1", "Latest": 3, "Timestamp": 7}] -> Stale 3
+        [{"Timestamp": 5}, {"RequestId": "r-2", "Latest": 3, "Timestamp": 7}] -> Duplicate 3
+        [{"Timestamp": 5}, {"Timestamp": 5}] -> applied
+        [{}, {"RequestId": "r-2"}] -> the latest item has no valid version: Latest is missing
+        [{}, {"Latest": 9223372036854775806}] -> applied
+        [{}, {"Latest": 9223372036854775807}] -> the latest item has no valid version: Latest is 9223372036854775807, the greatest version, so there is no next one
+        [{}, {"Latest": 9223372036854775808}] -> the latest item has no valid version: Latest is above 9223372036854775807
+        [{}, {"Latest": "manual"}] -> applied
+    "#;
+    let hash = RequestHash::of(&RequestId::new("r-2").unwrap());
+    for (case, expected) in cases(&DECISIONS.replace("HASH", hash.key())) {
+        let ordering = match case[0].get("Timestamp") {
+            Some(_) => Ordering::Time,
+            None => Ordering::Arrival,
+        };
+        let mut json = case[0].clone();
+        json["ID"] = json!("E");
+        let stored = attributes::from_json(case[1].clone()).unwrap();
+        let stored = match stored {
+            AttributeValue::M(members) => Some(item(serde_json::to_value(members).unwrap())),
+            _ => None,
+        };
+        assert_eq!(decided(&update(json, ordering), stored.as_ref()), expected, "{case}");
     }
 }
 
@@ -93,74 +86,57 @@ fn an_update_is_decided_by_the_stored_item() {
 fn a_request_id_of_a_different_update_is_detected() {
     let update = update(json!({"ID": "E", "A": 1}), Ordering::Arrival);
     let other = self::update(json!({"ID": "E", "A": 2}), Ordering::Arrival);
-    let version = Version::new(2).unwrap();
-    let in_map = |payload: &Payload| {
-        let AttributeValue::N(number) = (Entry {
-            version,
+    let hash = RequestHash::of(&update.request_id);
+    let reused = "the request id was used for another update, version 2";
+    for (payload, expected) in [(update.payload(), "Duplicate 2"), (other.payload(), reused)] {
+        let entry = Entry {
+            version: Version::new(2).unwrap(),
             check: payload.check(),
             sent: SentCode::UNKNOWN,
-        })
-        .value() else {
-            unreachable!()
         };
-        let hash = RequestHash::of(&update.request_id);
-        item(
-            json!({"RequestId": {"S": "r-9"}, "Latest": {"N": "3"}, "RecentRequests": {"M": {hash.key(): {"N": number}}}}),
-        )
-    };
-    let last = |payload: &Payload| {
-        item(json!({
-            "RequestId": {"S": "r-2"}, "Latest": {"N": "3"}, "RecordedVersion": {"N": "2"},
-            "RequestPayload": {"S": payload.short()},
-        }))
-    };
-    for stored in [in_map(&update.payload()), last(&update.payload())] {
-        assert_eq!(
-            decide(&update, Some(&stored)),
-            Ok(Some(WriteOutcome::Duplicate { version }))
-        );
-    }
-    for stored in [in_map(&other.payload()), last(&other.payload())] {
-        assert_eq!(
-            decide(&update, Some(&stored)),
-            Err(WriteError::RequestIdReused { version })
-        );
+        let requests = json!({"M": {hash.key(): entry.value()}});
+        for stored in [
+            json!({"RequestId": {"S": "r-9"}, "Latest": {"N": "3"}, "RecentRequests": requests}),
+            json!({
+                "RequestId": {"S": "r-2"}, "Latest": {"N": "3"}, "RecordedVersion": {"N": "2"},
+                "RequestPayload": {"S": payload.short()},
+            }),
+        ] {
+            assert_eq!(decided(&update, Some(&item(stored.clone()))), expected, "{stored}");
+        }
     }
 }
 
 #[test]
 fn an_update_is_ordered_by_the_time_that_the_latest_item_has() {
-    let update = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
-    let version = Version::new(3).unwrap();
-    let stale = || Ok(Some(WriteOutcome::Stale { version }));
-    let unordered = || Err(WriteError::Unordered { version });
-    for (stored, expected) in [
-        (json!({}), Ok(None)),
-        (
-            json!({"Timestamp": {"N": "5000"}, "Time": {"S": "1970-01-01T00:00:05"}}),
-            Ok(None),
-        ),
-        (json!({"Timestamp": {"N": "5001"}}), stale()),
-        (json!({"Timestamp": {"N": "1e30"}}), stale()),
-        (json!({"Timestamp": {"N": "4999.5"}}), Ok(None)),
-        (json!({"Timestamp": {"N": "5000.5"}}), stale()),
-        (json!({"Timestamp": {"N": "-1e100"}}), Ok(None)),
-        (json!({"Timestamp": {"S": "4000"}}), unordered()),
+    const ORDERED: &str = r#"
+        {}                                                                   -> applied
+        {"Timestamp": {"N": "5000"}, "Time": {"S": "1970-01-01T00:00:05"}}   -> applied
+        {"Timestamp": {"N": "5001"}}                                         -> Stale 3
+        {"Timestamp": {"N": "1e30"}}                                         -> Stale 3
+        {"Timestamp": {"N": "4999.5"}}                                       -> applied
+        {"Timestamp": {"N": "5000.5"}}                                       -> Stale 3
+        {"Timestamp": {"N": "-1e100"}}                                       -> applied
+        {"Timestamp": {"S": "4000"}}                                         -> unordered
         // Written when updates were not ordered by time.
-        (json!({"Time": {"S": "1970-01-01T00:00:05"}}), Ok(None)),
-        (json!({"Time": {"S": "1970-01-01T00:00:05.001Z"}}), stale()),
-        (json!({"Time": {"S": "1970-01-01T01:00:05.001+01:00"}}), stale()),
-        (json!({"Time": {"S": "soon"}}), unordered()),
-        (json!({"Time": {"N": "4000"}}), unordered()),
-    ] {
-        let mut latest = stored.clone();
-        latest["Latest"] = json!({"N": "3"});
-        assert_eq!(decide(&update, Some(&item(latest))), expected, "{stored}");
+        {"Time": {"S": "1970-01-01T00:00:05"}}                               -> applied
+        {"Time": {"S": "1970-01-01T00:00:05.001Z"}}                          -> Stale 3
+        {"Time": {"S": "1970-01-01T01:00:05.001+01:00"}}                     -> Stale 3
+        {"Time": {"S": "soon"}}                                              -> unordered
+        {"Time": {"N": "4000"}}                                              -> unordered
+    "#;
+    let update = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
+    let unordered = "the time of version 3 cannot be read, so it is not known whether the update is older";
+    for (mut stored, expected) in cases(ORDERED) {
+        stored["Latest"] = json!({"N": "3"});
+        let found = decided(&update, Some(&item(stored.clone())));
+        assert_eq!(found.replace(unordered, "unordered"), expected, "{stored}");
     }
 }
 
 #[test]
 fn a_deletion_ends_the_state() {
+    const NO_MAP: &str = "the latest item has no map M, whose members the update changes: set the whole map first";
     let stored = |json: Value| {
         let mut stored = json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RecordedVersion": {"N": "3"}, "RequestId": {"S": "r-0"},
@@ -196,27 +172,17 @@ fn a_deletion_ends_the_state() {
             json!({"ID": "E", "Deleted": true, "M": {"$update": {"A": 2}}}),
             Ordering::Arrival,
         );
-        assert_eq!(
-            decide(&nested, Some(stored)),
-            Err(WriteError::NoMap { path: "M".to_owned() })
-        );
+        assert_eq!(decided(&nested, Some(stored)), NO_MAP);
     }
     // An update that follows it starts from an empty item.
     let one = vec!["A".to_owned()];
     assert_eq!(after(&tombstone, json!({"ID": "E", "A": 1})), (one.clone(), one));
     let nested = update(json!({"ID": "E", "M": {"$update": {"A": 2}}}), Ordering::Arrival);
-    assert_eq!(
-        decide(&nested, Some(&tombstone)),
-        Err(WriteError::NoMap { path: "M".to_owned() })
-    );
+    assert_eq!(decided(&nested, Some(&tombstone)), NO_MAP);
     assert_eq!(decide(&nested, Some(&live)), Ok(None));
     // Order and expected version are compared with the tombstone.
     let late = update(json!({"ID": "E", "Timestamp": 5000}), Ordering::Time);
-    let version = Version::new(3).unwrap();
-    assert_eq!(
-        decide(&late, Some(&tombstone)),
-        Ok(Some(WriteOutcome::Stale { version }))
-    );
+    assert_eq!(decided(&late, Some(&tombstone)), "Stale 3");
     // A second deletion changes nothing, unless it names another state.
     for (json, unchanged) in [
         (json!({"ID": "E", "Deleted": true, "Note": "n"}), true),

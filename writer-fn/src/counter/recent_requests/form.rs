@@ -1,7 +1,5 @@
 //! Change of the latest item's recent requests by an update, as a part of its [`Expression`].
 
-use std::collections::HashMap;
-
 use aws_sdk_dynamodb::types::AttributeValue as Value;
 use shared::{
     config::Window,
@@ -22,71 +20,84 @@ use crate::{
     counter::{
         earlier_delivery::bounded,
         recent_requests::{self, Dropped, Entry, SentCode},
-        rules,
+        rules::{self, assign},
     },
-    update::{ExpectedVersion, Update, payload::Payload},
+    update::{ExpectedVersion, Update, payload::Payload, sent_at::SentAt},
 };
 
 /// Form in which an update's request is stored.
 #[derive(Debug, Clone, PartialEq)]
-pub enum RecentRequests {
-    /// In a marker of the ledger. An existing map is read but not changed, and has dropped this request.
-    Marker {
-        /// Time before which all requests were sent, with this one.
-        since: EpochMillis,
-        /// Time that the sender claims and that is in the future, unless the latest item has a later one.
-        ahead: Option<EpochMillis>,
-    },
-    /// In the existing map, which has room.
-    Add {
-        /// Request to add.
-        request: Request,
-        /// Number of entries that the map must not have reached.
-        full: usize,
-    },
-    /// In a new map.
-    Create {
-        /// Request to add.
-        request: Request,
-        /// Latest version, whose request and all earlier ones count as dropped. `None` if there is none.
-        latest: Option<Version>,
-        /// Request that created the latest version, if it is known.
-        last: Option<RequestHash>,
-        /// Time before which the requests of these versions were sent.
-        since: Option<EpochMillis>,
-    },
-    /// In the existing map, which is full: the oldest entries are removed.
-    Replace {
-        /// Request to add.
-        request: Request,
-        /// Entries to remove, with their values.
-        oldest: Vec<(String, AttributeValue)>,
-        /// Number of entries that the map must not have reached.
-        max: usize,
-        /// `RequestsDropped` that was read, which must not have changed.
-        before: Option<AttributeValue>,
-        /// Requests that are not in the map without these entries.
-        dropped: Dropped,
-    },
-}
-
-/// Request to add, with the payload of its update and the time at which it was sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
-    hash: RequestHash,
-    payload: Payload,
-    sent: SentCode,
+pub struct RecentRequests {
+    map: Map,
     /// Time that the sender claims and that is in the future, unless the latest item has a later one.
     ahead: Option<EpochMillis>,
 }
 
+/// Map of recent requests.
+#[derive(Debug, Clone, PartialEq)]
+enum Map {
+    /// An existing map is read but not changed, and has dropped this request, which is in a marker of the ledger.
+    Unchanged {
+        /// Time before which all requests were sent, with this one.
+        since: EpochMillis,
+    },
+    /// The request is added to the existing map.
+    Existing {
+        request: Request,
+        /// Number of entries that the map must not have reached.
+        max: usize,
+        /// Removal of the oldest entries, if the map is full.
+        removal: Option<Removal>,
+    },
+    /// The request creates the map.
+    New {
+        request: Request,
+        /// Versions that the item has, `None` if there is none.
+        before: Option<Before>,
+    },
+}
+
+/// Versions whose requests count as dropped, because there is no map.
+#[derive(Debug, Clone, PartialEq)]
+struct Before {
+    latest: Version,
+    /// Request that created the latest version, if it is known.
+    last: Option<RequestHash>,
+    /// Time before which the requests were sent.
+    since: EpochMillis,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Removal {
+    /// Entries to remove, with their values.
+    oldest: Vec<(String, AttributeValue)>,
+    /// `RequestsDropped` that was read, which must not have changed.
+    before: Option<AttributeValue>,
+    /// Requests that are not in the map without these entries.
+    dropped: Dropped,
+}
+
+/// Request to add, with the payload of its update and the time at which it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Request {
+    hash: RequestHash,
+    payload: Payload,
+    sent: SentCode,
+}
+
+/// Returns the bounds of the time at which an update was sent that is applied at a time, and the time that its sender claims if that is
+/// in the future and later than all that the latest item knows.
+fn sent(update: &Update, now: RecordedAt, stored: Option<&Item>) -> (Option<SentAt>, Option<EpochMillis>) {
+    let sent = update.sent_at.map(|sent| bounded(sent, now));
+    let known = stored.and_then(recent_requests::ahead);
+    let ahead = sent.filter(|sent| sent.is_ahead).and_then(|sent| sent.latest);
+    (sent, ahead.filter(|ahead| known.is_none_or(|known| known < *ahead)))
+}
+
 impl Request {
-    /// Returns the request of an update that is applied at a time.
-    pub fn of(update: &Update, now: RecordedAt) -> Self {
-        let bounded = update.sent_at.map(|sent| bounded(sent, now));
-        let sent = bounded.and_then(|sent| sent.latest);
+    fn of(update: &Update, now: RecordedAt, sent: Option<SentAt>) -> Self {
+        let sent = sent.and_then(|sent| sent.latest);
         Self {
-            ahead: bounded.filter(|sent| sent.is_ahead).and_then(|sent| sent.latest),
             hash: RequestHash::of(&update.request_id),
             payload: update.payload(),
             sent: SentCode::of(sent.unwrap_or_else(|| now.floor_millis())),
@@ -108,23 +119,23 @@ pub enum Contention {
 impl RecentRequests {
     /// Returns the form that most latest items need.
     pub fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
-        match update.expected {
-            Some(ExpectedVersion::Absent) => Self::Create {
-                request: Request::of(update, now),
-                latest: None,
-                last: None,
-                since: None,
-            },
-            _ => Self::assumed_existing(update, window, now),
+        let mut form = Self::assumed_existing(update, window, now);
+        if let (Some(ExpectedVersion::Absent), Map::Existing { request, .. }) = (update.expected, &form.map) {
+            let request = request.clone();
+            form.map = Map::New { request, before: None };
         }
+        form
     }
 
     /// Returns the form that most existing latest items need.
     pub fn assumed_existing(update: &Update, window: Window, now: RecordedAt) -> Self {
-        Self::Add {
-            request: Request::of(update, now),
-            full: window.full(),
-        }
+        let (sent, ahead) = sent(update, now, None);
+        let map = Map::Existing {
+            request: Request::of(update, now, sent),
+            max: window.full(),
+            removal: None,
+        };
+        Self { map, ahead }
     }
 
     /// Returns the form that this latest item needs, for an update at a time.
@@ -142,25 +153,26 @@ impl RecentRequests {
         stored: Option<&Item>,
         contention: Contention,
     ) -> Result<Self, InvalidImage> {
-        let mut request = Request::of(update, now);
-        let known = stored.and_then(recent_requests::ahead);
-        request.ahead = request.ahead.filter(|ahead| known.is_none_or(|known| known < *ahead));
-        let latest = stored.filter(|stored| stored.contains_key(names::LATEST));
-        let Some((stored, requests)) = latest.and_then(|latest| Some((latest, recent_requests::requests_of(latest)?)))
+        let (sent, ahead) = sent(update, now, stored);
+        let request = Request::of(update, now, sent);
+        let counted = stored.filter(|stored| stored.contains_key(names::LATEST));
+        let counted = counted
+            .map(|stored| latest_of(stored).map(|latest| (stored, latest)))
+            .transpose()?;
+        let Some((stored, latest, requests)) =
+            counted.and_then(|(stored, latest)| Some((stored, latest, recent_requests::requests_of(stored)?)))
         else {
-            let version = latest.map(latest_of).transpose()?;
-            // If another program wrote the latest version, the request belongs to an older one.
-            let is_current = |(item, version)| !matches!(Writer::of(item, version), Writer::Stale(_));
-            let last = latest.filter(|item| version.is_some_and(|version| is_current((*item, version))));
-            let last = last.and_then(recent_requests::last_request);
-            let since = latest.map(|latest| recent_requests::since_all(Some(latest), now));
-            let latest = version;
-            return Ok(Self::Create {
-                request,
+            let before = counted.map(|(stored, latest)| Before {
                 latest,
-                last,
-                since,
+                // If another program wrote the latest version, the request belongs to an older one.
+                last: match Writer::of(stored, latest) {
+                    Writer::Stale(_) => None,
+                    Writer::Own | Writer::Other => recent_requests::last_request(stored),
+                },
+                since: recent_requests::since_all(Some(stored), now),
             });
+            let map = Map::New { request, before };
+            return Ok(Self { map, ahead });
         };
         // Concurrent updates can fill the map meanwhile.
         let max = window.max_entries();
@@ -170,141 +182,121 @@ impl RecentRequests {
             Contention::None if entries <= full => entries == full,
             Contention::None | Contention::LostRace => entries > window.get() + 1 && request.hash.is_one_in_eight(),
         };
-        if entries < max && !removes {
-            return Ok(Self::Add { request, full: max });
-        }
-        let oldest = recent_requests::oldest(requests, window);
-        Ok(Self::Replace {
+        let removal = (entries >= max || removes).then(|| {
+            let oldest = recent_requests::oldest(requests, window);
+            Removal {
+                before: stored.get(names::REQUESTS_DROPPED).cloned(),
+                dropped: Dropped::after_removal(stored, latest, &oldest, now.next_milli()),
+                oldest,
+            }
+        });
+        let map = Map::Existing {
             request,
-            max: max.max(requests.len() + 1),
-            before: stored.get(names::REQUESTS_DROPPED).cloned(),
-            dropped: Dropped::after_removal(stored, latest_of(stored)?, &oldest, now.next_milli()),
-            oldest,
-        })
+            max: if removal.is_some() { max.max(entries + 1) } else { max },
+            removal,
+        };
+        Ok(Self { map, ahead })
     }
 
     /// Returns the form of an update whose request is in a marker of the ledger.
     pub fn in_marker(update: &Update, now: RecordedAt, stored: Option<&Item>) -> Self {
-        let sent = update.sent_at.map(|sent| bounded(sent, now));
+        let (sent, ahead) = sent(update, now, stored);
         let since = recent_requests::since_all(stored, now);
-        let claimed = sent.filter(|sent| sent.is_ahead).and_then(|sent| sent.latest);
-        let known = stored.and_then(recent_requests::ahead);
-        Self::Marker {
-            since: sent
-                .and_then(|sent| sent.latest)
-                .map_or(since, |latest| since.max(latest)),
-            ahead: claimed.filter(|ahead| known.is_none_or(|known| known < *ahead)),
-        }
+        let since = sent
+            .and_then(|sent| sent.latest)
+            .map_or(since, |latest| since.max(latest));
+        let map = Map::Unchanged { since };
+        Self { map, ahead }
     }
 
-    fn ahead(&self) -> Option<EpochMillis> {
-        match self {
-            Self::Marker { ahead, .. } => *ahead,
-            _ => self.request()?.ahead,
-        }
+    /// Returns `true` if the update removes the oldest requests.
+    pub(crate) fn has_removal(&self) -> bool {
+        matches!(self.map, Map::Existing { removal: Some(_), .. })
     }
 
     /// Returns the payload of the update, `None` if the form does not contain it.
     pub(crate) fn payload(&self) -> Option<&Payload> {
-        self.request().map(|request| &request.payload)
-    }
-
-    fn request(&self) -> Option<&Request> {
-        match self {
-            Self::Marker { .. } => None,
-            Self::Add { request, .. } | Self::Create { request, .. } | Self::Replace { request, .. } => Some(request),
+        match &self.map {
+            Map::Unchanged { .. } => None,
+            Map::Existing { request, .. } | Map::New { request, .. } => Some(&request.payload),
         }
     }
 
     /// Adds this part to an update's expression.
     pub(crate) fn add_to(&self, expression: &mut Expression) {
-        // The latest version is increased by the same expression, and by 1 too.
-        const THIS_VERSION: &str = "#recent.#hash = if_not_exists(#latest, :zero) + :entry";
-        if !matches!(self, Self::Marker { .. }) {
-            expression.name("#recent", names::RECENT_REQUESTS);
-        }
-        let add = |expression: &mut Expression, request: &Request, max: usize| {
-            expression
-                .set(THIS_VERSION)
-                .name("#hash", request.hash.key())
-                .value(":entry", n(Entry::increment(&request.payload, request.sent)))
-                .value(":most", n(max));
-            for rule in [rules::HAS_MAP, rules::NOT_RECENT_REQUEST, rules::HAS_ROOM] {
-                rule.add_to(expression);
-            }
-        };
-        let set_since = |expression: &mut Expression, since: &EpochMillis| {
-            expression
-                .set("#since = :since")
-                .name("#since", names::REQUESTS_SINCE)
-                .name("#dropped", names::REQUESTS_DROPPED)
-                .value(":since", n(since.get()));
-        };
-        if let Some(ahead) = self.ahead() {
-            expression.set("#ahead = :ahead").value(":ahead", n(ahead.get()));
+        if let Some(ahead) = self.ahead {
+            assign(expression, "#ahead = :ahead", n(ahead.get()));
             rules::AHEAD.add_to(expression);
         }
-        match self {
-            Self::Marker { since, .. } => {
-                set_since(expression, since);
-                expression.set("#dropped = if_not_exists(#latest, :zero) + :one");
+        match &self.map {
+            Map::Unchanged { since } => {
+                assign(expression, "#since = :since", n(since.get()));
+                rules::set(expression, "#dropped = if_not_exists(#latest, :zero) + :one");
             }
-            Self::Add { request, full } => add(expression, request, *full),
-            Self::Create {
-                request,
-                latest,
-                last,
-                since,
-            } => {
-                let entry = |version: u64, check: u32, sent: SentCode| {
+            Map::Existing { request, max, removal } => {
+                request.add_to(expression, *max);
+                if let Some(removal) = removal {
+                    removal.add_to(expression);
+                }
+            }
+            Map::New { request, before } => {
+                let entry = |hash: &RequestHash, version: u64, check, sent| {
                     let version = Version::new(version).unwrap_or(Version::FIRST);
-                    Value::from(Entry { version, check, sent }.value())
+                    let entry = Entry { version, check, sent };
+                    (hash.key().to_owned(), Value::from(entry.value()))
                 };
-                let next = latest.map_or(0, Version::get).saturating_add(1);
-                let this = entry(next, request.payload.check(), request.sent);
-                let mut requests = HashMap::from([(request.hash.key().to_owned(), this)]);
-                if let (Some(latest), Some(last)) = (latest, last) {
-                    requests.insert(last.key().to_owned(), entry(latest.get(), 0, SentCode::UNKNOWN));
-                }
-                expression
-                    .set("#recent = :requests")
-                    .value(":requests", Value::M(requests));
-                match latest {
-                    Some(latest) => {
-                        expression.value(":read", n(latest));
-                        rules::NEW_MAP.add_to(expression);
-                    }
-                    None => rules::FIRST_MAP.add_to(expression),
-                }
-                if let (Some(since), Some(latest)) = (since, latest) {
-                    set_since(expression, since);
-                    expression.set("#dropped = :dropped").value(":dropped", n(latest));
-                }
+                let latest = before.as_ref().map_or(0, |before| before.latest.get());
+                let last = before.as_ref().and_then(|before| before.last.as_ref());
+                let last = last.map(|last| entry(last, latest, 0, SentCode::UNKNOWN));
+                let this = entry(
+                    &request.hash,
+                    latest.saturating_add(1),
+                    request.payload.check(),
+                    request.sent,
+                );
+                rules::set(expression, "#recent = :requests");
+                expression.value(":requests", Value::M(last.into_iter().chain([this]).collect()));
+                let Some(before) = before else {
+                    return rules::FIRST_MAP.add_to(expression);
+                };
+                expression.value(":read", n(before.latest));
+                rules::NEW_MAP.add_to(expression);
+                assign(expression, "#since = :since", n(before.since.get()));
+                assign(expression, "#dropped = :dropped", n(before.latest));
             }
-            Self::Replace {
-                request,
-                oldest,
-                max,
-                before,
-                dropped,
-            } => {
-                add(expression, request, *max);
-                set_since(expression, &dropped.since);
-                expression
-                    .set("#dropped = :dropped")
-                    .value(":dropped", n(dropped.version));
-                match before {
-                    Some(before) => {
-                        expression.value(":before", before.clone().into());
-                        rules::SAME_DROPPED.add_to(expression);
-                    }
-                    None => rules::NONE_DROPPED.add_to(expression),
-                }
-                for (index, (hash, _)) in oldest.iter().enumerate() {
-                    let name = format!("#f{index}");
-                    expression.remove(format!("#recent.{name}")).name(name, hash);
-                }
+        }
+    }
+}
+
+impl Request {
+    /// Adds the request to the existing map, which must have fewer entries than a number.
+    fn add_to(&self, expression: &mut Expression, max: usize) {
+        // The latest version is increased by the same expression, and by 1 too.
+        rules::set(expression, "#recent.#hash = if_not_exists(#latest, :zero) + :entry");
+        expression
+            .name("#hash", self.hash.key())
+            .value(":entry", n(Entry::increment(&self.payload, self.sent)))
+            .value(":most", n(max));
+        for rule in [rules::HAS_MAP, rules::NOT_RECENT_REQUEST, rules::HAS_ROOM] {
+            rule.add_to(expression);
+        }
+    }
+}
+
+impl Removal {
+    fn add_to(&self, expression: &mut Expression) {
+        assign(expression, "#since = :since", n(self.dropped.since.get()));
+        assign(expression, "#dropped = :dropped", n(self.dropped.version));
+        match &self.before {
+            Some(before) => {
+                expression.value(":before_dropped", before.clone().into());
+                rules::SAME_DROPPED.add_to(expression);
             }
+            None => rules::NONE_DROPPED.add_to(expression),
+        }
+        for (index, (hash, _)) in self.oldest.iter().enumerate() {
+            let name = format!("#f{index}");
+            expression.remove(format!("#recent.{name}")).name(name, hash);
         }
     }
 }
@@ -331,7 +323,7 @@ mod tests {
                 let update = json!({"ID": "E", "A": 1});
                 let update = Update::parse(update, &format!("r-{writer}"), Ordering::Arrival).unwrap();
                 let form = RecentRequests::fitting(&update, window, now, Some(&stored), contention).unwrap();
-                matches!(form, RecentRequests::Replace { .. })
+                form.has_removal()
             };
             (0..WRITERS).filter(replaces).count()
         };

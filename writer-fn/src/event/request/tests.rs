@@ -1,77 +1,82 @@
 use serde_json::json;
 use shared::domain::{AttributeValue, change::Change};
+use testkit::cases::{cases, patched};
 
 use crate::event::request::*;
 
-fn opened(event: &Value) -> (String, String) {
-    let Request::Update(envelope) = parse(&raw(event)).unwrap() else {
-        panic!("a batch: {event}");
-    };
-    let update = envelope
-        .open(&Carrier::invocation("lambda"), Ordering::Arrival)
-        .unwrap();
-    (update.entity.as_str().to_owned(), update.request_id.as_str().to_owned())
-}
-
-fn raw(event: &Value) -> String {
-    event.to_string()
+/// Opens the only update of an event.
+fn opened(event: &Value) -> Result<Update, InvalidEvent> {
+    match parse(&event.to_string())? {
+        Request::Update(envelope) => envelope.open(&Carrier::invocation("lambda"), Ordering::Arrival),
+        Request::Batch(mut messages) => {
+            let message = messages.remove(0);
+            message.body?.open(&message.carrier, Ordering::Arrival)
+        }
+    }
 }
 
 fn messages(event: &Value) -> Vec<Message> {
-    match parse(&raw(event)).unwrap() {
+    match parse(&event.to_string()).unwrap() {
         Request::Batch(messages) => messages,
         Request::Update(_) => panic!("not a batch: {event}"),
     }
 }
 
+fn in_batch(body: &Value) -> Value {
+    json!({"Records": [{"messageId": "m", "body": body.to_string()}]})
+}
+
+fn bridge(detail: &Value) -> Value {
+    json!({"id": "bridge", "detail-type": "t", "source": "app", "time": "1970-01-01T00:00:02Z", "detail": detail})
+}
+
+fn sns(message: &Value) -> Value {
+    let time = "1970-01-01T00:00:01.500Z";
+    json!({"Type": "Notification", "MessageId": "sns", "Timestamp": time, "Message": message.to_string()})
+}
+
 #[test]
 fn the_innermost_id_is_the_request_id() {
-    let update = json!({"ID": "E"});
-    let bridge = json!({"version": "0", "id": "bridge", "detail-type": "t", "source": "s", "detail": update});
-    let sns = |message: &Value| json!({"Type": "Notification", "MessageId": "sns", "Message": message.to_string()});
+    let (update, own) = (json!({"ID": "E"}), json!({"ID": "E", "RequestId": "own"}));
+    let like_envelope = json!({"ID": "E", "Records": [], "detail-type": "t", "detail": {}, "id": "x"});
     for (event, id) in [
         (update.clone(), "lambda"),
-        (json!({"ID": "E", "RequestId": "own"}), "own"),
-        (bridge.clone(), "bridge"),
+        (own.clone(), "own"),
+        (bridge(&update), "bridge"),
         (json!({"detail-type": "t", "detail": update}), "lambda"),
         (sns(&update), "sns"),
-        (sns(&bridge), "bridge"),
-        (sns(&json!({"ID": "E", "RequestId": "own"})), "own"),
+        (sns(&bridge(&update)), "bridge"),
+        (sns(&own), "own"),
         // An update with attributes that look like an envelope is an update.
-        (
-            json!({"ID": "E", "Records": [], "detail-type": "t", "detail": {}, "id": "x"}),
-            "lambda",
-        ),
+        (like_envelope, "lambda"),
     ] {
-        assert_eq!(opened(&event), ("E".to_owned(), id.to_owned()), "{event}");
+        let update = opened(&event).unwrap();
+        assert_eq!(
+            (update.entity.as_str(), update.request_id.as_str()),
+            ("E", id),
+            "{event}"
+        );
     }
 }
 
 #[test]
-fn numbers_as_text_arrive_by_every_way() {
+fn numbers_keep_all_digits_in_every_envelope() {
     let digits = "12345678901234567890.123456789012345678";
-    let update = json!({"ID": "E", "TypedValues": true, "A": {"$number": digits}});
-    let bridge = json!({"id": "b", "detail-type": "t", "source": "s", "detail": update});
-    let sns = |message: &Value| json!({"Type": "Notification", "MessageId": "s", "Message": message.to_string()});
-    let check = |envelope: Envelope, event: &Value| {
-        let update = envelope
-            .open(&Carrier::invocation("lambda"), Ordering::Arrival)
-            .unwrap();
-        assert_eq!(update.changes.len(), 1, "{event}");
-        assert!(
-            update.changes["A"] == Change::Set(AttributeValue::N(digits.to_owned())),
-            "{event}"
-        );
-    };
-    for event in [update.clone(), bridge.clone()] {
-        let Request::Update(envelope) = parse(&raw(&event)).unwrap() else {
-            panic!("a batch: {event}");
-        };
-        check(envelope, &event);
-    }
-    for body in [update.clone(), bridge.clone(), sns(&update), sns(&bridge)] {
-        let event = json!({"Records": [{"messageId": "m", "body": body.to_string()}]});
-        check(messages(&event).remove(0).body.unwrap(), &event);
+    let number: Value = serde_json::from_str(digits).unwrap();
+    for update in [
+        json!({"ID": "E", "A": number}),
+        json!({"ID": "E", "TypedValues": true, "A": {"$number": digits}}),
+    ] {
+        for body in [update.clone(), bridge(&update), sns(&update), sns(&bridge(&update))] {
+            for event in [in_batch(&body), body] {
+                let update = opened(&event).unwrap();
+                assert_eq!(update.changes.len(), 1, "{event}");
+                assert!(
+                    update.changes["A"] == Change::Set(AttributeValue::N(digits.to_owned())),
+                    "{event}"
+                );
+            }
+        }
     }
 }
 
@@ -81,11 +86,6 @@ fn the_time_belongs_to_the_source_of_the_id() {
     let own = json!({"ID": "E", "RequestId": "own"});
     let named = json!({"ID": "E", "RequestId": "own", "RequestSentAt": "2026-11-22T00:00:00.5Z"});
     let in_millis = json!({"ID": "E", "RequestSentAt": 7});
-    let bridge = |detail: &Value| json!({"id": "b", "detail-type": "t", "source": "app", "time": "1970-01-01T00:00:02Z", "detail": detail});
-    let sns = |message: &Value| {
-        let time = "1970-01-01T00:00:01.500Z";
-        json!({"Type": "Notification", "MessageId": "s", "Timestamp": time, "Message": message.to_string()})
-    };
     let without = |mut body: Value, name: &str| {
         body.as_object_mut().unwrap().remove(name);
         body
@@ -117,26 +117,70 @@ fn the_time_belongs_to_the_source_of_the_id() {
         let record = json!({"messageId": "m", "body": body.to_string(), "attributes": attributes});
         let message = messages(&json!({"Records": [record]})).remove(0);
         let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
-        assert_eq!(update.sent_at.unwrap().earliest.get(), earliest, "{body} {sent}");
+        let bounds = update.sent_at.map(|sent| (sent.earliest.get(), sent.latest));
         assert_eq!(
-            update.sent_at.unwrap().latest,
-            Some(EpochMillis::new(latest)),
+            bounds,
+            Some((earliest, Some(EpochMillis::new(latest)))),
             "{body} {sent}"
         );
         let via_bridge = body.to_string().contains("detail-type");
-        assert_eq!(
-            update.sender.as_deref(),
-            Some(if via_bridge { "app via AIDA" } else { "AIDA" })
-        );
+        let sender = if via_bridge { "app via AIDA" } else { "AIDA" };
+        assert_eq!(update.sender.as_deref(), Some(sender));
     }
-    let Request::Update(envelope) = parse(&raw(&bridge(&own))).unwrap() else {
-        panic!()
-    };
-    let update = envelope.open(&Carrier::invocation("l"), Ordering::Arrival).unwrap();
-    assert_eq!(
-        (update.sender.as_deref(), update.sent_at),
-        (Some("app"), Some(SentAt::claimed(EpochMillis::new(2000))))
-    );
+    let update = opened(&bridge(&own)).unwrap();
+    assert_eq!(update.sender.as_deref(), Some("app"));
+    assert_eq!(update.sent_at, Some(SentAt::claimed(EpochMillis::new(2000))));
+}
+
+/// Members that the function does not use. The types of `aws_lambda_events` reject most of these messages and events.
+#[test]
+fn unused_members_can_have_any_type() {
+    const MESSAGE: &str = r#"
+        ["/messageAttributes", null]                              -> message
+        ["/messageAttributes", []]                                -> message
+        ["/messageAttributes", {"a": null}]                       -> message
+        ["/messageAttributes", {"a": {"stringListValues": null}}] -> message
+        ["/messageAttributes", {"a": {"binaryValue": "AAE"}}]     -> message
+        ["/attributes", null]                                     -> message
+        ["/attributes", 7]                                        -> message
+        ["/attributes", {"SequenceNumber": 7}]                    -> message
+        ["/attributes", {"AWSTraceHeader": null}]                 -> message
+        ["/md5OfBody", 7]                                         -> message
+        ["/receiptHandle", {}]                                    -> message
+        ["/awsRegion", []]                                        -> message
+        ["/a new member", 7]                                      -> message
+        // The response names the message. Without its id, the whole batch would fail.
+        ["/body", 7]                                              -> invalid message
+        ["/body", null]                                           -> invalid message
+        ["/body", {"ID": "E"}]                                    -> invalid message
+        ["/body"]                                                 -> invalid message
+    "#;
+    const EVENT: &str = r#"
+        // The input of a rule's target can be a template, without some of the members.
+        ["/source"]                          -> E
+        ["/source", null]                    -> E
+        ["/detail-type", null]               -> E
+        ["/time", "<time>"]                  -> E
+        ["/time", "2026-11-22T00:00:00"]     -> E
+        ["/id", 7]                           -> E
+        ["/resources", [1]]                  -> E
+        ["/resources", "arn:aws:x"]          -> E
+        ["/account", 111122223333]           -> E
+    "#;
+    for (patch, expected) in cases(MESSAGE) {
+        let message = json!({
+            "messageId": "m", "receiptHandle": "r", "body": "{\"ID\": \"E\"}", "md5OfBody": "00",
+            "attributes": {"ApproximateReceiveCount": "1", "SentTimestamp": "1000", "SenderId": "AIDA"},
+            "messageAttributes": {}, "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:x", "awsRegion": "x",
+        });
+        let message = messages(&json!({"Records": [patched(message, &patch)]})).remove(0);
+        assert_eq!(message.id.as_deref(), Some("m"), "{patch}");
+        assert_eq!(message.body.is_ok(), expected == "message", "{patch}");
+    }
+    for (patch, entity) in cases(EVENT) {
+        let update = opened(&patched(bridge(&json!({"ID": "E"})), &patch)).unwrap();
+        assert_eq!(update.entity.as_str(), entity, "{patch}");
+    }
 }
 
 #[test]
@@ -163,38 +207,16 @@ fn an_invalid_message_does_not_affect_the_others() {
     let records = json!({"Records": [
         {"messageId": "good", "body": "{\"ID\": \"E\"}", "attributes": {"MessageGroupId": "g"}},
         {"messageId": "not json", "body": "{"},
-        {"messageId": "no body"},
-        {"messageId": "odd body", "body": 7, "attributes": 7},
         {"messageId": 7, "body": "{\"ID\": \"E\"}"},
         "not a message",
     ]});
-    let found: Vec<_> = messages(&records)
-        .into_iter()
-        .map(|message| (message.id, message.group, message.body.is_ok()))
-        .collect();
+    let messages = messages(&records);
+    let message = |message: &'_ Message| (message.id.clone(), message.group.clone(), message.body.is_ok());
+    let found: Vec<_> = messages.iter().map(message).collect();
     let id = |id: &str| Some(id.to_owned());
-    assert_eq!(
-        found,
-        [
-            (id("good"), id("g"), true),
-            (id("not json"), None, false),
-            (id("no body"), None, false),
-            (id("odd body"), None, false),
-            (None, None, true),
-            (None, None, false),
-        ]
-    );
-}
-
-#[test]
-fn numbers_keep_all_digits_in_every_envelope() {
-    let inner = r#"{"ID": "E", "N": 12345678901234567890.123456789012345678}"#;
-    let sns = json!({"Type": "Notification", "MessageId": "sns", "Message": inner});
-    let batch = json!({"Records": [{"messageId": "m", "body": sns.to_string()}]});
-    let message = messages(&batch).remove(0);
-    let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
-    let number = shared::domain::AttributeValue::N("12345678901234567890.123456789012345678".into());
-    assert!(update.changes["N"] == shared::domain::change::Change::Set(number));
+    let good = (id("good"), id("g"), true);
+    let others = [(id("not json"), None, false), (None, None, true), (None, None, false)];
+    assert_eq!(found, [&[good][..], &others].concat());
 }
 
 #[test]
@@ -208,11 +230,8 @@ fn invalid_events_are_rejected() {
         "{\"Records\":7}",
         "{\"ID\":\"\\ud800\"}",
     ] {
-        let event = event.to_owned();
-        let rejected = match parse(&event) {
-            Ok(Request::Update(envelope)) => envelope
-                .open(&Carrier::invocation("lambda"), Ordering::Arrival)
-                .is_err(),
+        let rejected = match parse(event) {
+            Ok(Request::Update(envelope)) => envelope.open(&Carrier::invocation("l"), Ordering::Arrival).is_err(),
             Ok(Request::Batch(_)) => false,
             Err(_) => true,
         };

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 use shared::{config::Ordering, logging::chain};
+use testkit::cases::cases;
 
 use crate::update::{MAX_ATTRIBUTES, Update, nested::*};
 
@@ -34,45 +35,30 @@ fn an_update_of_a_map_is_parsed() {
 
 #[test]
 fn what_is_no_update_of_a_map() {
+    const REFUSED: &str = r#"
+        {"A": {"$update": {}}}                                    -> the update of A names no members
+        {"A": {"$update": {"B": {"$update": {}}}}}                -> the update of A names no members
+        {"A": {"$update": 1}}                                     -> $update in A is neither in place of an attribute nor of a member
+        {"A": {"$update": null}}                                  -> $update in A is neither
+        {"A": [{"$update": {"B": 1}}]}                            -> $update in A is neither
+        {"A": {"B": {"$update": {"C": 1}}}}                       -> $update in A is neither
+        {"A": {"$update": {"B": {"C": {"$update": {"D": 1}}}}}}   -> $update in A is neither
+        {"A": {"$update": {"": 1}}}                               -> the value of A cannot be stored:
+        {"A": {"$update": {"B": "1e999"}}, "PK": 1}               -> PK is reserved
+        {"RecentRequests": {"$update": {"B": 1}}}                 -> RecentRequests is reserved
+        {"Latest": {"$update": {"B": 1}}}                         -> Latest is reserved
+        {"Actor": {"$update": {"B": 1}}}                          -> Actor describes one version
+        {"Reason": {"$update": {"B": 1}}}                         -> Reason describes one version
+        {"Time": {"$update": {"B": 1}}}                           -> Time cannot be read
+        {"Deleted": {"$update": {"B": 1}}}                        -> Deleted is not true or false
+    "#;
     let deep = (0..40).fold(json!(1), |value, _| json!({"$update": {"A": value}}));
     let many: serde_json::Map<_, _> = (0..=MAX_ATTRIBUTES / 2).map(|n| (format!("A{n}"), json!(n))).collect();
-    for (attributes, message) in [
-        (json!({"A": {"$update": {}}}), "the update of A names no members"),
-        (
-            json!({"A": {"$update": {"B": {"$update": {}}}}}),
-            "the update of A names no members",
-        ),
-        (
-            json!({"A": {"$update": 1}}),
-            "$update in A is neither in place of an attribute nor of a member",
-        ),
-        (json!({"A": {"$update": null}}), "$update in A is neither"),
-        (json!({"A": [{"$update": {"B": 1}}]}), "$update in A is neither"),
-        (json!({"A": {"B": {"$update": {"C": 1}}}}), "$update in A is neither"),
-        (
-            json!({"A": {"$update": {"B": {"C": {"$update": {"D": 1}}}}}}),
-            "$update in A is neither",
-        ),
-        (json!({"A": {"$update": {"": 1}}}), "the value of A cannot be stored: "),
-        (json!({"A": {"$update": {"B": "1e999"}}, "PK": 1}), "PK is reserved"),
-        (
-            json!({"RecentRequests": {"$update": {"B": 1}}}),
-            "RecentRequests is reserved",
-        ),
-        (json!({"Latest": {"$update": {"B": 1}}}), "Latest is reserved"),
-        (json!({"Actor": {"$update": {"B": 1}}}), "Actor describes one version"),
-        (json!({"Reason": {"$update": {"B": 1}}}), "Reason describes one version"),
-        (json!({"Time": {"$update": {"B": 1}}}), "Time cannot be read"),
-        (
-            json!({"Deleted": {"$update": {"B": 1}}}),
-            "Deleted is not true or false",
-        ),
+    let many = json!({"A": {"$update": many}});
+    for (attributes, message) in cases(REFUSED).chain([
         (json!({"A": deep}), "the value of A cannot be stored: "),
-        (
-            json!({"A": {"$update": many}}),
-            "the update has 280 attributes, and 275 are allowed",
-        ),
-    ] {
+        (many, "the update has 280 attributes, and 275 are allowed"),
+    ]) {
         let error = parse(attributes.clone()).map(drop).unwrap_err();
         assert!(chain(&error).starts_with(message), "{attributes}: {}", chain(&error));
     }
@@ -108,27 +94,22 @@ fn each_content_has_its_own_hash() {
 
 #[test]
 fn a_missing_map_is_named_by_its_path() {
+    const MISSING: &str = r#"
+        {"A": {"$update": {"X": 1}}}                                        -> none
+        {"A": {"$update": {"B": {"$update": {"X": 1}}}}}                    -> none
+        {"X": {"C": 1}, "Y": null}                                          -> none
+        {"S": {"$update": {"X": 1}}}                                        -> S
+        {"A": {"$update": {"L": {"$update": {"X": 1}}}}}                    -> A.L
+        {"A": {"$update": {"B": {"$update": {"C": {"$update": {"X": 1}}}}}}} -> A.B.C
+        {"X": {"$update": {"X": 1}}}                                        -> X
+    "#;
     let stored = item(json!({"A": {"M": {"B": {"M": {}}, "L": {"L": []}}}, "S": {"S": "x"}}));
-    let missing = |attributes: Value, stored| missing_map(&changes(attributes), stored);
-    for (attributes, expected) in [
-        (json!({"A": {"$update": {"X": 1}}}), None),
-        (json!({"A": {"$update": {"B": {"$update": {"X": 1}}}}}), None),
-        (json!({"X": {"C": 1}, "Y": null}), None),
-        (json!({"S": {"$update": {"X": 1}}}), Some("S")),
-        (json!({"A": {"$update": {"L": {"$update": {"X": 1}}}}}), Some("A.L")),
-        (
-            json!({"A": {"$update": {"B": {"$update": {"C": {"$update": {"X": 1}}}}}}}),
-            Some("A.B.C"),
-        ),
-        (json!({"X": {"$update": {"X": 1}}}), Some("X")),
-    ] {
-        assert_eq!(
-            missing(attributes.clone(), Some(&stored)).as_deref(),
-            expected,
-            "{attributes}"
-        );
+    for (attributes, expected) in cases(MISSING) {
+        let missing = missing_map(&changes(attributes.clone()), Some(&stored));
+        assert_eq!(missing.as_deref().unwrap_or("none"), expected, "{attributes}");
     }
-    assert_eq!(missing(json!({"A": {"$update": {"X": 1}}}), None).as_deref(), Some("A"));
+    let missing = missing_map(&changes(json!({"A": {"$update": {"X": 1}}})), None);
+    assert_eq!(missing.as_deref(), Some("A"));
 }
 
 /// Plain JSON with few names, so that paths often meet.

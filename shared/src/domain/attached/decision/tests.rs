@@ -1,33 +1,29 @@
+//! Decisions about changes, written as texts.
+
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::*;
 use crate::domain::{
-    attached::{
-        change::Principal,
-        definition::{KeyAttribute, KeyType, Parts},
-    },
+    attached::{change::Principal, definition::KeyType},
     entity::EntityId,
     recorded_at::RecordedAt,
+    test_values::{self, orders},
 };
 
 const STREAM: &str = "2026-01-01T00:00:00.000";
 
-fn table() -> AttachedTable {
-    AttachedTable::new(Parts {
-        table: "Orders".to_owned(),
-        history_table: None,
-        partition_key: KeyAttribute {
-            name: "id".to_owned(),
-            kind: KeyType::S,
-        },
-        sort_key: None,
-        version_attribute: None,
-        ignored: ["seen".to_owned()].into(),
-        filter: None,
-    })
-    .unwrap()
+fn decide_on(change: &Change, tail: &Tail) -> Decision {
+    decide(&orders(&[("id", KeyType::S)]), change, tail)
+}
+
+/// The states of a decision to append.
+fn appended(change: &Change, tail: &Tail) -> Vec<State> {
+    match decide_on(change, tail) {
+        Decision::Append(states) => states.into(),
+        decision => panic!("{decision:?}"),
+    }
 }
 
 /// An item with this state; a state of two letters has the second one in an ignored attribute.
@@ -37,7 +33,7 @@ fn item(state: &str) -> Item {
         item["seen"] = json!({"S": &state[1..]});
         (item["n"], item["set"]) = (json!({"N": "1"}), json!({"SS": ["y", "x"]}));
     }
-    serde_json::from_value(item).unwrap()
+    test_values::item(item)
 }
 
 /// A change from a state to a state, `-` if the item does not exist, `?` if the stream has no old images.
@@ -46,7 +42,7 @@ fn change(number: u64, from: &str, to: &str) -> Change {
         entity: EntityId::new("E").unwrap(),
         place: Place::parse(STREAM, &number.to_string()).unwrap(),
         created_micros: None,
-        key: serde_json::from_value(json!({"id": {"S": "a"}})).unwrap(),
+        key: test_values::item(json!({"id": {"S": "a"}})),
         has_old_images: from != "?",
         old: (!"-?".contains(from)).then(|| item(from)),
         new: match to {
@@ -86,7 +82,7 @@ fn tail(versions: &[&str], is_complete: bool) -> Tail {
 
 /// Returns a decision as text, such as `Missed 7#old=b, Record 7=c`.
 fn decided(change: &Change, tail: &Tail) -> String {
-    match decide(&table(), change, tail) {
+    match decide_on(change, tail) {
         Decision::Append(states) => {
             let text = |state: &State| {
                 let letter = match (state.is_deleted, state.image.get("state")) {
@@ -146,19 +142,12 @@ fn new_changes() {
         // A version of another program has no place.
         ("a", "b", vec!["v1:r-1=a"], "Record 7=b"),
     ] {
-        let change = change(7, from, to);
-        assert_eq!(
-            decided(&change, &tail(&versions, true)),
-            expected,
-            "{from} -> {to} {versions:?}"
-        );
         // The last version in order is sufficient.
         let incomplete = if versions.is_empty() { "ReadMore" } else { expected };
-        assert_eq!(
-            decided(&change, &tail(&versions, false)),
-            incomplete,
-            "{from} -> {to} {versions:?}"
-        );
+        for (is_complete, expected) in [(true, expected), (false, incomplete)] {
+            let decision = decided(&change(7, from, to), &tail(&versions, is_complete));
+            assert_eq!(decision, expected, "{from} -> {to} {versions:?}");
+        }
     }
 }
 
@@ -197,23 +186,17 @@ fn a_later_stream_continues_history() {
     let mut change = change(1, "a", "b");
     change.place.stream = "2026-01-02T00:00:00.000".to_owned();
     assert_eq!(decided(&change, &tail(&["v1:9=a"], false)), "Record 1=b");
+    let next = |versions: &[&str]| tail(versions, true).next().unwrap().get();
+    assert_eq!((next(&[]), next(&["v7:3=z+", "v6:5=a"])), (1, 8));
 }
 
 #[test]
 fn only_the_tombstone_of_the_record_has_its_principal() {
     let mut deletion = change(7, "b", "-");
     deletion.new = NewState::Deleted(Some(Principal::new(None, "p".to_owned())));
-    let Decision::Append(states) = decide(&table(), &deletion, &tail(&["v1:5=a"], true)) else {
-        panic!("no states");
-    };
+    let states = appended(&deletion, &tail(&["v1:5=a"], true));
     let principals: Vec<_> = states.iter().map(|state| state.deleted_by.is_some()).collect();
     assert_eq!(principals, [false, true]);
-}
-
-#[test]
-fn versions_are_dense() {
-    let next = |versions: &[&str]| tail(versions, true).next().unwrap().get();
-    assert_eq!((next(&[]), next(&["v7:3=z+", "v6:5=a"])), (1, 8));
 }
 
 /// The baseline of a backfill that read this state at second 1000.
@@ -239,9 +222,8 @@ fn at_second(second: i64, change: Change) -> Change {
 fn a_change_that_the_baseline_of_a_backfill_contains_makes_no_version() {
     let baseline = Tail {
         versions: vec![backfilled("s")],
-        is_complete: true,
-        is_consistent: true,
         floor: None,
+        ..tail(&[], true)
     };
     for (second, from, to, expected) in [
         // Before the backfill, up to the tolerance of the clocks.
@@ -269,10 +251,7 @@ fn a_change_that_the_baseline_of_a_backfill_contains_makes_no_version() {
     }
     // Without a time, the record is not known to be older.
     assert_eq!(decided(&change(7, "a", "b"), &baseline), "Missed 7#old=a, Record 7=b");
-}
-
-#[test]
-fn such_a_change_makes_no_version_when_it_comes_again_later() {
+    // Such a change is delivered again later.
     let mut later = tail(&["v2:9=t"], false);
     assert_eq!(decided(&at_second(900, change(7, "a", "s")), &later), "ReadMore");
     later.versions.push(backfilled("s"));
@@ -284,41 +263,26 @@ fn such_a_change_makes_no_version_when_it_comes_again_later() {
 }
 
 #[test]
-fn a_change_is_dropped_only_after_a_consistent_read() {
-    let mut tail = tail(&["v2:9=c", "v1:5=a"], true);
-    for (number, from, to, dropped) in [
-        (10, "c", "cx", "Unchanged"),
-        (10, "?", "c", "Unchanged"),
-        (7, "b", "bx", "Unchanged"),
-        (5, "-", "a", "AlreadyRecorded"),
+fn a_change_is_dropped_and_a_version_is_made_among_others_only_after_a_consistent_read() {
+    for (number, from, to, versions, expected) in [
+        (10, "c", "cx", vec!["v2:9=c", "v1:5=a"], "Unchanged"),
+        (10, "?", "c", vec!["v2:9=c", "v1:5=a"], "Unchanged"),
+        (7, "b", "bx", vec!["v2:9=c", "v1:5=a"], "Unchanged"),
+        // Of two reads, the second one can lack a version that the first one does not contain: that of record 7.
+        (7, "a", "b", vec!["v3:9=c", "v1:5=a"], "Late 7=b"),
+        (7, "a", "b", vec!["v2:9=c"], "Late 7=b"),
+        (7, "a", "b", vec!["v3:4=c+", "v1:5=a"], "Record 7=b"),
+        // The version itself was read.
+        (5, "-", "a", vec!["v2:9=c", "v1:5=a"], "AlreadyRecorded"),
+        // An insert fails if there is a newer version.
+        (10, "c", "d", vec!["v2:9=c", "v1:5=a"], "Record 10=d"),
     ] {
-        let change = change(number, from, to);
-        tail.is_consistent = true;
-        assert_eq!(decided(&change, &tail), dropped);
+        let (change, mut tail) = (change(number, from, to), tail(&versions, true));
+        assert_eq!(decided(&change, &tail), expected, "{number} {versions:?}");
         tail.is_consistent = false;
-        let expected = match dropped {
-            "Unchanged" => "ReadConsistently",
-            // The version itself was read.
-            other => other,
-        };
-        assert_eq!(decided(&change, &tail), expected);
-    }
-    // An insert fails if there is a newer version.
-    assert_eq!(decided(&change(10, "c", "d"), &tail), "Record 10=d");
-}
-
-#[test]
-fn a_version_behind_a_late_one_or_before_others_is_made_only_after_a_consistent_read() {
-    // Of two reads, the second one can lack a version that the first one does not contain: that of record 7.
-    for (versions, expected) in [
-        (vec!["v3:9=c", "v1:5=a"], "Late 7=b"),
-        (vec!["v2:9=c"], "Late 7=b"),
-        (vec!["v3:4=c+", "v1:5=a"], "Record 7=b"),
-    ] {
-        let (change, mut tail) = (change(7, "a", "b"), tail(&versions, true));
-        assert_eq!(decided(&change, &tail), expected, "{versions:?}");
-        tail.is_consistent = false;
-        assert_eq!(decided(&change, &tail), "ReadConsistently", "{versions:?}");
+        let is_final = [5, 10].contains(&number) && expected != "Unchanged";
+        let expected = if is_final { expected } else { "ReadConsistently" };
+        assert_eq!(decided(&change, &tail), expected, "{number} {versions:?}");
     }
 }
 
@@ -346,11 +310,7 @@ fn a_record_before_the_kept_versions_is_pruned() {
         // A late version above the floor says nothing about what was pruned before it.
         (4, floor(3, &["v5:3=x+", "v4:8=c", "v3:6=b"]), "Pruned"),
     ] {
-        let change = change(number, "z", "z");
-        let change = Change {
-            old: Some(item("d")),
-            ..change
-        };
+        let change = change(number, "d", "z");
         assert_eq!(decided(&change, &kept), expected, "{number} {kept:?}");
         if expected.starts_with("Late") || expected == "Pruned" {
             let unread = Tail { floor: None, ..kept };
@@ -370,43 +330,26 @@ fn times_do_not_decrease_along_the_places() {
         }
         tail
     };
-    let times = |change: &Change, tail: &Tail| match decide(&table(), change, tail) {
-        Decision::Append(states) => {
-            let seconds = |state: &State| state.recorded_at.unwrap().to_duration().as_secs();
-            states.iter().map(seconds).collect::<Vec<_>>()
-        }
-        decision => panic!("{decision:?}"),
+    let times = |change: &Change, tail: &Tail| {
+        let states = appended(change, tail).into_iter();
+        states
+            .map(|state| state.recorded_at.unwrap().to_duration().as_secs())
+            .collect::<Vec<_>>()
     };
-    for (number, from, at, versions, expected) in [
-        (7, "a", 100, vec![("v1:5=a", 90)], vec![100]),
-        (7, "b", 100, vec![("v1:5=a", 90)], vec![100, 100]),
+    for (from, at, versions, expected) in [
+        ("a", 100, vec![("v1:5=a", 90)], vec![100]),
+        ("b", 100, vec![("v1:5=a", 90)], vec![100, 100]),
         // The clock of the stream was set back.
-        (7, "b", 80, vec![("v1:5=a", 90)], vec![90, 90]),
+        ("b", 80, vec![("v1:5=a", 90)], vec![90, 90]),
         // A late version is between its neighbors by place, also late ones.
-        (7, "b", 95, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![95]),
-        (7, "b", 80, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![90]),
-        (7, "b", 120, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![99]),
-        (
-            7,
-            "b",
-            91,
-            vec![("v3:6=x+", 93), ("v2:9=c", 99), ("v1:5=a", 90)],
-            vec![93],
-        ),
-        (
-            7,
-            "b",
-            98,
-            vec![("v3:8=x+", 95), ("v2:9=c", 99), ("v1:5=a", 90)],
-            vec![95],
-        ),
+        ("b", 95, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![95]),
+        ("b", 80, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![90]),
+        ("b", 120, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![99]),
+        ("b", 91, vec![("v3:6=x+", 93), ("v2:9=c", 99), ("v1:5=a", 90)], vec![93]),
+        ("b", 98, vec![("v3:8=x+", 95), ("v2:9=c", 99), ("v1:5=a", 90)], vec![95]),
     ] {
-        let change = at_second(at, change(number, from, "z"));
-        assert_eq!(
-            times(&change, &timed(&versions)),
-            expected,
-            "{number} {at} {versions:?}"
-        );
+        let change = at_second(at, change(7, from, "z"));
+        assert_eq!(times(&change, &timed(&versions)), expected, "{at} {versions:?}");
     }
     // Without a time of its own, a record has that of the version before.
     assert_eq!(times(&change(7, "a", "z"), &timed(&[("v1:5=a", 90)])), [90]);
@@ -420,14 +363,12 @@ fn times_do_not_decrease_along_the_places() {
 
 #[test]
 fn a_late_state_names_the_versions_around_it() {
-    let around =
-        |number: u64, versions: &[&str]| match decide(&table(), &change(number, "y", "z"), &tail(versions, true)) {
-            Decision::Append(states) => {
-                let around = states[0].around.unwrap();
-                (around.after.map(Version::get), around.in_order.get())
-            }
-            decision => panic!("{decision:?}"),
-        };
+    let around = |number: u64, versions: &[&str]| {
+        let around = appended(&change(number, "y", "z"), &tail(versions, true))[0]
+            .around
+            .unwrap();
+        (around.after.map(Version::get), around.in_order.get())
+    };
     let history = ["v5:6=x+", "v4:9=d", "v3:8#old=c", "v2:5=b", "v1:1#old=a"];
     assert_eq!(around(7, &history), (Some(5), 4));
     assert_eq!(around(8, &history), (Some(3), 4));

@@ -1,41 +1,25 @@
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
-use super::*;
+use super::{super::flat::ours, *};
 use crate::domain::{
-    attached::definition::{KeyAttribute, KeyType, Parts},
-    marks,
+    attached::{change::Principal, definition::KeyType},
+    attributes::text,
+    keys::sort_key_of,
+    marks, size,
+    test_values::{item, names as names_of, nested, orders, version},
+    tombstone::is_deleted,
+    version_item::latest_of,
     view::VersionView,
 };
 
-fn item(json: Value) -> Item {
-    serde_json::from_value(json).unwrap()
-}
-
 fn table() -> AttachedTable {
-    AttachedTable::new(Parts {
-        table: "Orders".to_owned(),
-        history_table: None,
-        partition_key: KeyAttribute {
-            name: "id".to_owned(),
-            kind: KeyType::S,
-        },
-        sort_key: None,
-        version_attribute: Some("rev".to_owned()),
-        ignored: BTreeSet::new(),
-        filter: None,
-    })
-    .unwrap()
+    orders(&[("id", KeyType::S)])
 }
 
 fn state(image: Value) -> State {
     State {
         place: Place::parse("2026-11-22T06:24:48.123", "300000000000000000042").unwrap(),
-        recorded_at: Some(RecordedAt::of_stream_record(
-            1_795_328_688_000_000,
-            Version::new(12).unwrap(),
-        )),
+        recorded_at: Some(RecordedAt::of_stream_record(1_795_328_688_000_000, version(12))),
         image: item(image),
         is_deleted: false,
         deleted_by: None,
@@ -45,140 +29,138 @@ fn state(image: Value) -> State {
     }
 }
 
-fn stored_json(number: u64, state: State) -> Value {
+fn key_state() -> State {
+    state(json!({"id": {"S": "a"}}))
+}
+
+fn stored_as(number: u64, state: State, compression: Compression) -> Item {
     let entity = EntityId::new(r#"{"id":"a"}"#).unwrap();
-    let number = Version::new(number).unwrap();
-    let stored = stored(&table(), &entity, number, state, Compression::None).unwrap();
-    serde_json::to_value(stored).unwrap()
+    stored(&table(), &entity, version(number), state, compression).unwrap()
+}
+
+fn stored_json(number: u64, state: State) -> Value {
+    serde_json::to_value(stored_as(number, state, Compression::None)).unwrap()
+}
+
+/// Checks that the stored item has this image.
+fn check_image(stored: &Item, image: &Value) {
+    let expected = KnownState::Item(item(image.clone()));
+    assert!(Recorded::of(stored.clone()).unwrap().state == expected);
+    assert!(Recorded::of_flat(flat(stored.clone())).unwrap().state == expected);
 }
 
 #[test]
 fn a_state_is_stored_with_its_record_around_the_image() {
     let image = json!({"id": {"S": "a"}, "rev": {"S": "r7"}, "TTL": {"N": "1"}, "Pinned": {"BOOL": true}});
-    let around = json!({
-        "PK": {"S": "{\"id\":\"a\"}"}, "SK": {"S": "v0000000012"}, "RequestId": {"S": "300000000000000000042"},
-        "Stream": {"S": "2026-11-22T06:24:48.123"}, "RecordedBy": {"S": "stream"},
-        "RecordedAt": {"S": "2026-11-22T06:24:48.000012000Z"},
-    });
-    let with = |more: Value| {
-        let mut expected = around.clone();
-        expected
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        expected
+    let deleted_by = |id: &str| State {
+        is_deleted: true,
+        deleted_by: Some(Principal::new(Some("Service"), id.to_owned())),
+        ..key_state()
     };
-    let expected = with(json!({"ItemVersion": {"S": "r7"}, "Image": {"M": image}}));
-    assert_eq!(stored_json(12, state(image.clone())), expected);
-    for (origin, name) in [
-        (StateOrigin::Baseline, "Baseline"),
-        (StateOrigin::Missed, "Missed"),
-        (StateOrigin::Late, "Late"),
-    ] {
-        let of_old = State {
-            origin,
-            place: state(json!({})).place.of_old(),
-            ..state(json!({"id": {"S": "a"}}))
-        };
-        let mut expected = with(json!({"Image": {"M": {"id": {"S": "a"}}}}));
-        (expected[name], expected["RequestId"]) = (json!({"BOOL": true}), json!({"S": "300000000000000000042#old"}));
-        assert_eq!(stored_json(12, of_old), expected);
-    }
-    for (id, reason) in [("dynamodb.amazonaws.com", Some("TTL")), ("other.amazonaws.com", None)] {
-        let deleted = State {
-            is_deleted: true,
-            deleted_by: Some(Principal::new(Some("Service"), id.to_owned())),
-            ..state(json!({"id": {"S": "a"}}))
-        };
-        let mut expected = with(json!({"Deleted": {"BOOL": true}, "Image": {"M": {"id": {"S": "a"}}}}));
-        expected["Actor"] = json!({"S": id});
-        if let Some(reason) = reason {
-            expected["Reason"] = json!({"S": reason});
-        }
-        assert_eq!(stored_json(12, deleted), expected);
-    }
+    let of_old = |origin| State {
+        origin,
+        place: key_state().place.of_old(),
+        ..key_state()
+    };
     let untimed = State {
         recorded_at: None,
-        ..state(json!({"id": {"S": "a"}}))
+        ..key_state()
     };
-    assert!(stored_json(1, untimed).get("RecordedAt").is_none());
-}
-
-#[test]
-fn a_deep_image_is_compressed() {
-    let nested = |levels: usize| (1..levels).fold(json!({"S": "x"}), |inner, _| json!({"L": [inner]}));
-    for (levels, name) in [(31, "Image"), (32, "ImageDeflate")] {
-        let image = json!({"id": {"S": "a"}, "deep": nested(levels), "no": {"N": "1.50"}});
-        let stored = stored_json(1, state(image.clone()));
-        assert!(stored.get(name).is_some(), "{levels}");
-        let recorded = Recorded::of(item(stored.clone())).unwrap();
-        assert!(recorded.state == KnownState::Item(item(image.clone())));
-        let flat = serde_json::to_value(flat(item(stored))).unwrap();
-        assert_eq!((&flat["deep"], &flat["no"]), (&image["deep"], &image["no"]));
+    let (yes, old) = (json!({"BOOL": true}), json!({"S": "300000000000000000042#old"}));
+    for (state, more) in [
+        (
+            state(image.clone()),
+            json!({"ItemVersion": {"S": "r7"}, "Image": {"M": image}}),
+        ),
+        (
+            of_old(StateOrigin::Baseline),
+            json!({"Baseline": yes, "RequestId": old}),
+        ),
+        (of_old(StateOrigin::Missed), json!({"Missed": yes, "RequestId": old})),
+        (of_old(StateOrigin::Late), json!({"Late": yes, "RequestId": old})),
+        (
+            deleted_by("dynamodb.amazonaws.com"),
+            json!({"Deleted": yes, "Actor": {"S": "dynamodb.amazonaws.com"}, "Reason": {"S": "TTL"}}),
+        ),
+        (
+            deleted_by("other.amazonaws.com"),
+            json!({"Deleted": yes, "Actor": {"S": "other.amazonaws.com"}}),
+        ),
+        (untimed, json!({"RecordedAt": null})),
+    ] {
+        let mut expected = json!({
+            "PK": {"S": "{\"id\":\"a\"}"}, "SK": {"S": "v0000000012"}, "RequestId": {"S": "300000000000000000042"},
+            "Stream": {"S": "2026-11-22T06:24:48.123"}, "RecordedBy": {"S": "stream"},
+            "RecordedAt": {"S": "2026-11-22T06:24:48.000012000Z"}, "Image": {"M": {"id": {"S": "a"}}},
+        });
+        let members = expected.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        members.retain(|_, value| !value.is_null());
+        assert_eq!(stored_json(12, state), expected);
     }
 }
 
 #[test]
-fn a_compressed_state_is_read_as_it_was() {
-    let image = json!({"id": {"S": "a"}, "text": {"S": "ab".repeat(1000)}, "ImageDeflate": {"S": "of the user"}});
-    let entity = EntityId::new(r#"{"id":"a"}"#).unwrap();
-    let of = |state| stored(&table(), &entity, Version::FIRST, state, Compression::Deflate).unwrap();
-    let stored = of(state(image.clone()));
-    assert!(stored.contains_key("ImageDeflate") && !stored.contains_key("Image"));
-    assert!(Recorded::of(stored.clone()).unwrap().state == KnownState::Item(item(image.clone())));
-    let flat = flat(stored);
-    assert_eq!(flat["item:ImageDeflate"], s("of the user"));
-    assert!(Recorded::of_flat(flat).unwrap().state == KnownState::Item(item(image)));
-    assert!(of(state(json!({"id": {"S": "a"}}))).contains_key("Image"));
+fn a_deep_or_compressed_image_is_read_as_it_was() {
+    let text = |length: usize| json!({"S": "ab".repeat(length)});
+    for (deep, text, compression, name) in [
+        (nested(31), text(1), Compression::None, "Image"),
+        (nested(32), text(1), Compression::None, "ImageDeflate"),
+        (nested(1), text(1), Compression::Deflate, "Image"),
+        (nested(1), text(1000), Compression::Deflate, "ImageDeflate"),
+    ] {
+        let image =
+            json!({"id": {"S": "a"}, "deep": deep, "no": {"N": "1.50"}, "text": text, "ImageDeflate": {"S": "u"}});
+        let stored = stored_as(1, state(image.clone()), compression);
+        assert!(stored.contains_key(name) && stored.contains_key("Image") == (name == "Image"));
+        check_image(&stored, &image);
+        let flat = serde_json::to_value(flat(stored)).unwrap();
+        assert_eq!(
+            (&flat["no"], &flat["item:ImageDeflate"]),
+            (&image["no"], &image["ImageDeflate"])
+        );
+    }
 }
 
 #[test]
 fn attributes_of_the_user_are_never_ours() {
-    let names = OURS.iter().copied().chain(["item:PK", "item:", "status", "Time"]);
-    let image: Value = names
-        .clone()
-        .map(|name| (name.to_owned(), json!({"S": "user"})))
-        .collect();
-    let mut image = image;
+    assert_eq!(ours().count(), 38);
+    let names: Vec<_> = ours().chain(["item:PK", "item:", "status", "Time"]).collect();
+    let user = names.iter().map(|name| ((*name).to_owned(), json!({"S": "user"})));
+    let mut image: Value = user.collect();
     (image["TTL"], image["Deleted"]) = (json!({"N": "1"}), json!({"BOOL": true}));
     (image["Late"], image["Latest"]) = (json!({"BOOL": true}), json!({"N": "99"}));
     let stored = item(stored_json(3, state(image.clone())));
     let recorded = Recorded::of(stored.clone()).unwrap();
     assert_eq!((recorded.version.get(), recorded.is_late), (3, false));
-    assert!(recorded.state == KnownState::Item(item(image.clone())));
+    check_image(&stored, &image);
     let flat = flat(stored);
     assert!(!is_deleted(&flat) && !marks::is_marked(&flat) && !marks::is_pinned(&flat));
     for name in names {
-        let is_ours = OURS.contains(&name) || name.starts_with("item:");
-        let shown = if is_ours {
-            format!("item:{name}")
-        } else {
-            name.to_owned()
-        };
+        let is_ours = ours().any(|own| own == name) || name.starts_with("item:");
+        let shown = format!("{}{name}", if is_ours { "item:" } else { "" });
         assert_eq!(serde_json::to_value(&flat[&shown]).unwrap(), image[name], "{name}");
     }
     assert_eq!(text(&flat, "PK"), Some(r#"{"id":"a"}"#));
     assert_eq!(text(&flat, "RequestId"), Some("300000000000000000042"));
     // A mark of an operator is outside of the image.
     let mut marked = item(stored_json(3, state(json!({"TTL": {"S": "user"}}))));
-    marked.insert("TTL".to_owned(), AttributeValue::N("5".to_owned()));
+    marked.insert("TTL".to_owned(), n(5));
     let marked = super::flat(marked);
-    assert_eq!(marked["TTL"], AttributeValue::N("5".to_owned()));
-    assert_eq!(text(&marked, "item:TTL"), Some("user"));
+    assert_eq!((&marked["TTL"], text(&marked, "item:TTL")), (&n(5), Some("user")));
 }
 
 #[test]
 fn the_latest_item_is_a_version_with_a_number() {
     let mut stored = item(stored_json(3, state(json!({"id": {"S": "a"}, "TTL": {"N": "1"}}))));
     stored.insert("Pinned".to_owned(), AttributeValue::Bool(true));
-    let latest = latest(flat(stored), Version::new(5).unwrap());
+    let latest = latest(flat(stored), version(5));
     assert_eq!(text(&latest, "SK"), Some("v0"));
     assert!(!marks::is_marked(&latest) && !marks::is_pinned(&latest));
-    let version = crate::domain::version_item::latest_of(&latest).unwrap();
-    assert_eq!(version.get(), 5);
-    let view = VersionView::new(EntityId::new("E").unwrap(), version, latest);
+    assert_eq!(latest_of(&latest), Ok(version(5)));
+    let view = VersionView::new(EntityId::new("E").unwrap(), version(5), latest);
     assert_eq!(view.recorded_at.unwrap().to_string(), "2026-11-22T06:24:48.000012000Z");
-    assert_eq!(view.attributes["item:TTL"], AttributeValue::N("1".to_owned()));
+    assert_eq!(view.attributes["item:TTL"], n(1));
 }
 
 #[test]
@@ -198,35 +180,25 @@ fn an_item_of_another_program_has_no_place() {
 
 #[test]
 fn a_baseline_of_a_backfill_has_no_place() {
-    let table = table();
-    let image: Item = serde_json::from_value(serde_json::json!({
+    let image = json!({
         "id": {"S": "a"}, "rev": {"N": "4"}, "Stream": {"S": "of the user"}, "item:Stream": {"S": "too"},
-    }))
-    .unwrap();
+    });
     let entity = EntityId::new("{}").unwrap();
     let read_at = RecordedAt::parse("2026-11-22T06:24:48.5Z").unwrap();
-    let stored = baseline(&table, &entity, image.clone(), read_at, Compression::None).unwrap();
-    let json = serde_json::to_value(&stored).unwrap();
-    for (name, text) in [
-        ("RequestId", "backfill#2026-11-22T06:24:48.500000000Z"),
-        ("Stream", "backfill"),
-        ("RecordedBy", "backfill"),
-        ("RecordedAt", "2026-11-22T06:24:48.500000000Z"),
-        ("SK", "v0000000001"),
-    ] {
-        assert_eq!(json[name]["S"], text, "{name}");
-    }
-    assert_eq!(
-        (&json["Baseline"]["BOOL"], &json["ItemVersion"]["N"]),
-        (&true.into(), &"4".into())
-    );
+    let stored = baseline(&table(), &entity, item(image.clone()), read_at, Compression::None).unwrap();
+    let expected = json!({
+        "PK": {"S": "{}"}, "SK": {"S": "v0000000001"}, "RequestId": {"S": "backfill#2026-11-22T06:24:48.500000000Z"},
+        "Stream": {"S": "backfill"}, "RecordedBy": {"S": "backfill"}, "RecordedAt": {"S": "2026-11-22T06:24:48.500000000Z"},
+        "Baseline": {"BOOL": true}, "ItemVersion": {"N": "4"}, "Image": {"M": image},
+    });
+    assert_eq!(stored, item(expected));
     let expected = Recorded {
         version: Version::FIRST,
         place: None,
         is_late: false,
         recorded_at: Some(read_at),
         is_backfilled: true,
-        state: KnownState::Item(image),
+        state: KnownState::Item(item(image)),
     };
     assert_eq!(Recorded::of(stored.clone()), Some(expected.clone()));
     assert_eq!(Recorded::of_flat(flat(stored)), Some(expected));
@@ -235,7 +207,6 @@ fn a_baseline_of_a_backfill_has_no_place() {
 #[test]
 fn a_late_version_is_found_by_its_time_and_place() {
     let entity = EntityId::new("E").unwrap();
-    let version = |number: u64| Version::new(number).unwrap();
     let late = |place: &str, second: i64| State {
         place: Place::parse("2026-11-22T06:24:48.123", place).unwrap(),
         recorded_at: Some(RecordedAt::of_stream_record(second * 1_000_000, version(4))),
@@ -243,55 +214,44 @@ fn a_late_version_is_found_by_its_time_and_place() {
         around: Some(Around {
             after: Some(version(2)),
             in_order: version(3),
-            in_order_at: Some(RecordedAt::since_epoch(std::time::Duration::from_secs(9))),
+            in_order_at: RecordedAt::parse("1970-01-01T00:00:09Z").ok(),
         }),
-        ..state(json!({"id": {"S": "a"}}))
+        ..key_state()
     };
     let key = |state: &State| {
         let entry = late_entry(&entity, version(4), state).unwrap();
         assert!(late_entry_of(&entry) == Some((version(4), state.place.clone())));
-        crate::domain::keys::sort_key_of(&entry).unwrap().to_owned()
+        sort_key_of(&entry).unwrap().to_owned()
     };
-    let ascending = [
-        late("99", 1),
-        late("7", 2),
-        late("12", 2),
-        late(&"9".repeat(40), 2),
-        late("1", 3),
-    ];
+    let places = [("99", 1), ("7", 2), ("12", 2), (&"9".repeat(40), 2), ("1", 3)];
+    let ascending = places.map(|(place, second)| late(place, second));
     assert!(ascending.iter().map(key).is_sorted_by(|a, b| a < b));
     let (from, to) = late_entries_until(ascending[2].recorded_at.unwrap());
     let is_until = ascending.each_ref().map(|state| (&from..=&to).contains(&&key(state)));
     assert_eq!(is_until, [true, true, true, true, false]);
     // Only late versions with a time have one.
-    assert!(late_entry(&entity, version(4), &state(json!({}))).is_none());
     let untimed = State {
         recorded_at: None,
         ..late("7", 2)
     };
-    assert!(late_entry(&entity, version(4), &untimed).is_none());
+    for other in [key_state(), untimed] {
+        assert!(late_entry(&entity, version(4), &other).is_none());
+    }
     // A probe that meets it divides the history at the version in order.
-    let stored = item(stored_json(4, late("7", 2)));
-    assert_eq!(late_key_of(&stored), Some(key(&late("7", 2))));
-    assert_eq!(late_key_of(&item(stored_json(4, state(json!({}))))), None);
-    let (divides, at) = dividing(version(4), &flat(stored.clone()));
+    let (stored, other) = (item(stored_json(4, late("7", 2))), item(stored_json(4, key_state())));
     assert_eq!(
-        (divides.get(), at.unwrap().to_string().as_str()),
-        (3, "1970-01-01T00:00:09.000000000Z")
-    );
-    assert_eq!(
-        dividing(version(4), &flat(item(stored_json(4, state(json!({}))))))
-            .0
-            .get(),
-        4
+        (late_key_of(&stored), late_key_of(&other)),
+        (Some(key(&late("7", 2))), None)
     );
     let mut flat = flat(stored);
+    let at = RecordedAt::parse("1970-01-01T00:00:09Z").ok();
+    assert_eq!(dividing(version(4), &flat), (version(3), at));
+    assert_eq!(dividing(version(4), &super::flat(other)).0, version(4));
     let change = StreamChange::take(&mut flat).unwrap();
-    assert_eq!(change.after.map(Version::get), Some(2));
-    assert!(
-        !["After", "InOrder", "InOrderAt"]
-            .iter()
-            .any(|name| flat.contains_key(*name))
+    assert_eq!(change.after, Some(version(2)));
+    assert_eq!(
+        names_of(&flat),
+        ["PK", "RecordedAt", "RecordedBy", "RequestId", "SK", "id"]
     );
 }
 
@@ -303,19 +263,17 @@ fn an_omitted_state_leaves_the_key() {
     assert!(!large.omit(&table(), OmissionReason::Rejected));
     let stored = stored_json(12, large);
     assert_eq!(stored["Image"], json!({"M": {"id": {"S": "a"}}}));
-    assert_eq!(
-        stored["Omitted"],
-        json!({"M": {"Bytes": {"N": bytes.to_string()}, "Reason": {"S": "TooLarge"}}})
-    );
+    let omitted = json!({"M": {"Bytes": {"N": bytes.to_string()}, "Reason": {"S": "TooLarge"}}});
+    assert_eq!(stored["Omitted"], omitted);
     let stored = item(stored);
     assert!(Recorded::of(stored.clone()).unwrap().state == KnownState::Unknown);
-    let view = VersionView::of_attached(EntityId::new("E").unwrap(), Version::new(12).unwrap(), flat(stored));
+    let view = VersionView::of_attached(EntityId::new("E").unwrap(), version(12), flat(stored));
     assert!(view.is_omitted());
     assert_eq!(
         view.record_json()["Omitted"],
         json!({"Bytes": bytes, "Reason": "TooLarge"})
     );
-    assert_eq!(view.attributes.keys().collect::<Vec<_>>(), ["id"]);
+    assert_eq!(names_of(&view.attributes), ["id"]);
     // A key only is complete.
-    assert!(!state(json!({"id": {"S": "a"}})).omit(&table(), OmissionReason::TooLarge));
+    assert!(!key_state().omit(&table(), OmissionReason::TooLarge));
 }

@@ -5,14 +5,13 @@ mod write_rate;
 
 use std::{path::PathBuf, time::Duration};
 
-use operations::attach::{attachable::AttachableTable, enable_stream::EnableStreamError};
-use operations::{
-    attach::{
-        self, Options,
-        check::{self, Counts},
-    },
-    connection::Connection,
+use attach::{
+    Options,
+    attachable::{AttachableTable, attachable_table},
+    check::{self, CheckError},
+    enable_stream::{EnableStreamError, enable_stream},
 };
+use operations::{connection::Connection, error::OperationError};
 use serde_json::{Value, json};
 use shared::{
     clock::since_epoch,
@@ -24,12 +23,14 @@ use shared::{
 use crate::{
     error::CliError,
     output::{self, Output},
-    plan::attached as cost,
+    plan,
 };
-use report::Report;
+use report::print_report;
 
 /// Size of an item in bytes if the table has none.
 const DEFAULT_ITEM_BYTES: u64 = 1_024;
+const UNREADABLE: &str = "the SAM CLI cannot read a name with a backslash before a quote or at its end: deploy the template with other \
+                          tools";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -50,7 +51,7 @@ pub(crate) struct Attach {
     #[arg(long, value_name = "JSON", conflicts_with = "check")]
     filter: Option<String>,
     /// Changes per second, for the cost [default: the measured rate of the last 14 days]
-    #[arg(long, value_name = "R", value_parser = cost::changes_per_second, conflicts_with = "check")]
+    #[arg(long, value_name = "R", value_parser = |text: &str| plan::within(text, 0.0, 1e9), conflicts_with = "check")]
     updates_per_second: Option<f64>,
     /// Write the definition of the attached table to this file
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
@@ -82,64 +83,81 @@ that differ from their history; 3 if there is no such table.";
 impl Attach {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let store = Store::new(connection.client.clone(), &self.name, VersionDigits::default());
-        let described = operations::attach::attachable::attachable_table(&store).await;
+        let described = attachable_table(&store).await;
         let described = described.map_err(|error| match error.kind {
             ErrorKind::Rejected => CliError::usage("TABLE", error),
             _ => error.into(),
         })?;
         let mut table = described.ok_or_else(|| CliError::NotFound(format!("there is no table {}", self.name)))?;
-        let defined = attach::definition(&table, &self.options()?);
+        let defined = attach::define(&table, &self.options()?);
         let (definition, attached) = defined.map_err(|error| CliError::usage("the attachment", error))?;
         if self.check {
             return self.check(connection, &attached, output).await;
         }
         let mut notes = Vec::new();
-        if self.enable_stream {
-            match &table.stream {
-                Some(stream) => notes.push(format!(
+        match &table.stream {
+            Some(stream) if self.enable_stream => {
+                notes.push(format!(
                     "the table has a stream, {}, which was not changed",
                     stream.view
-                )),
-                None => {
-                    table = operations::attach::enable_stream::enable_stream(&store)
-                        .await
-                        .map_err(not_enabled)?;
-                }
+                ));
             }
+            None if self.enable_stream => table = enable_stream(&store).await.map_err(not_enabled)?,
+            _ => {}
         }
         if let Some(path) = &self.write {
             let text = serde_json::to_string_pretty(&definition).map_err(|error| CliError::usage("--write", error))?;
             std::fs::write(path, text + "\n").map_err(|error| CliError::usage(&path.display().to_string(), error))?;
         }
         let rate = self.changes_per_second(connection, &table).await;
-        let rate = rate
-            .inspect_err(|reason| {
-                notes.push(format!(
-                    "the write rate is not known, so there is no cost: {reason}; pass --updates-per-second"
-                ));
-            })
-            .ok();
+        if let Err(reason) = &rate {
+            notes.push(format!(
+                "the write rate is not known, so there is no cost: {reason}; pass --updates-per-second"
+            ));
+        }
         let required = attach::required_changes(&table);
         let deploy = attach::deploy::commands(&table, &attached).filter(|_| required.is_empty());
         if required.is_empty() && deploy.is_none() {
-            notes.push(
-                "the SAM CLI cannot read a name with a backslash before a quote or at its end: deploy the template with other tools"
-                    .to_owned(),
-            );
+            notes.push(UNREADABLE.to_owned());
         }
         notes.extend(attach::notes(&table));
-        let report = Report {
-            definition: &definition,
-            attached: &attached,
-            rate,
-            cost: rate.map(|rate| cost_of(&table, rate)),
-            required: &required,
-            notes: &notes,
-            readers: attach::readers_command(&table),
-            deploy: deploy.unwrap_or_default(),
-            table: &table,
-        };
-        report.print(output)?;
+        let (rate, stream) = (rate.ok(), table.stream.as_ref());
+        let keys: Value = table
+            .keys
+            .iter()
+            .map(|(name, kind)| (name.clone(), kind.as_str()))
+            .collect();
+        let report = output::members([
+            ("Table", Some(json!(table.name))),
+            ("Arn", Some(json!(table.arn))),
+            ("Status", Some(json!(table.status.as_str()))),
+            ("Keys", Some(keys)),
+            (
+                "Stream",
+                stream.map(|stream| json!({"Arn": stream.arn, "ViewType": stream.view.as_str()})),
+            ),
+            (
+                "Replicas",
+                Some(json!(table.replicas)).filter(|_| !table.replicas.is_empty()),
+            ),
+            ("Items", Some(json!(table.items))),
+            ("Bytes", Some(json!(table.bytes))),
+            ("HistoryTable", Some(json!(attached.history_table()))),
+            ("UpdatesPerSecond", rate.map(|rate| json!((rate * 1e3).round() / 1e3))),
+            (
+                "MonthlyCost",
+                rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table))),
+            ),
+            ("Required", Some(json!(required))),
+            ("Notes", Some(json!(notes))),
+            ("Readers", attach::readers_command(&table).map(Value::from)),
+            ("Deploy", Some(json!(deploy.unwrap_or_default()))),
+            ("Definition", Some(definition)),
+        ]);
+        match output.is_json() {
+            true => output.object(&report)?,
+            false => print_report(&report)?,
+        }
         match required.is_empty() {
             true => Ok(()),
             false => Err(CliError::Conflict(format!("{} cannot be attached as it is", self.name))),
@@ -166,41 +184,38 @@ impl Attach {
             return Err("CloudWatch does not measure a table at another endpoint".to_owned());
         }
         let units = write_rate::write_units(&connection.sdk, &table.name, table.created, since_epoch()).await?;
-        Ok(units / cost::write_units(item_bytes(table)))
+        Ok(units / plan::write_units(item_bytes(table)))
     }
 
     async fn check(&self, connection: &Connection, table: &AttachedTable, output: &Output) -> Result<(), CliError> {
         let lag = Duration::from_secs(self.lag);
         let waiting = |different| {
-            let note = format!("{different} items differ: waiting {} s for the stream", self.lag);
-            output::note(&note);
+            output::note(&format!(
+                "{different} items differ: waiting {} s for the stream",
+                self.lag
+            ));
         };
-        let checked = check::check(&connection.client, table, self.sample, lag, waiting).await?;
-        let (counts, differences) = checked;
+        let checked = check::check(&connection.client, table, self.sample, lag, waiting).await;
+        let (counts, differences) = checked.map_err(|error| match error {
+            CheckError::NoTable(table) => OperationError::NoTable(table).into(),
+            CheckError::Service(error) => CliError::from(error),
+        })?;
         for difference in &differences {
-            output.object(&json!({
-                "ID": difference.entity.as_str(), "Finding": "Differs", "Version": difference.version,
-            }))?;
+            let entity = difference.entity.as_str();
+            output.object(&json!({"ID": entity, "Finding": "Differs", "Version": difference.version}))?;
         }
-        let Counts {
-            checked,
-            following,
-            behind,
-            missing,
-            differs,
-        } = counts;
         output.object(&json!({
-            "Checked": checked, "Following": following, "Behind": behind, "Missing": missing, "Differs": differs,
+            "Checked": counts.checked,
+            "Following": counts.following,
+            "Behind": counts.behind,
+            "Missing": counts.missing,
+            "Differs": counts.differs,
         }))?;
-        match differs {
+        match counts.differs {
             0 => Ok(()),
             differs => Err(CliError::Conflict(format!("{differs} items differ from their history"))),
         }
     }
-}
-
-fn cost_of(table: &AttachableTable, changes_per_second: f64) -> Value {
-    cost::monthly_cost(changes_per_second, item_bytes(table))
 }
 
 /// Returns the average size of an item.
@@ -211,6 +226,6 @@ fn item_bytes(table: &AttachableTable) -> u64 {
 fn not_enabled(error: EnableStreamError) -> CliError {
     match error {
         EnableStreamError::Service(error) => error.into(),
-        error @ EnableStreamError::NotEnabled => operations::error::OperationError::Retryable(error.to_string()).into(),
+        error @ EnableStreamError::NotEnabled => OperationError::Retryable(error.to_string()).into(),
     }
 }

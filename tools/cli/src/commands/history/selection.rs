@@ -95,9 +95,10 @@ pub(super) struct Selection {
     last: Option<VersionView>,
     /// `true` if every version that is read from now on is outside of the period.
     is_beyond: bool,
-    /// Last version before the period, 0 if there is none, and first version after it.
-    bounds: (u64, u64),
-    undated: Vec<u64>,
+    /// Versions that can be in the period: a missing one outside of them is not looked for.
+    pub(super) range: RangeInclusive<u64>,
+    /// Versions that were left out because their time is not known.
+    pub(super) undated: Vec<u64>,
 }
 
 impl Selection {
@@ -118,7 +119,7 @@ impl Selection {
             left: limit.unwrap_or(usize::MAX),
             last: None,
             is_beyond: false,
-            bounds: (0, u64::MAX),
+            range: 0..=u64::MAX,
             undated: Vec::new(),
         }
     }
@@ -140,48 +141,26 @@ impl Selection {
         if self.is_done() {
             return None;
         }
-        let is_in_range = view.version >= self.first;
-        let place = self.filter.place(&view);
-        self.note_place(place, &view, is_in_range);
-        let is_candidate = is_in_range && place == Place::Inside;
-        if !self.compares {
-            return is_candidate.then(|| self.select(view, Compared::No)).flatten();
-        }
-        if self.oldest_first {
-            let selected = is_candidate
-                .then(|| self.select_compared(view.clone(), self.last.as_ref()))
-                .flatten();
-            self.count(selected.is_some());
-            self.last = Some(view);
-            return selected;
-        }
-        let waiting = self.last.take();
-        let selected = waiting.and_then(|waiting| self.select_compared(waiting, Some(&view)));
-        self.count(selected.is_some());
-        self.last = is_candidate.then_some(view);
+        let candidate = self.is_candidate(&view).then(|| view.clone());
+        let selected = match (self.compares, self.oldest_first) {
+            (false, _) => candidate.and_then(|candidate| self.select(candidate, None)),
+            (true, true) => {
+                let previous = self.last.replace(view);
+                candidate.and_then(|candidate| self.select(candidate, previous.as_ref()))
+            }
+            (true, false) => {
+                let waiting = std::mem::replace(&mut self.last, candidate);
+                waiting.and_then(|waiting| self.select(waiting, Some(&view)))
+            }
+        };
+        self.left -= usize::from(selected.is_some());
         selected
-    }
-
-    fn note_place(&mut self, place: Place, view: &VersionView, is_in_range: bool) {
-        let (number, is_own) = (view.version.get(), !view.recorded_by_stream);
-        match place {
-            Place::Undated if is_in_range => self.undated.push(number),
-            Place::Older if is_own => {
-                self.bounds.0 = self.bounds.0.max(number);
-                self.is_beyond |= !self.oldest_first;
-            }
-            Place::Newer if is_own => {
-                self.bounds.1 = self.bounds.1.min(number);
-                self.is_beyond |= self.oldest_first;
-            }
-            _ => {}
-        }
     }
 
     /// Returns the version that waits for the previous one, at the end of the history.
     pub(super) fn finish(&mut self) -> Option<Selected> {
         let waiting = self.last.take().filter(|_| !self.oldest_first && self.left > 0)?;
-        self.select_compared(waiting, None)
+        self.select(waiting, None)
     }
 
     /// `true` if no further version can be selected, except by [`Self::finish`].
@@ -189,41 +168,40 @@ impl Selection {
         self.is_beyond || self.left == 0
     }
 
-    /// Returns the versions that can be in the period: a missing one outside of them is not looked for.
-    pub(super) fn range(&self) -> RangeInclusive<u64> {
-        self.bounds.0..=self.bounds.1
-    }
-
-    /// Returns the versions that were left out because their time is not known.
-    pub(super) fn undated(&self) -> &[u64] {
-        &self.undated
-    }
-
-    fn select(&mut self, view: VersionView, compared: Compared) -> Option<Selected> {
-        let selected = self.filter.is_by_actor(&view).then_some(Selected { view, compared });
-        self.count(selected.is_some());
-        selected
-    }
-
-    fn select_compared(&self, view: VersionView, previous: Option<&VersionView>) -> Option<Selected> {
-        if !self.filter.is_by_actor(&view) {
-            return None;
+    /// Returns `true` if a version is in the range and in the period. One outside of the period limits what is looked for.
+    fn is_candidate(&mut self, view: &VersionView) -> bool {
+        let (number, is_own, is_in_range) = (view.version.get(), !view.recorded_by_stream, view.version >= self.first);
+        let (first, last) = (*self.range.start(), *self.range.end());
+        match self.filter.place(view) {
+            Place::Inside => return is_in_range,
+            Place::Undated if is_in_range => self.undated.push(number),
+            Place::Older if is_own => {
+                self.range = first.max(number)..=last;
+                self.is_beyond |= !self.oldest_first;
+            }
+            Place::Newer if is_own => {
+                self.range = first..=last.min(number);
+                self.is_beyond |= self.oldest_first;
+            }
+            _ => {}
         }
+        false
+    }
+
+    /// Compares a version with the one that was read before or after it, unless the filter excludes it.
+    fn select(&self, view: VersionView, previous: Option<&VersionView>) -> Option<Selected> {
         let previous = previous.filter(|previous| previous.version.get() + 1 == view.version.get());
         // A late version never was the state of the item, so it is neither a change of the version before it, nor is the next
         // one a change of it. An omitted state is not known.
-        let is_incomparable = |view: &VersionView| view.is_late() || view.is_omitted();
-        let is_incomparable = is_incomparable(&view) || previous.is_some_and(is_incomparable);
-        let compared = if !is_incomparable && (previous.is_some() || view.version == Version::FIRST) {
-            Compared::With(Comparison::new(previous, &view))
-        } else {
-            Compared::Unknown
+        let is_comparable = |view: &VersionView| !view.is_late() && !view.is_omitted();
+        let is_comparable = is_comparable(&view) && previous.is_none_or(is_comparable);
+        let compared = match is_comparable && (previous.is_some() || view.version == Version::FIRST) {
+            _ if !self.compares => Compared::No,
+            true => Compared::With(Comparison::new(previous, &view)),
+            false => Compared::Unknown,
         };
-        self.filter.is_changed(&compared).then_some(Selected { view, compared })
-    }
-
-    fn count(&mut self, is_selected: bool) {
-        self.left -= usize::from(is_selected);
+        let is_selected = self.filter.is_by_actor(&view) && self.filter.is_changed(&compared);
+        is_selected.then_some(Selected { view, compared })
     }
 }
 

@@ -55,19 +55,15 @@ impl Load {
     }
 }
 
-/// Place in a file, counted from 1.
-#[derive(Debug, Clone, Copy, Default)]
-struct Position {
-    line: usize,
-    /// Number of the byte in the line.
-    column: usize,
-}
+/// Place in a file, counted from 1: the line, and the byte in the line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Position(usize, usize);
 
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.column {
-            0 | 1 => write!(f, "line {}", self.line),
-            column => write!(f, "line {}, column {column}", self.line),
+        match self {
+            Self(line, 0 | 1) => write!(f, "line {line}"),
+            Self(line, column) => write!(f, "line {line}, column {column}"),
         }
     }
 }
@@ -80,17 +76,20 @@ struct Parsed {
     positions: Vec<Position>,
 }
 
-/// Returns the states, or the first error and the number of all errors.
+/// Returns the states, or the first error and the number of all errors. Objects after a syntax error are unknown.
 fn parse(text: &str) -> Result<Parsed, String> {
     let (mut parsed, mut errors) = (Parsed::default(), Vec::new());
-    let (mut line, mut line_start, mut counted) = (1, 0, 0);
-    for (offset, object) in objects(text, &mut errors) {
+    let mut reader = Reader::new(text);
+    let mut position = Position(1, 1);
+    let mut counted = 0;
+    let done = objects(&mut reader, text.trim_start().starts_with('['), |offset, object| {
         let passed = &text[counted..offset];
-        line += passed.matches('\n').count();
-        line_start = passed.rfind('\n').map_or(line_start, |newline| counted + newline + 1);
+        position.0 += passed.matches('\n').count();
+        position.1 = match passed.rfind('\n') {
+            Some(newline) => passed.len() - newline,
+            None => position.1 + passed.len(),
+        };
         counted = offset;
-        let column = offset - line_start + 1;
-        let position = Position { line, column };
         match state(object) {
             Ok(state) => {
                 parsed.states.push(state);
@@ -98,8 +97,11 @@ fn parse(text: &str) -> Result<Parsed, String> {
             }
             Err(why) => errors.push((position, why)),
         }
+    });
+    if let Err(InvalidJson { reason, line, column }) = done {
+        errors.push((Position(line, column), reason.to_string()));
     }
-    errors.sort_by_key(|(position, _)| (position.line, position.column));
+    errors.sort_by_key(|(position, _)| *position);
     match errors.as_slice() {
         [] => Ok(parsed),
         [(position, why)] => Err(format!("{position}: {why}")),
@@ -107,39 +109,24 @@ fn parse(text: &str) -> Result<Parsed, String> {
     }
 }
 
-/// Returns the objects of the text with the offset of each. Those after a syntax error are unknown.
-fn objects<'a>(text: &'a str, errors: &mut Vec<(Position, String)>) -> Vec<(usize, &'a str)> {
-    let mut found = Vec::new();
-    let mut reader = Reader::new(text);
-    let parsed = if text.trim_start().starts_with('[') {
-        elements(&mut reader, &mut found)
-    } else {
-        lines(&mut reader, &mut found)
-    };
-    if let Err(InvalidJson { reason, line, column }) = parsed {
-        errors.push((Position { line, column }, reason.to_string()));
+/// Reads the objects of an array, or one after the other, each with its offset.
+fn objects<'a>(
+    reader: &mut Reader<'a>,
+    is_array: bool,
+    mut add: impl FnMut(usize, &'a str),
+) -> Result<(), InvalidJson> {
+    if is_array {
+        reader.begin_list()?;
     }
-    found
-}
-
-fn elements<'a>(reader: &mut Reader<'a>, found: &mut Vec<(usize, &'a str)>) -> Result<(), InvalidJson> {
-    reader.begin_list()?;
-    while reader.next_element()? {
-        found.push(object(reader)?);
+    while if is_array {
+        reader.next_element()?
+    } else {
+        reader.end().is_err()
+    } {
+        let text = reader.skip()?;
+        add(reader.position() - text.len(), text);
     }
     reader.end()
-}
-
-fn lines<'a>(reader: &mut Reader<'a>, found: &mut Vec<(usize, &'a str)>) -> Result<(), InvalidJson> {
-    while reader.end().is_err() {
-        found.push(object(reader)?);
-    }
-    Ok(())
-}
-
-fn object<'a>(reader: &mut Reader<'a>) -> Result<(usize, &'a str), InvalidJson> {
-    let text = reader.skip()?;
-    Ok((reader.position() - text.len(), text))
 }
 
 /// Parses one state: with `ID` and `Time`, as `state list` prints it, or with the keys of its item.

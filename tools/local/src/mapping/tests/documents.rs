@@ -1,4 +1,4 @@
-//! Failure documents beside the deliveries, and request ids.
+//! Failure documents beside the deliveries.
 
 use super::*;
 
@@ -44,19 +44,4 @@ async fn documents_that_hang_bound_the_records_in_memory() {
     // 16 are written, one is received, and one is sent.
     assert_eq!(result.batches.len(), 18);
     assert_eq!(result.position, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_retry_has_the_request_id_of_its_set() {
-    let settings = Settings {
-        batch_size: 4,
-        ..bisecting()
-    };
-    let result = Run::new(settings, records(5)).with(bad(&[3], true)).await;
-    assert_eq!(result.sizes(), [4, 2, 2, 1, 1, 1, 1, 1]);
-    let expected = [1, 2, 3, 4, 4, 4, 5, 6].map(|number| format!("request-{number}"));
-    assert_eq!(result.requests, expected);
-    let context = &result.documents[0].body["requestContext"];
-    assert_eq!(context["requestId"], "request-4");
-    assert_eq!(result.result, LastProcessingResult::Ok);
 }

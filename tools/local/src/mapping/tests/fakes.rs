@@ -26,22 +26,6 @@ use crate::{
 /// 2025-11-25T15:40:00Z
 pub(super) const START: Duration = Duration::from_secs(1_764_085_200);
 
-pub(super) fn fixture() -> Value {
-    serde_json::from_str(include_str!("../../../tests/fixtures/stream-mapping.json")).unwrap()
-}
-
-pub(super) fn recorded_settings() -> Settings {
-    let settings = &fixture()["settings"];
-    let number = |name: &str| settings[name].as_u64().unwrap();
-    Settings {
-        batch_size: number("BatchSize").try_into().unwrap(),
-        batching_window: Duration::from_secs(number("MaximumBatchingWindowInSeconds")),
-        maximum_retry_attempts: Some(number("MaximumRetryAttempts").try_into().unwrap()),
-        report_batch_item_failures: true,
-        ..Settings::default()
-    }
-}
-
 pub(super) fn sequence(number: usize) -> String {
     format!("{number:021}")
 }
@@ -61,15 +45,13 @@ pub(super) fn records(count: usize) -> Vec<Record> {
     (1..=count).map(|number| record(number, &number.to_string())).collect()
 }
 
-pub(super) type Shards = Vec<(Shard, Vec<Record>)>;
-
 /// Responds to the sequence numbers of a batch and the number of the invocation, after a time.
 type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
 
 /// A run of the mapping with its stream, function and destination.
 pub(super) struct Run {
     pub(super) settings: Settings,
-    pub(super) shards: Shards,
+    records: Vec<Record>,
     /// Errors of the first reads.
     pub(super) errors: Vec<SourceError>,
     pub(super) positions: InMemory,
@@ -125,13 +107,9 @@ impl Environment for Fakes {
 
 impl Run {
     pub(super) fn new(settings: Settings, records: Vec<Record>) -> Self {
-        let shard = Shard {
-            id: "shard-1".to_owned(),
-            parent: None,
-        };
         Self {
             settings,
-            shards: vec![(shard, records)],
+            records,
             errors: Vec::new(),
             positions: InMemory::default(),
             down: 0,
@@ -170,7 +148,7 @@ impl Run {
         let positions = std::mem::take(&mut self.positions);
         let run = Arc::new(self);
         let mapping = Mapping::<Fakes> {
-            settings: run.settings.clone().checked().unwrap(),
+            settings: run.settings.clone(),
             identity: Identity {
                 uuid: "mapping-1".to_owned(),
                 function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
@@ -192,10 +170,6 @@ impl Run {
         }
     }
 
-    fn find(&self, shard: &str) -> &[Record] {
-        &self.shards.iter().find(|(known, _)| known.id == shard).unwrap().1
-    }
-
     fn exists(&self, record: &Record) -> bool {
         !self.in_time || record.created() <= START + self.began.elapsed()
     }
@@ -203,17 +177,20 @@ impl Run {
 
 impl Source for Arc<Run> {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        Ok(self.shards.iter().map(|(shard, _)| shard.clone()).collect())
+        Ok(vec![Shard {
+            id: "shard-1".to_owned(),
+            parent: None,
+        }])
     }
 
-    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
-        let records = self.find(shard);
+    async fn iterator(&self, _: &str, position: &Position) -> Result<String, SourceError> {
+        let records = &self.records;
         let index = match position {
             Position::TrimHorizon => 0,
             Position::Latest => records.partition_point(|record| self.exists(record)),
             Position::After(number) => records.partition_point(|record| record.sequence_number() <= number),
         };
-        Ok(format!("{shard} {index}"))
+        Ok(index.to_string())
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
@@ -221,19 +198,11 @@ impl Source for Arc<Run> {
         if let Some(error) = self.errors.get(lock(&self.seen).reads - 1) {
             return Err(error.clone());
         }
-        let (shard, index) = iterator.split_once(' ').unwrap();
-        let index: usize = index.parse().unwrap();
-        let records = self.find(shard)[index..]
-            .iter()
-            .take_while(|record| self.exists(record));
+        let index: usize = iterator.parse().unwrap();
+        let records = self.records[index..].iter().take_while(|record| self.exists(record));
         let records: Vec<_> = records.take(1000).cloned().collect();
-        // With several shards, each ends with its records.
-        let open = self.shards.len() == 1 || !records.is_empty();
-        let next = format!("{shard} {}", index + records.len());
-        Ok(Page {
-            records,
-            next: open.then_some(next),
-        })
+        let next = Some((index + records.len()).to_string());
+        Ok(Page { records, next })
     }
 }
 

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::*;
 use crate::template::{
     Template,
-    alarms::{
+    tests::alarms::{
         Monitoring, Values,
-        tests::faults::{FAILED, ITERATOR_AGE, POLLED, VISIBLE, metric},
+        faults::{FAILED, ITERATOR_AGE, POLLED, VISIBLE, metric},
     },
     yaml,
 };

@@ -57,7 +57,7 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
         let config = local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         if start == 3 {
-            let store = Store::attached(client, operations::attached::parse(&definition).unwrap());
+            let store = Store::attached(client, attach::parse(&definition).unwrap());
             for (number, expected) in (0..).zip(&expected) {
                 let complete = async || {
                     let found = states(&store, "c", number).await;

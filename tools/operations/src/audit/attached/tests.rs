@@ -8,7 +8,7 @@ fn table() -> AttachedTable {
         "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
         "IgnoreAttributes": ["seen"], "Filter": {"status": ["open"]},
     });
-    crate::attached::parse(&definition.to_string()).unwrap()
+    attach::parse(&definition.to_string()).unwrap()
 }
 
 /// Returns the newest state of a history with these versions, each with other members than its keys and its record.

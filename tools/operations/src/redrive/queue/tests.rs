@@ -6,7 +6,7 @@ use crate::{
     error::Kind,
     failures::source::Source,
     progress::Silent,
-    redrive::{Feed, Replay, Services, replayed},
+    redrive::{Feed, Services, replay::Replay, replayed},
 };
 
 const LETTERS: &str = "https://sqs.eu-central-1.amazonaws.com/1/Letters";
@@ -43,21 +43,27 @@ impl Redriven {
 }
 
 /// Redrives the dead-letter queue with these responses of SQS.
-async fn redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
+async fn redrive(resend: impl Into<Option<Options>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
     let done = try_redrive(resend, responses).await;
     assert!(done.result.is_ok(), "{:?}", done.result);
     done
 }
 
-async fn try_redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
+async fn try_redrive(resend: impl Into<Option<Options>>, responses: impl IntoIterator<Item = Value>) -> Redriven {
     let resend = resend.into();
     let responses = replay::Replay::new(responses);
     let connection = replayed(&responses, "T");
     let services = Services::default();
-    let mut feed = Feed::new(&connection, &services, &Silent);
+    let feed = Feed::new(&connection, &services, resend.as_ref(), &Silent);
     let is_dry = resend.as_ref().is_none_or(|resend| resend.is_dry);
-    feed.resend = resend;
-    let sink = Replay::new(&connection, &services, is_dry);
+    let sink = Replay::new(
+        &connection,
+        &services,
+        &Options {
+            is_dry,
+            ..Options::default()
+        },
+    );
     let mut tally = Tally::default();
     let result = feed.all(&[Source::Queue(LETTERS.to_owned())], &sink, &mut tally).await;
     Redriven {
@@ -67,14 +73,14 @@ async fn try_redrive(resend: impl Into<Option<Resend>>, responses: impl IntoIter
     }
 }
 
-fn to_source() -> Resend {
-    Resend::default()
+fn to_source() -> Options {
+    Options::default()
 }
 
-fn to(url: &str) -> Resend {
-    Resend {
+fn to(url: &str) -> Options {
+    Options {
         to: Some(url.to_owned()),
-        is_dry: false,
+        ..Options::default()
     }
 }
 
@@ -191,9 +197,12 @@ async fn what_can_never_be_applied_stays() {
 #[tokio::test]
 async fn a_dry_run_and_a_search_for_records_send_and_delete_nothing() {
     let messages = [message("a", r#"{"ID": "E"}"#), message("b", r#"{"ID": "F"}"#)];
-    let resend = Resend { to: None, is_dry: true };
+    let dry = Options {
+        is_dry: true,
+        ..Options::default()
+    };
     let responses = [received(&messages), sources(&[UPDATES]), empty(), released()];
-    let done = redrive(resend, responses).await;
+    let done = redrive(dry, responses).await;
     assert!(!done.operations().contains(&"SendMessage") && !done.operations().contains(&"DeleteMessage"));
     assert_eq!(done.counts(), json!([2, 0, 0, 0, 2]));
     let destinations = &done.tally.summary(false)["Destinations"];

@@ -1,3 +1,4 @@
+use serde_json::{Value, json};
 use testkit::replay::Replay;
 
 use super::*;

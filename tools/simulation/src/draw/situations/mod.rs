@@ -19,14 +19,13 @@ use serde_json::{Value, json};
 
 use super::{DAY, HOUR, MAX_OFFSET, MINUTE, SECOND, jumps, pick};
 use crate::{
+    plan::Scope,
     queue::VISIBILITY_TIMEOUT_MILLIS,
-    schedule::Jump,
     schedule::{
-        Command, Content, Fault, FaultKind, Origin, Point, Schedule, Settings, Step,
+        Command, Content, Fault, FaultKind, Jump, Origin, Point, Schedule, Settings, Step,
         StepKind::{self, *},
         Update,
     },
-    windows::Scope,
 };
 
 /// Fills a schedule that has only settings, and can change these.

@@ -61,7 +61,7 @@ impl World {
         operators.reads_stream = true;
         Self {
             clock,
-            store: Store::new(dynamodb_client(&connector), TABLE, digits).with_clock(clock.shifted(0)),
+            store: Store::new(dynamodb_client(&connector), TABLE, digits).with_clock(clock.of_library()),
             operators,
             connector,
         }
@@ -113,16 +113,16 @@ impl World {
     /// Returns the failure document of these versions, with its payload as an object or as a string that contains it.
     fn document(&self, entity: &str, versions: &[u64], is_escaped: bool) -> Value {
         let failure = Failure {
-            identity: &identity(self.connector.stream.arn()),
-            shard: "shard-1",
-            records: &self.records(entity, versions),
+            records: self.records(entity, versions),
             request_id: "request".to_owned(),
             invoke_count: 1,
             reason: Reason::RetryAttemptsExhausted(LastTry::FunctionError),
-            now: Duration::from_millis(self.clock.millis()),
-            id: "document".to_owned(),
         };
-        let mut body = failure.document().body;
+        let (identity, now) = (
+            identity(self.connector.stream.arn()),
+            Duration::from_millis(self.clock.millis()),
+        );
+        let mut body = failure.document(&identity, "shard-1", now).body;
         let payload: Value = match &body["payload"] {
             Value::String(text) => serde_json::from_str(text).unwrap(),
             payload => payload.clone(),

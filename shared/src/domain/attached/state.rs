@@ -1,0 +1,150 @@
+//! State of an item of an attached table, which becomes a version.
+//!
+//! A state that fits into no version item is [omitted](Omission): its version has the key attributes and `Omitted`.
+
+use std::collections::HashMap;
+
+use super::{
+    change::{Place, Principal},
+    definition::AttachedTable,
+    names::{BASELINE, LATE, MISSED, OMITTED},
+};
+use crate::domain::{
+    AttributeValue, Item,
+    attributes::{n, s, whole},
+    recorded_at::RecordedAt,
+    size,
+    version::Version,
+};
+
+/// State of an item, which becomes a version.
+#[derive(Clone, PartialEq)]
+pub struct State {
+    /// Place of the state.
+    pub place: Place,
+    /// Time of the version. Not before that of any version with a lower place.
+    pub recorded_at: Option<RecordedAt>,
+    /// The item, or the key attributes of a deleted or omitted one.
+    pub image: Item,
+    /// `true` if the item was deleted.
+    pub is_deleted: bool,
+    /// Principal that deleted it.
+    pub deleted_by: Option<Principal>,
+    /// Reason why history has the state.
+    pub origin: StateOrigin,
+    /// Versions around a late state.
+    pub around: Option<Around>,
+    /// Reason why the version has no state.
+    pub omission: Option<Omission>,
+}
+
+impl State {
+    /// Replaces the image by the key attributes. Returns `false` if it has no others.
+    pub fn omit(&mut self, table: &AttachedTable, reason: OmissionReason) -> bool {
+        let (bytes, before) = (size::of_item(&self.image), self.image.len());
+        self.image.retain(|name, _| table.keys().any(|key| key.name == *name));
+        let is_omitted = self.omission.is_none() && self.image.len() < before;
+        if is_omitted {
+            self.omission = Some(Omission { bytes, reason });
+        }
+        is_omitted
+    }
+}
+
+/// Versions around a late state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Around {
+    /// Number of the version before it by place, `None` if it is the first one.
+    pub after: Option<Version>,
+    /// Number of the last version that is not late.
+    pub in_order: Version,
+    /// Time of that version.
+    pub in_order_at: Option<RecordedAt>,
+}
+
+/// Reason why a version has no state, and the size of the state in bytes. The record is in quarantine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Omission {
+    /// Size of the item.
+    pub bytes: usize,
+    /// Reason.
+    pub reason: OmissionReason,
+}
+
+/// Reason why a state is not part of its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OmissionReason {
+    /// The version item would be larger than DynamoDB allows, also compressed.
+    TooLarge,
+    /// DynamoDB rejected the version item.
+    Rejected,
+}
+
+impl OmissionReason {
+    /// Returns the stored text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TooLarge => "TooLarge",
+            Self::Rejected => "Rejected",
+        }
+    }
+}
+
+impl Omission {
+    /// Returns the omission of a version, `None` if it has its state.
+    pub fn of(outer: &Item) -> Option<Self> {
+        let AttributeValue::M(members) = outer.get(OMITTED)? else {
+            return None;
+        };
+        let is_rejected = members.get("Reason") == Some(&s(OmissionReason::Rejected.name()));
+        Some(Self {
+            bytes: whole(members, "Bytes")
+                .and_then(|bytes| usize::try_from(bytes).ok())
+                .unwrap_or_default(),
+            reason: match is_rejected {
+                true => OmissionReason::Rejected,
+                false => OmissionReason::TooLarge,
+            },
+        })
+    }
+
+    /// Returns `{"Bytes": 409590, "Reason": "TooLarge"}`.
+    pub fn to_json(self) -> serde_json::Value {
+        serde_json::json!({"Bytes": self.bytes, "Reason": self.reason.name()})
+    }
+
+    pub(super) fn value(self) -> AttributeValue {
+        AttributeValue::M(HashMap::from([
+            ("Bytes".to_owned(), n(self.bytes)),
+            ("Reason".to_owned(), s(self.reason.name())),
+        ]))
+    }
+}
+
+/// Reason why history has a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateOrigin {
+    /// A record, in its order.
+    Record,
+    /// The first record of the item: the state before it.
+    Baseline,
+    /// The state before a record is not the last one of history.
+    Missed,
+    /// A record that is older than the last state of history.
+    Late,
+}
+
+impl StateOrigin {
+    /// Returns the name of the attribute that marks such a state.
+    pub fn mark(self) -> Option<&'static str> {
+        match self {
+            Self::Record => None,
+            Self::Baseline => Some(BASELINE),
+            Self::Missed => Some(MISSED),
+            Self::Late => Some(LATE),
+        }
+    }
+}
+
+// The image holds attribute values, which logs must not contain.
+crate::domain::redacted::redacted!(State, place, is_deleted, origin);

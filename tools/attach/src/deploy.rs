@@ -1,0 +1,270 @@
+//! Commands that deploy `tools/attach/template.yaml`, with names quoted for two readers: the shell, and the SAM CLI.
+//!
+//! The SAM CLI reads each argument after `--parameter-overrides` as `Name=value` or `Name="value"`. It ends a quoted value at `"`,
+//! but not at `\"`, and then replaces `\"`, `\'` and `\ ` by their second character. Other backslashes stay. So a backslash
+//! before one of these characters, or at the end, cannot be passed as it is; in JSON, `\u005c` replaces it.
+
+use serde_json::{Value, json};
+use shared::{domain::attached::AttachedTable, json};
+
+use crate::{attachable::AttachableTable, shell::argument};
+
+/// Maximum length of the name of a stack.
+const MAX_STACK_NAME: usize = 128;
+
+/// Returns the commands to build and deploy the stack, in the root of the repository. `None` if the table has no stream, or if the
+/// SAM CLI cannot read one of the names.
+pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<String>> {
+    let parameters = parameters(table, attached)?;
+    let parameters: Option<Vec<_>> = parameters
+        .iter()
+        .map(|(name, value)| Some(argument(&format!("{name}={}", sam_value(value)?))))
+        .collect();
+    let region = region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
+    Some(vec![
+        "sam build --template tools/attach/template.yaml".to_owned(),
+        format!(
+            "sam deploy --template-file .aws-sam/build/template.yaml --stack-name {}{region} --capabilities CAPABILITY_IAM \
+             --resolve-s3 --parameter-overrides {}",
+            stack_name(attached.history_table()),
+            parameters?.join(" ")
+        ),
+    ])
+}
+
+/// Returns the parameters of the template that differ from their defaults. `None` if the table has no stream.
+fn parameters(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<(&'static str, String)>> {
+    let stream = table.stream.as_ref()?;
+    let mut parameters = vec![
+        ("TableName", attached.table().to_owned()),
+        ("StreamArn", stream.arn.clone()),
+    ];
+    if attached.history_table() != format!("{}-history", attached.table()) {
+        parameters.push(("HistoryTableName", attached.history_table().to_owned()));
+    }
+    if let Some(name) = attached.version_attribute() {
+        parameters.push(("VersionAttribute", name.to_owned()));
+    }
+    if !attached.ignored().is_empty() {
+        // Names with commas between them, unless one could be misread.
+        let ignored = attached.ignored();
+        let is_simple = |name: &String| !name.contains(',') && !name.starts_with('[') && name.trim() == name;
+        let text = match ignored.iter().all(is_simple) {
+            true => ignored.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+            false => json_text(&json!(ignored)),
+        };
+        parameters.push(("IgnoreAttributes", text));
+    }
+    if let Some(pattern) = attached.filter() {
+        let pattern = json::parse(pattern).map_or_else(|_| pattern.to_owned(), |pattern| json_text(&pattern));
+        parameters.push(("Filter", pattern));
+    }
+    Some(parameters)
+}
+
+/// Returns JSON in which no backslash is followed by a quote or another backslash.
+fn json_text(value: &Value) -> String {
+    let (mut text, mut is_escaped) = (String::new(), false);
+    for character in value.to_string().chars() {
+        match (is_escaped, character) {
+            (false, '\\') => {
+                is_escaped = true;
+                continue;
+            }
+            (true, '"') => text.push_str("\\u0022"),
+            (true, '\\') => text.push_str("\\u005c"),
+            (true, other) => text.extend(['\\', other]),
+            (false, other) => text.push(other),
+        }
+        is_escaped = false;
+    }
+    text
+}
+
+/// Returns a value as the SAM CLI reads it. `None` if it cannot.
+fn sam_value(value: &str) -> Option<String> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_.:/,+@%-".contains(character);
+    if !value.is_empty() && value.chars().all(is_plain) {
+        return Some(value.to_owned());
+    }
+    let mut text = "\"".to_owned();
+    let mut backslashes = 0_usize;
+    for character in value.chars() {
+        match character {
+            // Two backslashes count as one character, so that the next one is not escaped.
+            '"' if backslashes % 2 == 1 => return None,
+            '"' => text.push('\\'),
+            '\'' | ' ' if backslashes > 0 => text.push('\\'),
+            _ => {}
+        }
+        // A new line after a backslash ends the value.
+        if character == '\n' && backslashes % 2 == 1 {
+            return None;
+        }
+        backslashes = if character == '\\' { backslashes + 1 } else { 0 };
+        text.push(character);
+    }
+    text.push('"');
+    // The last quote would be escaped.
+    backslashes.is_multiple_of(2).then_some(text)
+}
+
+/// Returns the Region of the table, from its ARN.
+pub fn region(table: &AttachableTable) -> Option<&str> {
+    table.arn.split(':').nth(3).filter(|region| !region.is_empty())
+}
+
+/// Returns the name of a stack: letters, digits and hyphens, beginning with a letter.
+fn stack_name(history: &str) -> String {
+    let is_other = |character: char| !character.is_ascii_alphanumeric();
+    let mut name = history.replace(is_other, "-");
+    if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        name.insert_str(0, "history-");
+    }
+    name.truncate(MAX_STACK_NAME);
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::StreamViewType;
+
+    use super::*;
+    use crate::{Options, define, tests::table};
+
+    fn deploy(edit: impl FnOnce(&mut AttachableTable), options: &Options) -> Option<String> {
+        let mut table = table(Some(StreamViewType::NewAndOldImages));
+        edit(&mut table);
+        let (_, attached) = define(&table, options).unwrap();
+        commands(&table, &attached).map(|mut commands| commands.remove(1))
+    }
+
+    #[test]
+    fn the_command_has_the_parameters_that_differ_from_their_defaults() {
+        let start = "sam deploy --template-file .aws-sam/build/template.yaml --stack-name Orders-history --region eu-west-1 \
+                     --capabilities CAPABILITY_IAM --resolve-s3 --parameter-overrides TableName=Orders \
+                     StreamArn=arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
+        let plain = deploy(|_| {}, &Options::default()).unwrap();
+        assert_eq!(plain, start);
+        let options = Options {
+            history_table: Some("Log.1".to_owned()),
+            version_attribute: Some("rev".to_owned()),
+            ignored: vec!["seen".to_owned(), "by".to_owned()],
+            filter: Some(json!({"status": ["open"]})),
+        };
+        let full = deploy(|_| {}, &options).unwrap();
+        let start = start.replace("Orders-history", "Log-1");
+        let image = |image: &str| format!(r#"{{\"{image}\":{{\"status\":{{\"S\":[\"open\"]}}}}}}"#);
+        let (new, old) = (image("NewImage"), image("OldImage"));
+        let filter = format!(r#"'Filter="{{\"dynamodb\":{{\"$or\":[{new},{old}]}}}}"'"#);
+        assert_eq!(
+            full,
+            format!("{start} HistoryTableName=Log.1 VersionAttribute=rev IgnoreAttributes=by,seen {filter}")
+        );
+        assert_eq!(deploy(|table| table.stream = None, &Options::default()), None);
+    }
+
+    /// Returns the value that the SAM CLI 1.170 reads from a quoted one: a pair with a backslash is one character until the end
+    /// of the value is found; then these pairs become their second character.
+    fn read_by_sam(quoted: &str) -> Option<String> {
+        let Some(inner) = quoted.strip_prefix('"') else {
+            return Some(quoted.to_owned());
+        };
+        let mut characters = inner.char_indices();
+        let end = loop {
+            match characters.next()? {
+                (at, '"') => break at,
+                (_, '\\') => _ = characters.next().filter(|(_, next)| *next != '\n')?,
+                _ => {}
+            }
+        };
+        let is_whole = end + 1 == inner.len();
+        let value = inner[..end]
+            .replace("\\ ", " ")
+            .replace("\\\"", "\"")
+            .replace("\\'", "'");
+        is_whole.then_some(value)
+    }
+
+    #[test]
+    fn the_sam_cli_reads_each_value_that_was_passed() {
+        for value in [
+            "plain",
+            "",
+            " ",
+            "two words",
+            "it's",
+            r#"a "quoted" one"#,
+            "a=b",
+            "$(x) `y` ;|&<>*?!#~",
+            r"a\b",
+            r"\\",
+            r#"\\""#,
+            r"a\ b",
+            r"a\'b",
+            "\"",
+            "'",
+            "new\nline",
+            "ümläut",
+            "A=\"b\" C=d",
+        ] {
+            let passed = sam_value(value).unwrap();
+            assert_eq!(read_by_sam(&passed).as_deref(), Some(value), "{passed}");
+        }
+        for value in [r#"\""#, r"\", r#"a\\\"b"#, "a\\\nb"] {
+            assert_eq!(sam_value(value), None, "{value}");
+        }
+        let options = Options {
+            version_attribute: Some(r"C:\".to_owned()),
+            ..Options::default()
+        };
+        assert_eq!(deploy(|_| {}, &options), None);
+    }
+
+    #[test]
+    fn json_keeps_its_meaning_for_the_sam_cli() {
+        for value in [
+            json!(["a,b", "\"", "\\", "\\\"", "\n", "\\u0041"]),
+            json!({"a\\\" b'": ["c\\"]}),
+        ] {
+            let text = json_text(&value);
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+            assert_eq!(read_by_sam(&sam_value(&text).unwrap()), Some(text));
+        }
+    }
+
+    #[test]
+    fn the_shell_reads_each_word_that_was_passed() {
+        let options = Options {
+            version_attribute: Some("it's \"the\" $(id)".to_owned()),
+            ignored: vec!["a,b".to_owned(), "last seen".to_owned()],
+            ..Options::default()
+        };
+        let command = deploy(|_| {}, &options).unwrap();
+        let script = format!("sam() {{ for word in \"$@\"; do printf '%s\\n' \"$word\"; done; }}; {command}");
+        let shell = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let printed = String::from_utf8(shell.stdout).unwrap();
+        let words: Vec<_> = printed
+            .lines()
+            .skip_while(|word| *word != "--parameter-overrides")
+            .skip(3)
+            .collect();
+        let values = words.iter().map(|word| {
+            let (name, value) = word.split_once('=').unwrap();
+            (name, read_by_sam(value).unwrap())
+        });
+        let expected = [
+            ("VersionAttribute", "it's \"the\" $(id)"),
+            ("IgnoreAttributes", r#"["a,b","last seen"]"#),
+        ];
+        let expected = expected.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(values.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_stack_has_an_allowed_name() {
+        assert_eq!(stack_name("My.Orders_2-history"), "My-Orders-2-history");
+        assert_eq!(stack_name("1"), "history-1");
+        assert_eq!(stack_name(&"x".repeat(255)).len(), MAX_STACK_NAME);
+    }
+}

@@ -1,0 +1,276 @@
+//! Attaches a table that other programs write: its definition, the deployment that stores its history, and the check of that history.
+//!
+//! | module | contents |
+//! |---|---|
+//! | this one | the definition for a table that exists, what has to change first, and notes |
+//! | [`attachable`], [`enable_stream`] | its keys, stream and size; its stream, if it has none |
+//! | [`deploy`], [`shell`] | commands that deploy `tools/attach/template.yaml`, and their arguments |
+//! | [`definition`], [`filter`] | the attached table from the JSON that creates it; which items have a history |
+//! | [`event_pattern`], [`selection`] | patterns of the event source mapping, applied to records, and to items |
+//! | [`agreement`], [`check`] | an item compared with its history; a sample of items compared with theirs |
+//!
+//! Nothing here writes to the table. Only [`enable_stream`] changes it, for the caller who asked for that.
+#![allow(
+    missing_docs,
+    reason = "an internal crate: comments are where a name does not say enough"
+)]
+
+pub mod agreement;
+pub mod attachable;
+pub mod check;
+pub mod definition;
+pub mod deploy;
+pub mod enable_stream;
+pub mod event_pattern;
+pub mod filter;
+pub mod selection;
+pub mod shell;
+
+#[cfg(test)]
+mod test_requests;
+
+use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
+use serde_json::{Map, Value, json};
+use shared::domain::attached::AttachedTable;
+
+pub use crate::definition::parse;
+use crate::{attachable::AttachableTable, definition::InvalidDefinition, shell::argument};
+
+/// Settings of the attachment, which are optional members of its definition.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    pub history_table: Option<String>,
+    pub version_attribute: Option<String>,
+    pub ignored: Vec<String>,
+    /// Filter in a form of [`filter`].
+    pub filter: Option<Value>,
+}
+
+/// Returns the definition of the table: the JSON of `create-table` with the members for its history, and what it means.
+///
+/// # Errors
+///
+/// Returns [`InvalidDefinition`] if an option does not fit to the table.
+pub fn define(table: &AttachableTable, options: &Options) -> Result<(Value, AttachedTable), InvalidDefinition> {
+    let keys = table.keys.iter().zip(["HASH", "RANGE"]);
+    let keys: Vec<_> = keys
+        .map(|((name, _), role)| json!({"AttributeName": name, "KeyType": role}))
+        .collect();
+    let types = table.keys.iter();
+    let types: Vec<_> = types
+        .map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.as_str()}))
+        .collect();
+    let ignored = Some(&options.ignored).filter(|ignored| !ignored.is_empty());
+    let members = [
+        ("TableName", Some(json!(table.name))),
+        ("KeySchema", Some(json!(keys))),
+        ("AttributeDefinitions", Some(json!(types))),
+        ("HistoryTable", options.history_table.as_ref().map(|name| json!(name))),
+        (
+            "VersionAttribute",
+            options.version_attribute.as_ref().map(|name| json!(name)),
+        ),
+        ("IgnoreAttributes", ignored.map(|names| json!(names))),
+        ("Filter", options.filter.clone()),
+    ];
+    let members = members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let definition = Value::Object(members.collect::<Map<_, _>>());
+    let parsed = parse(&definition.to_string())?;
+    Ok((definition, parsed))
+}
+
+/// Returns what has to change before the table can be attached, in sentences.
+pub fn required_changes(table: &AttachableTable) -> Vec<String> {
+    let mut required = Vec::new();
+    if !matches!(table.status, TableStatus::Active | TableStatus::Updating) {
+        required.push(format!("the status of the table is {}, not ACTIVE", table.status));
+    }
+    match table.stream.as_ref().map(|stream| &stream.view) {
+        None => required.push("the table has no stream: enable one with --enable-stream".to_owned()),
+        Some(StreamViewType::NewAndOldImages | StreamViewType::NewImage) => {}
+        Some(view) => required.push(format!(
+            "the stream has the view type {view}, without new images: disable it, then enable it with NEW_AND_OLD_IMAGES. The new \
+             stream has another ARN; the old one stays readable for 24 hours, for its other readers"
+        )),
+    }
+    required
+}
+
+/// Returns facts about the table that limit its history, or that need attention, in sentences.
+pub fn notes(table: &AttachableTable) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_global = !table.replicas.is_empty();
+    match table.stream.as_ref().map(|stream| &stream.view) {
+        Some(StreamViewType::NewAndOldImages) => notes.push(
+            "an item that exists already gets its first version, a baseline, when it changes for the first time".to_owned(),
+        ),
+        Some(StreamViewType::NewImage) => notes.push(
+            "with the view type NEW_IMAGE, history has no state from before the attachment, and a missing record is not noticed; \
+             NEW_AND_OLD_IMAGES is recommended, and needs a new stream"
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    if is_global {
+        notes.push(format!(
+            "the table is a global table, with replicas in {}: attach it in one Region only. Its view type cannot be changed",
+            table.replicas.join(", ")
+        ));
+    }
+    if table.stream.is_some() {
+        let readers = if is_global { "one reader" } else { "two readers" };
+        notes.push(format!(
+            "at most {readers} of a stream are advised, and this history is one; the AWS CLI lists the event source mappings among them"
+        ));
+    }
+    notes
+}
+
+/// Returns the AWS CLI command that lists the event source mappings of the stream. Other readers are not listed anywhere.
+pub fn readers_command(table: &AttachableTable) -> Option<String> {
+    let stream = table.stream.as_ref()?;
+    let arn = argument(&stream.arn);
+    let region = deploy::region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
+    Some(format!(
+        "aws lambda list-event-source-mappings --event-source-arn {arn}{region}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::attachable::Stream;
+    use aws_sdk_dynamodb::types::ScalarAttributeType;
+
+    use shared::domain::attached::definition::InvalidDefinition as InvalidTable;
+
+    use super::*;
+
+    pub(super) fn table(view: Option<StreamViewType>) -> AttachableTable {
+        let arn = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders";
+        AttachableTable {
+            name: "Orders".to_owned(),
+            arn: arn.to_owned(),
+            status: TableStatus::Active,
+            keys: vec![
+                ("customerId".to_owned(), ScalarAttributeType::S),
+                ("orderNo".to_owned(), ScalarAttributeType::N),
+            ],
+            stream: view.map(|view| Stream {
+                arn: format!("{arn}/stream/2026-11-22T06:24:48.123"),
+                view,
+            }),
+            replicas: Vec::new(),
+            items: 0,
+            bytes: 0,
+            created: None,
+        }
+    }
+
+    #[test]
+    fn only_streams_with_new_images_can_be_attached_and_notes_name_the_limits() {
+        for (view, status, replicas, change, noted) in [
+            (
+                None,
+                "ACTIVE",
+                "",
+                "has no stream: enable one with --enable-stream",
+                &[][..],
+            ),
+            (
+                Some("NEW_AND_OLD_IMAGES"),
+                "ACTIVE",
+                "",
+                "",
+                &["a baseline", "at most two readers"],
+            ),
+            (
+                Some("NEW_IMAGE"),
+                "UPDATING",
+                "",
+                "",
+                &["a missing record is not noticed", "at most two readers"],
+            ),
+            (
+                Some("NEW_IMAGE"),
+                "CREATING",
+                "",
+                "the status of the table is CREATING, not ACTIVE",
+                &["NEW_IMAGE"],
+            ),
+            (
+                Some("KEYS_ONLY"),
+                "ACTIVE",
+                "",
+                "the view type KEYS_ONLY, without new images",
+                &["at most two readers"],
+            ),
+            (
+                Some("OLD_IMAGE"),
+                "ACTIVE",
+                "",
+                "the view type OLD_IMAGE, without new images",
+                &["at most two readers"],
+            ),
+            (
+                Some("NEW_AND_OLD_IMAGES"),
+                "ACTIVE",
+                "us-east-1 eu-north-1",
+                "",
+                &[
+                    "replicas in us-east-1, eu-north-1: attach it in one Region only",
+                    "at most one reader",
+                ],
+            ),
+        ] {
+            let table = AttachableTable {
+                status: status.into(),
+                replicas: replicas.split_whitespace().map(str::to_owned).collect(),
+                ..table(view.map(StreamViewType::from))
+            };
+            let required = required_changes(&table);
+            assert_eq!(required.len(), usize::from(!change.is_empty()), "{required:?}");
+            assert!(required.iter().all(|found| found.contains(change)), "{required:?}");
+            let notes = notes(&table);
+            assert_eq!(notes.is_empty(), noted.is_empty());
+            for text in noted {
+                assert!(notes.iter().any(|note| note.contains(text)), "{notes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_definition_has_the_options() {
+        let table = table(None);
+        let (mut expected, parsed) = define(&table, &Options::default()).unwrap();
+        assert_eq!(parsed.history_table(), "Orders-history");
+        let plain = json!({
+            "TableName": "Orders",
+            "KeySchema": [
+                {"AttributeName": "customerId", "KeyType": "HASH"}, {"AttributeName": "orderNo", "KeyType": "RANGE"},
+            ],
+            "AttributeDefinitions": [
+                {"AttributeName": "customerId", "AttributeType": "S"}, {"AttributeName": "orderNo", "AttributeType": "N"},
+            ],
+        });
+        assert_eq!(expected, plain);
+        let options = Options {
+            history_table: Some("Log".to_owned()),
+            version_attribute: Some("rev".to_owned()),
+            ignored: vec!["seen".to_owned(), "a,b".to_owned()],
+            filter: Some(json!({"status": ["open"]})),
+        };
+        let (full, parsed) = define(&table, &options).unwrap();
+        (expected["HistoryTable"], expected["VersionAttribute"]) = (json!("Log"), json!("rev"));
+        (expected["IgnoreAttributes"], expected["Filter"]) = (json!(["seen", "a,b"]), json!({"status": ["open"]}));
+        assert_eq!(full, expected);
+        assert_eq!((parsed.ignored().len(), parsed.filter().is_some()), (2, true));
+        let options = Options {
+            ignored: vec!["orderNo".to_owned()],
+            ..Options::default()
+        };
+        let invalid = InvalidTable::IgnoredKey("orderNo".to_owned());
+        assert_eq!(define(&table, &options), Err(InvalidDefinition::Table(invalid)));
+    }
+}

@@ -1,0 +1,166 @@
+//! The policies of the templates: what they allow, and whom.
+
+use serde_json::{Value, json};
+use testkit::policies::{Statement, allowed, statements};
+
+use super::TEMPLATE;
+use crate::template::{resolve::Resolver, yaml};
+
+const ATTACHED: &str = include_str!("../../../../attach/template.yaml");
+
+fn all() -> Vec<Statement> {
+    statements(TEMPLATE, &[])
+}
+
+fn arn(id: &str) -> String {
+    format!("arn:aws:local:us-east-1:000000000000:{id}")
+}
+
+#[test]
+fn no_statement_allows_everything() {
+    let found = all();
+    assert!(found.len() >= 15, "{found:?}");
+    for statement in found.iter().filter(|statement| statement.allows()) {
+        assert!(
+            !statement.resources().is_empty() && !statement.actions().is_empty(),
+            "{statement:?}"
+        );
+        // X-Ray has no resources to name here.
+        let traces = statement.actions().iter().all(|action| action.starts_with("xray:Put"));
+        for resource in statement.resources().into_iter().filter(|_| !traces) {
+            let named = resource.rsplit(':').next().unwrap_or_default();
+            let is_arn = resource.starts_with("arn:") || resource.ends_with(".StreamArn");
+            assert!(is_arn && !named.starts_with('*'), "{statement:?}");
+        }
+        assert!(
+            statement.actions().iter().all(|action| !action.contains('*')),
+            "{statement:?}"
+        );
+        assert_ne!(statement.body["Principal"], "*", "{statement:?}");
+    }
+}
+
+#[test]
+fn a_policy_belongs_to_its_role_if_its_condition_holds() {
+    let own = [("HistoryTable", "own")];
+    let insert = "dynamodb:PartiQLInsert".to_owned();
+    for (overrides, table) in [(&[][..], "VersionControl"), (&own, "History")] {
+        let allowed = allowed(&statements(TEMPLATE, overrides));
+        let actions = &allowed["StreamRole"];
+        let inserts: Vec<_> = actions.iter().filter(|action| action.starts_with(&insert)).collect();
+        assert_eq!(inserts, [&format!("{insert} {table}")]);
+    }
+    let denials = |overrides: &[_]| {
+        let found = statements(TEMPLATE, overrides);
+        found.iter().filter(|statement| statement.owner == "History").count()
+    };
+    assert_eq!((denials(&[]), denials(&own)), (0, 2));
+}
+
+#[test]
+fn queues_and_bucket_accept_encrypted_connections_only() {
+    let found = all();
+    for (id, kind) in [
+        ("Updates", "sqs"),
+        ("UpdatesDeadLetterQueue", "sqs"),
+        ("StreamDeadLetterQueue", "sqs"),
+        ("FailedRecords", "s3"),
+    ] {
+        let refuses = |statement: &&Statement| {
+            statement.body["Effect"] == "Deny"
+                && statement.body["Principal"] == "*"
+                && statement.actions() == [format!("{kind}:*")]
+                && statement.resources().contains(&arn(id).as_str())
+                && statement.body["Condition"] == json!({"Bool": {"aws:SecureTransport": "false"}})
+        };
+        let denial = found.iter().find(refuses);
+        let denial = denial.unwrap_or_else(|| panic!("{id} accepts plain connections"));
+        let objects = format!("{}/*", arn(id));
+        assert!(kind == "sqs" || denial.resources().contains(&objects.as_str()));
+    }
+}
+
+#[test]
+fn only_this_stack_writes_to_the_failure_destinations_and_only_this_account_to_the_queue_of_updates() {
+    let document = yaml::parse(TEMPLATE).unwrap();
+    let resolver = Resolver::new(&document, &[]).unwrap();
+    let name = resolver.resolve(&document["Resources"]["FailedRecords"]["Properties"]["BucketName"]);
+    let name = name.unwrap().as_str().unwrap().to_owned();
+    // S3's maximum.
+    assert!(name.len() <= 63, "{name}");
+    let bucket = format!("arn:aws:s3:::{name}");
+    let found = all();
+    let expected = format!(
+        r#"{{
+            "NotificationsOfThisStacksBucket": {{
+                "Effect": "Allow", "Principal": {{"Service": "s3.amazonaws.com"}},
+                "Condition": {{"StringEquals": {{"aws:SourceAccount": "000000000000"}}, "ArnEquals": {{"aws:SourceArn": "{bucket}"}}}}
+            }},
+            "NothingElseSends": {{
+                "Effect": "Deny", "Action": "sqs:SendMessage", "Condition": {{"ArnNotEquals": {{"aws:SourceArn": "{bucket}"}}}}
+            }},
+            "OnlyThisStacksMappingWrites": {{
+                "Effect": "Deny", "Action": "s3:PutObject", "Condition": {{"ArnNotEquals": {{"aws:PrincipalArn": "{role}"}}}}
+            }},
+            "OnlyThisAccount": {{
+                "Effect": "Deny", "Condition": {{
+                    "StringNotEquals": {{"aws:PrincipalAccount": "000000000000"}}, "Bool": {{"aws:PrincipalIsAWSService": "false"}}
+                }}
+            }},
+            "RulesOfThisAccount": {{
+                "Effect": "Allow", "Principal": {{"Service": "events.amazonaws.com"}}, "Action": "sqs:SendMessage",
+                "Resource": ["{updates}", "{updates}DeadLetterQueue"],
+                "Condition": {{"StringEquals": {{"aws:SourceAccount": "000000000000"}}}}
+            }}
+        }}"#,
+        role = arn("StreamRole"),
+        updates = arn("Updates"),
+    );
+    let expected: Value = serde_json::from_str(&expected).unwrap();
+    for (sid, expected) in expected.as_object().unwrap() {
+        let statement = found.iter().find(|statement| statement.body["Sid"] == *sid);
+        let body = &statement.unwrap_or_else(|| panic!("there is no {sid}")).body;
+        for (member, value) in expected.as_object().unwrap() {
+            assert_eq!(body[member], *value, "{sid}: {member}");
+        }
+    }
+    let may_send = |statement: &&Statement| {
+        statement.owner == "WriterRole" && statement.allows() && statement.actions() == ["sqs:SendMessage"]
+    };
+    let sends: Vec<_> = found.iter().filter(may_send).flat_map(Statement::resources).collect();
+    assert_eq!(sends, [arn("UpdatesDeadLetterQueue")]);
+}
+
+/// The attached table itself is neither read nor written.
+#[test]
+fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_history() {
+    let table = "arn:aws:dynamodb:us-east-1:000000000000:table/Orders";
+    let stream = format!("{table}/stream/2026-11-22T06:24:48.123");
+    let parameters = [("TableName", "Orders"), ("StreamArn", &stream)];
+    let statements = statements(ATTACHED, &parameters);
+    let of_role = statements.iter().filter(|statement| statement.owner == "StreamRole");
+    let found: Vec<_> = of_role
+        .map(|statement| {
+            assert!(statement.allows(), "{statement:?}");
+            (statement.actions().join(" "), statement.resources().join(" "))
+        })
+        .filter(|(actions, _)| actions.contains("dynamodb:"))
+        .collect();
+    let history = "arn:aws:local:us-east-1:000000000000:History";
+    let expected = [
+        (
+            "dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator",
+            &*stream,
+        ),
+        ("dynamodb:DescribeTable", table),
+        ("dynamodb:ListStreams", &format!("{table}/stream/*")),
+        (
+            "dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem",
+            history,
+        ),
+    ];
+    assert_eq!(
+        found,
+        expected.map(|(actions, resource)| (actions.to_owned(), resource.to_owned()))
+    );
+}
