@@ -6,7 +6,7 @@
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{recorded_at::RecordedAt, version_item::VersionItem},
+    domain::{entity::EntityId, recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::{
         Store,
         put::put_versions::{BatchOutcome, batches},
@@ -47,7 +47,7 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadlin
 async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
     let parse = |raw: &str| record::parse(raw, store.digits());
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
-    let mut outcomes = purged::outcomes(store, &records, origin, deadline).await;
+    let mut outcomes = purged::outcomes(store, &records, checked, origin, deadline).await;
     if origin != Origin::Stream {
         counted::add_outcomes(store, &records, &mut outcomes, deadline).await;
     }
@@ -67,12 +67,22 @@ async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline:
     records.into_iter().zip(outcomes).map(processed).collect()
 }
 
+/// Returns the entity of a record that is not skipped, and its version.
+fn checked(record: &Record) -> (Option<&EntityId>, Option<&VersionItem>) {
+    match &record.content {
+        Ok(Content::Version(version)) => (Some(version.entity()), Some(version)),
+        Ok(Content::Skipped) => (None, None),
+        Err(_) => (record.entity.as_ref(), None),
+    }
+}
+
 fn processed((record, outcome): (Record, Option<Outcome>)) -> ProcessedRecord {
     let (mut request, mut ahead) = (None, None);
+    let created = record.created();
     let outcome = match record.content {
         Ok(Content::Skipped) => Outcome::Skipped,
         Ok(Content::Version(version)) => {
-            let created = record.created.map(RecordedAt::from_millis);
+            let created = created.map(RecordedAt::from_millis);
             let recorded = RecordedAt::of(version.item()).zip(created);
             let is_ahead = recorded.is_some_and(|(recorded, created)| recorded.is_ahead_of(created));
             ahead = is_ahead.then(|| version.version());
@@ -85,7 +95,7 @@ fn processed((record, outcome): (Record, Option<Outcome>)) -> ProcessedRecord {
     };
     ProcessedRecord {
         sequence_number: record.sequence_number,
-        created: record.created,
+        created,
         entity: record.entity,
         request,
         ahead,

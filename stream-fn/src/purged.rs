@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use shared::{
     clock::Deadline,
-    domain::{purge_marker::MAX_UNCHECKED_AGE, time::EpochMillis, version_item::VersionItem},
+    domain::{entity::EntityId, purge_marker::MAX_UNCHECKED_AGE, time::EpochMillis, version_item::VersionItem},
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -22,11 +22,7 @@ use shared::{
     },
 };
 
-use crate::{
-    error::RecordFailure,
-    record::{Content, Record},
-    response::Outcome,
-};
+use crate::{error::RecordFailure, record::Record, response::Outcome};
 
 /// Where records come from, which decides what is checked before a version is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +37,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Returns `true` if purge marker and floor are read for a record of this time.
-    pub(crate) fn is_checked(self, created: Option<EpochMillis>, now: Duration) -> bool {
+    fn is_checked(self, created: Option<EpochMillis>, now: Duration) -> bool {
         match self {
             Self::Kept | Self::Preview => true,
             Self::Stream => !is_fresh(created, now),
@@ -50,37 +46,38 @@ impl Origin {
 }
 
 /// Returns, for each record, the outcome of one that must not be put, neither as a version nor into quarantine: it was purged or
-/// pruned, or marker and floor could not be read.
-pub(crate) async fn outcomes(
+/// pruned, or marker and floor could not be read. `of` returns the entity of a record, unless it is skipped, and its version. Only
+/// versions have floors.
+pub(crate) async fn outcomes<C>(
     store: &Store,
-    records: &[Record],
+    records: &[Record<C>],
+    of: impl Fn(&Record<C>) -> (Option<&EntityId>, Option<&VersionItem>),
     origin: Origin,
     deadline: Deadline,
 ) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
-    let doubtful = records.iter().map(|record| {
-        let entity = match &record.content {
-            Ok(Content::Version(version)) => Some(version.entity()),
-            Ok(Content::Skipped) => None,
-            Err(_) => record.entity.as_ref(),
-        };
-        entity.filter(|_| origin.is_checked(record.created, now))
+    let mut outcomes: Vec<_> = records.iter().map(|_| None).collect();
+    let doubtful = records.iter().enumerate().filter_map(|(index, record)| {
+        let (entity, version) = of(record);
+        Some((
+            index,
+            entity.filter(|_| origin.is_checked(record.created(), now))?,
+            version,
+        ))
     });
     let doubtful: Vec<_> = doubtful.collect();
-    let mut outcomes: Vec<_> = records.iter().map(|_| None).collect();
-    let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
-    if entities.is_empty() {
+    if doubtful.is_empty() {
         return outcomes;
     }
-    let removed = in_time(store.removed(entities), deadline).await;
-    for (outcome, (record, entity)) in outcomes.iter_mut().zip(records.iter().zip(doubtful)) {
-        *outcome = match (&removed, entity, record.version()) {
-            (_, None, _) => None,
-            (Err(failed), ..) => Some(not_read(failed.clone()).into()),
-            (Ok(removed), _, Some(version)) => removed_version(store, removed, version, deadline).await,
-            (Ok(removed), Some(entity), None) => {
+    let entities: Vec<_> = doubtful.iter().map(|(_, entity, _)| *entity).collect();
+    let removed = in_time(store.removed(entities, store.attached_table().is_none()), deadline).await;
+    for (index, entity, version) in doubtful {
+        outcomes[index] = match (&removed, version) {
+            (Err(failed), _) => Some(not_read(failed.clone()).into()),
+            (Ok(removed), Some(version)) => removed_version(store, removed, version, deadline).await,
+            (Ok(removed), None) => {
                 let marker = removed.marker(entity);
-                let is_purged = marker.is_some_and(|marker| marker.covers_record(record.created));
+                let is_purged = marker.is_some_and(|marker| marker.covers_record(records[index].created()));
                 is_purged.then_some(Outcome::Purged)
             }
         };

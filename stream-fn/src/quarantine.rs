@@ -66,14 +66,13 @@ impl Outcome {
         match (self, put) {
             // Also if an earlier delivery of the record is in quarantine.
             (Self::Failed { version, failure }, Some(Ok(_))) => Self::Quarantined { version, failure },
-            (Self::Failed { version, .. }, Some(Err(error))) => Self::Failed {
-                version,
-                failure: RecordFailure::NotQuarantined(error),
-            },
-            (Self::Failed { version, .. }, None) => Self::Failed {
-                version,
-                failure: RecordFailure::NotReached,
-            },
+            (Self::Failed { version, .. }, failed) => {
+                let failure = match failed {
+                    Some(Err(error)) => RecordFailure::NotQuarantined(error),
+                    _ => RecordFailure::NotReached,
+                };
+                Self::Failed { version, failure }
+            }
             (outcome, _) => outcome,
         }
     }

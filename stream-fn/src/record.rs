@@ -26,15 +26,15 @@ use shared::{
 use crate::error::{Error, Malformed, RecordFailure};
 
 /// A parsed stream record.
-pub struct Record {
+pub struct Record<C = Content> {
     /// Number that identifies the record in the response.
     pub sequence_number: Option<SequenceNumber>,
-    /// Time of the change.
-    pub created: Option<EpochMillis>,
+    /// Time of the change, in microseconds since 1970.
+    pub created_micros: Option<i64>,
     /// Entity of the item that was written, if the record names a valid one.
     pub entity: Option<EntityId>,
-    /// Version that the record contains, if any.
-    pub content: Result<Content, RecordFailure>,
+    /// What the record contains.
+    pub content: Result<C, RecordFailure>,
 }
 
 /// The content of a stream record.
@@ -72,9 +72,10 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
             change: Some(change),
             kinesis: None,
         } => {
-            let (number, created_micros) = match inner {
-                Some(_) => (number, created_by_kinesis(&change)),
-                None => (sequence_number(&change), created_by_stream(&change)),
+            let created_micros = created_micros(&change, inner.is_some());
+            let number = match inner {
+                Some(_) => number,
+                None => sequence_number(&change),
             };
             let (entity, content) = content(event_name, &change, digits);
             let content = content.map(|version| match version {
@@ -83,7 +84,7 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
             });
             Record {
                 sequence_number: number,
-                created: created_micros.map(EpochMillis::from_micros),
+                created_micros,
                 entity,
                 content: content.map_err(RecordFailure::from),
             }
@@ -93,7 +94,7 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
 }
 
 /// Parses a record with `parse`. After a panic, it has only its sequence number.
-pub(crate) fn caught(raw: &str, parse: impl FnOnce(&str) -> Record) -> Record {
+pub(crate) fn caught<C>(raw: &str, parse: impl FnOnce(&str) -> Record<C>) -> Record<C> {
     panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Record::failed(number_of(raw), panicked.into()))
 }
 
@@ -128,16 +129,24 @@ pub fn kinesis_table(raw: &str) -> Option<String> {
     Some(table.unwrap_or_default())
 }
 
-impl Record {
-    fn failed(sequence_number: Option<SequenceNumber>, failure: RecordFailure) -> Self {
+impl<C> Record<C> {
+    /// Returns a record of which only its number is known.
+    pub(crate) fn failed(sequence_number: Option<SequenceNumber>, failure: RecordFailure) -> Self {
         Self {
             sequence_number,
-            created: None,
+            created_micros: None,
             entity: None,
             content: Err(failure),
         }
     }
 
+    /// Returns the time of the change.
+    pub fn created(&self) -> Option<EpochMillis> {
+        self.created_micros.map(EpochMillis::from_micros)
+    }
+}
+
+impl Record {
     /// Returns the version that the record contains.
     pub(crate) fn version(&self) -> Option<&VersionItem> {
         match &self.content {
@@ -201,25 +210,18 @@ fn unwrapped(kinesis: &Members) -> Option<String> {
     unwrap_kinesis(&kinesis.string("data")?)
 }
 
-/// A `DynamoDB` stream gives seconds.
-fn created_by_stream(change: &Members) -> Option<i64> {
-    created_micros(change.get("ApproximateCreationDateTime")?, 6)
-}
-
-/// Kinesis gives milliseconds, or microseconds if the precision says so.
-fn created_by_kinesis(change: &Members) -> Option<i64> {
+/// Returns the time of a change in microseconds. A `DynamoDB` stream gives seconds; Kinesis gives milliseconds, or microseconds if the
+/// precision says so.
+pub(crate) fn created_micros(change: &Members, is_kinesis: bool) -> Option<i64> {
+    // More digits are truncated.
+    const MORE: u32 = 6;
     let scale = match change.string("ApproximateCreationDateTimePrecision").as_deref() {
+        _ if !is_kinesis => 6,
         Some("MICROSECOND") => 0,
         _ => 3,
     };
-    created_micros(change.get("ApproximateCreationDateTime")?, scale)
-}
-
-/// Reads a time. `scale` is the power of ten that converts the unit to microseconds.
-pub(crate) fn created_micros(raw: &str, scale: u32) -> Option<i64> {
-    // More digits are truncated.
-    const MORE: u32 = 6;
-    let scaled = Decimal::parse(json::number(raw)?).ok()?.scaled(scale + MORE)?;
+    let number = Decimal::parse(json::number(change.get("ApproximateCreationDateTime")?)?);
+    let scaled = number.ok()?.scaled(scale + MORE)?;
     i64::try_from(scaled / 10u128.pow(MORE)).ok()
 }
 

@@ -75,13 +75,17 @@ pub fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns the value of a number attribute, or `None` if it is missing, of another type, or not a whole number from 0 to
-/// [`u64::MAX`].
-pub fn whole(item: &HashMap<String, AttributeValue>, name: &str) -> Option<u64> {
+/// Returns the value of a number attribute, or `None` if it is missing, of another type, or not a valid number.
+pub fn number(item: &HashMap<String, AttributeValue>, name: &str) -> Option<Decimal> {
     match item.get(name)? {
-        AttributeValue::N(number) => Decimal::parse(number).ok()?.to_u64(),
+        AttributeValue::N(number) => Decimal::parse(number).ok(),
         _ => None,
     }
+}
+
+/// Returns the value of a number attribute, or `None` if it is missing or not a whole number from 0 to [`u64::MAX`].
+pub fn whole(item: &HashMap<String, AttributeValue>, name: &str) -> Option<u64> {
+    number(item, name)?.to_u64()
 }
 
 /// Returns the version in an attribute, or `None` if it is missing or not a version.
@@ -228,32 +232,25 @@ mod tests {
 
     #[test]
     fn values_are_compared_by_value() {
-        for (a, b, same) in [
-            (json!({"N": "1.0"}), json!({"N": "1"}), true),
-            (json!({"N": "1"}), json!({"S": "1"}), false),
-            (json!({"NS": ["1", "2"]}), json!({"NS": ["2.0", "1"]}), true),
-            (json!({"NS": ["1", "2"]}), json!({"NS": ["1", "3"]}), false),
-            (json!({"SS": ["a", "b"]}), json!({"SS": ["b", "a"]}), true),
-            (json!({"BS": ["YQ==", "Yg=="]}), json!({"BS": ["Yg==", "YQ=="]}), true),
-            (json!({"L": [{"N": "1"}]}), json!({"L": [{"N": "1.0"}]}), true),
-            (
-                json!({"L": [{"S": "a"}, {"S": "b"}]}),
-                json!({"L": [{"S": "b"}, {"S": "a"}]}),
-                false,
-            ),
-            (json!({"M": {"x": {"N": "1"}}}), json!({"M": {"x": {"N": "2"}}}), false),
-            (
-                json!({"M": {"x": {"N": "1"}}}),
-                json!({"M": {"x": {"N": "1"}, "y": {"N": "1"}}}),
-                false,
-            ),
-            (json!({"M": {"x": {"N": "1"}}}), json!({"M": {"y": {"N": "1"}}}), false),
-            (json!({"M": {}}), json!({"M": {}}), true),
-            (json!({"NULL": true}), json!({"NULL": true}), true),
-        ] {
-            let value = |json: &Value| from_dynamodb_json(&json.to_string()).unwrap();
-            assert_eq!(same_value(&value(&a), &value(&b)), same, "{a} and {b}");
-            assert_eq!(same_value(&value(&b), &value(&a)), same, "{b} and {a}");
+        const PAIRS: &str = r#"
+            [{"N": "1.0"}, {"N": "1"}]                                                -> same
+            [{"N": "1"}, {"S": "1"}]                                                  -> other
+            [{"NS": ["1", "2"]}, {"NS": ["2.0", "1"]}]                                -> same
+            [{"NS": ["1", "2"]}, {"NS": ["1", "3"]}]                                  -> other
+            [{"SS": ["a", "b"]}, {"SS": ["b", "a"]}]                                  -> same
+            [{"BS": ["YQ==", "Yg=="]}, {"BS": ["Yg==", "YQ=="]}]                      -> same
+            [{"L": [{"N": "1"}]}, {"L": [{"N": "1.0"}]}]                              -> same
+            [{"L": [{"S": "a"}, {"S": "b"}]}, {"L": [{"S": "b"}, {"S": "a"}]}]        -> other
+            [{"M": {"x": {"N": "1"}}}, {"M": {"x": {"N": "2"}}}]                      -> other
+            [{"M": {"x": {"N": "1"}}}, {"M": {"x": {"N": "1"}, "y": {"N": "1"}}}]     -> other
+            [{"M": {"x": {"N": "1"}}}, {"M": {"y": {"N": "1"}}}]                      -> other
+            [{"M": {}}, {"M": {}}]                                                    -> same
+            [{"NULL": true}, {"NULL": true}]                                          -> same
+        "#;
+        for (pair, expected) in testkit::cases::cases(PAIRS) {
+            let [a, b] = [0, 1].map(|index| from_dynamodb_json(&pair[index].to_string()).unwrap());
+            assert_eq!(same_value(&a, &b), expected == "same", "{pair}");
+            assert_eq!(same_value(&b, &a), expected == "same", "{pair}");
         }
     }
 

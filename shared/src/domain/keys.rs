@@ -201,30 +201,26 @@ mod tests {
 
     #[test]
     fn kinds_of_items() {
-        for (width, key, kind) in [
-            (1, "v0", ItemKind::Latest),
-            (2, "v0", ItemKind::Latest),
-            (20, "v0", ItemKind::Latest),
-            (1, "v00", ItemKind::Other),
-            (2, "v00", ItemKind::Other),
-            (10, "v0000000000", ItemKind::Other),
-            (1, "v12", ItemKind::Version),
-            (1, "v012", ItemKind::Other),
-            (1, "floor", ItemKind::Floor),
-            (1, "Metadata", ItemKind::Metadata),
-            (1, "request#r-1", ItemKind::Request),
-            (1, "quarantine#42", ItemKind::Quarantined),
-            (1, "quarantine#42#2", ItemKind::Quarantined),
-            (1, "quarantine", ItemKind::Other),
-            (1, "part#v7#2", ItemKind::Part),
-            (1, "part#v07#2", ItemKind::Other),
-            (1, "part#v7", ItemKind::Other),
-            (1, "2020-11-12T20:04:00", ItemKind::State),
-            (1, "", ItemKind::Other),
-            (1, "metadata", ItemKind::Other),
+        for (width, kind, keys) in [
+            (1, ItemKind::Latest, "v0"),
+            (2, ItemKind::Latest, "v0"),
+            (20, ItemKind::Latest, "v0"),
+            (1, ItemKind::Version, "v12"),
+            (1, ItemKind::Floor, "floor"),
+            (1, ItemKind::Metadata, "Metadata"),
+            (1, ItemKind::Request, "request#r-1"),
+            (1, ItemKind::Quarantined, "quarantine#42 quarantine#42#2"),
+            (1, ItemKind::Part, "part#v7#2"),
+            (1, ItemKind::State, "2020-11-12T20:04:00"),
+            (1, ItemKind::Other, "v00 v012 quarantine part#v07#2 part#v7 metadata"),
+            (2, ItemKind::Other, "v00"),
+            (10, ItemKind::Other, "v0000000000"),
         ] {
-            assert_eq!(digits(width).kind_of(key), kind, "{key}");
+            for key in keys.split(' ') {
+                assert_eq!(digits(width).kind_of(key), kind, "{key}");
+            }
         }
+        assert_eq!(digits(1).kind_of(""), ItemKind::Other);
     }
 
     proptest::proptest! {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{AttributeValue, Item, names, number::Decimal};
+use super::{AttributeValue, Item, attributes::number, names, number::Decimal};
 
 /// Names of the marks.
 pub const MARKS: [&str; 2] = [names::TTL, names::PINNED];
@@ -21,11 +21,8 @@ pub fn is_pinned(item: &Item) -> bool {
 /// [TTL](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html); until then it is treated as deleted.
 /// Like `DynamoDB`, it ignores a `TTL` that is not a number.
 pub fn is_expired(item: &Item, now: Duration) -> bool {
-    let Some(AttributeValue::N(ttl)) = item.get(names::TTL) else {
-        return false;
-    };
     let now = Decimal::from_i64(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-    Decimal::parse(ttl).is_ok_and(|ttl| ttl <= now)
+    number(item, names::TTL).is_some_and(|ttl| ttl <= now)
 }
 
 /// Returns the item without its marks.

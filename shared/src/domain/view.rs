@@ -12,9 +12,7 @@ use super::{
     attributes::{self, text},
     attribution,
     entity::EntityId,
-    names,
-    number::Decimal,
-    plain,
+    names, plain,
     recorded_at::RecordedAt,
     time::{EpochMillis, InvalidTime},
     tombstone::is_deleted,
@@ -160,10 +158,7 @@ impl VersionView {
 ///
 /// Returns [`NoTime`] if the item has neither a valid `Timestamp` nor a valid `Time`.
 pub fn time_of(item: &Item) -> Result<EpochMillis, NoTime> {
-    let timestamp = match item.get(names::TIMESTAMP) {
-        Some(AttributeValue::N(millis)) => Decimal::parse(millis).ok().and_then(|millis| millis.to_i64()),
-        _ => None,
-    };
+    let timestamp = attributes::number(item, names::TIMESTAMP).and_then(|millis| millis.to_i64());
     let timestamp = timestamp.map(EpochMillis::new);
     let time = text(item, names::TIME).and_then(|time| EpochMillis::parse_iso(time).ok());
     match time.max(timestamp) {

@@ -92,7 +92,7 @@ async fn reads() {
         store(client).has_history(&equipment(), true).await
     })
     .await;
-    let markers = async |client| store(client).purge_markers([&equipment(), &equipment()]).await;
+    let markers = async |client| store(client).removed([&equipment(), &equipment()], false).await;
     check("purge_markers", markers).await;
     let describe = describe_table::request("Table");
     check("describe_table", async |client| describe.send_with(&client).await).await;

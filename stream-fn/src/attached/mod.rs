@@ -20,7 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{attached::AttachedTable, entity::EntityId},
+    domain::{attached::AttachedTable, entity::EntityId, version_item::VersionItem},
     dynamodb::{
         Store,
         put::append::{self, Append},
@@ -35,6 +35,7 @@ use self::{
 use crate::{
     error::RecordFailure,
     purged::{self, Origin},
+    record::caught,
     response::{Outcome, ProcessedRecord},
 };
 
@@ -53,9 +54,9 @@ pub(crate) async fn write(
 ) -> Vec<ProcessedRecord> {
     let headers: Vec<_> = records
         .iter()
-        .map(|raw| record::caught(raw, |raw| record::header(table, raw)))
+        .map(|raw| caught(raw, |raw| record::header(table, raw)))
         .collect();
-    let mut outcomes = purged(store, &headers, origin, deadline).await;
+    let mut outcomes = purged::outcomes(store, &headers, checked, origin, deadline).await;
     let batch = Batch {
         store,
         table,
@@ -83,27 +84,9 @@ pub(crate) async fn write(
     headers.into_iter().zip(outcomes).map(processed).collect()
 }
 
-/// Returns, for each record, the outcome of one that is not processed: its item was purged, or the marker could not be read.
-async fn purged(store: &Store, headers: &[Header], origin: Origin, deadline: Deadline) -> Vec<Option<Outcome>> {
-    let now = store.clock().now();
-    let doubtful = headers.iter().map(|header| {
-        let entity = header.entity.as_ref();
-        entity.filter(|_| origin.is_checked(header.created(), now))
-    });
-    let doubtful: Vec<_> = doubtful.collect();
-    let entities: Vec<_> = doubtful.iter().copied().flatten().collect();
-    if entities.is_empty() {
-        return headers.iter().map(|_| None).collect();
-    }
-    let markers = purged::in_time(store.purge_markers(entities), deadline).await;
-    let outcome = |(header, entity): (&Header, Option<&EntityId>)| match (&markers, entity?) {
-        (Ok(markers), entity) => {
-            let is_purged = markers.marker(entity)?.covers_record(header.created());
-            is_purged.then_some(Outcome::Purged)
-        }
-        (Err(failed), _) => Some(purged::not_read(failed.clone()).into()),
-    };
-    headers.iter().zip(doubtful).map(outcome).collect()
+/// Returns the entity of a record, which is purged as a whole.
+fn checked(header: &Header) -> (Option<&EntityId>, Option<&VersionItem>) {
+    (header.entity.as_ref(), None)
 }
 
 /// Returns the lanes of the records that are processed, in the order of their first records. Records after one that failed are not

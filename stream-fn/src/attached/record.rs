@@ -14,42 +14,18 @@ use shared::{
         attributes::{self, same_value},
         entity::EntityId,
         sequence::SequenceNumber,
-        time::EpochMillis,
     },
     json::{self, Members},
-    panics,
 };
 
 use crate::{
     error::{Malformed, RecordFailure},
-    record::{created_micros, number_of, sequence_number, whole_image},
+    record::{Record, created_micros, sequence_number, whole_image},
 };
 
-/// Parts of a record that are known before its images are parsed.
-pub(super) struct Header {
-    pub(super) sequence_number: Option<SequenceNumber>,
-    pub(super) created_micros: Option<i64>,
-    /// Item of the record, also if the record is malformed, so that it can be put into the quarantine of the item.
-    pub(super) entity: Option<EntityId>,
-    /// Place and keys of the change.
-    pub(super) content: Result<(Place, Item), RecordFailure>,
-}
-
-impl Header {
-    fn failed(sequence_number: Option<SequenceNumber>, failure: RecordFailure) -> Self {
-        Self {
-            sequence_number,
-            created_micros: None,
-            entity: None,
-            content: Err(failure),
-        }
-    }
-
-    /// Returns the time of the change.
-    pub(super) fn created(&self) -> Option<EpochMillis> {
-        self.created_micros.map(EpochMillis::from_micros)
-    }
-}
+/// Parts of a record that are known before its images are parsed: place and keys of the change. The entity is known also if the record is
+/// malformed, so that it can be put into the quarantine of the item.
+pub(super) type Header = Record<(Place, Item)>;
 
 /// Parses a record except for its images.
 pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
@@ -67,9 +43,8 @@ pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
             .ok_or(Malformed::NoPlace)
             .map(|place| (place, keys_of(table, keys))),
     };
-    let created = change.get("ApproximateCreationDateTime");
     Header {
-        created_micros: created.and_then(|created| created_micros(created, 6)),
+        created_micros: created_micros(&change, false),
         entity: match entity {
             Some(Ok(entity)) => Some(entity),
             _ => keys.as_ref().and_then(key::of_other_keys),
@@ -77,11 +52,6 @@ pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
         sequence_number: number,
         content: content.map_err(RecordFailure::from),
     }
-}
-
-/// Parses the header of a record with `parse`. After a panic, it has only its sequence number.
-pub(super) fn caught(raw: &str, parse: impl FnOnce(&str) -> Header) -> Header {
-    panics::caught(|| parse(raw)).unwrap_or_else(|panicked| Header::failed(number_of(raw), panicked.into()))
 }
 
 /// Parses the images of a record with this header.

@@ -37,7 +37,7 @@ fn insert_and_modify_of_the_latest_item_contain_a_version() {
 fn a_record_whose_parsing_panics_has_its_number() {
     let record = record("MODIFY", "v0", image());
     for (record, number) in [(&record, "111"), (&in_kinesis(&record), "49571")] {
-        let caught = caught(&record.to_string(), |_| panic!("a defect"));
+        let caught = caught(&record.to_string(), |_| -> Record { panic!("a defect") });
         assert_eq!(caught.sequence_number, SequenceNumber::new(number));
         assert!(matches!(caught.content, Err(RecordFailure::Panicked(_))));
     }
@@ -60,7 +60,7 @@ fn a_kinesis_record_contains_the_same_stream_record() {
         inner["dynamodb"]["ApproximateCreationDateTimePrecision"] = precision;
         let parsed = parsed(&in_kinesis(&inner).to_string());
         assert_eq!(parsed.sequence_number, SequenceNumber::new("49571"));
-        assert_eq!(parsed.created.map(EpochMillis::get), Some(millis));
+        assert_eq!(parsed.created().map(EpochMillis::get), Some(millis));
         assert!(matches!(parsed.content, Ok(Content::Version(version)) if version.version().get() == 3));
     }
     for skipped in [record("REMOVE", "v0", image()), record("MODIFY", "v1", image())] {
@@ -99,7 +99,7 @@ fn creation_times_of_a_dynamodb_stream_are_seconds() {
     ] {
         let mut record = record("INSERT", "v0", image());
         record["dynamodb"]["ApproximateCreationDateTime"] = time.clone();
-        let created = parsed(&record.to_string()).created;
+        let created = parsed(&record.to_string()).created();
         assert_eq!(created.map(EpochMillis::get), millis, "{time}");
     }
 }

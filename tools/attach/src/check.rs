@@ -30,7 +30,6 @@ use shared::{
         },
     },
 };
-use thiserror::Error;
 
 use crate::{
     agreement::{Agreement, compare, tail_in_order},
@@ -62,30 +61,22 @@ pub struct Difference {
     pub version: u64,
 }
 
-/// Reason why a table was not compared with its history.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CheckError {
-    #[error("there is no table {0}")]
-    NoTable(String),
-    #[error("failed to read the table")]
-    Service(#[from] ServiceError),
-}
-
-/// Compares this many items with their history. `waiting` is called with the number of items that differ, before the wait.
+/// Compares this many items with their history, `None` if there is no history table. `waiting` is called with the number of items
+/// that differ, before the wait.
 ///
 /// # Errors
 ///
-/// Returns [`CheckError::NoTable`] if there is no history table, and the error of another request that fails.
+/// Returns [`ServiceError`] if a request fails.
 pub async fn check(
     client: &Client,
     table: &AttachedTable,
     sample: u16,
     lag: Duration,
     waiting: impl FnOnce(usize),
-) -> Result<(Counts, Vec<Difference>), CheckError> {
+) -> Result<Option<(Counts, Vec<Difference>)>, ServiceError> {
     let history = Store::new(client.clone(), table.history_table(), attached::digits());
     if attachable_table(&history).await?.is_none() {
-        return Err(CheckError::NoTable(table.history_table().to_owned()));
+        return Ok(None);
     }
     let store = &Store::attached(client.clone(), table.clone());
     let items = sample_items(store, sample).await?;
@@ -93,11 +84,9 @@ pub async fn check(
         checked: items.len() as u64,
         ..Counts::default()
     };
-    let keyed = items
-        .iter()
-        .filter_map(|item| Some((key::of_item(table, item).ok()?, item)));
+    let keyed = |item| Some((key::of_item(table, item).ok()?, item));
     let mut different = Vec::new();
-    for (entity, item, tail) in tails(store, keyed).await? {
+    for (entity, item, tail) in tails(store, items.iter().filter_map(keyed)).await? {
         match compare(table, Some(item), &tail) {
             Agreement::Same => counts.following += 1,
             Agreement::Missing => counts.missing += 1,
@@ -105,23 +94,19 @@ pub async fn check(
         }
     }
     if different.is_empty() {
-        return Ok((counts, Vec::new()));
+        return Ok(Some((counts, Vec::new())));
     }
     waiting(different.len());
     tokio::time::sleep(lag).await;
     let keys: Vec<_> = different.iter().map(|(_, item, _)| *item).collect();
     // The item first: a version that is stored in between is not taken for a difference.
     let again = read_again(store, table, &keys).await?;
-    let again: Vec<_> = again
-        .iter()
-        .filter_map(|item| Some((key::of_item(table, item).ok()?, item)))
-        .collect();
+    let again: HashMap<_, _> = again.iter().filter_map(keyed).collect();
     let keyed = different.iter().map(|(entity, item, _)| (entity.clone(), *item));
     let tails = tails(store, keyed).await?;
     let mut differences = Vec::new();
     for ((entity, _, before), (_, _, tail)) in different.into_iter().zip(tails) {
-        let item = again.iter().find(|(found, _)| *found == entity).map(|(_, item)| *item);
-        match compare(table, item, &tail) {
+        match compare(table, again.get(&entity).copied(), &tail) {
             Agreement::Same => counts.following += 1,
             _ if tail.newest() > before => counts.behind += 1,
             _ => {
@@ -133,7 +118,7 @@ pub async fn check(
             }
         }
     }
-    Ok((counts, differences))
+    Ok(Some((counts, differences)))
 }
 
 /// Reads the first items of the table: one page of at most this many, and of at most 1 MB.
@@ -223,7 +208,8 @@ mod tests {
         let started = Instant::now();
         let waiting = |different| waited.store(different, Ordering::Relaxed);
         let client = testkit::replay::client(scripted);
-        let (counts, differences) = check(&client, &table, 100, LAG, waiting).await.unwrap();
+        let checked = check(&client, &table, 100, LAG, waiting).await;
+        let (counts, differences) = checked.unwrap().unwrap();
         assert_eq!(differences.len() as u64, counts.differs);
         (counts, started.elapsed(), waited.load(Ordering::Relaxed))
     }

@@ -56,16 +56,15 @@ pub fn parse(definition: &str) -> Result<AttachedTable, InvalidDefinition> {
             (Some(name), None) => Ok(Some(KeyAttribute::new(name, kind_of(name, &types)?))),
         }
     };
-    let filter = definition.get("Filter").filter(|filter| !filter.is_null());
     let mut by_key = vec![key("HASH")?.ok_or(InvalidTable::NoPartitionKey)?];
     by_key.extend(key("RANGE")?);
-    let filter = filter.map(|filter| filter::pattern(filter, &by_key)).transpose()?;
+    let filter = member(definition, "Filter").map(|filter| filter::pattern(filter, &by_key));
     let settings = AttachedSettings {
         table: text(definition, "TableName")?.ok_or(InvalidDefinition::Missing("TableName"))?,
         history_table: text(definition, "HistoryTable")?,
         version_attribute: text(definition, "VersionAttribute")?,
         ignored: texts(definition, "IgnoreAttributes")?,
-        filter,
+        filter: filter.transpose()?,
     };
     Ok(AttachedTable::new(settings, by_key)?)
 }

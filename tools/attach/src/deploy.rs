@@ -4,8 +4,8 @@
 //! but not at `\"`, and then replaces `\"`, `\'` and `\ ` by their second character. Other backslashes stay. So a backslash
 //! before one of these characters, or at the end, cannot be passed as it is; in JSON, `\u005c` replaces it.
 
-use serde_json::{Value, json};
-use shared::{domain::attached::AttachedTable, json};
+use serde_json::json;
+use shared::domain::attached::AttachedTable;
 
 use crate::{attachable::AttachableTable, shell::argument};
 
@@ -15,10 +15,29 @@ const MAX_STACK_NAME: usize = 128;
 /// Returns the commands to build and deploy the stack, in the root of the repository. `None` if the table has no stream, or if the
 /// SAM CLI cannot read one of the names.
 pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<String>> {
-    let parameters = parameters(table, attached)?;
+    let stream = table.stream.as_ref()?;
+    let (name, history, ignored) = (attached.table(), attached.history_table(), attached.ignored());
+    // Names with commas between them, unless one could be misread.
+    let is_simple = |name: &String| !name.contains(',') && !name.starts_with('[') && name.trim() == name;
+    let ignored_text = match ignored.iter().all(is_simple) {
+        true => ignored.iter().map(String::as_str).collect::<Vec<_>>().join(","),
+        false => without_escaped_quotes(&json!(ignored).to_string()),
+    };
+    // Those that differ from their defaults.
+    let parameters = [
+        ("TableName", Some(name.to_owned())),
+        ("StreamArn", Some(stream.arn.clone())),
+        (
+            "HistoryTableName",
+            Some(history.to_owned()).filter(|history| *history != format!("{name}-history")),
+        ),
+        ("VersionAttribute", attached.version_attribute().map(str::to_owned)),
+        ("IgnoreAttributes", Some(ignored_text).filter(|_| !ignored.is_empty())),
+        ("Filter", attached.filter().map(without_escaped_quotes)),
+    ];
+    let parameters = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let parameters: Option<Vec<_>> = parameters
-        .iter()
-        .map(|(name, value)| Some(argument(&format!("{name}={}", sam_value(value)?))))
+        .map(|(name, value)| Some(argument(&format!("{name}={}", sam_value(&value)?))))
         .collect();
     let region = region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
     Some(vec![
@@ -32,53 +51,9 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec
     ])
 }
 
-/// Returns the parameters of the template that differ from their defaults. `None` if the table has no stream.
-fn parameters(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<(&'static str, String)>> {
-    let stream = table.stream.as_ref()?;
-    let mut parameters = vec![
-        ("TableName", attached.table().to_owned()),
-        ("StreamArn", stream.arn.clone()),
-    ];
-    if attached.history_table() != format!("{}-history", attached.table()) {
-        parameters.push(("HistoryTableName", attached.history_table().to_owned()));
-    }
-    if let Some(name) = attached.version_attribute() {
-        parameters.push(("VersionAttribute", name.to_owned()));
-    }
-    if !attached.ignored().is_empty() {
-        // Names with commas between them, unless one could be misread.
-        let ignored = attached.ignored();
-        let is_simple = |name: &String| !name.contains(',') && !name.starts_with('[') && name.trim() == name;
-        let text = match ignored.iter().all(is_simple) {
-            true => ignored.iter().map(String::as_str).collect::<Vec<_>>().join(","),
-            false => json_text(&json!(ignored)),
-        };
-        parameters.push(("IgnoreAttributes", text));
-    }
-    if let Some(pattern) = attached.filter() {
-        let pattern = json::parse(pattern).map_or_else(|_| pattern.to_owned(), |pattern| json_text(&pattern));
-        parameters.push(("Filter", pattern));
-    }
-    Some(parameters)
-}
-
 /// Returns JSON in which no backslash is followed by a quote or another backslash.
-fn json_text(value: &Value) -> String {
-    let (mut text, mut is_escaped) = (String::new(), false);
-    for character in value.to_string().chars() {
-        match (is_escaped, character) {
-            (false, '\\') => {
-                is_escaped = true;
-                continue;
-            }
-            (true, '"') => text.push_str("\\u0022"),
-            (true, '\\') => text.push_str("\\u005c"),
-            (true, other) => text.extend(['\\', other]),
-            (false, other) => text.push(other),
-        }
-        is_escaped = false;
-    }
-    text
+fn without_escaped_quotes(json: &str) -> String {
+    json.replace(r"\\", r"\u005c").replace(r#"\""#, r"\u0022")
 }
 
 /// Returns a value as the SAM CLI reads it. `None` if it cannot.
@@ -87,26 +62,11 @@ fn sam_value(value: &str) -> Option<String> {
     if !value.is_empty() && value.chars().all(is_plain) {
         return Some(value.to_owned());
     }
-    let mut text = "\"".to_owned();
-    let mut backslashes = 0_usize;
-    for character in value.chars() {
-        match character {
-            // Two backslashes count as one character, so that the next one is not escaped.
-            '"' if backslashes % 2 == 1 => return None,
-            '"' => text.push('\\'),
-            '\'' | ' ' if backslashes > 0 => text.push('\\'),
-            _ => {}
-        }
-        // A new line after a backslash ends the value.
-        if character == '\n' && backslashes % 2 == 1 {
-            return None;
-        }
-        backslashes = if character == '\\' { backslashes + 1 } else { 0 };
-        text.push(character);
-    }
-    text.push('"');
-    // The last quote would be escaped.
-    backslashes.is_multiple_of(2).then_some(text)
+    // Two backslashes count as one character, so that the next one is not escaped. A quote, also the last one, and a new line would be.
+    let unpaired = value.replace(r"\\", "");
+    let is_unreadable = unpaired.ends_with('\\') || ["\\\"", "\\\n"].iter().any(|pair| unpaired.contains(pair));
+    let text = value.replace('"', "\\\"").replace(r"\'", r"\\'").replace(r"\ ", r"\\ ");
+    (!is_unreadable).then(|| format!("\"{text}\""))
 }
 
 /// Returns the Region of the table, from its ARN.
@@ -128,6 +88,7 @@ fn stack_name(history: &str) -> String {
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::StreamViewType;
+    use serde_json::Value;
 
     use super::*;
     use crate::{Options, define, tests::table};
@@ -227,7 +188,7 @@ mod tests {
             json!(["a,b", "\"", "\\", "\\\"", "\n", "\\u0041"]),
             json!({"a\\\" b'": ["c\\"]}),
         ] {
-            let text = json_text(&value);
+            let text = without_escaped_quotes(&value.to_string());
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
             assert_eq!(read_by_sam(&sam_value(&text).unwrap()), Some(text));
         }

@@ -7,7 +7,6 @@ use aws_sdk_dynamodb::{
     operation::update_table::builders::UpdateTableInputBuilder,
     types::{StreamSpecification, StreamViewType, TableStatus},
 };
-use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::attachable::{AttachableTable, attachable_table};
@@ -18,13 +17,13 @@ pub const ENABLE_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time between two requests for the status of the table.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Enables the stream with new and old images, and waits until it can be read. DynamoDB rejects this for a table with a stream.
+/// Enables the stream with new and old images, and waits until it can be read, `None` if it cannot after [`ENABLE_TIMEOUT`]. DynamoDB
+/// rejects this for a table with a stream.
 ///
 /// # Errors
 ///
-/// Returns [`EnableStreamError::Service`] if a request fails, [`EnableStreamError::NotEnabled`] if the stream is not enabled
-/// after [`ENABLE_TIMEOUT`].
-pub async fn enable_stream(store: &Store) -> Result<AttachableTable, EnableStreamError> {
+/// Returns [`ServiceError`] if a request fails.
+pub async fn enable_stream(store: &Store) -> Result<Option<AttachableTable>, ServiceError> {
     const OPERATION: &str = "UpdateTable";
     let request = request(store.latest_table()).map_err(|_| ServiceError::not_built(OPERATION))?;
     let output = request.send_with(store.client()).await;
@@ -33,38 +32,20 @@ pub async fn enable_stream(store: &Store) -> Result<AttachableTable, EnableStrea
     loop {
         let table = attachable_table(store).await?;
         let is_enabled = |table: &AttachableTable| table.stream.is_some() && table.status == TableStatus::Active;
-        if let Some(table) = table.filter(is_enabled) {
-            return Ok(table);
-        }
-        if started.elapsed() >= ENABLE_TIMEOUT {
-            return Err(EnableStreamError::NotEnabled);
+        let enabled = table.filter(is_enabled);
+        if enabled.is_some() || started.elapsed() >= ENABLE_TIMEOUT {
+            return Ok(enabled);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Builds the request.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects the request.
-pub fn request(table: &str) -> Result<UpdateTableInputBuilder, BuildError> {
+pub(crate) fn request(table: &str) -> Result<UpdateTableInputBuilder, BuildError> {
     let stream = StreamSpecification::builder()
         .stream_enabled(true)
         .stream_view_type(StreamViewType::NewAndOldImages);
     let request = UpdateTableInputBuilder::default().table_name(table);
     Ok(request.stream_specification(stream.build()?))
-}
-
-/// Reason why a stream was not enabled.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum EnableStreamError {
-    /// A request failed.
-    #[error("failed to enable the stream")]
-    Service(#[from] ServiceError),
-    /// The table is still being updated.
-    #[error("the stream is not enabled after {} s; run the command again", ENABLE_TIMEOUT.as_secs())]
-    NotEnabled,
 }
 
 #[cfg(test)]
@@ -76,7 +57,7 @@ mod tests {
     use super::*;
 
     /// Returns the result and its duration for these descriptions, of which the last one is repeated.
-    async fn enabled(descriptions: &'static [(&str, bool)]) -> (Result<AttachableTable, EnableStreamError>, Duration) {
+    async fn enabled(descriptions: &'static [(&str, bool)]) -> (Option<AttachableTable>, Duration) {
         let number = std::sync::atomic::AtomicUsize::new(0);
         let scripted = Scripted::new(move |operation, _| {
             let next = || number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -91,7 +72,7 @@ mod tests {
         });
         let store = Store::new(testkit::replay::client(scripted), "Orders", VersionDigits::default());
         let started = Instant::now();
-        (enable_stream(&store).await, started.elapsed())
+        (enable_stream(&store).await.unwrap(), started.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
@@ -100,6 +81,6 @@ mod tests {
         assert_eq!(table.unwrap().stream.unwrap().view, StreamViewType::NewAndOldImages);
         assert_eq!(waited, 2 * POLL_INTERVAL);
         let never = enabled(&[("UPDATING", true)]).await;
-        assert_eq!(never, (Err(EnableStreamError::NotEnabled), ENABLE_TIMEOUT));
+        assert_eq!(never, (None, ENABLE_TIMEOUT));
     }
 }

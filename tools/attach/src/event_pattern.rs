@@ -4,37 +4,15 @@
 //! Lambda applies them to the records that it delivers. Here they tell which items of an
 //! [attached table](shared::domain::attached) have a history, and the local stack applies them as Lambda does.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, slice};
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 use shared::{domain::number::Decimal, json};
 use thiserror::Error;
 
-/// Pattern of a filter. All its members must match.
+/// Pattern of a filter, in JSON. All its members must match.
 #[derive(Debug, Clone)]
-pub struct Pattern(Vec<Member>);
-
-#[derive(Debug, Clone)]
-enum Member {
-    /// `"name": {…}`
-    Inside(String, Pattern),
-    /// `"name": […]`: one of the rules must match.
-    Leaf(String, Vec<Rule>),
-    /// `"$or": [{…}, {…}]`
-    Or(Vec<Pattern>),
-}
-
-#[derive(Debug, Clone)]
-enum Rule {
-    Equals(Value),
-    EqualsIgnoreCase(String),
-    Prefix(String),
-    Suffix(String),
-    AnythingBut(Vec<Rule>),
-    Exists(bool),
-    /// Each bound has one of these orders.
-    Numeric(Vec<(&'static [Ordering], Decimal)>),
-}
+pub struct Pattern(Value);
 
 impl Pattern {
     /// Parses the JSON of a pattern.
@@ -44,118 +22,85 @@ impl Pattern {
     /// Returns [`InvalidPattern`] if the text is not JSON, or if a rule is unknown.
     pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
         let pattern = json::parse(text).map_err(|_| InvalidPattern::NotJson)?;
-        Self::from_value(&pattern)
-    }
-
-    fn from_value(pattern: &Value) -> Result<Self, InvalidPattern> {
-        let members = pattern.as_object().ok_or(InvalidPattern::NotAnObject)?;
-        if members.is_empty() {
-            return Err(InvalidPattern::NotAnObject);
-        }
-        members
-            .iter()
-            .map(Member::from_entry)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        // Every rule is applied to any record, so that an unknown one is found.
+        has_members(&pattern, &Value::Null)?;
+        Ok(Self(pattern))
     }
 
     /// Returns `true` if a record matches.
-    pub fn matches(&self, value: &Value) -> bool {
-        let empty = Map::new();
-        // A value that is not an object has no members, so that `exists: false` matches.
-        let members = value.as_object().unwrap_or(&empty);
-        self.0.iter().all(|member| member.matches(members, value))
+    pub fn matches(&self, record: &Value) -> bool {
+        has_members(&self.0, record) == Ok(true)
     }
 }
 
-impl Member {
-    fn from_entry((name, value): (&String, &Value)) -> Result<Self, InvalidPattern> {
-        match value {
-            Value::Array(patterns) if name == "$or" => {
-                let patterns = patterns.iter().map(Pattern::from_value).collect::<Result<_, _>>()?;
-                Ok(Self::Or(patterns))
-            }
-            Value::Object(_) => Ok(Self::Inside(name.clone(), Pattern::from_value(value)?)),
+/// Returns `true` if a value has all members of a pattern. A value that is not an object has no members, so that `exists: false`
+/// matches.
+fn has_members(pattern: &Value, value: &Value) -> Result<bool, InvalidPattern> {
+    let members = pattern.as_object().filter(|members| !members.is_empty());
+    let members = members.ok_or(InvalidPattern::NotAnObject)?;
+    members.iter().try_fold(true, |all, (name, rules)| {
+        let is_found = match rules {
+            Value::Array(patterns) if name == "$or" => any(patterns, |pattern| has_members(pattern, value))?,
+            Value::Object(_) => has_members(rules, value.get(name).unwrap_or(&Value::Null))?,
             Value::Array(rules) if !rules.is_empty() => {
-                let rules = rules.iter().map(Rule::from_value).collect::<Result<_, _>>()?;
-                Ok(Self::Leaf(name.clone(), rules))
+                any(rules, |rule| follows(rule, value.get(name)).ok_or(InvalidPattern::Rule))?
             }
-            _ => Err(InvalidPattern::Member(name.clone())),
-        }
-    }
-
-    fn matches(&self, members: &Map<String, Value>, whole: &Value) -> bool {
-        match self {
-            Self::Inside(name, pattern) => pattern.matches(members.get(name).unwrap_or(&Value::Null)),
-            Self::Leaf(name, rules) => {
-                let value = members.get(name);
-                rules.iter().any(|rule| rule.matches(value))
-            }
-            Self::Or(patterns) => patterns.iter().any(|pattern| pattern.matches(whole)),
-        }
-    }
+            _ => return Err(InvalidPattern::Member(name.clone())),
+        };
+        Ok(all & is_found)
+    })
 }
 
-impl Rule {
-    fn from_value(rule: &Value) -> Result<Self, InvalidPattern> {
-        let Value::Object(members) = rule else {
-            return match rule {
-                Value::Array(_) => Err(InvalidPattern::Rule),
-                literal => Ok(Self::Equals(literal.clone())),
-            };
-        };
-        let mut members = members.iter();
-        let (Some((kind, operand)), None) = (members.next(), members.next()) else {
-            return Err(InvalidPattern::Rule);
-        };
-        match (kind.as_str(), operand) {
-            ("prefix", Value::String(text)) => Ok(Self::Prefix(text.clone())),
-            ("suffix", Value::String(text)) => Ok(Self::Suffix(text.clone())),
-            ("equals-ignore-case", Value::String(text)) => Ok(Self::EqualsIgnoreCase(text.to_lowercase())),
-            ("exists", Value::Bool(exists)) => Ok(Self::Exists(*exists)),
-            ("numeric", Value::Array(parts)) => numeric(parts),
-            ("anything-but", Value::Array(rules)) => rules
-                .iter()
-                .map(Self::from_value)
-                .collect::<Result<_, _>>()
-                .map(Self::AnythingBut),
-            ("anything-but", rule) => Ok(Self::AnythingBut(vec![Self::from_value(rule)?])),
-            _ => Err(InvalidPattern::Rule),
-        }
-    }
-
-    /// A list matches if one of its members does.
-    fn matches(&self, value: Option<&Value>) -> bool {
-        match (self, value) {
-            (Self::Exists(exists), value) => *exists == value.is_some_and(|value| !value.is_object()),
-            (_, None) => false,
-            (rule, Some(Value::Array(values))) => values.iter().any(|value| rule.matches_one(value)),
-            (rule, Some(value)) => rule.matches_one(value),
-        }
-    }
-
-    fn matches_one(&self, value: &Value) -> bool {
-        match self {
-            Self::Equals(literal) => equal(literal, value),
-            Self::EqualsIgnoreCase(text) => value.as_str().is_some_and(|value| value.to_lowercase() == *text),
-            Self::Prefix(prefix) => value.as_str().is_some_and(|value| value.starts_with(prefix)),
-            Self::Suffix(suffix) => value.as_str().is_some_and(|value| value.ends_with(suffix)),
-            Self::AnythingBut(rules) => !value.is_object() && !rules.iter().any(|rule| rule.matches_one(value)),
-            Self::Exists(exists) => *exists,
-            Self::Numeric(bounds) => match value {
-                // DynamoDB's N is a string in a record, which no numeric rule matches.
-                Value::Number(number) => decimal(number)
-                    .is_some_and(|number| bounds.iter().all(|(orders, bound)| orders.contains(&number.cmp(bound)))),
-                _ => false,
-            },
-        }
-    }
+/// Returns `true` if one of these matches. All are tried.
+fn any(patterns: &[Value], matches: impl Fn(&Value) -> Result<bool, InvalidPattern>) -> Result<bool, InvalidPattern> {
+    patterns
+        .iter()
+        .try_fold(false, |any, pattern| Ok(any | matches(pattern)?))
 }
 
-fn equal(literal: &Value, value: &Value) -> bool {
+/// Returns `true` if a member, `None` if there is none, follows a rule. A list does if one of its values does. `None` if the rule is
+/// unknown.
+fn follows(rule: &Value, member: Option<&Value>) -> Option<bool> {
+    // Also without a value.
+    let is_known = value_follows(rule, &Value::Null);
+    if rule.get("exists").is_some() {
+        let exists = member.is_some_and(|member| !member.is_object());
+        return is_known.map(|expected| expected == exists);
+    }
+    let values = match member {
+        Some(Value::Array(values)) => values,
+        member => member.map_or(&[][..], slice::from_ref),
+    };
+    is_known.map(|_| values.iter().any(|value| value_follows(rule, value) == Some(true)))
+}
+
+fn value_follows(rule: &Value, value: &Value) -> Option<bool> {
+    let Value::Object(members) = rule else {
+        return (!rule.is_array()).then(|| is_equal(rule, value));
+    };
+    let (kind, operand) = members.iter().next().filter(|_| members.len() == 1)?;
+    let text = value.as_str();
+    Some(match (kind.as_str(), operand) {
+        ("prefix", Value::String(prefix)) => text.is_some_and(|text| text.starts_with(prefix)),
+        ("suffix", Value::String(suffix)) => text.is_some_and(|text| text.ends_with(suffix)),
+        ("equals-ignore-case", Value::String(other)) => {
+            text.is_some_and(|text| text.to_lowercase() == other.to_lowercase())
+        }
+        ("exists", Value::Bool(exists)) => *exists,
+        // DynamoDB's N is a string in a record, which no numeric rule matches.
+        ("numeric", Value::Array(parts)) => is_within(parts, value.as_number().and_then(decimal).as_ref())?,
+        ("anything-but", rules) => {
+            let mut rules = rules.as_array().map_or(slice::from_ref(rules), Vec::as_slice).iter();
+            let is_any = rules.try_fold(false, |any, rule| Some(any | value_follows(rule, value)?))?;
+            !value.is_object() && !is_any
+        }
+        _ => return None,
+    })
+}
+
+fn is_equal(literal: &Value, value: &Value) -> bool {
     match (literal, value) {
         (Value::Number(a), Value::Number(b)) => decimal(a).is_some_and(|a| decimal(b) == Some(a)),
-        (Value::Object(_) | Value::Array(_), _) => false,
         (literal, value) => literal == value,
     }
 }
@@ -164,13 +109,12 @@ fn decimal(number: &Number) -> Option<Decimal> {
     Decimal::parse(&number.to_string()).ok()
 }
 
-fn numeric(parts: &[Value]) -> Result<Rule, InvalidPattern> {
-    let pairs = parts.chunks_exact(2);
-    if parts.is_empty() || parts.len() > 4 || !pairs.remainder().is_empty() {
-        return Err(InvalidPattern::Rule);
-    }
-    let bound = |pair: &[Value]| {
-        let orders: &[Ordering] = match pair[0].as_str()? {
+/// Returns `true` if a number is within one or two bounds, such as `[">", 1, "<=", 3]`. `None` if they are none.
+fn is_within(bounds: &[Value], number: Option<&Decimal>) -> Option<bool> {
+    let (bounds, []) = bounds.as_chunks() else { return None };
+    (1..=2).contains(&bounds.len()).then_some(())?;
+    bounds.iter().try_fold(true, |all, [operator, bound]| {
+        let orders: &[Ordering] = match operator.as_str()? {
             "=" => &[Ordering::Equal],
             "<" => &[Ordering::Less],
             "<=" => &[Ordering::Less, Ordering::Equal],
@@ -178,10 +122,9 @@ fn numeric(parts: &[Value]) -> Result<Rule, InvalidPattern> {
             ">=" => &[Ordering::Greater, Ordering::Equal],
             _ => return None,
         };
-        Some((orders, decimal(pair[1].as_number()?)?))
-    };
-    let bounds = pairs.map(bound).collect::<Option<_>>();
-    bounds.map(Rule::Numeric).ok_or(InvalidPattern::Rule)
+        let bound = decimal(bound.as_number()?)?;
+        Some(all & number.is_some_and(|number| orders.contains(&number.cmp(&bound))))
+    })
 }
 
 /// Reason why a text is not a pattern.

@@ -145,11 +145,11 @@ fn convert(rule: &Value) -> Option<(&'static str, Value)> {
             match (operator.as_str(), operand) {
                 ("prefix" | "suffix" | "equals-ignore-case", Value::String(_)) => Some(("S", rule.clone())),
                 ("anything-but", Value::Array(operands)) => {
-                    let operands: Vec<_> = operands.iter().map(convert).collect::<Option<_>>()?;
-                    let (kind, _) = *operands.first().as_ref()?;
-                    let is_same = operands.iter().all(|(other, _)| other == kind);
-                    let operands: Vec<_> = operands.iter().map(|(_, operand)| operand).collect();
-                    is_same.then(|| (*kind, json!({"anything-but": operands})))
+                    let operands = operands.iter().map(convert).collect::<Option<Vec<_>>>()?;
+                    let (kinds, operands): (Vec<_>, Vec<_>) = operands.into_iter().unzip();
+                    let kind = *kinds.first()?;
+                    let is_same = kinds.iter().all(|other| *other == kind);
+                    is_same.then(|| (kind, json!({"anything-but": operands})))
                 }
                 ("anything-but", operand) => {
                     let (kind, operand) = convert(operand)?;

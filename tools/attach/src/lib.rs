@@ -30,7 +30,7 @@ pub mod shell;
 mod test_requests;
 
 use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::domain::attached::AttachedTable;
 
 pub use crate::definition::parse;
@@ -53,30 +53,21 @@ pub struct Options {
 /// Returns [`InvalidDefinition`] if an option does not fit to the table.
 pub fn define(table: &AttachableTable, options: &Options) -> Result<(Value, AttachedTable), InvalidDefinition> {
     let keys = table.keys.iter().zip(["HASH", "RANGE"]);
-    let keys: Vec<_> = keys
-        .map(|((name, _), role)| json!({"AttributeName": name, "KeyType": role}))
-        .collect();
+    let keys = keys.map(|((name, _), role)| json!({"AttributeName": name, "KeyType": role}));
     let types = table.keys.iter();
-    let types: Vec<_> = types
-        .map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.as_str()}))
-        .collect();
-    let ignored = Some(&options.ignored).filter(|ignored| !ignored.is_empty());
-    let members = [
-        ("TableName", Some(json!(table.name))),
-        ("KeySchema", Some(json!(keys))),
-        ("AttributeDefinitions", Some(json!(types))),
-        ("HistoryTable", options.history_table.as_ref().map(|name| json!(name))),
-        (
-            "VersionAttribute",
-            options.version_attribute.as_ref().map(|name| json!(name)),
-        ),
-        ("IgnoreAttributes", ignored.map(|names| json!(names))),
-        ("Filter", options.filter.clone()),
-    ];
-    let members = members
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let definition = Value::Object(members.collect::<Map<_, _>>());
+    let types = types.map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.as_str()}));
+    let mut definition = json!({
+        "TableName": table.name,
+        "KeySchema": keys.collect::<Vec<_>>(),
+        "AttributeDefinitions": types.collect::<Vec<_>>(),
+        "HistoryTable": options.history_table,
+        "VersionAttribute": options.version_attribute,
+        "IgnoreAttributes": Some(&options.ignored).filter(|ignored| !ignored.is_empty()),
+        "Filter": options.filter,
+    });
+    if let Some(members) = definition.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
     let parsed = parse(&definition.to_string())?;
     Ok((definition, parsed))
 }
@@ -170,72 +161,39 @@ mod tests {
 
     #[test]
     fn only_streams_with_new_images_can_be_attached_and_notes_name_the_limits() {
-        for (view, status, replicas, change, noted) in [
-            (
-                None,
-                "ACTIVE",
-                "",
-                "has no stream: enable one with --enable-stream",
-                &[][..],
-            ),
-            (
-                Some("NEW_AND_OLD_IMAGES"),
-                "ACTIVE",
-                "",
-                "",
-                &["a baseline", "at most two readers"],
-            ),
-            (
-                Some("NEW_IMAGE"),
-                "UPDATING",
-                "",
-                "",
-                &["a missing record is not noticed", "at most two readers"],
-            ),
-            (
-                Some("NEW_IMAGE"),
-                "CREATING",
-                "",
-                "the status of the table is CREATING, not ACTIVE",
-                &["NEW_IMAGE"],
-            ),
-            (
-                Some("KEYS_ONLY"),
-                "ACTIVE",
-                "",
-                "the view type KEYS_ONLY, without new images",
-                &["at most two readers"],
-            ),
-            (
-                Some("OLD_IMAGE"),
-                "ACTIVE",
-                "",
-                "the view type OLD_IMAGE, without new images",
-                &["at most two readers"],
-            ),
-            (
-                Some("NEW_AND_OLD_IMAGES"),
-                "ACTIVE",
-                "us-east-1 eu-north-1",
-                "",
-                &[
-                    "replicas in us-east-1, eu-north-1: attach it in one Region only",
-                    "at most one reader",
-                ],
-            ),
+        // View type, status and replicas, `-` for none, the required change, and the notes.
+        for case in [
+            "- ACTIVE - | has no stream: enable one with --enable-stream |",
+            "NEW_AND_OLD_IMAGES ACTIVE - | | a baseline; at most two readers",
+            "NEW_IMAGE UPDATING - | | a missing record is not noticed; at most two readers",
+            "NEW_IMAGE CREATING - | the status of the table is CREATING, not ACTIVE | NEW_IMAGE",
+            "KEYS_ONLY ACTIVE - | the view type KEYS_ONLY, without new images | at most two readers",
+            "OLD_IMAGE ACTIVE - | the view type OLD_IMAGE, without new images | at most two readers",
+            "NEW_AND_OLD_IMAGES ACTIVE us-east-1,eu-north-1 | | replicas in us-east-1, eu-north-1: attach it in one Region only; \
+             at most one reader",
         ] {
+            let [state, change, noted] = case.split('|').map(str::trim).collect::<Vec<_>>().try_into().unwrap();
+            let [view, status, replicas] = state.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            let named = |text: &str| Some(text.to_owned()).filter(|text| text != "-");
             let table = AttachableTable {
                 status: status.into(),
-                replicas: replicas.split_whitespace().map(str::to_owned).collect(),
-                ..table(view.map(StreamViewType::from))
+                replicas: named(replicas)
+                    .iter()
+                    .flat_map(|all| all.split(','))
+                    .map(str::to_owned)
+                    .collect(),
+                ..table(named(view).map(|view| StreamViewType::from(view.as_str())))
             };
             let required = required_changes(&table);
             assert_eq!(required.len(), usize::from(!change.is_empty()), "{required:?}");
             assert!(required.iter().all(|found| found.contains(change)), "{required:?}");
             let notes = notes(&table);
             assert_eq!(notes.is_empty(), noted.is_empty());
-            for text in noted {
-                assert!(notes.iter().any(|note| note.contains(text)), "{notes:?}");
+            for text in noted.split("; ") {
+                assert!(
+                    notes.is_empty() || notes.iter().any(|note| note.contains(text)),
+                    "{notes:?}"
+                );
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Lambda applies the filter to the records that it delivers. The tools apply it to the items of the table, and to the records
 //! that they read from the stream.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use shared::domain::{Item, attached::AttachedTable};
 
 use super::event_pattern::Pattern;
@@ -39,18 +39,18 @@ impl Selection {
             (None, _) => ("INSERT", new),
             (Some(_), _) => ("MODIFY", new),
         };
-        let value = |item: Option<&Item>| item.and_then(|item| serde_json::to_value(item).ok());
-        let mut change = json!({"Keys": {}});
-        for name in &self.keys {
-            if let Some(key) = of_keys.and_then(|item| item.get(name)) {
-                change["Keys"][name] = serde_json::to_value(key).unwrap_or_default();
-            }
-        }
-        for (name, image) in [("OldImage", value(old)), ("NewImage", value(new))] {
-            if let Some(image) = image {
-                change[name] = image;
-            }
-        }
+        let value = |item: Option<&Item>| serde_json::to_value(item?).ok();
+        let key = |name: &String| Some((name.clone(), serde_json::to_value(of_keys?.get(name)?).ok()?));
+        let keys = self.keys.iter().filter_map(key).collect();
+        let members = [
+            ("Keys", Some(Value::Object(keys))),
+            ("OldImage", value(old)),
+            ("NewImage", value(new)),
+        ];
+        let members = members
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let change: Map<_, _> = members.collect();
         self.has_record(&json!({"eventName": event_name, "eventSource": "aws:dynamodb", "dynamodb": change}))
     }
 

@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        attach::Attach, audit::Audit, backfill::Backfill, console::Console, delete::Delete, diff::Diff, get::Get,
-        history::History, items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, put::Put,
-        quarantine::Quarantine, redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table,
+        attach::Attach, audit::Audit, backfill::Backfill, console::Console, diff::Diff, get::Get, history::History,
+        items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, quarantine::Quarantine,
+        redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table, write::Delete, write::Put,
     },
     connection::Width,
     globals::{self, Globals},

@@ -28,7 +28,7 @@ use shared::{
     },
 };
 
-use crate::{args::Command, error::CliError, globals::Globals};
+use crate::{error::CliError, globals::Globals};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
@@ -39,8 +39,13 @@ pub(crate) enum Width {
     Store,
 }
 
-/// Opens the table of the global options.
-pub(crate) async fn open(globals: &Globals, command: &Command, sdk: SdkConfig) -> Result<Connection, CliError> {
+/// Opens the table of the global options. `is_paced` is `true` if the command limits the units that its requests consume.
+pub(crate) async fn open(
+    globals: &Globals,
+    width: Width,
+    is_paced: bool,
+    sdk: SdkConfig,
+) -> Result<Connection, CliError> {
     let (meter, pace_meter) = (Meter::default(), Meter::default());
     let mut config = aws_sdk_dynamodb::config::Builder::from(&sdk);
     if let Some(url) = &globals.endpoint_url {
@@ -49,13 +54,13 @@ pub(crate) async fn open(globals: &Globals, command: &Command, sdk: SdkConfig) -
     if globals.consumed_capacity {
         config = config.interceptor(meter.clone());
     }
-    if command.is_paced() {
+    if is_paced {
         config = config.interceptor(pace_meter.clone());
     }
     let client = Client::from_conf(config.build());
     let store = match &globals.attached {
         Some(path) => Store::attached(client.clone(), definition(path)?),
-        None => store(globals, command.width(), &client).await?,
+        None => store(globals, width, &client).await?,
     };
     let store = store.with_compression(globals.history_compression.unwrap_or_default());
     let connection = Connection {

@@ -66,7 +66,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
     }
     let sdk = connection::sdk_config(&globals).await?;
     let place = Place::new(&globals, &sdk);
-    let connection = connection::open(&globals, &command, sdk).await;
+    let connection = connection::open(&globals, command.width(), command.is_paced(), sdk).await;
     let connection = connection.map_err(|error| place.explain(error))?;
     let place = place.with_tables(&connection.table, connection.store.own_history());
     let done = match &command {

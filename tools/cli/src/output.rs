@@ -152,12 +152,12 @@ fn without_request_id(text: &str) -> String {
     parts.map_or_else(|| text.to_owned(), |(start, end)| format!("{start}{end}"))
 }
 
-/// Returns an object of the members that have a value.
-pub(crate) fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Value {
-    let members = members.into_iter();
-    members
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
+/// Returns an object without the members that are null.
+pub(crate) fn without_null(mut object: Value) -> Value {
+    if let Value::Object(members) = &mut object {
+        members.retain(|_, member| !member.is_null());
+    }
+    object
 }
 
 /// Returns a table row of an object: two named members, then all others with their names.

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use operations::progress::Progress;
 
 use crate::output;
@@ -19,7 +19,7 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(Some(items).filter(|items| *items > 0), ProgressDrawTarget::stderr());
         let shown = "{wide_bar} {human_pos} items{msg}, {elapsed}";
         bar.set_style(ProgressStyle::with_template(shown).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self(bar)
+        Self(bar.with_finish(ProgressFinish::AndClear))
     }
 
     pub(crate) fn set(&self, items: u64, note: String) {
@@ -47,12 +47,6 @@ impl Progress for Bar {
     }
 }
 
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
 /// A counter: a spinner on a terminal, a line for each 1000 things otherwise.
 pub(crate) struct Counter {
     things: &'static str,
@@ -71,10 +65,11 @@ impl Counter {
 
     /// Returns a counter that shows its progress only from this number of things.
     pub(crate) fn from(things: &'static str, first: u64) -> Self {
+        let spinner = || ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
         Self {
             things,
             first,
-            spinner: io::stderr().is_terminal().then(ProgressBar::new_spinner),
+            spinner: io::stderr().is_terminal().then(spinner),
             lines: AtomicU64::new(0),
         }
     }
@@ -96,13 +91,5 @@ impl Progress for Counter {
 
     fn note(&self, note: &str) {
         output::note(note);
-    }
-}
-
-impl Drop for Counter {
-    fn drop(&mut self) {
-        if let Some(spinner) = &self.spinner {
-            spinner.finish_and_clear();
-        }
     }
 }

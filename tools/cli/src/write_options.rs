@@ -5,7 +5,7 @@ use shared::config::{self, Idempotency, Ordering, Retention, Window, WriteMode};
 use crate::error::CliError;
 
 /// Write mode and duplicate detection.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(mut_args(|argument| argument.hide_env_values(true)))]
 pub(crate) struct Method {
     /// Write mode: stream, inline or transaction

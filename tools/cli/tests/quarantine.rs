@@ -2,17 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "support/script.rs"]
-mod script;
-#[path = "support/table.rs"]
-mod table;
-
 use serde_json::json;
-use testkit::table::Table;
+use testkit::{script, script_tests, table::Table};
 
-type Subject = Table;
-
-script::script_tests! {
+script_tests! {
+    Table;
     fn records_are_listed_with_their_reason_and_image();
     fn an_audit_reports_records_in_quarantine_and_a_purge_deletes_them();
     fn a_redrive_releases_a_record_whose_version_can_be_stored();

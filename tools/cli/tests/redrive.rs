@@ -2,14 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "support/script.rs"]
-mod script;
-#[path = "support/table.rs"]
-mod table;
+use testkit::{script_tests, table::Table};
 
-type Subject = testkit::table::Table;
-
-script::script_tests! {
+script_tests! {
+    Table;
     fn a_second_redrive_and_a_dry_run_change_nothing();
     fn a_pruned_version_is_not_stored_again();
     fn failed_records_are_listed_and_all_others_are_stored();

@@ -2,14 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-#[path = "support/script.rs"]
-mod script;
-#[path = "support/table.rs"]
-mod table;
+use testkit::{script_tests, table::Table};
 
-type Subject = testkit::table::Table;
-
-script::script_tests! {
+script_tests! {
+    Table;
     fn gaps_are_filled_from_the_latest_item_from_documents_and_from_the_stream();
     fn versions_of_other_programs_from_the_stream_are_those_that_stream_fn_stores();
     fn a_counter_that_was_reset_continues_after_the_highest_version();

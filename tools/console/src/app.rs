@@ -1,25 +1,16 @@
 //! State that all requests share.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use operations::connection::Connection;
-use shared::{
-    config::{Ordering, WriteOptions},
-    dynamodb::Store,
-};
+use shared::{config::WriteOptions, dynamodb::Store};
 
-use crate::{error::PageError, health::audit::Audit, secrets::Secrets};
+use crate::{error::PageError, health::audit::Audit, options::Options, secrets::Secrets};
 
 pub(super) struct App {
     pub(super) connection: Connection,
     pub(super) secrets: Arc<Secrets>,
-    /// Options of writes, or `None` if the console is read-only.
-    pub(super) writes: Option<WriteOptions>,
-    /// Time in which a missing version may still arrive.
-    pub(super) lag: Duration,
-    /// Maximum number of read units a second of an audit.
-    pub(super) max_read_units: Option<NonZeroU32>,
-    pub(super) ordering: Ordering,
+    pub(super) options: Options,
     pub(super) audit: Audit,
 }
 
@@ -32,8 +23,12 @@ impl App {
         self.connection.consistent
     }
 
+    pub(super) fn allows_writes(&self) -> bool {
+        self.options.writes.is_some()
+    }
+
     /// Returns the options of writes, or an error if the console is read-only.
     pub(super) fn writes(&self) -> Result<WriteOptions, PageError> {
-        self.writes.ok_or(PageError::ReadOnly)
+        self.options.writes.ok_or(PageError::ReadOnly)
     }
 }

@@ -56,10 +56,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     };
     let found: Found = match (at, effective, number) {
         (Some(_), Some(_), _) => {
-            return Err(PageError::Unexpected {
-                field: "effective",
-                expected: "either at or effective, not both",
-            });
+            return Err(PageError::Unexpected("effective", "either at or effective, not both"));
         }
         (Some(at), None, _) => found(
             as_of(store, &entity, at, consistent).await,

@@ -10,9 +10,15 @@ use tokio::{runtime::Handle, sync::oneshot};
 /// Maximum time for which the shutdown of the runtime waits until the work has stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Work in progress. It is stopped on drop.
+pub(super) struct Work {
+    _stop: oneshot::Sender<Infallible>,
+}
+
 /// Starts work that outlives the current request.
-pub(super) fn spawn<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
+pub(super) fn spawn<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) -> Work {
     let runtime = Handle::current();
+    let (stop, stopped_by_owner) = oneshot::channel::<Infallible>();
     let (alive, shutdown) = oneshot::channel::<Infallible>();
     let (stopping, stopped) = mpsc::channel::<Infallible>();
     let thread_runtime = runtime.clone();
@@ -22,6 +28,7 @@ pub(super) fn spawn<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 's
             tokio::select! {
                 biased;
                 _ = shutdown => {}
+                _ = stopped_by_owner => {}
                 () = work() => {}
             }
         });
@@ -33,9 +40,10 @@ pub(super) fn spawn<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 's
         stopped,
     };
     runtime.spawn(task.ended());
+    Work { _stop: stop }
 }
 
-/// Work in progress, which is stopped on drop.
+/// Work in progress, from the point of view of its runtime.
 struct Task {
     alive: Option<oneshot::Sender<Infallible>>,
     stopped: mpsc::Receiver<Infallible>,
@@ -77,14 +85,15 @@ mod tests {
             let runtime = builder.enable_all().build().unwrap();
             let (ended, ends) = std::sync::mpsc::channel();
             let (started, mut starts) = mpsc::unbounded_channel();
-            runtime.block_on(async {
-                spawn(async move || {
+            let _work = runtime.block_on(async {
+                let work = spawn(async move || {
                     let _ended = Ended(ended);
                     let timer = tokio::time::sleep(Duration::from_secs(3600));
                     started.send(()).unwrap();
                     timer.await;
                 });
                 starts.recv().await.unwrap();
+                work
             });
             drop(runtime);
             assert_eq!(ends.try_recv(), Ok(false));

@@ -137,30 +137,28 @@ fn row(change: &Change<'_>) -> Markup {
             th scope="row" { (path(&change.path)) " " span.tag { (kind) } }
             @match &change.set {
                 Some(set) => {
-                    td.from { (elements("removed", set.removed.as_ref())) @if set.same > 0 { (same_elements(set.same)) } }
-                    td.to { (elements("added", set.added.as_ref())) @if set.same > 0 { (same_elements(set.same)) } }
+                    td.from { (elements("removed", set.removed.as_ref(), set.same)) }
+                    td.to { (elements("added", set.added.as_ref(), set.same)) }
                 }
-                None => {
-                    td.from { @match change.from { Some(from) => (value::value(from, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
-                    td.to { @match change.to { Some(to) => (value::value(to, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
-                }
+                None => { td.from { (one(change.from)) } td.to { (one(change.to)) } }
             }
         }
     }
 }
 
-/// Renders the elements that were removed from a set or added to it.
-fn elements(what: &str, elements: Option<&AttributeValue>) -> Markup {
+fn one(value: Option<&AttributeValue>) -> Markup {
+    html! { @match value { Some(value) => (value::value(value, DisplayLimits::ITEM)), None => span.muted { "Not present" } } }
+}
+
+/// Renders the elements that were removed from a set or added to it, and the number of those that are `same`.
+fn elements(what: &str, elements: Option<&AttributeValue>, same: usize) -> Markup {
     html! {
         @match elements {
             Some(elements) => { (what) ": " (value::value(elements, DisplayLimits::ITEM)) },
             None => span.muted { "Nothing " (what) },
         }
+        @if same > 0 { div.muted { (same) @if same == 1 { " unchanged element" } @else { " unchanged elements" } } }
     }
-}
-
-fn same_elements(count: usize) -> Markup {
-    html! { div.muted { (count) @if count == 1 { " unchanged element" } @else { " unchanged elements" } } }
 }
 
 fn path(path: &[Step<'_>]) -> Markup {

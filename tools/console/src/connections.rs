@@ -40,117 +40,83 @@ use tokio::{
     net::TcpListener,
     sync::{Semaphore, watch},
     task::{AbortHandle, JoinSet},
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, timeout},
 };
 
 use super::page;
 
+/// Maximum number of open connections.
+pub(super) const MAX_CONNECTIONS: usize = 256;
 /// Maximum number of pages in progress. A page sends up to four requests to DynamoDB at the same time.
 pub(super) const MAX_PAGES: usize = 16;
 /// Maximum time for which a request waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
-
+/// Maximum time until a client has sent the headers of its next request.
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time in which a client receives a response.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum size of the buffer for the headers of a request, in bytes. An address has at most 64 KiB.
 const MAX_BUFFER: usize = 128 * 1024;
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Maximum time until a client has sent the headers of its next request.
-    pub(super) headers: Duration,
-    /// Maximum time in which a client receives a response.
-    pub(super) transfer: Duration,
-    /// Maximum number of open connections.
-    pub(super) connections: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            headers: Duration::from_secs(10),
-            transfer: Duration::from_secs(60),
-            connections: 256,
-        }
-    }
-}
 
 /// State of a connection. Each request has it as an extension.
 #[derive(Debug, Clone)]
 struct Activity(watch::Sender<Phase>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// A page is in progress.
-    Working,
-    /// The connection has waited for its client since this time, and has served a page before.
-    Served(Instant),
     /// The connection has waited for its client since this time, and has not served a page yet.
     Waiting(Instant),
+    /// A page is in progress.
+    Working,
+    /// The connection waits for its client, and has served a page before.
+    Served,
 }
 
 /// Work on a request, until it is dropped.
 struct Work(Activity);
 
-#[derive(Default)]
-struct Connections {
-    tasks: JoinSet<()>,
-    open: Vec<(AbortHandle, Activity)>,
-}
-
 /// Serves connections until it is dropped.
-pub(super) async fn serve(mut listener: TcpListener, router: Router, limits: Limits) {
-    let mut connections = Connections::default();
+pub(super) async fn serve(mut listener: TcpListener, router: Router, max: usize) {
+    let (mut tasks, mut open) = (JoinSet::new(), Vec::<(AbortHandle, Activity)>::new());
     loop {
         let (stream, _) = Listener::accept(&mut listener).await;
-        connections.make_room(limits.connections).await;
-        connections.start(stream, router.clone(), limits);
-    }
-}
-
-impl Connections {
-    async fn make_room(&mut self, max: usize) {
-        while self.tasks.try_join_next().is_some() {}
-        self.open.retain(|(task, _)| !task.is_finished());
-        while self.tasks.len() >= max {
-            let waiting = self.open.iter().filter_map(|(task, activity)| match activity.state() {
+        while tasks.try_join_next().is_some() {}
+        while tasks.len() >= max {
+            open.retain(|(task, _)| !task.is_finished());
+            let waiting = open.iter().filter_map(|(task, activity)| match *activity.0.borrow() {
                 Phase::Waiting(since) => Some((since, task)),
-                Phase::Working | Phase::Served(_) => None,
+                Phase::Working | Phase::Served => None,
             });
             if let Some((_, task)) = waiting.min_by_key(|(since, _)| *since) {
                 task.abort();
             }
-            self.tasks.join_next().await;
-            self.open.retain(|(task, _)| !task.is_finished());
+            tasks.join_next().await;
         }
-    }
-
-    fn start(&mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, limits: Limits) {
+        open.retain(|(task, _)| !task.is_finished());
         let activity = Activity::new();
-        let task = self.tasks.spawn(connection(stream, router, activity.clone(), limits));
-        self.open.push((task, activity));
+        open.push((
+            tasks.spawn(connection(stream, router.clone(), activity.clone())),
+            activity,
+        ));
     }
 }
 
 /// Serves a connection until the client closes it, or is too slow.
-async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
-    activity: Activity,
-    limits: Limits,
-) {
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, activity: Activity) {
     let service = TowerToHyperService::new(router);
     let service = service_fn(|mut request: Request<Incoming>| {
-        activity.wait();
+        activity.receive();
         request.extensions_mut().insert(activity.clone());
         service.call(request)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.headers)
+        .header_read_timeout(HEADERS_TIMEOUT)
         .max_buf_size(MAX_BUFFER)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         _ = connection => {}
-        () = activity.waits_for(limits.transfer) => {}
+        () = activity.waits_for(TRANSFER_TIMEOUT) => {}
     }
 }
 
@@ -165,30 +131,22 @@ impl Activity {
         Work(self.clone())
     }
 
-    /// Starts to wait for the client, which sends a request.
-    fn wait(&self) {
-        self.0.send_modify(|state| match state {
-            Phase::Working => {}
-            Phase::Served(since) | Phase::Waiting(since) => *since = Instant::now(),
+    /// Notes that the client has sent a request.
+    fn receive(&self) {
+        self.0.send_modify(|phase| {
+            if let Phase::Waiting(since) = phase {
+                *since = Instant::now();
+            }
         });
     }
 
-    fn state(&self) -> Phase {
-        *self.0.borrow()
-    }
-
-    /// Returns when the connection has been without work for this time.
+    /// Returns when the connection has neither worked nor received a request for this time.
     async fn waits_for(&self, time: Duration) {
-        let mut state = self.0.subscribe();
+        let mut phase = self.0.subscribe();
         loop {
-            state.mark_unchanged();
-            let (Phase::Waiting(since) | Phase::Served(since)) = self.state() else {
-                let _ = state.changed().await;
-                continue;
-            };
-            tokio::select! {
-                () = sleep_until(since + time) => return,
-                _ = state.changed() => {}
+            let _ = phase.wait_for(|phase| *phase != Phase::Working).await;
+            if timeout(time, phase.changed()).await.is_err() {
+                return;
             }
         }
     }
@@ -210,7 +168,7 @@ pub(super) async fn limit_pages(State(permits): State<Arc<Semaphore>>, request: 
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.0.0.send_replace(Phase::Served(Instant::now()));
+        self.0.0.send_replace(Phase::Served);
     }
 }
 

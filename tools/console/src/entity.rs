@@ -12,11 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
     domain::{
-        AttributeValue, Item,
+        Item,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, floor_of},
+        keys::{FLOOR_KEY, LATEST_KEY, floor_of, sort_key_of},
         names, plain,
         quarantine::QuarantinedRecord,
+        recorded_at::RecordedAt,
         size,
         version::Version,
         version_item::latest_of,
@@ -25,10 +26,7 @@ use shared::{
     dynamodb::read::versions::ReadError,
 };
 
-use self::{
-    filter::{Filter, Parameters},
-    history::History,
-};
+use self::{filter::Filter, history::History};
 use super::{
     address,
     app::App,
@@ -49,8 +47,10 @@ pub(super) struct Query {
     to: Param,
     /// Scale of the time line, `time` or `version`.
     scale: Param,
-    #[serde(flatten)]
-    filter: Parameters,
+    actor: Param,
+    attribute: Param,
+    since: Param,
+    until: Param,
 }
 
 struct Entity {
@@ -69,14 +69,14 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let by_time = match query.scale.as_deref() {
         None | Some("time") => true,
         Some("version") => false,
-        Some(_) => {
-            return Err(PageError::Unexpected {
-                field: "scale",
-                expected: "time or version",
-            });
-        }
+        Some(_) => return Err(PageError::Unexpected("scale", "time or version")),
     };
-    let filter = Filter::parse(&query.filter)?;
+    let filter = Filter {
+        actor: query.actor.0,
+        attribute: query.attribute.0,
+        since: query.since.parsed("since", RecordedAt::parse)?,
+        until: query.until.parsed("until", RecordedAt::parse)?,
+    };
     let quarantined = operations::quarantine::quarantined(app.store(), &id).await?;
     let mut entity = match read(app, &id).await {
         Ok(Some(entity)) => entity,
@@ -84,7 +84,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Ok(None) | Err(PageError::Operation(OperationError::Read(_))) if !quarantined.is_empty() => {
             return Ok(only_quarantine(&id, &quarantined));
         }
-        Ok(None) => return Err(PageError::NotFound(format!("there is no {}", id.as_str()))),
+        Ok(None) => return Err(PageError::no_entity(&id)),
         Err(error) => return Err(error),
     };
     let newest = match app.store().attached_table() {
@@ -144,10 +144,7 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     let items: Vec<Item> = app.store().batch_get(id, &keys, app.consistent()).await?;
     let mut items: HashMap<_, _> = items
         .into_iter()
-        .filter_map(|item| match item.get(names::SK)? {
-            AttributeValue::S(key) => Some((key.clone(), item)),
-            _ => None,
-        })
+        .filter_map(|item| Some((sort_key_of(&item)?.to_owned(), item)))
         .collect();
     let latest = items
         .remove(LATEST_KEY)
@@ -194,7 +191,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             a href=(address::version("/version", id.as_str(), latest.version.get())) { "View latest version" }
             a href=(link("/as-of")) { "View a point in time" }
             a href={ (link("/entity")) "&format=json" } { "JSON" }
-            @if app.writes.is_some() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
+            @if app.allows_writes() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
         }
         h2 #history { "History, versions " (history.from) " to " (history.to) " of " (history.newest) }
         (rows::filters(history))

@@ -3,30 +3,18 @@
 use std::error::Error as StdError;
 
 use axum::http::StatusCode;
-use operations::{
-    error::{Kind, OperationError},
-    revision::RestoreError,
-};
-use shared::{
-    domain::entity::InvalidEntityId,
-    dynamodb::{client::error::ServiceError, read::versions::ReadError},
-};
+use operations::error::{Kind, OperationError};
+use shared::domain::{entity::EntityId, version::Version};
 use thiserror::Error;
 
 #[derive(Debug, Error)]
 pub(crate) enum PageError {
     #[error("missing parameter: {0}")]
     Missing(&'static str),
-    #[error("{field}: expected {expected}")]
-    Unexpected {
-        field: &'static str,
-        expected: &'static str,
-    },
-    #[error("{field}")]
-    Invalid {
-        field: &'static str,
-        source: Box<dyn StdError + Send + Sync>,
-    },
+    #[error("{0}: expected {1}")]
+    Unexpected(&'static str, &'static str),
+    #[error("{0}")]
+    Invalid(&'static str, #[source] Box<dyn StdError + Send + Sync>),
     #[error("the console is read-only: start it with --allow-write to change the table")]
     ReadOnly,
     #[error("{0}")]
@@ -35,13 +23,21 @@ pub(crate) enum PageError {
     #[error("{0}")]
     Conflict(String),
     #[error(transparent)]
-    Operation(#[from] OperationError),
+    Operation(OperationError),
 }
 
 impl PageError {
+    pub(crate) fn no_entity(entity: &EntityId) -> Self {
+        OperationError::NoEntity(entity.as_str().to_owned()).into()
+    }
+
+    pub(crate) fn no_version(entity: &EntityId, version: Version) -> Self {
+        Self::NotFound(format!("there is no version {version} of {}", entity.as_str()))
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         let kind = match self {
-            Self::Missing(_) | Self::Unexpected { .. } | Self::Invalid { .. } => Kind::Invalid,
+            Self::Missing(_) | Self::Unexpected(..) | Self::Invalid(..) => Kind::Invalid,
             Self::ReadOnly => return StatusCode::FORBIDDEN,
             Self::NotFound(_) => Kind::NotFound,
             Self::Conflict(_) => Kind::Conflict,
@@ -56,14 +52,12 @@ impl PageError {
     }
 }
 
-macro_rules! from_library {
-    ($($error:ty),*) => {
-        $(impl From<$error> for PageError {
-            fn from(error: $error) -> Self {
-                Self::Operation(error.into())
-            }
-        })*
-    };
+/// Errors of the library.
+impl<E> From<E> for PageError
+where
+    OperationError: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Operation(error.into())
+    }
 }
-
-from_library!(InvalidEntityId, ReadError, RestoreError, ServiceError);

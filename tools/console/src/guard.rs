@@ -58,21 +58,6 @@ pub(super) struct Guard {
     cookie: String,
 }
 
-enum Rejection {
-    Status(StatusCode, &'static str),
-    /// The address contains a token. The response removes it, and sets the cookie if the token is valid.
-    Redirect {
-        to: String,
-        is_sign_in: bool,
-    },
-    SignIn {
-        to: String,
-        is_invalid: bool,
-    },
-}
-
-use Rejection::{Redirect, SignIn, Status};
-
 impl Guard {
     pub(super) fn new(secrets: Arc<Secrets>, hosts: Hosts, port: u16) -> Self {
         Self {
@@ -82,25 +67,32 @@ impl Guard {
         }
     }
 
-    fn authorize(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
+    /// Returns the response to a request that is not authorized, `None` if it is.
+    fn reject(&self, request: &Request, is_json: bool) -> Option<Response> {
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let rejected = |status, why| Some(page::rejection(status, why, is_json));
         let Ok(host) = self.hosts.check(uri, headers) else {
-            return Err(Status(
-                StatusCode::MISDIRECTED_REQUEST,
-                "This host name is not allowed. To allow it, start the console with --host.",
-            ));
+            let why = "This host name is not allowed. To allow it, start the console with --host.";
+            return rejected(StatusCode::MISDIRECTED_REQUEST, why);
         };
         let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         let has_token = bearer.is_some_and(|token| self.secrets.token.is(token));
         let is_write = !matches!(*method, Method::GET | Method::HEAD);
         if is_write && !has_token && !is_same_origin(text(header::ORIGIN), host) {
-            return Err(Status(StatusCode::FORBIDDEN, "The form was sent from another site."));
+            return rejected(StatusCode::FORBIDDEN, "The form was sent from another site.");
         }
-        let sign_in = |to: String, is_invalid| Err(SignIn { to, is_invalid });
+        let sign_in = |to: &str, is_invalid| match is_json {
+            true => rejected(
+                StatusCode::UNAUTHORIZED,
+                "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.",
+            ),
+            false => Some(page::sign_in(to, is_invalid)),
+        };
         match uri.path() {
-            SIGN_IN if *method == Method::POST => return Ok(()),
-            SIGN_IN => return sign_in("/".to_owned(), false),
-            path if !is_write && assets::is_asset(path) => return Ok(()),
+            SIGN_IN if *method == Method::POST => return None,
+            SIGN_IN => return sign_in("/", false),
+            path if !is_write && assets::is_asset(path) => return None,
             _ => {}
         }
         let is_authorized = has_token || self.has_cookie(headers);
@@ -110,14 +102,15 @@ impl Guard {
                 let is_visit = *method == Method::GET && !PREFETCH.iter().any(|name| headers.contains_key(*name));
                 let is_sign_in = is_visit && (self.secrets.token.is(&token) || self.secrets.redeem(&token));
                 match is_sign_in || is_authorized {
-                    true => Err(Redirect { to, is_sign_in }),
-                    false => sign_in(to, true),
+                    // The address contains a token. The response removes it.
+                    true => Some(self.redirect(&to, is_sign_in)),
+                    false => sign_in(&to, true),
                 }
             }
-            None if is_authorized => Ok(()),
+            None if is_authorized => None,
             // The address of a form can be without a page.
-            None if is_write => sign_in("/".to_owned(), false),
-            None => sign_in(uri.to_string(), false),
+            None if is_write => sign_in("/", false),
+            None => sign_in(&uri.to_string(), false),
         }
     }
 
@@ -141,18 +134,6 @@ impl Guard {
             }
         }
         response
-    }
-
-    fn reject(&self, rejection: Rejection, is_json: bool) -> Response {
-        match rejection {
-            Status(status, why) => page::rejection(status, why, is_json),
-            Redirect { to, is_sign_in } => self.redirect(&to, is_sign_in),
-            SignIn { .. } if is_json => {
-                let why = "The token is missing or invalid. Send the header Authorization: Bearer TOKEN.";
-                page::rejection(StatusCode::UNAUTHORIZED, why, true)
-            }
-            SignIn { to, is_invalid } => page::sign_in(&to, is_invalid),
-        }
     }
 
     /// Checks the form of a request, and responds.
@@ -189,11 +170,10 @@ impl Guard {
 /// Checks a request, and adds the security headers to its response.
 pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let is_json = page::accepts_only_json(request.headers());
-    let authorized = guard.authorize(request.method(), request.uri(), request.headers());
-    let mut response = match authorized {
-        Err(rejection) => guard.reject(rejection, is_json),
-        Ok(()) if request.method() == Method::POST => guard.form(request, next, is_json).await,
-        Ok(()) => next.run(request).await,
+    let mut response = match guard.reject(&request, is_json) {
+        Some(rejection) => rejection,
+        None if request.method() == Method::POST => guard.form(request, next, is_json).await,
+        None => next.run(request).await,
     };
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));

@@ -11,9 +11,9 @@ use axum::http::{HeaderMap, Uri, header, uri::Authority};
 /// Host names at which a listener accepts requests. By default, `localhost` and loopback addresses, with any port.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
-    /// Address of the listener, if it is not the loopback address.
-    pub(super) bind: Option<IpAddr>,
-    pub(super) names: Vec<String>,
+    /// Address of the listener, through which other machines connect, if it is not the loopback address.
+    pub bind: Option<IpAddr>,
+    pub names: Vec<String>,
 }
 
 /// Why no host of a request is accepted.

@@ -26,6 +26,7 @@ mod error;
 mod guard;
 mod health;
 pub mod hosts;
+mod options;
 mod page;
 mod quarantine;
 mod query;
@@ -41,22 +42,14 @@ mod version;
 
 use std::{
     fmt,
-    net::{IpAddr, SocketAddr, TcpListener},
-    num::NonZeroU32,
+    net::{SocketAddr, TcpListener},
     sync::Arc,
-    time::Duration,
 };
 
 use operations::connection::Connection;
-use shared::{
-    config::{Ordering, WriteOptions},
-    domain::keys::VersionDigits,
-};
 
-use self::{app::App, connections::Limits, guard::Guard, hosts::Hosts, secrets::Secrets};
-
-/// Default time in which a missing version may still arrive.
-const LAG: Duration = Duration::from_secs(60);
+pub use self::options::Options;
+use self::{app::App, guard::Guard, secrets::Secrets};
 
 /// A console that serves until it is dropped.
 pub struct Console {
@@ -66,49 +59,6 @@ pub struct Console {
     url: String,
     secrets: Arc<Secrets>,
     task: tokio::task::JoinHandle<()>,
-}
-
-#[derive(Debug)]
-pub struct Options {
-    /// Access token. Default: a random one.
-    pub token: Option<String>,
-    /// Options of writes, or `None` for a read-only console.
-    pub writes: Option<WriteOptions>,
-    pub ordering: Ordering,
-    /// Time in which a missing version may still arrive.
-    pub lag: Duration,
-    /// Maximum number of read units a second of an audit.
-    pub max_read_units: Option<NonZeroU32>,
-    /// Address that other machines connect to. Default: only this machine can connect.
-    pub bind: Option<IpAddr>,
-    pub hosts: Vec<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            token: None,
-            writes: None,
-            ordering: Ordering::default(),
-            lag: LAG,
-            max_read_units: None,
-            bind: None,
-            hosts: Vec::new(),
-        }
-    }
-}
-
-/// A table, and the location of its failure documents.
-#[derive(Debug)]
-pub struct Table<'a> {
-    pub client: &'a aws_sdk_dynamodb::Client,
-    /// Credentials and Region for clients of other services.
-    pub sdk: aws_config::SdkConfig,
-    pub endpoint_url: &'a str,
-    pub name: &'a str,
-    pub digits: VersionDigits,
-    /// Table of history if it is not the table itself.
-    pub history: Option<String>,
 }
 
 impl fmt::Debug for Console {
@@ -121,36 +71,22 @@ impl fmt::Debug for Console {
 }
 
 impl Console {
-    /// Serves a table, read-only and only to this machine.
-    pub fn of_table(listener: TcpListener, table: Table<'_>) -> std::io::Result<Self> {
-        let connection = Connection::new(table.client, table.sdk, table.endpoint_url, table.name, table.digits)
-            .with_history(table.history);
-        Self::serve(listener, connection, Options::default())
-    }
-
-    pub fn serve(listener: TcpListener, connection: Connection, options: Options) -> std::io::Result<Self> {
+    pub fn serve(listener: TcpListener, connection: Connection, mut options: Options) -> std::io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        let secrets = Arc::new(Secrets::new(options.token));
-        let hosts = Hosts {
-            bind: options.bind,
-            names: options.hosts,
-        };
-        let origin = format!("http://{}", hosts.authority(address));
+        let secrets = Arc::new(Secrets::new(options.token.take()));
+        let origin = format!("http://{}", options.hosts.authority(address));
         let url = format!("{origin}/?token={}", secrets.token.as_str());
-        let guard = Guard::new(Arc::clone(&secrets), hosts, address.port());
+        let guard = Guard::new(Arc::clone(&secrets), options.hosts.clone(), address.port());
         let app = App {
             connection,
             secrets: Arc::clone(&secrets),
-            writes: options.writes,
-            lag: options.lag,
-            max_read_units: options.max_read_units,
-            ordering: options.ordering,
+            options,
             audit: health::audit::Audit::default(),
         };
         let router = server::router(app, guard);
-        let task = tokio::spawn(connections::serve(listener, router, Limits::default()));
+        let task = tokio::spawn(connections::serve(listener, router, connections::MAX_CONNECTIONS));
         Ok(Self {
             address,
             origin,

@@ -141,7 +141,7 @@ fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Mark
             "Table " b { bdi { (connection.table) } }
             @if let Some(url) = &connection.endpoint_url { " at " (url) }
             ", "
-            @if app.writes.is_some() { strong { "writes are allowed" } } @else { "read-only" }
+            @if app.allows_writes() { strong { "writes are allowed" } } @else { "read-only" }
             ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
             kbd { "h" } " health."
         }

@@ -46,17 +46,14 @@ impl Param {
         parse: fn(&str) -> Result<T, E>,
     ) -> Result<Option<T>, PageError> {
         let parsed = self.as_deref().map(parse).transpose();
-        parsed.map_err(|error| PageError::Invalid {
-            field,
-            source: error.into(),
-        })
+        parsed.map_err(|error| PageError::Invalid(field, error.into()))
     }
 
     pub(super) fn version(&self, field: &'static str) -> Result<Option<Version>, PageError> {
         let Some(text) = self.as_deref() else { return Ok(None) };
         let version = text.trim().parse().ok().and_then(Version::new);
-        let expected = "a version number, 1 or higher";
-        version.map(Some).ok_or(PageError::Unexpected { field, expected })
+        let invalid = PageError::Unexpected(field, "a version number, 1 or higher");
+        version.map(Some).ok_or(invalid)
     }
 }
 

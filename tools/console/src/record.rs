@@ -1,8 +1,9 @@
 //! Who recorded a version, when, why, and with which request: shown apart from the attributes of the item.
 
+use item_diff::line::text_of;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
-use shared::domain::{plain, version::Version, view::VersionView};
+use shared::domain::{version::Version, view::VersionView};
 
 use super::{
     address, time,
@@ -75,6 +76,7 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
     let mark = change.and_then(|change| Some((change.origin.mark()?, change.after)));
     let omission = change.and_then(|change| change.omission);
     let value = |value| value::value(value, DisplayLimits::ITEM);
+    let link = |from: Version| html! { a href=(address::version("/version", view.entity.as_str(), from.get())) { "Version " (from) } };
     [
         (created, Some(self::created(view))),
         (
@@ -89,33 +91,21 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
         ("Actor", view.actor.as_ref().map(value)),
         ("Reason", view.reason.as_ref().map(value)),
         ("Sender", view.sender.as_deref().map(value::word)),
-        (
-            "Restored from",
-            view.restored_from.map(|from| restored_from(view, from)),
-        ),
+        ("Restored from", view.restored_from.map(link)),
         ("Request ID", view.request_id.as_deref().map(value::word)),
     ]
 }
 
-/// Renders the link to the version from which a restore copied the attributes.
-pub(super) fn restored_from(view: &VersionView, from: Version) -> Markup {
-    html! { a href=(address::version("/version", view.entity.as_str(), from.get())) { "Version " (from) } }
-}
-
 /// Returns the facts for a title, as in `, 2026-11-22T06:24:48Z, actor amy, request r1`.
 pub(super) fn title(view: &VersionView) -> String {
-    let attribute = |value: &_| match plain::attribute(value) {
-        Value::String(text) => text,
-        value => value.to_string(),
-    };
     let recorded = view.recorded_at.map(|recorded| format!("{}Z", time::exact(recorded)));
     let mut title = recorded.map_or_else(String::new, |recorded| format!(", {recorded}"));
     if view.recorded_by_stream {
         title.push_str(" (from the stream)");
     }
     for (name, value) in [
-        ("actor", view.actor.as_ref().map(attribute)),
-        ("reason", view.reason.as_ref().map(attribute)),
+        ("actor", view.actor.as_ref().map(text_of)),
+        ("reason", view.reason.as_ref().map(text_of)),
         ("sender", view.sender.clone()),
         ("restored from version", view.restored_from.map(|from| from.to_string())),
         ("request", view.request_id.clone()),

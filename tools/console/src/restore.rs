@@ -65,7 +65,7 @@ impl Query {
         });
         let options = ChangeOptions {
             expected: Some(ExpectedVersion::Is(expected)),
-            timestamp: (app.ordering == Ordering::Time).then(time::now),
+            timestamp: (app.options.ordering == Ordering::Time).then(time::now),
             sent_at: None,
             changes: changes.collect(),
         };
@@ -78,7 +78,7 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     let number = query.number()?;
     let latest = version::with_time(app, latest(app, &entity).await?).await?;
     let old = app.store().version(&entity, number, app.consistent()).await?;
-    let old = old.ok_or_else(|| PageError::NotFound(format!("there is no version {number} of {}", entity.as_str())))?;
+    let old = old.ok_or_else(|| PageError::no_version(&entity, number))?;
     let (before, after) = (state(&latest), state(&old));
     let changes = Changes::between(&before, &after, Depth::Members);
     let is_same = changes.changed.is_empty() && latest.deleted == old.deleted;
@@ -148,9 +148,9 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
     };
     let mut json = json!({
         "ID": id, "Version": old.version, "Latest": latest.version, "Deleted": {"From": latest.deleted, "To": old.deleted},
-        "NotCopied": plain::attributes(&not_copied), "AllowWrite": app.writes.is_some(),
+        "NotCopied": plain::attributes(&not_copied), "AllowWrite": app.allows_writes(),
     });
-    if app.writes.is_some() {
+    if app.allows_writes() {
         json["Form"] = json!({
             "Action": action, "csrf": app.secrets.csrf.as_str(), "id": id, "version": version,
             "expected": latest.version.to_string(), "request": request,
@@ -165,7 +165,7 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
             p { "These attributes describe version " (old.version) " only. They are not copied to the new version." }
             (value::attributes(&not_copied, DisplayLimits::ITEM, usize::MAX))
         }
-        @if app.writes.is_some() {
+        @if app.allows_writes() {
             form method="post" action=(action) {
                 (page::csrf(app))
                 input type="hidden" name="id" value=(id);
@@ -214,11 +214,11 @@ pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormRespons
 fn response(entity: &EntityId, action: &str, restored: Option<Version>, outcome: WriteOutcome) -> FormResponse {
     let id = entity.as_str();
     let to = |path: &str, version: Option<Version>, done: Option<&str>| {
-        let text = [
-            ("id", Some(id.to_owned())),
-            ("version", version.map(|version| version.to_string())),
-        ];
-        link(path, text.into_iter().chain([("done", done.map(str::to_owned))]))
+        let (version, done) = (version.map(|version| version.to_string()), done.map(str::to_owned));
+        link(
+            path,
+            [("id", Some(id.to_owned())), ("version", version), ("done", done)],
+        )
     };
     let (name, version) = match outcome {
         WriteOutcome::Written { version } => ("Written", version),
@@ -246,5 +246,5 @@ fn response(entity: &EntityId, action: &str, restored: Option<Version>, outcome:
 
 async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
     let latest = app.store().latest(entity, true).await?;
-    latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))
+    latest.ok_or_else(|| PageError::no_entity(entity))
 }

@@ -12,15 +12,33 @@ pub(super) fn iso(time: EpochMillis) -> String {
     Timestamp::from_millisecond(time.get()).map_or_else(|_| time.get().to_string(), |time| time.to_string())
 }
 
-/// Renders a time and its age. The script shows it in the time zone of the browser, and in UTC on hover.
+/// Renders a time and its age.
 pub(super) fn shown(time: EpochMillis) -> Markup {
-    let iso = iso(time);
-    let text = iso.replace('T', " ");
-    html! { (element(&iso, text.trim_end_matches('Z'))) " " span.muted { (ago(now(), time)) } }
+    html! { (element(time, &iso(time))) " " span.muted { (ago(now(), time)) } }
 }
 
-fn element(iso: &str, text: &str) -> Markup {
-    html! { time datetime=(iso) title={ (text) " UTC" } { (text) " UTC" } }
+/// Renders the time at which a version was recorded, and its age.
+pub(super) fn recorded(time: RecordedAt) -> Markup {
+    let millis = time.floor_millis();
+    html! { (element(millis, &exact(time))) " " span.muted { (ago(now(), millis)) } }
+}
+
+/// Renders a time in seconds and its age, for a line of a list.
+pub(super) fn brief(time: EpochMillis) -> Markup {
+    let iso = iso(time);
+    let seconds = iso.split('.').next().unwrap_or_default();
+    html! { span.at { (element(time, seconds)) } " " span.ago { (ago(now(), time)) } }
+}
+
+/// Renders a time in UTC. The script shows it in the time zone of the browser, and in UTC on hover.
+fn element(time: EpochMillis, text: &str) -> Markup {
+    let text = spaced(text) + " UTC";
+    html! { time datetime=(iso(time)) title=(text) { (text) } }
+}
+
+/// Returns the text of a time with a space in place of `T`, and without `Z`.
+pub(super) fn spaced(text: &str) -> String {
+    text.trim_end_matches('Z').replace('T', " ")
 }
 
 /// Formats a time in UTC with all its digits, as in `2026-11-22T06:24:48.123456003`. [`RecordedAt::parse`] returns the same
@@ -36,37 +54,20 @@ pub(super) fn of_picker(exact: &str) -> String {
     exact.chars().take("2026-11-22T06:24:48.123".len()).collect()
 }
 
-/// Renders the time at which a version was recorded, and its age.
-pub(super) fn recorded(time: RecordedAt) -> Markup {
-    let millis = time.floor_millis();
-    html! { (element(&iso(millis), &exact(time).replace('T', " "))) " " span.muted { (ago(now(), millis)) } }
-}
-
-/// Renders a time in seconds and its age, for a line of a list.
-pub(super) fn brief(time: EpochMillis) -> Markup {
-    let iso = iso(time);
-    let text = iso.replace('T', " ");
-    let seconds = text.trim_end_matches('Z').split('.').next().unwrap_or_default();
-    html! {
-        span.at { time datetime=(iso) title={ (seconds) " UTC" } { (seconds) " UTC" } }
-        " " span.ago { (ago(now(), time)) }
-    }
-}
-
 pub(super) fn now() -> EpochMillis {
     EpochMillis::new(i64::try_from(clock::since_epoch().as_millis()).unwrap_or(i64::MAX))
 }
 
 /// Formats the distance to the current time, as in `3 min ago` or `in 2 d`.
 pub(super) fn ago(now: EpochMillis, time: EpochMillis) -> String {
-    const UNITS: [(i64, &str); 5] = [(31_557_600, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    const UNITS: [(u64, &str); 5] = [(31_557_600, "y"), (86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let seconds = now.get().saturating_sub(time.get()) / 1000;
     let length = seconds.unsigned_abs();
-    let unit = UNITS.iter().find(|(unit, _)| length >= unit.unsigned_abs());
-    match unit {
+    let unit = UNITS.into_iter().find(|(unit, _)| length >= *unit);
+    match unit.map(|(unit, name)| format!("{} {name}", length / unit)) {
         None => "now".to_owned(),
-        Some((unit, name)) if seconds > 0 => format!("{} {name} ago", length / unit.unsigned_abs()),
-        Some((unit, name)) => format!("in {} {name}", length / unit.unsigned_abs()),
+        Some(age) if seconds > 0 => format!("{age} ago"),
+        Some(age) => format!("in {age}"),
     }
 }
 
@@ -90,7 +91,6 @@ mod tests {
         ] {
             assert_eq!(ago(at(0), at(-millis)), text);
         }
-        assert_eq!(ago(at(i64::MIN), at(i64::MAX)), ago(at(i64::MIN), at(i64::MAX)));
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
             assert_eq!(exact(time), expected);
             assert_eq!(RecordedAt::parse(&exact(time)), Ok(time));
             // As on the page.
-            assert_eq!(RecordedAt::parse(&exact(time).replace('T', " ")), Ok(time));
+            assert_eq!(RecordedAt::parse(&spaced(expected)), Ok(time));
         }
     }
 

@@ -3,6 +3,9 @@
 #![allow(clippy::cast_precision_loss, reason = "positions in a drawing")]
 
 use maud::{Markup, html};
+use shared::domain::time::EpochMillis;
+
+use crate::time;
 
 /// Width of the drawing, and margin of the line, in units of the view box.
 const WIDTH: f64 = 960.0;
@@ -42,20 +45,33 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Name and class.
-    fn words(self) -> (&'static str, &'static str) {
+    const ALL: [Self; 6] = [
+        Self::Live,
+        Self::Restored,
+        Self::Tombstone,
+        Self::Gap,
+        Self::Lagging,
+        Self::Pruned,
+    ];
+
+    /// Name, class, and shape in the legend.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Live => ("live", "live"),
-            Self::Tombstone => ("deleted", "dead"),
-            Self::Restored => ("restored", "restored"),
-            Self::Lagging => ("on its way", "lag"),
-            Self::Gap => ("missing", "gap"),
-            Self::Pruned => ("pruned", "pruned"),
+            Self::Live => ("live", "live", "●"),
+            Self::Restored => ("restored", "restored", "◆"),
+            Self::Tombstone => ("deleted", "dead", "✕"),
+            Self::Gap => ("missing", "gap", "◌"),
+            Self::Lagging => ("on its way", "lag", "○"),
+            Self::Pruned => ("pruned", "pruned", "•"),
         }
     }
 
     pub(super) fn name(self) -> &'static str {
         self.words().0
+    }
+
+    pub(super) fn class(self) -> &'static str {
+        self.words().1
     }
 
     /// Returns the state of the version, for programs.
@@ -64,10 +80,6 @@ impl Kind {
             Self::Restored => Self::Live.name(),
             kind => kind.name(),
         }
-    }
-
-    pub(super) fn class(self) -> &'static str {
-        self.words().1
     }
 }
 
@@ -90,41 +102,28 @@ pub(super) fn has_times(marks: &[Mark]) -> bool {
 /// Returns the position of each mark, from 0 to 1, oldest first. A mark without a time is placed between its neighbors. The order is
 /// that of the versions, also if a time is earlier than the one before, and the marks do not overlap.
 fn positions(marks: &[Mark], by_time: bool) -> Vec<f64> {
-    let count = marks.len();
-    let even = |index: usize| match count {
-        0 | 1 => 0.5,
-        _ => index as f64 / (count - 1) as f64,
-    };
     let times = || marks.iter().filter_map(|mark| mark.time);
-    let (Some(first), Some(last)) = (times().min(), times().max()) else {
-        return (0..count).map(even).collect();
+    let ends = times().min().zip(times().max());
+    let Some((first, last)) = ends.filter(|(first, last)| by_time && first != last) else {
+        let last = marks.len().saturating_sub(1);
+        let even = |index| if last == 0 { 0.5 } else { index as f64 / last as f64 };
+        return (0..marks.len()).map(even).collect();
     };
-    if !by_time || first == last {
-        return (0..count).map(even).collect();
-    }
-    let at = |time: i64| time.saturating_sub(first) as f64 / last.saturating_sub(first) as f64;
-    let mut latest = i64::MIN;
-    let known: Vec<_> = marks
-        .iter()
-        .map(|mark| {
-            latest = latest.max(mark.time?);
-            Some(at(latest))
-        })
-        .collect();
-    let mut positions: Vec<_> = (0..count)
-        .map(|index| {
-            let before = (0..=index).rev().find_map(|i| Some((i, known[i]?)));
-            let after = (index..count).find_map(|i| Some((i, known[i]?)));
-            match (before, after) {
-                (Some((i, a)), Some((j, b))) if j > i => {
-                    let share = (index - i) as f64 / (j - i) as f64;
-                    a + (b - a) * share
-                }
-                (Some((_, x)), _) | (None, Some((_, x))) => x,
-                (None, None) => even(index),
-            }
-        })
-        .collect();
+    let mut latest = first;
+    let known = marks.iter().map(|mark| {
+        latest = latest.max(mark.time?);
+        Some(latest.saturating_sub(first) as f64 / last.saturating_sub(first) as f64)
+    });
+    let known: Vec<_> = known.collect();
+    let place = |index: usize| {
+        let before = (0..=index).rev().find_map(|at| Some((at, known[at]?)));
+        let after = (index..known.len()).find_map(|at| Some((at, known[at]?)));
+        match (before, after) {
+            (Some((i, a)), Some((j, b))) if j > i => a + (b - a) * (index - i) as f64 / (j - i) as f64,
+            (known, other) => known.or(other).map_or(0.5, |(_, place)| place),
+        }
+    };
+    let mut positions: Vec<_> = (0..known.len()).map(place).collect();
     spread(&mut positions);
     positions
 }
@@ -176,18 +175,13 @@ pub(super) fn drawing(marks: &[Mark], scale: Scale) -> Markup {
 
 /// Explains the marks that occur.
 pub(super) fn legend(marks: &[Mark]) -> Markup {
-    const SHAPES: [(Kind, &str, &str); 6] = [
-        (Kind::Live, "●", "version"),
-        (Kind::Restored, "◆", "restored"),
-        (Kind::Tombstone, "✕", "deleted"),
-        (Kind::Gap, "◌", "missing"),
-        (Kind::Lagging, "○", "on its way"),
-        (Kind::Pruned, "•", "pruned"),
-    ];
-    let occurs = |kind| marks.iter().any(|mark| mark.kind == kind);
+    let occurs = |kind: &Kind| marks.iter().any(|mark| mark.kind == *kind);
     html! {
-        @for (kind, shape, name) in SHAPES.into_iter().filter(|(kind, ..)| occurs(*kind)) {
-            span { span aria-hidden="true" class={ "shape " (kind.class()) } { (shape) } " " (name) }
+        @for kind in Kind::ALL.into_iter().filter(occurs) {
+            span {
+                span aria-hidden="true" class={ "shape " (kind.class()) } { (kind.words().2) } " "
+                @if kind == Kind::Live { "version" } @else { (kind.name()) }
+            }
         }
     }
 }
@@ -195,8 +189,8 @@ pub(super) fn legend(marks: &[Mark]) -> Markup {
 fn label(mark: &Mark) -> String {
     match mark.time {
         Some(time) => {
-            let time = super::time::iso(shared::domain::time::EpochMillis::new(time));
-            format!("v{} · {}", mark.version, time.replace('T', " ").trim_end_matches('Z'))
+            let time = time::iso(EpochMillis::new(time));
+            format!("v{} · {}", mark.version, time::spaced(&time))
         }
         None => format!("v{}", mark.version),
     }
@@ -245,23 +239,13 @@ mod tests {
         let marks = [(1, Some(0)), (2, Some(10)), (3, None), (4, Some(30)), (5, None)];
         let marks = marks.map(|(version, time)| mark(version, Kind::Live, time));
         let close = |positions: Vec<f64>, expected: [f64; 5]| {
-            let all = positions.iter().zip(expected);
-            assert!(
-                all.clone().count() == positions.len() && all.into_iter().all(|(a, b)| (a - b).abs() < 1e-9),
-                "{positions:?}"
-            );
+            let is_close = positions.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9);
+            assert!(positions.len() == 5 && is_close, "{positions:?}");
         };
         close(positions(&marks, true), [0.0, 1.0 / 3.0, 2.0 / 3.0, 1.0 - MIN_GAP, 1.0]);
         close(positions(&marks, false), [0.0, 0.25, 0.5, 0.75, 1.0]);
         assert_eq!(positions(&marks[..1], true), [0.5]);
         assert!(positions(&[], true).is_empty());
-        // The lowest and the highest time.
-        let ends = [i64::MIN, i64::MAX].map(|time| mark(1, Kind::Live, Some(time)));
-        assert!(
-            positions(&ends, true)
-                .iter()
-                .all(|position| (0.0..=1.0).contains(position))
-        );
     }
 
     #[test]
@@ -269,7 +253,9 @@ mod tests {
         // Times that decrease, times that are equal, and many versions in one moment.
         let decreasing = [50, 10, 40, 60, 60, 20, 100].map(Some);
         let moment: Vec<_> = (0..50).map(|n| Some(if n == 49 { 1_000_000 } else { n })).collect();
-        for times in [&decreasing[..], &moment] {
+        // The lowest and the highest time.
+        let ends = [i64::MIN, i64::MAX].map(Some);
+        for times in [&decreasing[..], &moment, &ends] {
             let marks: Vec<_> = (1..)
                 .zip(times)
                 .map(|(version, time)| mark(version, Kind::Live, *time))
@@ -300,18 +286,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_drawn() {
-        let kinds = [
-            Kind::Pruned,
-            Kind::Live,
-            Kind::Gap,
-            Kind::Tombstone,
-            Kind::Restored,
-            Kind::Lagging,
-        ];
-        let marks: Vec<_> = (1..)
-            .zip(kinds)
-            .map(|(version, kind)| mark(version, kind, None))
-            .collect();
+        let marks = Kind::ALL.map(|kind| mark(1, kind, None));
         let scale = Scale {
             latest: 6,
             floor: 2,

@@ -191,31 +191,29 @@ mod tests {
     }
 
     #[test]
-    fn long_and_deep_values_are_truncated() {
-        let long = "x".repeat(100_000);
-        assert!(shown(json!({"S": long}), DisplayLimits::CELL).len() < 200);
-        assert!(shown(json!({"S": long}), DisplayLimits::FULL).contains(&long));
-        assert!(shown(json!({"B": "AAAA".repeat(9999)}), DisplayLimits::CELL).len() < 300);
+    fn values_are_complete_and_visible_up_to_their_limits() {
+        const CELL: DisplayLimits = DisplayLimits::CELL;
+        const FULL: DisplayLimits = DisplayLimits::FULL;
+        let (long, digits) = ("x".repeat(100_000), "12345678901234567890.123456789012345678");
         let many: Vec<_> = (0..1000).map(|n| json!({"N": n.to_string()})).collect();
-        assert!(shown(json!({"L": many}), DisplayLimits::CELL).contains("996 more"));
         let deep = (0..30).fold(json!({"N": "7"}), |inner, _| json!({"L": [inner]}));
-        assert!(!shown(deep.clone(), DisplayLimits::ITEM).contains('7'));
-        assert!(shown(deep, DisplayLimits::FULL).contains('7'));
-    }
-
-    #[test]
-    fn invisible_characters_are_escaped() {
-        assert!(
-            shown(json!({"S": "a\u{202e}b\u{0}c\u{200b}"}), DisplayLimits::FULL)
-                .contains("a\\u{202e}b\\u{0}c\\u{200b}")
-        );
-        assert!(shown(json!({"S": ""}), DisplayLimits::FULL).contains("empty"));
-    }
-
-    #[test]
-    fn numbers_keep_their_digits() {
-        let digits = "12345678901234567890.123456789012345678";
-        assert!(shown(json!({"N": digits}), DisplayLimits::CELL).contains(digits));
+        for (value, limits, expected) in [
+            (json!({"S": long}), FULL, long.as_str()),
+            (json!({"L": many}), CELL, "996 more"),
+            (deep.clone(), FULL, "7"),
+            (json!({"N": digits}), CELL, digits),
+            (json!({"S": ""}), FULL, "empty"),
+            (
+                json!({"S": "a\u{202e}b\u{0}c\u{200b}"}),
+                FULL,
+                "a\\u{202e}b\\u{0}c\\u{200b}",
+            ),
+        ] {
+            assert!(shown(value, limits).contains(expected), "{expected}");
+        }
+        assert!(!shown(deep, DisplayLimits::ITEM).contains('7'));
+        assert!(shown(json!({"S": long}), CELL).len() < 200);
+        assert!(shown(json!({"B": "AAAA".repeat(9999)}), CELL).len() < 300);
     }
 
     #[test]

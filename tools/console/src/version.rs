@@ -56,7 +56,7 @@ pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, 
         let newest = store.newest(entity, app.consistent()).await?;
         newest.map(|(version, item)| store.view(entity, version, item))
     };
-    let latest = latest.ok_or_else(|| PageError::NotFound(format!("there is no {}", entity.as_str())))?;
+    let latest = latest.ok_or_else(|| PageError::no_entity(entity))?;
     with_time(app, latest).await
 }
 
@@ -76,11 +76,12 @@ pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Resul
         return Ok(view);
     }
     let floor = app.store().floor(entity, app.consistent()).await?;
-    Err(PageError::NotFound(if version < floor {
-        format!("version {version} was pruned: history begins at version {floor}")
-    } else {
-        format!("there is no version {version} of {}", entity.as_str())
-    }))
+    Err(match version < floor {
+        true => PageError::NotFound(format!(
+            "version {version} was pruned: history begins at version {floor}"
+        )),
+        false => PageError::no_version(entity, version),
+    })
 }
 
 pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
@@ -110,7 +111,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
             @if version > 1 { a href=(address::compare(entity, version - 1, version)) { "Compare with previous" } }
             @if view.version < latest {
                 a href=(address::compare(entity, version, latest.get())) { "Compare with latest" }
-                @if app.writes.is_some() {
+                @if app.allows_writes() {
                     a href=(address::version("/restore", entity.as_str(), version)) { "Restore…" }
                 }
             }

@@ -80,7 +80,7 @@ impl<'a> Changes<'a> {
         let names: BTreeSet<&'a String> = from.keys().chain(to.keys()).collect();
         for name in names {
             let before = changes.changed.len();
-            changes.walk(&mut vec![Step::Name(name)], from.get(name), to.get(name), depth);
+            changes.add(&mut Vec::new(), Step::Name(name), from.get(name), to.get(name), depth);
             if changes.changed.len() == before {
                 changes.same.push(name);
             }
@@ -88,38 +88,8 @@ impl<'a> Changes<'a> {
         changes
     }
 
-    fn walk(
-        &mut self,
-        path: &mut Vec<Step<'a>>,
-        from: Option<&'a AttributeValue>,
-        to: Option<&'a AttributeValue>,
-        depth: Depth,
-    ) {
-        use AttributeValue::{L, M};
-        match (from, to) {
-            (Some(M(a)), Some(M(b))) if depth >= Depth::Maps && !a.is_empty() && !b.is_empty() => {
-                let names: BTreeSet<&'a String> = a.keys().chain(b.keys()).collect();
-                for name in names {
-                    self.step(path, Step::Name(name), a.get(name), b.get(name), depth);
-                }
-            }
-            (Some(L(a)), Some(L(b))) if depth >= Depth::Members && !a.is_empty() && !b.is_empty() => {
-                for index in 0..a.len().max(b.len()) {
-                    self.step(path, Step::Index(index), a.get(index), b.get(index), depth);
-                }
-            }
-            (Some(a), Some(b)) if same_value(a, b) => {}
-            (None, None) => {}
-            (from, to) => self.changed.push(Change {
-                path: path.clone(),
-                from,
-                to,
-                set: from.zip(to).and_then(|(from, to)| SetChange::between(from, to)),
-            }),
-        }
-    }
-
-    fn step(
+    /// Adds the differences of a value, which is a step below a path.
+    fn add(
         &mut self,
         path: &mut Vec<Step<'a>>,
         step: Step<'a>,
@@ -127,8 +97,28 @@ impl<'a> Changes<'a> {
         to: Option<&'a AttributeValue>,
         depth: Depth,
     ) {
+        use AttributeValue::{L, M};
         path.push(step);
-        self.walk(path, from, to, depth);
+        match (from, to) {
+            (Some(M(a)), Some(M(b))) if depth >= Depth::Maps && !a.is_empty() && !b.is_empty() => {
+                let names: BTreeSet<&'a String> = a.keys().chain(b.keys()).collect();
+                for name in names {
+                    self.add(path, Step::Name(name), a.get(name), b.get(name), depth);
+                }
+            }
+            (Some(L(a)), Some(L(b))) if depth >= Depth::Members && !a.is_empty() && !b.is_empty() => {
+                for index in 0..a.len().max(b.len()) {
+                    self.add(path, Step::Index(index), a.get(index), b.get(index), depth);
+                }
+            }
+            (Some(a), Some(b)) if same_value(a, b) => {}
+            (from, to) => self.changed.push(Change {
+                path: path.clone(),
+                from,
+                to,
+                set: from.zip(to).and_then(|(from, to)| SetChange::between(from, to)),
+            }),
+        }
         path.pop();
     }
 }

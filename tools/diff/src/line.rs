@@ -135,6 +135,14 @@ pub fn word(text: &str) -> String {
     }
 }
 
+/// Returns a text as it is, any other value in plain JSON.
+pub fn text_of(value: &AttributeValue) -> String {
+    match plain::attribute(value) {
+        Value::String(text) => text,
+        value => value.to_string(),
+    }
+}
+
 /// Returns `true` if a text without quotes looks like a part of the line around it.
 fn is_ambiguous(text: &str) -> bool {
     text.is_empty() || text.trim() != text || [", ", " → ", "\""].iter().any(|part| text.contains(part))

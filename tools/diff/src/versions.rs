@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
-use shared::domain::{AttributeValue, Item, names, plain, view::VersionView};
+use shared::domain::{AttributeValue, Item, names, plain, version::Version, view::VersionView};
 
 use crate::{Change, Changes, Depth, Step, is_changed, line};
 
@@ -69,6 +69,13 @@ impl Comparison {
     }
 }
 
+/// Returns `true` if the differences between a version and the previous one are known. A late version never was the state of the item,
+/// so it is neither a change of the version before it, nor is the next one a change of it. An omitted state is not known.
+pub fn is_comparable(previous: Option<&VersionView>, view: &VersionView) -> bool {
+    let is_state = |view: &VersionView| !view.is_late() && !view.is_omitted();
+    is_state(view) && previous.map_or(view.version == Version::FIRST, is_state)
+}
+
 /// Returns the attributes of a version, with one that is `true` if the version is a tombstone: `Deleted`, or `(deleted)` if other programs
 /// write the items, which can have an attribute `Deleted` of their own.
 pub fn with_tombstone(version: &VersionView) -> Item {
@@ -111,7 +118,7 @@ pub fn to_json(from: &VersionView, to: &VersionView) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::{entity::EntityId, version::Version};
+    use shared::domain::entity::EntityId;
 
     use super::*;
 

@@ -59,15 +59,28 @@ impl Attachment {
         if template.is_kinesis {
             return Err(AttachError::Kinesis);
         }
+        let table = &self.table;
+        let environment = [
+            // The stream does not exist yet. The function only needs to know that the table is attached.
+            ("ATTACHED_STREAM_ARN", "local".to_owned()),
+            ("TABLE_NAME", table.table().to_owned()),
+            ("HISTORY_TABLE_NAME", table.history_table().to_owned()),
+            (
+                "VERSION_ATTRIBUTE",
+                table.version_attribute().unwrap_or_default().to_owned(),
+            ),
+            ("VERSION_DIGITS", attached::DIGITS.to_string()),
+            ("IGNORE_ATTRIBUTES", json!(table.ignored()).to_string()),
+        ];
         let stream_function = &template.stream_function;
         template
             .functions
             .retain(|function| function.binary == *stream_function);
         for function in &mut template.functions {
-            function.environment.extend(self.environment());
+            let environment = environment.clone().into_iter();
             function
                 .environment
-                .insert("VERSION_DIGITS".to_owned(), attached::DIGITS.to_string());
+                .extend(environment.map(|(name, value)| (name.to_owned(), value)));
         }
         self.table.table().clone_into(&mut template.table.name);
         template.history = Some(Table {
@@ -77,21 +90,6 @@ impl Attachment {
         template.mapping.filters = Filters::parse(self.table.filter())?;
         template.attached = Some(self);
         Ok(())
-    }
-
-    /// Returns the environment variables of the stream function.
-    fn environment(&self) -> Vec<(String, String)> {
-        vec![
-            // The stream does not exist yet. The function only needs to know that the table is attached.
-            ("ATTACHED_STREAM_ARN".to_owned(), "local".to_owned()),
-            ("TABLE_NAME".to_owned(), self.table.table().to_owned()),
-            ("HISTORY_TABLE_NAME".to_owned(), self.table.history_table().to_owned()),
-            (
-                "VERSION_ATTRIBUTE".to_owned(),
-                self.table.version_attribute().unwrap_or_default().to_owned(),
-            ),
-            ("IGNORE_ATTRIBUTES".to_owned(), json!(self.table.ignored()).to_string()),
-        ]
     }
 
     /// Creates the table if it does not exist, and returns the ARN of its stream.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use futures::{Stream, stream};
-use history_console::{Console, Table};
-use operations::read::scan_items::scan_items;
+use history_console::Console;
+use operations::{connection::Connection, read::scan_items::scan_items};
 use shared::dynamodb::client::error::ServiceError;
 use shared::{
     domain::{Item, entity::is_reserved, keys::partition_key_of},
@@ -123,15 +123,11 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
         Some(port) => stack::listen(port)?,
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
-    let table = Table {
-        client: &aws_sdk_dynamodb::Client::new(&stack.config),
-        sdk: stack.config.clone(),
-        endpoint_url: stack.dynamodb_endpoint(),
-        name: &stack.table,
-        digits: stack.digits,
-        history: stack.store.own_history().map(str::to_owned),
-    };
-    Console::of_table(listener, table).map_err(failed_to("cannot start the history browser"))
+    let (client, url) = (aws_sdk_dynamodb::Client::new(&stack.config), stack.dynamodb_endpoint());
+    let connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.digits)
+        .with_history(stack.store.own_history().map(str::to_owned));
+    let console = Console::serve(listener, connection, history_console::Options::default());
+    console.map_err(failed_to("cannot start the history browser"))
 }
 
 /// Prints to standard output. Write errors are ignored.

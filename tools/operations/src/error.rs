@@ -13,7 +13,9 @@ use shared::{
 use thiserror::Error;
 use writer_fn::counter::{WriteError, WriteOutcome};
 
-use crate::{item_restore::ItemRestoreError, purge::PurgeError, request_error::RequestError, revision::RestoreError};
+use crate::{
+    item_restore::ItemRestoreError, purge::error::PurgeError, request_error::RequestError, revision::RestoreError,
+};
 
 #[derive(Debug, Error)]
 pub enum OperationError {

@@ -23,21 +23,14 @@ pub async fn update(
     changes: &BTreeMap<String, Change>,
 ) -> Result<Item, ServiceError> {
     store.check_writable(OPERATION)?;
-    let output = request(entity, changes, store.latest_table())
-        .send_with(store.client())
-        .await;
-    let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-    Ok(Item::from(output.attributes.unwrap_or_default()))
-}
-
-/// Builds the request.
-pub fn request(entity: &EntityId, changes: &BTreeMap<String, Change>, table: &str) -> UpdateItemInputBuilder {
     let mut expression = Expression::default();
     expression.changes(changes);
     let request = UpdateItemInputBuilder::default()
-        .table_name(table)
+        .table_name(store.latest_table())
         .key(names::PK, s(entity.as_str()))
         .key(names::SK, s(SORT_KEY))
         .return_values(ReturnValue::AllNew);
-    expression.apply_to_request(request)
+    let output = expression.apply_to_request(request).send_with(store.client()).await;
+    let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+    Ok(Item::from(output.attributes.unwrap_or_default()))
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
@@ -32,12 +33,24 @@ use crate::{
     table::{create, owner, settings::TableSettings, state},
 };
 
-/// Compares a request with its snapshot.
+/// Compares a request, or that which a store sends, with its snapshot.
 macro_rules! snapshot {
+    ($name:expr, |$store:ident| $sending:expr) => {
+        let body = sent(async |client| {
+            let $store = store(client);
+            $sending.await
+        });
+        insta::assert_json_snapshot!($name, body.await);
+    };
     ($name:expr, $request:expr) => {
         let request = $request;
         insta::assert_json_snapshot!($name, sent(async |client| request.send_with(&client).await).await);
     };
+}
+
+fn store(client: Client) -> Store {
+    let clock = Clock::new(|| now().to_duration());
+    Store::new(client, "Table", VersionDigits::default()).with_clock(clock)
 }
 
 fn now() -> RecordedAt {
@@ -81,36 +94,21 @@ async fn quarantine_delete() {
         })
     };
     let request = |count| quarantine::delete_request(&equipment(), &keys(count).collect::<Vec<_>>(), "Table").unwrap();
-    let one = request(1);
-    let mut body = sent(async |client| one.send_with(&client).await).await;
-    // The SDK makes up a token for each.
-    body["DynamoDB_20120810.TransactWriteItems"]["ClientRequestToken"] = json!("token");
-    insta::assert_json_snapshot!("quarantine_delete", body);
+    snapshot!("quarantine_delete", request(1));
     // A long record has more items.
     assert_eq!(request(2).get_transact_items().as_ref().map(Vec::len), Some(2));
 }
 
 #[tokio::test]
-async fn purge_keys() {
-    let keys = sort_keys::request(&equipment(), None, "Table");
-    insta::assert_json_snapshot!("purge_keys", sent(async |client| keys.send_with(&client).await).await);
-}
-
-#[tokio::test]
 async fn create_table() {
-    snapshot!(
-        "create_table",
-        create::request(&TableSettings::default(), "Table").unwrap()
-    );
-    let store = |client| Store::new(client, "Table", VersionDigits::default());
-    let ttl = sent(async |client| create::enable_ttl(&store(client), "TTL").await);
-    insta::assert_json_snapshot!("create_table_ttl", ttl.await);
-    let backups = sent(async |client| create::enable_point_in_time_recovery(&store(client)).await);
-    insta::assert_json_snapshot!("create_table_backups", backups.await);
-    let ttl = sent(async |client| state::ttl(&store(client)).await);
-    insta::assert_json_snapshot!("table_state_ttl", ttl.await);
-    let backups = sent(async |client| state::point_in_time_recovery(&store(client)).await);
-    insta::assert_json_snapshot!("table_state_backups", backups.await);
+    let request = create::request(&TableSettings::default(), "Table");
+    snapshot!("create_table", request.unwrap());
+    snapshot!("create_table_ttl", |store| create::enable_ttl(&store, "TTL"));
+    snapshot!("create_table_backups", |store| create::enable_point_in_time_recovery(
+        &store
+    ));
+    snapshot!("table_state_ttl", |store| state::ttl(&store));
+    snapshot!("table_state_backups", |store| state::point_in_time_recovery(&store));
 }
 
 #[tokio::test]
@@ -136,11 +134,9 @@ async fn reads() {
     }
     snapshot!("scan_quarantined", quarantine::scan_request(None, Some(100), "Table"));
     let versions = [7, 8].map(|number| (equipment(), version(number)));
-    let body = sent(async |client| {
-        let store = Store::new(client, "Table", VersionDigits::default());
-        versions_in_history::versions_in_history(&store, &versions, true).await
+    snapshot!("versions_in_history", |store| {
+        versions_in_history::versions_in_history(&store, &versions, true)
     });
-    insta::assert_json_snapshot!("versions_in_history", body.await);
     // The restore of an item sends this read and one conditional request.
     let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
     snapshot!("attached_item", attached_items::request(&key, "Orders"));
@@ -149,10 +145,8 @@ async fn reads() {
 #[tokio::test]
 async fn pruning() {
     let time = Duration::from_secs(1_600_000_000);
-    snapshot!(
-        "prune_floor",
-        requests::floor_request(&equipment(), version(7), "Table")
-    );
+    let floor = requests::floor_request(&equipment(), version(7), "Table");
+    snapshot!("prune_floor", floor);
     for (name, mark) in [
         ("prune_mark", Mark::Expires(time)),
         ("prune_pin", Mark::Pinned { now: time }),
@@ -166,6 +160,7 @@ async fn pruning() {
 
 #[tokio::test]
 async fn purge() {
+    snapshot!("purge_keys", sort_keys::request(&equipment(), None, "Table"));
     let deletions = purges::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
     snapshot!("purge_batch", purges::batch_request(deletions, "Table"));
     let latest = json!({"Latest": {"N": "7"}, "RecordedAt": {"S": now().to_string()}});
@@ -186,12 +181,10 @@ async fn purge() {
 
 #[tokio::test]
 async fn repair() {
-    let store = |client| {
-        let clock = Clock::new(|| now().to_duration());
-        Store::new(client, "Table", VersionDigits::default()).with_clock(clock)
-    };
     let stored = json!({"RequestId": {"S": "r"}, "RecordedAt": {"S": now().to_string()}});
     let ahead = now().after(Duration::from_secs(86_400 * 365)).to_string();
+    let same = json!({"Item": {"PK": {"S": "E"}, "SK": {"S": "v8"}}});
+    let retimed = json!({"RecordedVersion": {"N": "2"}, "RecordedAt": {"S": ahead}});
     for (name, latest, more, in_history) in [
         (
             "raise_latest",
@@ -203,15 +196,10 @@ async fn repair() {
             "raise_latest_to_same",
             Some(2),
             json!({"RecordedVersion": {"N": "2"}}),
-            json!({"Item": {"PK": {"S": "E"}, "SK": {"S": "v8"}}}),
+            same,
         ),
         ("raise_latest_adopted", None, json!({}), json!({})),
-        (
-            "raise_latest_retimed",
-            Some(2),
-            json!({"RecordedVersion": {"N": "2"}, "RecordedAt": {"S": ahead}}),
-            json!({}),
-        ),
+        ("raise_latest_retimed", Some(2), retimed, json!({})),
     ] {
         let mut stored = with(stored.clone(), &more);
         if let Some(latest) = latest {
@@ -226,8 +214,7 @@ async fn repair() {
         insta::assert_json_snapshot!(name, json!({"DynamoDB_20120810.UpdateItem": body}));
     }
     let id = RequestId::new("backfill#Table#1").unwrap();
-    let first = sent(async |client| count_first(&store(client), &equipment(), &id).await);
-    insta::assert_json_snapshot!("backfill_adopt", first.await);
+    snapshot!("backfill_adopt", |store| count_first(&store, &equipment(), &id));
     let latest = item(json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}}));
     for (name, counter) in [
         ("move_latest", json!({})),
@@ -235,8 +222,7 @@ async fn repair() {
     ] {
         let padded = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v00"}, "State": {"S": "OK"}});
         let padded = with(padded, &counter);
-        let moved = sent(async |client| move_latest(&store(client), &padded, &latest).await);
-        insta::assert_json_snapshot!(name, moved.await);
+        snapshot!(name, |store| move_latest(&store, &padded, &latest));
     }
     snapshot!("revive_latest", put_version::request(&latest, "Table"));
 }
@@ -274,22 +260,10 @@ async fn history_owner() {
         table: table(id),
         history_id: "a-history-id".to_owned(),
     };
-    let puts = [
-        (
-            "history_owner",
-            owner::put_request(&owned_by("a-table-id"), None, "History"),
-        ),
-        (
-            "history_owner_adopted",
-            owner::put_request(&owned_by("a-table-id"), Some(&owned_by("an-earlier-id")), "History"),
-        ),
-    ];
-    for (name, request) in puts {
-        insta::assert_json_snapshot!(name, sent(async |client| request.send_with(&client).await).await);
+    let adopted = owned_by("an-earlier-id");
+    for (name, read) in [("history_owner", None), ("history_owner_adopted", Some(&adopted))] {
+        snapshot!(name, owner::put_request(&owned_by("a-table-id"), read, "History"));
     }
     let left = owner::delete_request(&table("a-table-id"), "History");
-    insta::assert_json_snapshot!(
-        "history_owner_left",
-        sent(async |client| left.send_with(&client).await).await
-    );
+    snapshot!("history_owner_left", left);
 }

@@ -19,16 +19,8 @@ pub mod two_tables;
 mod unanswered;
 mod write;
 
-use aws_sdk_dynamodb::{operation::query::builders::QueryFluentBuilder, types::AttributeValue};
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use shared::{domain::Item, dynamodb::client::error::ServiceError};
-
-fn s(text: impl Into<String>) -> AttributeValue {
-    AttributeValue::S(text.into())
-}
-
-fn n(number: impl ToString) -> AttributeValue {
-    AttributeValue::N(number.to_string())
-}
 
 /// Sends a query until its last page.
 async fn query_all(query: QueryFluentBuilder) -> Result<Vec<Item>, ServiceError> {

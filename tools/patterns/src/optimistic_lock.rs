@@ -51,14 +51,11 @@ use shared::{
         change::Change,
         number::Decimal,
     },
-    dynamodb::{client::error::ServiceError, expression::Expression},
+    dynamodb::{client::error::ServiceError, expression::Expression, n},
 };
 use thiserror::Error;
 
-use crate::{
-    n,
-    write::{Failed, Write},
-};
+use crate::write::{Failed, Write};
 
 /// Table of values with optimistic locking.
 #[derive(Debug)]

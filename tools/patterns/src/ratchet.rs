@@ -26,17 +26,16 @@ use std::{collections::HashMap, time::Duration};
 use aws_sdk_dynamodb::Client;
 use shared::{
     domain::{
-        AttributeValue, Item,
+        AttributeValue, Item, attributes,
         entity::{EntityId, InvalidEntityId},
         keys::VersionDigits,
         names,
-        number::Decimal,
         tombstone::is_deleted,
     },
-    dynamodb::{Store, client::error::ServiceError, expression::Expression, read::batch_get_items::MAX_KEYS},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, n, read::batch_get_items::MAX_KEYS, s},
 };
 
-use crate::{n, query_all, s, write::Write};
+use crate::{query_all, write::Write};
 
 /// Default retention of a tombstone. No older write may arrive after it.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -127,15 +126,15 @@ impl Ratchet {
     pub async fn delete_until(&self, key: &Key, timestamp: i64, expires: i64) -> Result<Outcome, ServiceError> {
         let tombstone = HashMap::from([
             (names::DELETED.to_owned(), AttributeValue::Bool(true)),
-            (names::TTL.to_owned(), AttributeValue::N(expires.to_string())),
+            (names::TTL.to_owned(), attributes::n(expires)),
         ]);
         self.write(key, timestamp, Item::from(tombstone)).await
     }
 
     async fn write(&self, key: &Key, timestamp: i64, mut item: Item) -> Result<Outcome, ServiceError> {
-        item.insert(names::PK.to_owned(), AttributeValue::S(key.pk.clone()));
-        item.insert(names::SK.to_owned(), AttributeValue::S(key.sk.clone()));
-        item.insert(names::TIMESTAMP.to_owned(), AttributeValue::N(timestamp.to_string()));
+        item.insert(names::PK.to_owned(), attributes::s(&key.pk));
+        item.insert(names::SK.to_owned(), attributes::s(&key.sk));
+        item.insert(names::TIMESTAMP.to_owned(), attributes::n(timestamp));
         let mut expression = Expression::default();
         expression
             .condition("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
@@ -145,7 +144,9 @@ impl Ratchet {
         Ok(match put.send(self.store.client()).await? {
             Ok(_) => Outcome::Applied,
             Err(failed) => Outcome::Stale {
-                stored: failed.stored.as_ref().and_then(timestamp_of),
+                stored: failed
+                    .stored
+                    .and_then(|stored| attributes::number(&stored, names::TIMESTAMP)?.to_i64()),
             },
         })
     }
@@ -194,13 +195,6 @@ impl Ratchet {
             .expression_attribute_values(":pk", s(pk))
             .consistent_read(consistent);
         query_all(query).await
-    }
-}
-
-fn timestamp_of(item: &Item) -> Option<i64> {
-    match item.get(names::TIMESTAMP) {
-        Some(AttributeValue::N(number)) => Decimal::parse(number).ok()?.to_i64(),
-        _ => None,
     }
 }
 

@@ -39,12 +39,12 @@ use aws_sdk_dynamodb::{
     types::CancellationReason,
 };
 use shared::{
-    domain::{AttributeValue, Item, number::Decimal, version::Version},
-    dynamodb::{client::error::ServiceError, expression::Expression},
+    domain::{Item, attributes, version::Version},
+    dynamodb::{client::error::ServiceError, expression::Expression, n, s},
 };
 
 use crate::{
-    n, query_all, s,
+    query_all,
     write::{Attributes, Write},
 };
 
@@ -150,7 +150,7 @@ impl TwoTables {
         write_id: &str,
     ) -> Result<Outcome, ServiceError> {
         let mut item = full(hash, version, row);
-        item.insert(WRITE_ID.to_owned(), AttributeValue::S(write_id.to_owned()));
+        item.insert(WRITE_ID.to_owned(), attributes::s(write_id));
         let mut expression = Expression::default();
         expression
             .condition("attribute_not_exists(#hash) OR attribute_exists(#write)")
@@ -294,17 +294,15 @@ fn key(hash: &str, version: Option<Version>) -> Attributes {
 }
 
 fn full(hash: &str, version: Version, mut row: Item) -> Item {
-    row.insert(HASH.to_owned(), AttributeValue::S(hash.to_owned()));
-    row.insert(VERSION.to_owned(), AttributeValue::N(version.to_string()));
+    row.insert(HASH.to_owned(), attributes::s(hash));
+    row.insert(VERSION.to_owned(), attributes::n(version));
     row
 }
 
 fn row(mut item: Item) -> Option<Row> {
     item.remove(HASH);
-    let Some(AttributeValue::N(version)) = item.remove(VERSION) else {
-        return None;
-    };
-    let version = Version::new(Decimal::parse(&version).ok()?.to_u64()?)?;
+    let version = attributes::version(&item, VERSION)?;
+    item.remove(VERSION);
     Some(Row {
         version,
         attributes: item,

@@ -32,9 +32,9 @@ use crate::{
     caller::{Author, CALLER, Caller, lock},
     database::{self, put_all},
     error::SimulationError,
+    faults::FaultPlan,
     http::{self, Response, Service},
     mutation::{Mutation, Mutations},
-    plan::FaultPlan,
     requests,
     schedule::{Fault, FaultKind, Point},
     stream::{Stream, Write},
@@ -84,6 +84,14 @@ impl Connector {
         let output = database::send(&self.database, operation, &body);
         self.written(operation, &Author::Other, None)?;
         output
+    }
+
+    /// Creates a table with a stream and expiring items, and returns the ARN of the stream.
+    pub(crate) fn create_table(&self, name: &str) -> Result<String, SimulationError> {
+        let arn = database::create_table(&self.database, name, &["PK", "SK"], Some("NEW_IMAGE"))?;
+        let ttl = json!({"TableName": name, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
+        self.send("UpdateTimeToLive", ttl)?;
+        Ok(arn)
     }
 
     /// Puts an item, as another program.
@@ -179,18 +187,13 @@ impl Connector {
         draw(&mut lock(&self.plan).rng)
     }
 
-    /// Waits before a retry. The first attempt has the number 0 and does not wait.
-    pub(crate) async fn back_off(&self, attempt: u32) {
-        if attempt > 0 {
-            let millis = self.draw(|rng| rng.u64(50..600));
-            sleep(Duration::from_millis(millis)).await;
-        }
-    }
-
     /// Repeats an attempt, with pauses, until it has a result. `None` if none of this number of attempts has one.
     pub(crate) async fn retry<T>(&self, attempts: u32, mut attempt: impl AsyncFnMut(u32) -> Option<T>) -> Option<T> {
         for number in 0..attempts {
-            self.back_off(number).await;
+            if number > 0 {
+                let millis = self.draw(|rng| rng.u64(50..600));
+                sleep(Duration::from_millis(millis)).await;
+            }
             if let Some(result) = attempt(number).await {
                 return Some(result);
             }

@@ -3,25 +3,19 @@
 mod attached;
 mod faults;
 mod interleavings;
+mod script;
 mod situations;
 mod steps;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use self::steps::steps;
-use crate::{
-    plan::Scope,
-    schedule::{
-        ChangeKind, Command, Fault, FaultKind, Jump, Origin, Point, Schedule, Settings, Step, StepKind, Update,
-    },
+use self::{
+    script::{MAX_OFFSET, Scale, jumps, pick},
+    steps::steps,
 };
+use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update};
 
-/// Periods in milliseconds.
-const SECOND: u64 = 1000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
 /// Number of writer processes.
 const WRITERS: usize = 4;
 /// One schedule in this number is a situation.
@@ -35,8 +29,6 @@ const LATE_RECORDS: u8 = 4;
 const OWN_HISTORY: u8 = 3;
 /// One schedule in this number has clocks that jump, and one has processes with different windows.
 const PROCESSES: u8 = 4;
-/// Maximum difference of a clock from the true time, in milliseconds.
-const MAX_OFFSET: i64 = 5000;
 /// One schedule in this number has updates of a map.
 const MAPS: u8 = 8;
 const ORIGINS: [Origin; 5] = [
@@ -48,38 +40,6 @@ const ORIGINS: [Origin; 5] = [
 ];
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
-
-/// Size of a schedule.
-struct Scale {
-    entities: usize,
-    updates: usize,
-    /// `true` if most updates belong to the first entity.
-    is_hot: bool,
-}
-
-impl Scale {
-    /// One schedule in thirty has a hot entity. Few of these are large, because they take most of the time.
-    fn draw(rng: &mut Rng) -> Self {
-        let is_hot = rng.u8(..30) == 0;
-        let updates = match is_hot {
-            true => pick(rng, &[30..60, 30..60, 30..60, 60..100, 60..100, 100..160]),
-            false => 3..25,
-        };
-        Self {
-            entities: rng.usize(1..=3),
-            updates: rng.usize(updates),
-            is_hot,
-        }
-    }
-
-    fn entity(&self, rng: &mut Rng) -> String {
-        let number = match self.is_hot && rng.u8(..6) > 0 {
-            true => 0,
-            false => rng.usize(..self.entities),
-        };
-        format!("e{number}")
-    }
-}
 
 impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
@@ -190,21 +150,6 @@ impl Settings {
     }
 }
 
-/// Returns jumps of the clocks of processes during these milliseconds, within the maximum difference.
-fn jumps(rng: &mut Rng, processes: usize, duration: u64) -> Vec<Jump> {
-    let mut jumps = Vec::new();
-    for process in 0..processes {
-        for _ in 0..rng.u8(0..4) {
-            jumps.push(Jump {
-                process,
-                at: rng.u64(..duration),
-                offset: rng.i64(-MAX_OFFSET..=MAX_OFFSET),
-            });
-        }
-    }
-    jumps
-}
-
 impl Update {
     fn draw(rng: &mut Rng, number: usize, scale: &Scale, settings: &Settings) -> Self {
         let mut members = json!({});
@@ -266,8 +211,4 @@ fn apart(number: usize, entity: &str, mut members: Value, settings: &Settings) -
         members["Timestamp"] = json!(1000 * number);
     }
     Update::new(number, entity, members, Origin::TimedClient)
-}
-
-pub(crate) fn pick<T: Clone>(rng: &mut Rng, choices: &[T]) -> T {
-    choices[rng.usize(..choices.len())].clone()
 }

@@ -1,9 +1,24 @@
-//! Faults of requests and invocations, and the names of all faults and other events, as the result counts them.
+//! The faults of a schedule: their kinds and names, which request at a point or in a window fails, and what occurred.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
 use clap::ValueEnum;
+use fastrand::Rng;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::{
+    caller::{Author, Caller},
+    database::{self, BATCH_EXECUTE_STATEMENT, EXECUTE_TRANSACTION},
+    requests::keys,
+};
+
+/// Sort key of the layout.
+const LAYOUT: &str = "config";
 
 /// A fault of the `nth` request or invocation at a point, and of the following ones if `times` > 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,4 +124,200 @@ pub(crate) fn names() -> BTreeSet<String> {
     let kinds = FaultKind::value_variants().iter().filter(is_counted);
     let kinds = kinds.map(|kind| kind.name());
     kinds.chain(EVENTS.split(' ').map(ToOwned::to_owned)).collect()
+}
+
+pub(crate) struct FaultPlan {
+    faults: Vec<Fault>,
+    /// Faults that last, each with its end.
+    windows: Vec<(Instant, Scope)>,
+    seen: HashMap<Point, u32>,
+    pub(crate) occurred: BTreeMap<String, u64>,
+    stopped: bool,
+    /// `true` if eventually consistent queries of stream-fn return an earlier state.
+    pub(crate) reads_stale: bool,
+    /// The random numbers of the run.
+    pub(crate) rng: Rng,
+}
+
+impl FaultPlan {
+    pub(crate) fn new(seed: u64, faults: Vec<Fault>) -> Self {
+        Self {
+            faults,
+            windows: Vec::new(),
+            seen: HashMap::new(),
+            occurred: BTreeMap::new(),
+            stopped: false,
+            reads_stale: false,
+            rng: Rng::with_seed(seed ^ 0x5eed),
+        }
+    }
+
+    /// Counts something that occurred.
+    pub(crate) fn count(&mut self, fault: &str) {
+        *self.occurred.entry(fault.to_owned()).or_default() += 1;
+    }
+
+    /// Lets requests fail for a while.
+    pub(crate) fn open_window(&mut self, scope: Scope, duration: Duration) {
+        self.windows.push((Instant::now() + duration, scope));
+    }
+
+    /// Stops all faults except those of readers.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+        self.windows.clear();
+    }
+
+    /// Returns `true` if the stream cannot be read.
+    pub(crate) fn is_stream_denied(&self) -> bool {
+        self.open_scopes().any(|scope| *scope == Scope::StreamDenied)
+    }
+
+    fn open_scopes(&self) -> impl Iterator<Item = &Scope> {
+        let now = Instant::now();
+        let open = self.windows.iter().filter(move |(until, _)| now < *until);
+        open.map(|(_, scope)| scope)
+    }
+
+    /// Notes a request or invocation at this point, and returns its fault, if any, which occurs.
+    pub(crate) fn fault(&mut self, point: Point) -> Option<FaultKind> {
+        let fault = self.planned(point)?;
+        self.count(&fault.name());
+        Some(fault)
+    }
+
+    fn planned(&mut self, point: Point) -> Option<FaultKind> {
+        let seen = self.seen.entry(point).or_default();
+        let index = *seen;
+        *seen += 1;
+        // Readers start after the faults stopped.
+        if self.stopped && point != Point::BatchGet {
+            return None;
+        }
+        let due = |fault: &&Fault| fault.on == point && (fault.nth..fault.nth + fault.times).contains(&index);
+        self.faults.iter().find(due).map(|fault| fault.kind)
+    }
+
+    /// Returns the fault of a request, which occurs: of a window that is open, or of its point.
+    pub(crate) fn of_request(
+        &mut self,
+        operation: &str,
+        caller: Option<&Caller>,
+        body: &impl Fn() -> Value,
+    ) -> Option<FaultKind> {
+        let scope = self.open_scopes().find(|scope| scope.matches(operation, caller, body));
+        if let Some((name, fault)) = scope.cloned().and_then(|scope| scope.fault(&mut self.rng)) {
+            self.count(name);
+            return Some(fault);
+        }
+        let point = point(operation, caller)?;
+        let is_write = point == Point::Operator && !database::is_read(operation);
+        let of_write = is_write.then(|| self.planned(Point::OperatorWrite)).flatten();
+        let fault = self.planned(point).or(of_write)?;
+        let is_batch = operation == BATCH_EXECUTE_STATEMENT;
+        let is_possible = match fault {
+            FaultKind::TransactionConflict => operation == "TransactWriteItems",
+            FaultKind::StatementsThrottled | FaultKind::StatementsApplied => is_batch,
+            // A request is rejected as a whole because of another statement.
+            FaultKind::Rejected => is_batch && body()["Statements"].as_array().is_some_and(|all| all.len() > 1),
+            _ => true,
+        };
+        if is_possible {
+            self.count(&fault.name());
+        }
+        is_possible.then_some(fault)
+    }
+}
+
+/// Returns the point of a request, `None` if schedules have no faults for it.
+fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
+    let Some(caller) = caller else {
+        return (operation == "BatchGetItem").then_some(Point::BatchGet);
+    };
+    match (&caller.author, operation) {
+        (Author::Writer(_), "UpdateItem" | "TransactWriteItems") => Some(Point::Bump),
+        (Author::Writer(_), "PutItem" | BATCH_EXECUTE_STATEMENT) => Some(Point::InlinePut),
+        (Author::StreamFunction, "PutItem" | "TransactWriteItems" | BATCH_EXECUTE_STATEMENT | EXECUTE_TRANSACTION) => {
+            Some(Point::Put)
+        }
+        (Author::Writer(_) | Author::StreamFunction, "GetItem" | "BatchGetItem" | "Query") => Some(Point::Read),
+        (Author::Operator | Author::Redrive, _) => Some(Point::Operator),
+        _ => None,
+    }
+}
+
+/// Requests that fail while a window is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Scope {
+    /// IAM denies every request of the writers.
+    WriterDenied,
+    /// IAM denies every write of stream-fn.
+    StreamFunctionDenied,
+    /// Every write of the writers fails.
+    WriterFails,
+    /// Every write of stream-fn fails.
+    StreamFunctionFails,
+    /// IAM denies the reads of the stream.
+    StreamDenied,
+    /// The requests by which a function checks the layout are throttled.
+    LayoutThrottled,
+    /// IAM denies these requests.
+    LayoutDenied,
+    /// Every write of items of this entity is throttled.
+    Partition(String),
+    /// No request of a function gets a response.
+    Unresponsive,
+    /// Of the writes of the writers to this entity, each request and each response is lost with this probability.
+    Lossy { entity: String, percent: u8 },
+    /// A writer that delivers this update gets the response to its write too late if the write succeeds.
+    SuccessUnanswered { update: usize },
+}
+
+impl Scope {
+    /// Returns the fault of a request in the window, and the name under which the result counts it. `None` if the request is spared.
+    fn fault(&self, rng: &mut Rng) -> Option<(&'static str, FaultKind)> {
+        const LOST: [&[FaultKind]; 2] = [
+            &[FaultKind::RequestDropped, FaultKind::Hang, FaultKind::Delayed],
+            &[FaultKind::ResponseDropped, FaultKind::TimeOut],
+        ];
+        Some(match self {
+            Self::WriterDenied | Self::StreamFunctionDenied => ("action-denied", FaultKind::Denied),
+            Self::WriterFails | Self::StreamFunctionFails => ("error-before", FaultKind::ErrorBefore),
+            Self::StreamDenied => ("stream-denied", FaultKind::Denied),
+            Self::LayoutThrottled => ("layout-unchecked", FaultKind::Throttled),
+            Self::LayoutDenied => ("layout-unchecked", FaultKind::Denied),
+            Self::Partition(_) => ("partition-throttled", FaultKind::Throttled),
+            Self::Unresponsive => ("table-unresponsive", FaultKind::Hang),
+            Self::Lossy { percent, .. } => {
+                let mut is_lost = |faults: &[FaultKind]| {
+                    let is_it = rng.u8(..100) < *percent;
+                    is_it.then(|| faults[rng.usize(..faults.len())])
+                };
+                ("lossy", LOST.into_iter().find_map(&mut is_lost)?)
+            }
+            Self::SuccessUnanswered { .. } => ("success-unanswered", FaultKind::SuccessUnanswered),
+        })
+    }
+
+    fn matches(&self, operation: &str, caller: Option<&Caller>, body: &impl Fn() -> Value) -> bool {
+        let Some(caller) = caller else { return false };
+        let is_read = ["GetItem", "BatchGetItem", "Query"].contains(&operation);
+        let names = |entity: &String| keys(operation, &body()).iter().any(|(key, _)| key == entity);
+        match self {
+            Self::WriterDenied => caller.is_writer(),
+            Self::StreamFunctionDenied => caller.is_stream_function() && !is_read,
+            Self::WriterFails => caller.is_writer() && !database::is_read(operation),
+            Self::StreamFunctionFails => caller.is_stream_function() && !database::is_read(operation),
+            Self::StreamDenied => false,
+            Self::LayoutThrottled | Self::LayoutDenied => {
+                let is_layout = || keys(operation, &body()).iter().any(|(_, key)| key == LAYOUT);
+                let is_function = caller.is_writer() || caller.is_stream_function();
+                is_function && (operation == "DescribeTable" || is_layout())
+            }
+            Self::Partition(entity) => !is_read && names(entity),
+            Self::Unresponsive => true,
+            Self::Lossy { entity, .. } => caller.is_writer() && !is_read && names(entity),
+            Self::SuccessUnanswered { update } => caller.delivers(*update) && !is_read,
+        }
+    }
 }

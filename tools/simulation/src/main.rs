@@ -1,8 +1,6 @@
 //! Runs both functions, the library and the event source mapping under randomly generated faults, in virtual time, and checks
 //! the guarantees of `docs/reliability.md` after each run. A seed determines a run completely.
 
-#![allow(clippy::wildcard_imports, reason = "the files of a module share its imports")]
-
 mod attached;
 mod caller;
 mod check;
@@ -18,14 +16,12 @@ mod http;
 mod mapping;
 mod mutation;
 mod operators;
-mod plan;
 mod queue;
 mod requests;
 mod runs;
 mod scenarios;
 mod schedule;
 mod setup;
-mod shrink;
 mod stream;
 mod world;
 

@@ -1,4 +1,4 @@
-//! Runs many schedules in threads, and explains the violation of one.
+//! Runs many schedules in threads, and explains the violation of one: it is reduced to the faults and steps that are necessary for it.
 
 use std::{
     collections::BTreeMap,
@@ -21,8 +21,11 @@ use crate::{
     print,
     scenarios::Outcome,
     schedule::Schedule,
-    shrink, world,
+    world,
 };
+
+/// Maximum number of runs that minimize a schedule.
+const MAX_RUNS: usize = 400;
 
 #[derive(Default)]
 struct Tally {
@@ -161,7 +164,7 @@ fn explain(args: &Args, name: &str, schedule: &Schedule, violations: &[Violation
         return;
     }
     let run = |schedule: &Schedule| Some(run_one(schedule, args.mutate).ok()?.violations);
-    let (small, violation) = shrink::shrink(schedule, violations, run);
+    let (small, violation) = shrink(schedule, violations, run);
     let Violation { guarantee, description } = violation;
     let text = serde_json::to_string_pretty(&small).unwrap_or_default();
     print(&format!(
@@ -172,6 +175,59 @@ fn explain(args: &Args, name: &str, schedule: &Schedule, violations: &[Violation
     if fs::write(&path, &text).is_ok() {
         print(&format!("{command} --replay {}{mutate}", path.display()));
     }
+}
+
+/// Removes faults and steps as long as the same guarantee is violated. `run` returns the violations of a schedule, `None` if it cannot be
+/// run.
+fn shrink(
+    schedule: &Schedule,
+    found: &[Violation],
+    run: impl Fn(&Schedule) -> Option<Vec<Violation>>,
+) -> (Schedule, Violation) {
+    let mut smallest = schedule.clone();
+    let mut violation = found.first().cloned().unwrap_or_else(|| Violation {
+        guarantee: 0,
+        description: String::new(),
+    });
+    let guarantee = violation.guarantee;
+    let violates = |schedule: &Schedule| -> Option<Violation> {
+        let mut violations = run(schedule)?.into_iter();
+        violations.find(|violation| violation.guarantee == guarantee)
+    };
+    let mut runs = 0;
+    // Removes halves first, then quarters, down to single elements.
+    let mut size = smallest.steps.len().max(smallest.faults.len()).max(1);
+    while size > 0 && runs < MAX_RUNS {
+        let mut smaller = false;
+        for candidate in without(&smallest, size) {
+            runs += 1;
+            if let Some(found) = violates(&candidate) {
+                (smallest, violation, smaller) = (candidate, found, true);
+                break;
+            }
+        }
+        if !smaller {
+            size /= 2;
+        }
+    }
+    (smallest, violation)
+}
+
+/// Returns the schedules with `size` consecutive steps or faults removed.
+fn without(schedule: &Schedule, size: usize) -> Vec<Schedule> {
+    let ranges = |length: usize| {
+        (0..length)
+            .step_by(size)
+            .map(move |start| start..(start + size).min(length))
+    };
+    let copy = |change: &dyn Fn(&mut Schedule)| {
+        let mut copy = schedule.clone();
+        change(&mut copy);
+        copy
+    };
+    let faults = ranges(schedule.faults.len()).map(|range| copy(&|copy| drop(copy.faults.drain(range.clone()))));
+    let steps = ranges(schedule.steps.len()).map(|range| copy(&|copy| drop(copy.steps.drain(range.clone()))));
+    faults.chain(steps).collect()
 }
 
 fn read(path: &Path) -> Result<Schedule, SimulationError> {
@@ -241,7 +297,7 @@ mod tests {
         });
         let (schedule, violations) = found.unwrap();
         let run = |schedule: &Schedule| Some(violations_of(schedule));
-        let (small, violation) = shrink::shrink(&schedule, &violations, run);
+        let (small, violation) = shrink(&schedule, &violations, run);
         assert!(small.steps.len() + small.faults.len() < schedule.steps.len() + schedule.faults.len());
         let text = serde_json::to_string(&small).unwrap();
         let again: Schedule = serde_json::from_str(&text).unwrap();

@@ -6,8 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use crate::faults::{Fault, FaultKind, Point};
-use crate::plan::Scope;
+pub(crate) use crate::faults::{Fault, FaultKind, Point, Scope};
 
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].
@@ -34,6 +33,11 @@ impl Schedule {
         self.settings.attached
     }
 
+    /// Returns `true` if another program or an operator makes such a change to an entity.
+    pub(crate) fn is_edited(&self, entity: &str, is_it: impl Fn(&Edit) -> bool) -> bool {
+        self.has(|kind| matches!(kind, StepKind::Edit(of, edit) if of == entity && is_it(edit)))
+    }
+
     /// Returns `true` if there is such a step.
     pub(crate) fn has(&self, is_it: impl Fn(&StepKind) -> bool) -> bool {
         self.steps.iter().any(|step| is_it(&step.kind))
@@ -50,6 +54,7 @@ pub(crate) struct Jump {
 
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Settings {
     /// `stream`, `inline` or `transaction`
     pub(crate) write_mode: String,
@@ -73,39 +78,28 @@ pub(crate) struct Settings {
     /// Maximum number of messages of a batch.
     pub(crate) queue_batch_size: usize,
     /// `true` if history has a table of its own.
-    #[serde(default)]
     pub(crate) own_history: bool,
     /// `true` if the first deployment was rolled back, and has left a layout with a history table that does not exist.
-    #[serde(default)]
     pub(crate) rolled_back: bool,
     /// `true` if a process of stream-fn with the other history table starts before the table stores a layout.
-    #[serde(default)]
     pub(crate) starts_early: bool,
     /// `true` if versions in a history table are compressed.
-    #[serde(default)]
     pub(crate) compresses: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
     /// `true` if other programs write the table.
-    #[serde(default)]
     pub(crate) attached: bool,
     /// `true` if eventually consistent reads of stream-fn show an earlier state.
-    #[serde(default)]
     pub(crate) stale_reads: bool,
     /// `true` if the records of an attached table have no old images.
-    #[serde(default)]
     pub(crate) new_images: bool,
     /// Times at which these differences change.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) clock_jumps: Vec<Jump>,
     /// `true` if messages that are delivered again can have the receive count of a first delivery, as in a standard queue.
-    #[serde(default)]
     pub(crate) forgets_receives: bool,
     /// Windows of the processes, in turn, if their deployments differ: `None` for `ledger`. The smallest one is guaranteed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) windows: Vec<Option<u8>>,
     /// Write modes of the processes, in turn, if these differ.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) write_modes: Vec<String>,
 }
 
@@ -159,7 +153,7 @@ pub(crate) struct Update {
     pub(crate) members: Value,
     pub(crate) origin: Origin,
     /// Milliseconds by which the sender's clock is ahead of the true time, or behind it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub(crate) sent_offset: i64,
 }
 
@@ -173,11 +167,6 @@ impl Update {
             sent_offset: 0,
         }
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature of serde")]
-fn is_zero(offset: &i64) -> bool {
-    *offset == 0
 }
 
 /// Source of an update's request id, which every delivery of the update repeats.
@@ -209,38 +198,24 @@ pub(crate) struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum StepKind {
     /// A direct invocation, retried until there is a response.
-    Direct { update: usize },
+    Direct(usize),
     /// An asynchronous invocation, also of an EventBridge event.
-    Asynchronous { update: usize },
+    Asynchronous(usize),
     /// A direct invocation with another update that has the same request id, once that one was applied.
-    ReuseId { update: usize },
+    ReuseId(usize),
     /// Messages of a queue.
-    Sqs { updates: Vec<usize> },
+    Sqs(Vec<usize>),
     /// The queue delivers the message of an update again. `as_first`: with the receive count of a first delivery, as a standard queue
     /// can do.
     Redeliver { update: usize, as_first: bool },
-    /// Another program increments `Latest`, and changes no other attribute of this project.
-    OtherProgram { entity: String, value: usize },
-    /// As [`Self::OtherProgram`], which also writes a `RecordedAt` that is this many milliseconds ahead.
-    FarAhead { entity: String, millis: u64 },
-    /// As [`Self::OtherProgram`], which also writes this `RecordedAt`, in DynamoDB JSON.
-    OtherTime { entity: String, time: Value },
-    /// Another program removes the recent requests from v0.
-    RemoveRequests { entity: String },
-    /// Another program replaces v0, with the next number and no other attribute of this project.
-    PutLatest { entity: String, content: Content },
-    /// An operator deletes v0, and creates it again or leaves that to the next update.
-    DeleteLatest { entity: String, create: bool },
-    /// An operator writes a version item, `ahead` of the latest version.
-    WriteVersion { entity: String, ahead: u64 },
-    /// An operator writes a v0 of this version, and a floor below which the entity has no versions.
-    WriteLatest { entity: String, version: u64 },
-    /// An operator writes a v0 that is not a valid version.
-    MalformedLatest { number: usize },
-    /// The mapping is disabled, and enabled again.
-    StopMapping { millis: u64 },
-    /// The on-failure destination refuses documents.
-    DenyDestination { millis: u64 },
+    /// Another program, or an operator without a command, changes an entity.
+    Edit(String, Edit),
+    /// An operator writes a v0 with this number in its key, which is not a valid version.
+    MalformedLatest(usize),
+    /// The mapping is disabled, and enabled again after these milliseconds.
+    StopMapping(u64),
+    /// The on-failure destination refuses documents for these milliseconds.
+    DenyDestination(u64),
     /// Requests fail for a while.
     Window { scope: Scope, millis: u64 },
     /// A shard of the stream is closed and continued in others.
@@ -251,6 +226,29 @@ pub(crate) enum StepKind {
     Command(Command),
     /// A client changes an item of an attached table.
     Change { item: u8, kind: ChangeKind },
+}
+
+/// Change of an entity by another program or by hand.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Edit {
+    /// `Latest` is incremented, and no other attribute of this project changes.
+    Increment(usize),
+    /// As [`Self::Increment`], with a `RecordedAt` that is this many milliseconds ahead.
+    FarAhead(u64),
+    /// As [`Self::Increment`], with this `RecordedAt`, in DynamoDB JSON.
+    OtherTime(Value),
+    /// The recent requests are removed from v0.
+    RemoveRequests,
+    /// v0 is replaced, with the next number and no other attribute of this project.
+    Replace(Content),
+    /// v0 is deleted.
+    Delete,
+    /// v0 is deleted, and created again.
+    Recreate,
+    /// A version item is written, this number ahead of the latest version.
+    WriteVersion(u64),
+    /// A v0 of this version is written, and a floor below which the entity has no versions.
+    WriteLatest(u64),
 }
 
 /// Attributes of a latest item that another program puts.
@@ -266,56 +264,33 @@ pub(crate) enum Content {
     ImageDeflate,
 }
 
-/// A command of an operator.
+/// A command of an operator, most of them on an entity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Command {
     /// Prunes an entity, except for this number of newest versions.
-    Prune {
-        entity: String,
-        keep: u64,
-    },
+    Prune(String, u64),
     /// Prunes all entities.
-    PruneTable {
-        keep: u64,
-    },
-    Purge {
-        entity: String,
-    },
+    PruneTable(u64),
+    Purge(String),
     Repair,
     /// Repairs the table, and restores deleted latest items.
     Revive,
     /// Raises the number in a latest item by one.
-    Raise {
-        entity: String,
-    },
+    Raise(String),
     /// Redrives the failure documents and the quarantine.
     Redrive,
-    /// Puts an item of another table under versioning.
-    Backfill {
-        number: usize,
-    },
+    /// Puts an item of another table, which has this number, under versioning.
+    Backfill(usize),
     /// Gives the latest items without a number one.
     Adopt,
     /// Stores the layout of the functions, which the table does not have because a deployment was rolled back.
     AdoptTable,
     /// Restores a version.
-    Restore {
-        entity: String,
-        version: u64,
-    },
-    Delete {
-        entity: String,
-    },
-    Undelete {
-        entity: String,
-    },
+    Restore(String, u64),
+    Delete(String),
+    Undelete(String),
     /// Restores a backup to another table, runs the functions on the copy, and prunes and purges an entity of it.
-    UseCopy {
-        entity: String,
-    },
+    UseCopy(String),
     /// Pins a version, so that pruning keeps it.
-    Pin {
-        entity: String,
-        version: u64,
-    },
+    Pin(String, u64),
 }

@@ -104,21 +104,14 @@ fn visible<A: Parser>(error: Error, arguments: &[OsString]) -> Error {
 
 /// Replaces values that come from environment variables.
 fn with_visible_values(mut error: Error) -> Error {
-    let values: Vec<_> = error
-        .context()
-        .filter_map(|(kind, value)| Some((kind, visible_value(value)?)))
-        .collect();
-    for (kind, value) in values {
-        error.insert(kind, value);
+    let texts = error.context().filter_map(|(kind, value)| match value {
+        ContextValue::String(text) => Some((kind, printable::line(text).into_owned())),
+        _ => None,
+    });
+    for (kind, text) in texts.collect::<Vec<_>>() {
+        error.insert(kind, ContextValue::String(text));
     }
     error
-}
-
-fn visible_value(value: &ContextValue) -> Option<ContextValue> {
-    match value {
-        ContextValue::String(text) => Some(ContextValue::String(printable::line(text).into_owned())),
-        _ => None,
-    }
 }
 
 fn shown(argument: &OsStr) -> OsString {
@@ -212,7 +205,7 @@ mod tests {
     const VISIBLE: &str = r"7\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\n";
 
     #[test]
-    fn an_error_shows_the_argument_without_control_characters() {
+    fn an_error_shows_arguments_and_variables_without_control_characters() {
         for arguments in [
             ["--number", HOSTILE].as_slice(),
             &[HOSTILE],
@@ -236,17 +229,11 @@ mod tests {
         }
         let [text, _] = printed(&["--letters", HOSTILE]);
         assert!(text.contains("an argument contains control characters"), "{text}");
-    }
-
-    #[test]
-    fn an_error_shows_a_variable_without_control_characters() {
-        // As of an environment variable: it is not among the arguments.
+        // The value of a variable is not among the arguments.
         let error = Arguments::try_parse_from(["program", "--number", HOSTILE]).unwrap_err();
         let text = with_visible_values(error).render().to_string();
-        assert!(
-            text.contains(VISIBLE) && !text.replace('\n', "").contains(printable::is_hidden),
-            "{text:?}"
-        );
+        assert!(text.contains(VISIBLE), "{text}");
+        assert!(!text.replace('\n', "").contains(printable::is_hidden), "{text:?}");
     }
 
     #[test]

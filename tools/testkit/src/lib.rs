@@ -16,6 +16,7 @@
 //! | `updates` | updates, their options and outcomes, from one place | `stack` |
 //! | `database`, `world` | test tables of the library | `stack` |
 //! | `vzero`, `table`, `attached` | the command on a versioned table, and on one that other programs write | `stack` |
+//! | `script` | scripts: commands, the actions of others, and what is expected of them | `stack` |
 //! | `stack` | a local stack | `stack` |
 //! | `pages`, `command`, `wait` | facts from `docs/`, output of a command, polling | |
 
@@ -30,13 +31,19 @@
 )]
 
 #[cfg(feature = "stack")]
+mod actions;
+#[cfg(feature = "stack")]
 pub mod attached;
+#[cfg(feature = "stack")]
+mod attached_actions;
 pub mod cases;
 pub mod command;
 #[cfg(feature = "stack")]
 pub mod database;
 #[cfg(feature = "stack")]
 pub mod endpoint;
+#[cfg(feature = "stack")]
+mod expectations;
 pub mod hostile;
 pub mod http;
 pub mod iam;
@@ -46,6 +53,8 @@ pub mod policies;
 #[cfg(feature = "replay")]
 pub mod replay;
 pub mod requests;
+#[cfg(feature = "stack")]
+pub mod script;
 #[cfg(feature = "replay")]
 pub mod scripted;
 pub mod server;

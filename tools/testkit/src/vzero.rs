@@ -21,7 +21,7 @@ use local::{
 use serde_json::Value;
 
 use crate::{
-    command::{self, Arguments, Run},
+    command::{Arguments, Run},
     endpoint::Endpoint,
 };
 
@@ -112,11 +112,6 @@ impl Vzero {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         Run::wait(child)
-    }
-
-    /// Runs the commands of a text, and checks their expectations.
-    pub fn check(&self, text: &str) {
-        command::check(|arguments| self.run(arguments), text);
     }
 
     /// Runs the command, expects this exit code, and returns the lines.

@@ -6,7 +6,7 @@
 use shared::{
     domain::{
         AttributeValue, Item,
-        attributes::{same_item, text},
+        attributes::{self, same_item, text},
         attribution::{self, Writer},
         incarnation::Incarnation,
         keys::LATEST_KEY,
@@ -153,12 +153,11 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp) -> Result<It
     for name in attribution::OF_CLIENT.into_iter().chain([names::TTL, names::DELETED]) {
         item.remove(name);
     }
-    let s = |text: &str| Some(AttributeValue::S(text.to_owned()));
-    let n = |number: u64| Some(AttributeValue::N(number.to_string()));
+    let s = |text: &str| Some(attributes::s(text));
+    let n = |number: u64| Some(attributes::n(number));
     let recorded = stamp.time(stored);
     let incarnation = stored.and_then(Incarnation::of);
     let incarnation = incarnation.unwrap_or_else(|| Incarnation::started_by(&update.request_id, stamp.clock()));
-    let timestamp = update.timestamp.map(|time| AttributeValue::N(time.get().to_string()));
     for (name, value) in [
         (names::PK, s(update.entity.as_str())),
         (names::SK, s(LATEST_KEY)),
@@ -175,7 +174,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp) -> Result<It
         ),
         (names::SENDER, update.sender.as_deref().and_then(s)),
         (names::RESTORED_FROM, update.restored_from.map(Version::get).and_then(n)),
-        (names::TIMESTAMP, timestamp),
+        (names::TIMESTAMP, update.timestamp.map(|time| attributes::n(time.get()))),
     ] {
         match value {
             Some(value) => item.insert(name.to_owned(), value),

@@ -12,7 +12,7 @@
 //! Whoever stops in between, the tombstone is the same version before and after the removal, and the next update does not take over
 //! what is left. See [`attribution`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::{
     operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
@@ -146,20 +146,4 @@ fn of_tombstone(version: Version) -> Expression {
         .value(":deleted", AttributeValue::Bool(true));
     rules::REMOVAL.add_to(&mut expression);
     expression
-}
-
-/// Adds the changes of a deletion: its record, its own state, and the removal of the attributes that have ended, as many as fit.
-pub(crate) fn add_deletion(expression: &mut Expression, update: &Update, ended: &[String]) {
-    let mut record = update.changes.clone();
-    record.retain(|name, _| !attribution::is_state(name));
-    // There is no state before, so nothing is removed or updated.
-    let state = update
-        .new_state()
-        .map(|(name, value)| (name.clone(), value.clone().into()));
-    let state: HashMap<_, _> = state.collect();
-    match state.is_empty() {
-        true => rules::remove(expression, "#state"),
-        false => assign(expression, "#state = :state", AttributeValue::M(state)),
-    }
-    expression.changes(&record).remove_fitting(ended);
 }

@@ -16,7 +16,6 @@ use shared::{
 use crate::{
     counter::{
         earlier_delivery::Guard,
-        ended_state,
         lifetime::Lifetime,
         order::Order,
         recent_requests::form::{Contention, RecentRequests},
@@ -140,10 +139,7 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     if let Some(expected) = rules::expected(update, &mut expression) {
         expected.add_to(&mut expression);
     }
-    match update.deleted {
-        true => ended_state::add_deletion(&mut expression, update, form.lifetime.ended()),
-        false => form.lifetime.add_changes(&mut expression, update),
-    }
+    form.lifetime.add_changes(&mut expression, update);
     expression
 }
 

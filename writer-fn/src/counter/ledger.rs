@@ -9,7 +9,12 @@ use aws_sdk_dynamodb::{
 };
 use shared::{
     domain::{
-        AttributeValue, Item, keys::REQUEST_PREFIX, names, number::Decimal, request_id::RequestId, version::Version,
+        Item,
+        attributes::{self, n, s},
+        keys::REQUEST_PREFIX,
+        names,
+        request_id::RequestId,
+        version::Version,
     },
     dynamodb::Store,
 };
@@ -41,26 +46,21 @@ pub struct Marker {
 impl Marker {
     /// Returns the marker's item. `expires` is in epoch seconds.
     pub fn item(&self, update: &Update, expires: u64) -> Item {
-        let s = |text: &str| AttributeValue::S(text.to_owned());
-        Item::from(HashMap::from([
-            (names::PK.to_owned(), s(update.entity.as_str())),
-            (names::SK.to_owned(), s(&sort_key(&update.request_id))),
-            (VERSION.to_owned(), AttributeValue::N(self.version.to_string())),
-            (PAYLOAD.to_owned(), s(self.payload.as_str())),
-            (names::TTL.to_owned(), AttributeValue::N(expires.to_string())),
-        ]))
+        let members = [
+            (names::PK, s(update.entity.as_str())),
+            (names::SK, s(sort_key(&update.request_id))),
+            (VERSION, n(self.version)),
+            (PAYLOAD, s(self.payload.as_str())),
+            (names::TTL, n(expires)),
+        ];
+        HashMap::from(members.map(|(name, value)| (name.to_owned(), value))).into()
     }
 
     /// Reads a marker, `None` if the item is not a marker.
     pub fn from_item(item: &Item) -> Option<Self> {
-        let (Some(AttributeValue::N(version)), Some(AttributeValue::S(payload))) =
-            (item.get(VERSION), item.get(PAYLOAD))
-        else {
-            return None;
-        };
         Some(Self {
-            version: Version::new(Decimal::parse(version).ok()?.to_u64()?)?,
-            payload: Payload::stored(payload),
+            version: attributes::version(item, VERSION)?,
+            payload: Payload::stored(attributes::text(item, PAYLOAD)?),
         })
     }
 }
@@ -107,7 +107,7 @@ pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use shared::config::Ordering;
+    use shared::{config::Ordering, domain::AttributeValue};
     use testkit::cases::cases;
 
     use super::*;

@@ -13,7 +13,7 @@
 //! and each removal removes it. An update after a deletion has the condition that the token is the one that was read: it does not
 //! take over attributes that a restore has put there since.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue as Value;
 use shared::{
@@ -82,7 +82,7 @@ impl Lifetime {
         }
     }
 
-    /// Adds this part to an update's expression, except for the [attributes to remove](Self::ended).
+    /// Adds this part to an update's expression, except for the [changes](Self::add_changes).
     pub(crate) fn add_to(&self, expression: &mut Expression, update: &Update) {
         let is_deleted = Value::Bool(true);
         rules::remove(expression, "#ttl");
@@ -103,9 +103,24 @@ impl Lifetime {
         }
     }
 
-    /// Adds the changes of an update that is no deletion, and the removal of what has ended: the update removes the attributes that
-    /// were read, so the condition names the token of the tombstone.
+    /// Adds the changes of an update, and the removal of what has ended. The removal of an update that is no deletion is complete: it removes
+    /// the attributes that were read, so the condition names the token of the tombstone.
     pub(crate) fn add_changes(&self, expression: &mut Expression, update: &Update) {
+        if update.deleted {
+            // There is no state before, so nothing is removed or updated.
+            let state = update.new_state();
+            let state: HashMap<_, _> = state
+                .map(|(name, value)| (name.clone(), value.clone().into()))
+                .collect();
+            match state.is_empty() {
+                true => rules::remove(expression, "#state"),
+                false => assign(expression, "#state = :state", Value::M(state)),
+            }
+            let mut changes = update.changes.clone();
+            changes.retain(|name, _| !attribution::is_state(name));
+            expression.changes(&changes).remove_fitting(&self.ended);
+            return;
+        }
         match &self.tombstone {
             None => {}
             Some(Tombstone { token: None, .. }) => rules::NONE_STAGED.add_to(expression),
@@ -155,9 +170,7 @@ mod tests {
                     let lifetime = Lifetime::fitting(update, Some(&tombstone(read)));
                     let part = |expression: &mut Expression| {
                         lifetime.add_to(expression, update);
-                        if !update.deleted {
-                            lifetime.add_changes(expression, update);
-                        }
+                        lifetime.add_changes(expression, update);
                     };
                     rules::hold(part, Some(&tombstone(stored)))
                 };

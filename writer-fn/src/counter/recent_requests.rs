@@ -22,7 +22,7 @@ use shared::{
     config::Window,
     domain::{
         AttributeValue, Item,
-        attributes::text,
+        attributes::{number, text, whole},
         names,
         number::Decimal,
         recorded_at::RecordedAt,
@@ -140,13 +140,11 @@ pub fn entry_of(latest: &Item, request: &RequestHash) -> Option<Entry> {
 
 /// Returns the newest version whose request may not be in the map, 0 if there is none: that of the latest item without a map.
 pub fn dropped(latest_item: &Item, latest: Version) -> u64 {
-    match (requests_of(latest_item), latest_item.get(names::REQUESTS_DROPPED)) {
-        (None, _) => latest.get(),
-        (Some(_), None) => 0,
+    match requests_of(latest_item) {
+        None => latest.get(),
+        Some(_) if !latest_item.contains_key(names::REQUESTS_DROPPED) => 0,
         // A value that is not a version proves nothing.
-        (Some(_), Some(dropped)) => number(dropped)
-            .and_then(|number| number.to_u64())
-            .unwrap_or(latest.get()),
+        Some(_) => whole(latest_item, names::REQUESTS_DROPPED).unwrap_or(latest.get()),
     }
 }
 
@@ -171,14 +169,7 @@ pub fn ahead(latest: &Item) -> Option<EpochMillis> {
 }
 
 fn time(latest: &Item, name: &str) -> Option<EpochMillis> {
-    number(latest.get(name)?)?.to_i64().map(EpochMillis::new)
-}
-
-fn number(value: &AttributeValue) -> Option<Decimal> {
-    match value {
-        AttributeValue::N(text) => Decimal::parse(text).ok(),
-        _ => None,
-    }
+    number(latest, name)?.to_i64().map(EpochMillis::new)
 }
 
 /// Values of `RequestsDropped` and `RequestsSince`.

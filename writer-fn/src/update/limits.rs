@@ -1,18 +1,21 @@
 //! Limits of an update: names and values that DynamoDB can store, and sizes of the update and of its version item.
 
-use std::collections::HashMap;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use shared::domain::{
-    AttributeValue,
+    AttributeValue, attribution,
     change::Change,
     incarnation::Incarnation,
     names,
     size::{self, OverLimit},
 };
 
-use crate::update::{InvalidUpdate, Update, nested, payload::SHORT};
+use crate::update::{InvalidUpdate, Update, payload::SHORT};
 
-/// Maximum number of attributes of one update. In an [update of a map](nested), a member counts as the names of its path, and the
+/// Maximum number of attributes of one update. In an [update of a map](super::nested), a member counts as the names of its path, and the
 /// map counts too. An update expression has at most 300 operators and functions, see
 /// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html), and the bookkeeping
 /// attributes use some of them.
@@ -33,9 +36,9 @@ pub(super) const RECORD_BYTES: usize = names::RECORDED_AT.len()
 
 /// See [`Update::check`].
 pub(super) fn check(update: &Update) -> Result<(), InvalidUpdate> {
-    let count = nested::count(&update.changes);
-    if count > MAX_ATTRIBUTES {
-        return Err(InvalidUpdate::TooManyAttributes { count });
+    let names = count(&update.changes);
+    if names > MAX_ATTRIBUTES {
+        return Err(InvalidUpdate::TooManyAttributes { count: names });
     }
     let sender = update.sender.as_ref().map(|sender| names::SENDER.len() + sender.len());
     let record = names::REQUEST_ID.len() + update.request_id.as_str().len() + RECORD_BYTES + sender.unwrap_or(0);
@@ -44,28 +47,24 @@ pub(super) fn check(update: &Update) -> Result<(), InvalidUpdate> {
     // DynamoDB checks the size of the update before that of the item.
     let mut sent = (4 + usize::from(sender.is_some())) * SET_BYTES + record;
     for (name, change) in &update.changes {
-        let (sets, bytes, removed, checked) = match change {
-            Change::Set(value) => (
-                1,
-                name.len() + size::of_value(value),
-                0,
-                size::check_attribute(name, value),
-            ),
-            Change::Remove => (0, 0, REMOVE_BYTES + name.len(), size::check_name(name)),
+        let (sets, value) = match change {
+            Change::Set(value) => (1, Some(Cow::Borrowed(value))),
+            Change::Remove => {
+                sent += REMOVE_BYTES + name.len();
+                (0, None)
+            }
             Change::Update(members) => {
-                nested::check(name, members)?;
-                let value = nested::new_members(members);
-                let (bytes, removed) = (name.len() + size::of_value(&value), nested::removed_bytes(members));
-                (
-                    nested::count(members),
-                    bytes,
-                    removed,
-                    size::check_attribute(name, &value),
-                )
+                check_map(name, members)?;
+                (count(members), Some(Cow::Owned(new_members(members, &mut sent))))
             }
         };
+        let bytes = value.as_ref().map_or(0, |value| name.len() + size::of_value(value));
         stored += bytes;
-        sent += sets * SET_BYTES + bytes + removed;
+        sent += sets * SET_BYTES + bytes;
+        let checked = match value {
+            Some(value) => size::check_attribute(name, &value),
+            None => size::check_name(name),
+        };
         checked.map_err(|source| match source {
             OverLimit::EmptyName if name.is_empty() => InvalidUpdate::EmptyName,
             OverLimit::Name { bytes } if bytes == name.len() => InvalidUpdate::LongName { bytes },
@@ -88,7 +87,55 @@ pub(super) fn check(update: &Update) -> Result<(), InvalidUpdate> {
 }
 
 /// Returns the error of an attribute that DynamoDB cannot store.
-pub(super) fn attribute(name: &str, source: OverLimit) -> InvalidUpdate {
+fn attribute(name: &str, source: OverLimit) -> InvalidUpdate {
     let name = name.to_owned();
     InvalidUpdate::Attribute { name, source }
+}
+
+/// Number of attributes as which a map counts: its condition is as long.
+pub(super) const OF_MAP: usize = 4;
+
+/// Returns the number of attributes as which changes count: one for each attribute; for each member of a map, the number of names
+/// in its path; and [`OF_MAP`] for each map.
+pub(super) fn count(changes: &BTreeMap<String, Change>) -> usize {
+    fn of(changes: &BTreeMap<String, Change>, depth: usize) -> usize {
+        let of_change = |change: &Change| match change {
+            Change::Set(_) | Change::Remove => depth,
+            Change::Update(members) => OF_MAP + of(members, depth + 1),
+        };
+        changes.values().map(of_change).sum()
+    }
+    of(changes, 1)
+}
+
+/// Checks the rules for one map: it has members to change, their names are not empty, and the map does not describe one version.
+fn check_map(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
+    let owned = || name.to_owned();
+    if attribution::OF_CLIENT.contains(&name) {
+        return Err(InvalidUpdate::UpdateOfRecord { name: owned() });
+    }
+    if members.is_empty() {
+        return Err(InvalidUpdate::NoMembers { name: owned() });
+    }
+    for (member, change) in members {
+        size::check_name(member).map_err(|source| attribute(name, source))?;
+        if let Change::Update(members) = change {
+            check_map(name, members)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a map with the members that are set: the least that the map contains after the update. Adds the names of those that are
+/// removed to `removed`.
+fn new_members(members: &BTreeMap<String, Change>, removed: &mut usize) -> AttributeValue {
+    let set = members.iter().filter_map(|(name, change)| match change {
+        Change::Set(value) => Some((name.clone(), value.clone())),
+        Change::Remove => {
+            *removed += name.len();
+            None
+        }
+        Change::Update(members) => Some((name.clone(), new_members(members, removed))),
+    });
+    AttributeValue::M(set.collect())
 }

@@ -8,9 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use shared::domain::{AttributeValue, Item, attribution, change::Change, size};
-
-use crate::update::{InvalidUpdate, limits};
+use shared::domain::{AttributeValue, Item, change::Change};
 
 /// Only member of an object that updates members of a map.
 pub const UPDATE: &str = "$update";
@@ -54,60 +52,6 @@ pub fn is_in(value: &Value, is_typed: bool) -> bool {
         Value::Array(values) => values.iter().any(is_in),
         _ => false,
     }
-}
-
-/// Number of attributes as which a map counts: its condition is as long.
-const OF_MAP: usize = 4;
-
-/// Returns the number of attributes as which changes count: one for each attribute; for each member of a map, the number of names
-/// in its path; and [`OF_MAP`] for each map.
-pub(super) fn count(changes: &BTreeMap<String, Change>) -> usize {
-    fn of(changes: &BTreeMap<String, Change>, depth: usize) -> usize {
-        let of_change = |change: &Change| match change {
-            Change::Set(_) | Change::Remove => depth,
-            Change::Update(members) => OF_MAP + of(members, depth + 1),
-        };
-        changes.values().map(of_change).sum()
-    }
-    of(changes, 1)
-}
-
-/// Checks the rules for one map: it has members to change, their names are not empty, and the map does not describe one version.
-pub(super) fn check(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
-    let owned = || name.to_owned();
-    if attribution::OF_CLIENT.contains(&name) {
-        return Err(InvalidUpdate::UpdateOfRecord { name: owned() });
-    }
-    if members.is_empty() {
-        return Err(InvalidUpdate::NoMembers { name: owned() });
-    }
-    for (member, change) in members {
-        size::check_name(member).map_err(|source| limits::attribute(name, source))?;
-        if let Change::Update(members) = change {
-            check(name, members)?;
-        }
-    }
-    Ok(())
-}
-
-/// Returns a map with the members that are set: the least that the map contains after the update.
-pub(super) fn new_members(members: &BTreeMap<String, Change>) -> AttributeValue {
-    let set = members.iter().filter_map(|(name, change)| match change {
-        Change::Set(value) => Some((name.clone(), value.clone())),
-        Change::Remove => None,
-        Change::Update(members) => Some((name.clone(), new_members(members))),
-    });
-    AttributeValue::M(set.collect())
-}
-
-/// Returns the size of the names of the members that are removed.
-pub(super) fn removed_bytes(members: &BTreeMap<String, Change>) -> usize {
-    let bytes = |(name, change): (&String, &Change)| match change {
-        Change::Set(_) => 0,
-        Change::Remove => name.len(),
-        Change::Update(members) => removed_bytes(members),
-    };
-    members.iter().map(bytes).sum()
 }
 
 /// Applies the changes of a map's members to a value. Does nothing if the value is not a map, see [`missing_map`].

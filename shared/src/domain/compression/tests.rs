@@ -5,7 +5,7 @@ use super::*;
 use crate::domain::{
     attributes::same_item,
     layout::{self, IMAGE, IMAGE_DEFLATE},
-    test_values::{any_value, item, names, nested, random},
+    test_values::{any_value, item, names, random},
 };
 
 fn attributes(item: &Item) -> Attributes<'_> {
@@ -65,16 +65,6 @@ fn an_image_is_compressed_only_if_that_saves_write_units() {
         let stored = stored(&version);
         assert!(stored.contains_key(expected), "{}", size::of_item(&version));
         assert_eq!(layout::version_item(stored), version);
-    }
-}
-
-#[test]
-fn a_deep_image_is_compressed() {
-    let version = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "A": nested(32), "B": {"S": "x".repeat(2000)}});
-    for compression in [Compression::None, Compression::Deflate] {
-        let stored = only(layout::stored(&item(version.clone()), compression));
-        assert!(stored.contains_key(IMAGE_DEFLATE));
-        assert_eq!(layout::version_item(stored), item(version.clone()));
     }
 }
 

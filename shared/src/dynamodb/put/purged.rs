@@ -42,28 +42,12 @@ impl Removed {
 }
 
 impl Store {
-    /// Reads the purge markers of these entities, each once, without their floors.
+    /// Reads the purge markers of these entities, each once, and with them their floors: one request for each 100 items.
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails, or if the item of a marker is not a valid marker.
-    pub async fn purge_markers<'a>(
-        &self,
-        entities: impl IntoIterator<Item = &'a EntityId>,
-    ) -> Result<Removed, ServiceError> {
-        self.read_removed(entities, false).await
-    }
-
-    /// Reads the purge markers and the floors of these entities, each once, with one request for each 50 entities.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::purge_markers`].
-    pub async fn removed<'a>(&self, entities: impl IntoIterator<Item = &'a EntityId>) -> Result<Removed, ServiceError> {
-        self.read_removed(entities, true).await
-    }
-
-    async fn read_removed<'a>(
+    pub async fn removed<'a>(
         &self,
         entities: impl IntoIterator<Item = &'a EntityId>,
         with_floors: bool,

@@ -13,103 +13,61 @@ fn parsed(filter: &Value) -> Result<Value, InvalidFilter> {
     Ok(serde_json::from_str(&pattern).unwrap())
 }
 
-/// Returns the pattern for rules of the new image, or of the old one.
-fn of_images(keys: &Value, rules: &Value) -> Value {
-    let images = ["NewImage", "OldImage"].map(|image| {
-        let mut change = keys.clone();
-        change[image] = rules.clone();
-        change
-    });
-    json!({"dynamodb": {"$or": images}})
-}
-
 #[test]
 fn rules_of_attributes_become_a_pattern_of_the_mapping() {
-    let pattern = json!({"dynamodb": {"NewImage": {"a": {"S": ["x"]}}}, "eventName": [{"anything-but": "REMOVE"}]});
-    for (filter, expected) in [
-        (
-            json!({"pk": [{"prefix": "ORDER#"}]}),
-            json!({"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "ORDER#"}]}}}}),
-        ),
-        (
-            json!({"no": [7.0, "1e2"]}),
-            json!({"dynamodb": {"Keys": {"no": {"N": ["7", "100"]}}}}),
-        ),
-        (
-            json!({"pk": ["a"], "status": ["open", {"suffix": "ed"}], "paid": [true], "qty": [1.50]}),
-            of_images(
-                &json!({"Keys": {"pk": {"S": ["a"]}}}),
-                &json!({"status": {"S": ["open", {"suffix": "ed"}]}, "paid": {"BOOL": [true]}, "qty": {"N": ["1.5"]}}),
-            ),
-        ),
-        (
-            json!({"status": [{"anything-but": ["x", "y"]}, {"equals-ignore-case": "z"}]}),
-            of_images(
-                &json!({}),
-                &json!({"status": {"S": [{"anything-but": ["x", "y"]}, {"equals-ignore-case": "z"}]}}),
-            ),
-        ),
-        (
-            json!({"qty": [{"anything-but": 5.0}]}),
-            of_images(&json!({}), &json!({"qty": {"N": [{"anything-but": "5"}]}})),
-        ),
-        (
-            json!({"pk": {"prefix": "O"}, "no": 7}),
-            json!({"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "O"}]}, "no": {"N": ["7"]}}}}),
-        ),
-        (pattern.clone(), pattern.clone()),
-        (
-            json!({"userIdentity": {"type": ["Service"]}}),
-            json!({"userIdentity": {"type": ["Service"]}}),
-        ),
-        (json!(pattern.to_string()), pattern.clone()),
-        (
-            json!(r#"{"pk": ["a"]}"#),
-            json!({"dynamodb": {"Keys": {"pk": {"S": ["a"]}}}}),
-        ),
-        (
-            json!([{"pk": ["a"]}, {"eventName": ["REMOVE"]}]),
-            json!({"$or": [{"dynamodb": {"Keys": {"pk": {"S": ["a"]}}}}, {"eventName": ["REMOVE"]}]}),
-        ),
-        (
-            json!([{"pk": ["a"]}, {"pk": ["b"]}]),
-            json!({"dynamodb": {"$or": [{"Keys": {"pk": {"S": ["a"]}}}, {"Keys": {"pk": {"S": ["b"]}}}]}}),
-        ),
-    ] {
+    // `IMAGE` stands for the new image or the old one: the pattern has both, with `$or`.
+    for case in r#"
+        {"pk": [{"prefix": "ORDER#"}]} => {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "ORDER#"}]}}}}
+        {"no": [7.0, "1e2"]} => {"dynamodb": {"Keys": {"no": {"N": ["7", "100"]}}}}
+        {"pk": ["a"], "status": ["open", {"suffix": "ed"}], "paid": [true], "qty": [1.50]} => {"Keys": {"pk": {"S": ["a"]}}, "IMAGE": {"status": {"S": ["open", {"suffix": "ed"}]}, "paid": {"BOOL": [true]}, "qty": {"N": ["1.5"]}}}
+        {"status": [{"anything-but": ["x", "y"]}, {"equals-ignore-case": "z"}]} => {"IMAGE": {"status": {"S": [{"anything-but": ["x", "y"]}, {"equals-ignore-case": "z"}]}}}
+        {"qty": [{"anything-but": 5.0}]} => {"IMAGE": {"qty": {"N": [{"anything-but": "5"}]}}}
+        {"pk": {"prefix": "O"}, "no": 7} => {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "O"}]}, "no": {"N": ["7"]}}}}
+        {"userIdentity": {"type": ["Service"]}} => {"userIdentity": {"type": ["Service"]}}
+        "{\"pk\": [\"a\"]}" => {"dynamodb": {"Keys": {"pk": {"S": ["a"]}}}}
+        "{\"eventName\": [{\"anything-but\": \"REMOVE\"}]}" => {"eventName": [{"anything-but": "REMOVE"}]}
+        {"dynamodb": {"NewImage": {"a": {"S": ["x"]}}}, "eventName": ["MODIFY"]} => {"dynamodb": {"NewImage": {"a": {"S": ["x"]}}}, "eventName": ["MODIFY"]}
+        [{"pk": ["a"]}, {"eventName": ["REMOVE"]}] => {"$or": [{"dynamodb": {"Keys": {"pk": {"S": ["a"]}}}}, {"eventName": ["REMOVE"]}]}
+        [{"pk": ["a"]}, {"pk": ["b"]}] => {"dynamodb": {"$or": [{"Keys": {"pk": {"S": ["a"]}}}, {"Keys": {"pk": {"S": ["b"]}}}]}}
+    "#
+    .trim()
+    .lines()
+    {
+        let (filter, expected) = case.split_once(" => ").unwrap();
+        let images = ["NewImage", "OldImage"].map(|image| expected.replace("IMAGE", image));
+        let expected = match expected.contains("IMAGE") {
+            true => format!(r#"{{"dynamodb": {{"$or": [{}]}}}}"#, images.join(", ")),
+            false => expected.to_owned(),
+        };
+        let [filter, expected] = [filter, &expected].map(|text| serde_json::from_str::<Value>(text).unwrap());
         assert_eq!(parsed(&filter).unwrap(), expected, "{filter}");
     }
 }
 
 #[test]
 fn invalid_filters_are_rejected() {
-    let rules = |name: &str| InvalidFilter::Rules(name.to_owned());
-    let member = |name: &str| InvalidPattern::Member(name.to_owned()).into();
-    for (filter, expected) in [
-        (json!(7), InvalidFilter::NotAnObject),
-        (json!({}), InvalidFilter::NotAnObject),
-        (json!([]), InvalidFilter::NotAnObject),
-        (json!([["a"]]), InvalidFilter::NotAnObject),
-        (json!("{"), InvalidFilter::NotJson),
-        (json!({"pk": []}), rules("pk")),
-        (json!({"a": [null]}), rules("a")),
-        (json!({"a": [{"exists": true}]}), rules("a")),
-        (json!({"a": [{"numeric": [">", 1]}]}), rules("a")),
-        (json!({"a": [{"prefix": 1}]}), rules("a")),
-        (json!({"a": [{"prefix": "x", "suffix": "y"}]}), rules("a")),
-        (json!({"a": [{"anything-but": ["x", 1]}]}), rules("a")),
-        (json!({"no": ["x"]}), rules("no")),
-        (json!({"a": ["x", 1]}), InvalidFilter::Types("a".to_owned())),
-        (json!({"pk": [1]}), InvalidFilter::Types("pk".to_owned())),
-        (json!({"no": [{"prefix": "1"}]}), InvalidFilter::Types("no".to_owned())),
-        (json!({"eventName": []}), member("eventName")),
-        (json!({"eventName": "REMOVE"}), member("eventName")),
-        (json!({"dynamodb": {}}), InvalidPattern::NotAnObject.into()),
-        (
-            json!({"dynamodb": {"Keys": {"pk": {"S": [{"like": "x"}]}}}}),
-            InvalidPattern::Rule.into(),
-        ),
-    ] {
-        assert_eq!(parsed(&filter).unwrap_err(), expected, "{filter}");
+    for case in r#"
+        7; {}; []; [["a"]]; {"dynamodb": {}} => a pattern is an object that is not empty
+        "{" => the string is not JSON
+        {"pk": []} => the rules of pk are not a list of values
+        {"a": [null]}; {"a": [{"exists": true}]}; {"a": [{"numeric": [">", 1]}]} => the rules of a are not a list of values
+        {"a": [{"prefix": 1}]}; {"a": [{"prefix": "x", "suffix": "y"}]} => the rules of a are not a list of values
+        {"a": [{"anything-but": ["x", 1]}]} => the rules of a are not a list of values
+        {"no": ["x"]} => the rules of no are not a list of values
+        {"a": ["x", 1]} => the rules of a are of different types
+        {"pk": [1]} => the rules of pk are of different types
+        {"no": [{"prefix": "1"}]} => the rules of no are of different types
+        {"eventName": []}; {"eventName": "REMOVE"} => eventName is neither an object nor a list that is not empty
+        {"dynamodb": {"Keys": {"pk": {"S": [{"like": "x"}]}}}} => a rule is unknown
+    "#
+    .trim()
+    .lines()
+    {
+        let (filters, expected) = case.split_once(" => ").unwrap();
+        for filter in filters.split(';') {
+            let error = parsed(&serde_json::from_str(filter).unwrap()).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{filter}: {error}");
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::{Arg, Command, builder::TypedValueParser, error::ErrorKind};
-use history_console::Options;
+use history_console::{Options, hosts::Hosts};
 use operations::connection::Connection;
 use serde_json::json;
 
@@ -69,8 +69,10 @@ impl Console {
             ordering: self.writing.ordering,
             lag: Duration::from_secs(self.lag),
             max_read_units: self.audit_rate.max_read_units,
-            bind: self.bind,
-            hosts: self.host.clone(),
+            hosts: Hosts {
+                bind: self.bind,
+                names: self.host.clone(),
+            },
         };
         let mut console = history_console::Console::serve(self.listen()?, connection, options)?;
         // The only output of the access token. The browser gets another one, because other users can read the arguments of the

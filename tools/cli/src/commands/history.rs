@@ -9,8 +9,8 @@ use operations::read::history::{self, HistoryQuery};
 use serde_json::{Value, json};
 use shared::domain::recorded_at::RecordedAt;
 
-use self::selection::{Compared, Filter, Selected, Selection};
-use super::values::version;
+use self::selection::{Filter, Selected, Selection};
+use super::values::{parsed, version};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -83,7 +83,7 @@ impl History {
             is_at_end |= selection.is_done();
             page.extend(is_at_end.then(|| selection.finish()).flatten());
             printed += page.len();
-            let is_unknown = |one: &&Selected| matches!(one.compared, Compared::Unknown);
+            let is_unknown = |one: &&Selected| self.changed.is_some() && one.comparison.is_none();
             unknown.extend(page.iter().filter(is_unknown).map(|one| one.view.version.get()));
             if self.changes {
                 page.iter().try_for_each(|one| print_changes(one, output))?;
@@ -129,13 +129,9 @@ impl History {
     }
 
     fn filter(&self) -> Result<Filter, CliError> {
-        let time = |name: &str, text: &Option<String>| {
-            let time = text.as_deref().map(RecordedAt::parse).transpose();
-            time.map_err(|error| CliError::usage(name, error))
-        };
         Ok(Filter {
-            since: time("--since", &self.since)?,
-            until: time("--until", &self.until)?,
+            since: parsed("--since", self.since.as_deref(), RecordedAt::parse)?,
+            until: parsed("--until", self.until.as_deref(), RecordedAt::parse)?,
             actor: self.actor.clone(),
             changed: self.changed.clone(),
         })
@@ -152,14 +148,14 @@ fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
     let mut json = json!({"ID": one.view.entity.as_str()});
     if let Value::Object(members) = &mut json {
         members.extend(one.view.record_json());
-        match &one.compared {
-            Compared::With(comparison) => members.insert("Changes".to_owned(), comparison.to_json()),
-            Compared::Unknown | Compared::No => members.insert("Note".to_owned(), unknown.into()),
+        match &one.comparison {
+            Some(comparison) => members.insert("Changes".to_owned(), comparison.to_json()),
+            None => members.insert("Note".to_owned(), unknown.into()),
         };
     }
-    let changes = match &one.compared {
-        Compared::With(comparison) => comparison.line(output.is_full),
-        Compared::Unknown | Compared::No => format!("({unknown})"),
+    let changes = match &one.comparison {
+        Some(comparison) => comparison.line(output.is_full),
+        None => format!("({unknown})"),
     };
     // Lines for people are the default, also without a terminal.
     if output.is_json_chosen() {

@@ -31,19 +31,20 @@ pub(crate) struct Rates {
 impl ReadRate {
     /// Returns the limiter of a command's requests.
     pub(super) fn limiter(&self, connection: &Connection) -> RateLimiter {
-        limiter(connection, self.max_read_units, None)
+        self.with_writes(None, connection)
+    }
+
+    fn with_writes(&self, write: Option<NonZeroU32>, connection: &Connection) -> RateLimiter {
+        let read = self.max_read_units;
+        RateLimiter::new(connection.pace_meter.clone(), Limits { read, write })
     }
 }
 
 impl Rates {
     /// Returns the limiter of a command's requests.
     pub(super) fn limiter(&self, connection: &Connection) -> RateLimiter {
-        limiter(connection, self.read.max_read_units, self.max_write_units)
+        self.read.with_writes(self.max_write_units, connection)
     }
-}
-
-fn limiter(connection: &Connection, read: Option<NonZeroU32>, write: Option<NonZeroU32>) -> RateLimiter {
-    RateLimiter::new(connection.pace_meter.clone(), Limits { read, write })
 }
 
 #[derive(Debug, clap::Args)]

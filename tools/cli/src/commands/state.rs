@@ -8,6 +8,7 @@ use serde_json::json;
 use shared::domain::entity::EntityId;
 
 use self::load::Load;
+use super::values::parsed;
 use crate::{
     changes::{self, Changes},
     error::CliError,
@@ -83,7 +84,7 @@ impl State {
                 replace,
                 changes,
             } => {
-                let time = parse(time.as_deref(), "--time")?;
+                let time = parsed("--time", time.as_deref(), StateTime::parse)?;
                 let time = time.ok_or_else(|| CliError::Usage("a state needs --time".to_owned()))?;
                 let item = changes::item(changes.read()?)?;
                 match series.put(&EntityId::new(id)?, &time, item, *replace).await? {
@@ -106,11 +107,10 @@ impl State {
                 newest_first,
                 limit,
             } => {
-                let prefix = prefix.as_deref().map(TimePrefix::parse).transpose();
                 let query = StateQuery {
-                    from: parse(from.as_deref(), "--from")?,
-                    to: parse(to.as_deref(), "--to")?,
-                    prefix: prefix.map_err(|error| CliError::usage("--prefix", error))?,
+                    from: parsed("--from", from.as_deref(), StateTime::parse)?,
+                    to: parsed("--to", to.as_deref(), StateTime::parse)?,
+                    prefix: parsed("--prefix", prefix.as_deref(), TimePrefix::parse)?,
                     newest_first: *newest_first,
                     limit: *limit,
                     consistent: connection.consistent,
@@ -121,10 +121,4 @@ impl State {
             Self::Load(load) => load.run(&series, output).await,
         }
     }
-}
-
-fn parse(time: Option<&str>, option: &str) -> Result<Option<StateTime>, CliError> {
-    time.map(StateTime::parse)
-        .transpose()
-        .map_err(|error| CliError::usage(option, error))
 }

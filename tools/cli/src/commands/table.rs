@@ -6,7 +6,7 @@ use operations::{
     read::scan_items::is_empty,
     table::{
         adopt::{Adopted, adopt_table},
-        create::{CreateOutcome, NotApplied, create_table},
+        create::{CreateOutcome, create_table},
         settings::TableSettings,
         state::{TableState, table_state},
     },
@@ -14,10 +14,7 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{
-        Store,
-        read::{layout_error::LayoutError, table_config::StoredLayout},
-    },
+    dynamodb::{Store, client::error::ServiceError, read::layout_error::LayoutError},
     logging::chain,
 };
 
@@ -112,20 +109,19 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
 }
 
 fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
-    let history = |layout: &StoredLayout| layout.history.clone().map(Value::from);
-    let before = adopted.before.as_ref();
-    let other = before.filter(|before| before.table != adopted.layout.table);
+    let (layout, before) = (&adopted.layout, adopted.before.as_ref());
+    let other = before.filter(|before| before.table != layout.table);
     let other = other.and_then(|before| before.table.as_ref());
-    output::members([
-        ("Table", Some(json!(name))),
-        ("Outcome", Some(json!("Adopted"))),
-        ("VersionDigits", Some(json!(adopted.layout.digits.get()))),
-        ("HistoryTable", history(&adopted.layout)),
-        ("Created", adopted.has_new_history.then(|| json!(true))),
-        ("Copied", (adopted.copied > 0).then(|| json!(adopted.copied))),
-        ("CopyOf", other.map(|table| json!(table.name))),
-        ("HistoryTableBefore", before.and_then(history)),
-    ])
+    output::without_null(json!({
+        "Table": name,
+        "Outcome": "Adopted",
+        "VersionDigits": layout.digits.get(),
+        "HistoryTable": layout.history,
+        "Created": adopted.has_new_history.then_some(true),
+        "Copied": Some(adopted.copied).filter(|copied| *copied > 0),
+        "CopyOf": other.map(|table| &table.name),
+        "HistoryTableBefore": before.and_then(|before| before.history.as_ref()),
+    }))
 }
 
 fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option<VersionDigits>) -> Value {
@@ -135,32 +131,26 @@ fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option
         CreateOutcome::Created(_) => "Created",
         CreateOutcome::Exists => "Exists",
     };
-    output::members([
-        ("Table", Some(json!(name))),
-        ("Outcome", Some(json!(outcome))),
-        ("Status", Some(json!(state.status.as_str()))),
-        ("Keys", Some(keys)),
-        ("BillingMode", Some(json!(state.billing_mode.as_str()))),
-        ("Stream", state.stream.as_ref().map(|stream| json!(stream.as_str()))),
-        (
-            "TimeToLive",
-            state.ttl.as_ref().ok().cloned().flatten().map(Value::from),
-        ),
-        ("DeletionProtection", Some(json!(state.deletion_protection))),
-        (
-            "PointInTimeRecovery",
-            state.point_in_time_recovery.as_ref().ok().map(|enabled| json!(enabled)),
-        ),
-        ("Encryption", Some(json!(state.encryption))),
-        ("VersionDigits", digits.map(|digits| json!(digits.get()))),
-    ])
+    output::without_null(json!({
+        "Table": name,
+        "Outcome": outcome,
+        "Status": state.status.as_str(),
+        "Keys": keys,
+        "BillingMode": state.billing_mode.as_str(),
+        "Stream": state.stream.as_ref().map(aws_sdk_dynamodb::types::StreamViewType::as_str),
+        "TimeToLive": state.ttl.as_ref().ok().cloned().flatten(),
+        "DeletionProtection": state.deletion_protection,
+        "PointInTimeRecovery": state.point_in_time_recovery.as_ref().ok(),
+        "Encryption": state.encryption,
+        "VersionDigits": digits.map(VersionDigits::get),
+    }))
 }
 
 /// Returns an error that names the settings which could not be applied. A setting that the endpoint does not support is none.
-fn check_applied(name: &str, not_applied: &[NotApplied]) -> Result<(), CliError> {
-    let failed = not_applied.iter().filter(|failed| !failed.error.is_unsupported);
+fn check_applied(name: &str, not_applied: &[(&str, ServiceError)]) -> Result<(), CliError> {
+    let failed = not_applied.iter().filter(|(_, error)| !error.is_unsupported);
     let failed: Vec<_> = failed
-        .map(|failed| format!("{} ({})", failed.setting, chain(&failed.error)))
+        .map(|(setting, error)| format!("{setting} ({})", chain(error)))
         .collect();
     if failed.is_empty() {
         return Ok(());

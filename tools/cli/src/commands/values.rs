@@ -1,6 +1,6 @@
 //! Values of arguments.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use jiff::SpanRelativeTo;
 use operations::connection::Connection;
@@ -10,6 +10,17 @@ use crate::error::CliError;
 
 pub(super) fn version(number: u64) -> Result<Version, CliError> {
     Version::try_from(number).map_err(|error| CliError::Usage(error.to_string()))
+}
+
+/// Parses the value of an option, if it is there.
+pub(super) fn parsed<T, E: Error>(
+    option: &str,
+    text: Option<&str>,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, CliError> {
+    text.map(parse)
+        .transpose()
+        .map_err(|error| CliError::usage(option, error))
 }
 
 /// Parses an age, such as `90d` or `12h`. A day has 24 hours.

@@ -1,5 +1,6 @@
 //! All items of an entity, and its states: one JSON line for each item, or one table for each kind of items.
 
+use item_diff::line::text_of;
 use operations::read::item_collection::ItemCollection;
 use patterns::time_series::State;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use shared::{
     printable,
 };
 
-use super::{Grid, Output, cell, print, print_json};
+use super::{Grid, Output, print, print_json};
 use crate::error::CliError;
 
 /// Bookkeeping that tables leave out. JSON has it.
@@ -69,8 +70,9 @@ impl Output {
         attributes.dedup();
         let mut table = Grid::new(&[&[key][..], &attributes].concat());
         for (key, item) in items {
-            let value = |name: &&str| item.get(*name).map(|value| cell(&plain::attribute(value)));
-            let values = attributes.iter().map(|name| value(name).unwrap_or_default());
+            let values = attributes
+                .iter()
+                .map(|name| item.get(*name).map(text_of).unwrap_or_default());
             table.add_row(std::iter::once((*key).to_owned()).chain(values));
         }
         self.grid(&table)

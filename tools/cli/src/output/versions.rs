@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use item_diff::{
-    line::word,
+    line::{text_of, word},
     versions::{self, Comparison},
 };
 use serde_json::{Map, Value};
@@ -103,8 +103,8 @@ impl Output {
         }
         let mut table = Grid::new(&["Attribute", &numbers[0], &numbers[1]]);
         for (name, change) in changes {
-            let value = |value: Option<&AttributeValue>| value.map(|value| cell(&plain::attribute(value)));
-            let [from, to] = [change.from, change.to].map(|side| value(side).unwrap_or_else(|| NONE.to_owned()));
+            let sides = [change.from, change.to].map(|side| side.map(text_of));
+            let [from, to] = sides.map(|side| side.unwrap_or_else(|| NONE.to_owned()));
             table.add_row([name, &from, &to]);
         }
         self.grid(&table)
@@ -141,7 +141,7 @@ pub(crate) fn change_line(view: &VersionView, changes: &str) -> String {
     let text = |value: &Option<AttributeValue>| {
         let text = value.as_ref().map(|value| match value {
             AttributeValue::S(text) => word(text),
-            value => cell(&plain::attribute(value)),
+            value => text_of(value),
         });
         text.map(|text| printable::line(&text).into_owned())
     };

@@ -125,6 +125,13 @@ impl Duration {
         }
     }
 
+    /// Returns the time that the CPU share needs for one record or request. `kb_micros` is the CPU time of each KB after the first.
+    pub(super) fn item_ms(self, kb_micros: f64, item_bytes: u64) -> f64 {
+        let further_kb = (item_bytes as f64 / 1_024.0 - 1.0).max(0.0);
+        let vcpu = (self.memory_mb / VCPU_MEMORY_MB).min(1.0);
+        (self.item_micros + further_kb * kb_micros / vcpu) / 1_000.0
+    }
+
     /// Returns the duration for a memory size. Between two measured sizes, it is proportional to the CPU share. Above the largest, it does not
     /// change, because the functions use one vCPU.
     pub(super) fn of(curve: &[Self], memory_mb: f64) -> Self {

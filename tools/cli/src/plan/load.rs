@@ -2,24 +2,9 @@
 
 use shared::config::{Idempotency, WriteMode};
 
+use super::PlanArgs;
 #[allow(clippy::wildcard_imports, reason = "the constants of all formulas")]
 use super::figures::*;
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Inputs {
-    pub(super) updates_per_second: f64,
-    pub(super) entities: u64,
-    pub(super) item_bytes: u64,
-    pub(super) mode: WriteMode,
-    pub(super) idempotency: Idempotency,
-    /// `true` if a second table stores history.
-    pub(super) has_own_history: bool,
-    /// Days of history that are stored.
-    pub(super) retention_days: f64,
-    /// `true` if versions are marked when they are pruned.
-    pub(super) is_pruned: bool,
-    pub(super) memory_mb: f64,
-}
 
 /// Capacity and requests of one update, on average.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,15 +26,15 @@ pub(super) struct Units {
 }
 
 impl Units {
-    pub(super) fn of(inputs: &Inputs) -> Self {
-        let bytes = inputs.item_bytes;
-        let image_bytes = if inputs.has_own_history {
-            IMAGE_BYTES + IMAGE_ATTRIBUTES
+    pub(super) fn of(args: &PlanArgs, idempotency: Idempotency) -> Self {
+        let bytes = args.item_bytes;
+        let image_bytes = IMAGE_BYTES + IMAGE_ATTRIBUTES;
+        let version_bytes = if args.has_own_history() {
+            bytes + image_bytes
         } else {
-            0
+            bytes
         };
-        let version_bytes = bytes + image_bytes;
-        let (min, full, map_bytes, marker) = match inputs.idempotency {
+        let (min, full, map_bytes, marker) = match idempotency {
             Idempotency::Recent(window) => (window.get(), window.full(), RECENT_BYTES, 0.0),
             Idempotency::Ledger(_) => (0, 0, 0, 2.0 * write_units(MARKER_BYTES)),
         };
@@ -61,28 +46,24 @@ impl Units {
         let growing: f64 = (min + 1..=full).map(|entries| write_units(size(entries))).sum();
         let writes = (growing + pruning) / round;
         // A writer that reads first writes in a transaction, and prunes a full map in its first request.
-        let reads_first = marker > 0.0 || inputs.mode == WriteMode::Transaction;
+        let reads_first = marker > 0.0 || args.method.mode == WriteMode::Transaction;
         let (factor, rejections, reads, requests, latencies) = if reads_first {
             let reads = (min..=full).map(|entries| read_units(size(entries))).sum::<f64>() / round;
             (2.0, 0.0, reads, 2.0, 1.0 + TRANSACTION_LATENCIES)
         } else {
             (1.0, 1.0 / round, 0.0, 1.0 + 1.0 / round, 1.0 + 1.0 / round)
         };
-        let (stored, inline) = match inputs.mode {
+        let (stored, inline) = match args.method.mode {
             WriteMode::Stream => (1.0, 0.0),
             WriteMode::Inline => (2.0, 1.0),
             WriteMode::Transaction => (3.0, 0.0),
         };
-        let pruned = if inputs.is_pruned {
-            write_units(version_bytes + TTL_BYTES)
-        } else {
-            0.0
-        };
+        let pruned = args.retention_days.map(|_| write_units(version_bytes + TTL_BYTES));
         Self {
             latest_bytes: size(full),
             version_bytes,
             latest: factor * writes + rejections * pruning + marker,
-            version: stored * write_units(version_bytes) + pruned,
+            version: stored * write_units(version_bytes) + pruned.unwrap_or_default(),
             reads,
             requests: requests + inline,
             latencies: latencies + inline,
@@ -165,18 +146,18 @@ impl Function {
     ) -> Self {
         let batch = batch(rate, shards * PARALLELIZATION, BATCH_SIZE);
         let measured = Duration::of(&STREAM_CURVE, memory_mb);
-        let item_ms = item_ms(measured, STREAM_KB_MICROS, item_bytes);
+        let item_ms = measured.item_ms(STREAM_KB_MICROS, item_bytes);
         Self::of(rate, batch, measured, item_ms, latencies(batch))
     }
 
-    fn writer(inputs: &Inputs, units: &Units) -> Self {
-        let batch = batch(inputs.updates_per_second, QUEUE_POLLERS, QUEUE_BATCH_SIZE);
-        let measured = Duration::of(&WRITER_CURVE, inputs.memory_mb);
-        let item_ms = item_ms(measured, WRITER_KB_MICROS, inputs.item_bytes) * units.requests;
+    fn writer(args: &PlanArgs, units: &Units) -> Self {
+        let batch = batch(args.updates_per_second, QUEUE_POLLERS, QUEUE_BATCH_SIZE);
+        let measured = Duration::of(&WRITER_CURVE, args.memory.into());
+        let item_ms = measured.item_ms(WRITER_KB_MICROS, args.item_bytes) * units.requests;
         // The updates of a batch are written concurrently, so one that is rejected delays the batch.
         let rejected = 1.0 - (1.0 - units.rejections).powf(batch);
         let latencies = units.latencies - units.rejections + rejected;
-        Self::of(inputs.updates_per_second, batch, measured, item_ms, latencies)
+        Self::of(args.updates_per_second, batch, measured, item_ms, latencies)
     }
 
     /// Returns the average number of concurrent invocations.
@@ -197,13 +178,6 @@ fn batch(rate: f64, pollers: f64, max: f64) -> f64 {
     }
 }
 
-/// Returns the time that the CPU share needs for one record or request. `kb_micros` is the CPU time of each KB after the first.
-fn item_ms(measured: Duration, kb_micros: f64, item_bytes: u64) -> f64 {
-    let further_kb = (item_bytes as f64 / 1_024.0 - 1.0).max(0.0);
-    let vcpu = (measured.memory_mb / VCPU_MEMORY_MB).min(1.0);
-    (measured.item_micros + further_kb * kb_micros / vcpu) / 1_000.0
-}
-
 /// Load of all parts, per second unless the name states another unit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
@@ -220,42 +194,43 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn of(inputs: &Inputs) -> Self {
-        let rate = inputs.updates_per_second;
-        let units = Units::of(inputs);
+    pub(super) fn of(args: &PlanArgs, idempotency: Idempotency) -> Self {
+        let rate = args.updates_per_second;
+        let units = Units::of(args, idempotency);
         let stored_gb = |bytes: u64| (bytes + STORAGE_OVERHEAD_BYTES) as f64 / GB;
-        let ledger_days = match inputs.idempotency {
+        let ledger_days = match idempotency {
             Idempotency::Ledger(retention) => retention.duration().as_secs_f64() / DAY_SECONDS,
             Idempotency::Recent(_) => 0.0,
         };
         let versions_gb = rate * stored_gb(units.version_bytes);
         let versions = Table {
             write_units: rate * units.version,
-            storage_gb: versions_gb * DAY_SECONDS * inputs.retention_days,
+            storage_gb: versions_gb * DAY_SECONDS * args.retention_days(),
             growth_gb: versions_gb * MONTH_SECONDS,
         };
         let mut table = Table {
             write_units: rate * units.latest,
-            storage_gb: inputs.entities as f64 * stored_gb(units.latest_bytes)
+            storage_gb: args.entities as f64 * stored_gb(units.latest_bytes)
                 + ledger_days * DAY_SECONDS * rate * stored_gb(MARKER_BYTES),
             growth_gb: 0.0,
         };
-        if !inputs.has_own_history {
+        let has_own_history = args.has_own_history();
+        if !has_own_history {
             table.write_units += versions.write_units;
             table.storage_gb += versions.storage_gb;
             table.growth_gb += versions.growth_gb;
         }
         // The up to four requests of a batch are concurrent.
-        let stream = Function::stream(rate, table.partitions(), inputs.memory_mb, inputs.item_bytes, |_| 1.0);
-        let writer = Function::writer(inputs, &units);
+        let stream = Function::stream(rate, table.partitions(), args.memory.into(), args.item_bytes, |_| 1.0);
+        let writer = Function::writer(args, &units);
         let log_bytes = rate * UPDATE_LOG_BYTES + (writer.invocations + stream.invocations) * INVOCATION_LOG_BYTES;
         Self {
             units,
             table,
-            history: inputs.has_own_history.then_some(versions),
+            history: has_own_history.then_some(versions),
             stream,
             writer,
-            queue_requests: rate * queue_requests(inputs.item_bytes, writer.batch),
+            queue_requests: rate * queue_requests(args.item_bytes, writer.batch),
             log_gb: log_bytes * MONTH_SECONDS / GB,
         }
     }

@@ -1,7 +1,7 @@
 //! `vzero admin plan`: the monthly cost of a rate of updates, with the capacity units, invocations and storage behind it.
 //!
 //! It sends no request, and needs neither a table nor credentials. The formulas are in `docs/scaling.md`. Data flows from the arguments to
-//! `Inputs`, then `Units` (one update), then `Load` (a second), then the cost of a month with the price list. `attached` is the cost of a table
+//! `Units` (one update), then `Load` (a second), then the cost of a month with the price list. `attached` is the cost of a table
 //! that other programs write.
 
 #![allow(
@@ -16,10 +16,10 @@ mod month;
 
 use shared::config::Window;
 
-use self::{figures::MAX_ITEM_BYTES, load::Inputs};
+use self::figures::MAX_ITEM_BYTES;
 use crate::{error::CliError, output::Output, write_options::Method};
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct PlanArgs {
     /// Updates per second of all entities, 0.001 to 1000000000
     #[arg(long, value_name = "R", value_parser = |text: &str| within(text, 0.001, 1e9))]
@@ -62,18 +62,18 @@ The command needs no table. --mode, --idempotency, --idempotency-window [default
 settings of the functions. docs/scaling.md explains the model.";
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
-    let inputs = Inputs {
-        updates_per_second: args.updates_per_second,
-        entities: args.entities,
-        item_bytes: args.item_bytes,
-        mode: args.method.mode,
-        idempotency: args.method.idempotency(Window::default())?,
-        has_own_history: args.history_table == HistoryTable::Own,
-        retention_days: args.retention_days.unwrap_or(30.0),
-        is_pruned: args.retention_days.is_some(),
-        memory_mb: args.memory.into(),
-    };
-    output.object(&month::plan(&inputs))
+    let idempotency = args.method.idempotency(Window::default())?;
+    output.object(&month::plan(args, idempotency))
+}
+
+impl PlanArgs {
+    fn has_own_history(&self) -> bool {
+        self.history_table == HistoryTable::Own
+    }
+
+    fn retention_days(&self) -> f64 {
+        self.retention_days.unwrap_or(30.0)
+    }
 }
 
 /// Returns the write units of an item of this size.

@@ -4,13 +4,14 @@ use serde_json::{Map, Value, json};
 use shared::config::Idempotency;
 
 use super::{
+    PlanArgs,
     figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
-    load::{Function, Inputs, Load, Table},
+    load::{Function, Load, Table},
 };
 
-/// Returns the load and the cost of these inputs in JSON.
-pub(super) fn plan(inputs: &Inputs) -> Value {
-    let load = Load::of(inputs);
+/// Returns the load and the cost of these arguments in JSON.
+pub(super) fn plan(args: &PlanArgs, idempotency: Idempotency) -> Value {
+    let load = Load::of(args, idempotency);
     let (units, table) = (&load.units, &load.table);
     let partition_writes = match load.history {
         None => units.writes(),
@@ -22,18 +23,18 @@ pub(super) fn plan(inputs: &Inputs) -> Value {
             "BatchSize": function.batch,
             "DurationMs": function.duration_ms,
             "Concurrency": function.concurrency(),
-            "MemoryMB": inputs.memory_mb,
+            "MemoryMB": f64::from(args.memory),
         })
     };
-    let idempotency = match inputs.idempotency {
+    let idempotency = match idempotency {
         Idempotency::Recent(window) => format!("recent, {window}"),
         Idempotency::Ledger(_) => "ledger".to_owned(),
     };
     let plan = json!({
-        "UpdatesPerSecond": inputs.updates_per_second,
-        "Entities": inputs.entities,
-        "ItemBytes": inputs.item_bytes,
-        "Mode": format!("{:?}", inputs.mode).to_lowercase(),
+        "UpdatesPerSecond": args.updates_per_second,
+        "Entities": args.entities,
+        "ItemBytes": args.item_bytes,
+        "Mode": format!("{:?}", args.method.mode).to_lowercase(),
         "Idempotency": idempotency,
         "HistoryTable": if load.history.is_some() { "own" } else { "same" },
         "Update": {
@@ -44,9 +45,9 @@ pub(super) fn plan(inputs: &Inputs) -> Value {
         },
         "Table": {
             "WriteUnitsPerSecond": table.write_units,
-            "ReadUnitsPerSecond": inputs.updates_per_second * units.reads,
+            "ReadUnitsPerSecond": args.updates_per_second * units.reads,
             "Partitions": table.partitions(),
-            "StorageDays": inputs.retention_days,
+            "StorageDays": args.retention_days(),
             "StorageGB": table.storage_gb,
             "StorageGrowthGBPerMonth": table.growth_gb,
         },
@@ -59,7 +60,7 @@ pub(super) fn plan(inputs: &Inputs) -> Value {
         "HottestEntity": { "MostUpdatesPerSecond": PARTITION_WRITE_UNITS / partition_writes },
         "StreamFunction": function(&load.stream),
         "WriterFunction": function(&load.writer),
-        "MonthlyCost": cost(inputs, &load),
+        "MonthlyCost": cost(args.updates_per_second, &load),
     });
     rounded(plan, |number| {
         // Six digits. The figures are less accurate than that.
@@ -68,7 +69,7 @@ pub(super) fn plan(inputs: &Inputs) -> Value {
     })
 }
 
-fn cost(inputs: &Inputs, load: &Load) -> Value {
+fn cost(updates_per_second: f64, load: &Load) -> Value {
     let prices = Prices::read();
     let millions = |per_second: f64, unit: &str| per_second * MONTH_SECONDS / 1e6 * prices.of(unit);
     let sum = |amount: fn(&Table) -> f64| amount(&load.table) + load.history.as_ref().map_or(0.0, amount);
@@ -77,7 +78,7 @@ fn cost(inputs: &Inputs, load: &Load) -> Value {
         ("Writes", millions(sum(|table| table.write_units), "WriteRequestUnits")),
         (
             "Reads",
-            millions(inputs.updates_per_second * load.units.reads, "ReadRequestUnits"),
+            millions(updates_per_second * load.units.reads, "ReadRequestUnits"),
         ),
         ("Storage", storage_gb * prices.of("Storage")),
         ("Backup", storage_gb * prices.of("Backup")),
@@ -149,11 +150,12 @@ mod tests {
     use proptest::prelude::*;
     use shared::config::{Retention, Window, WriteMode};
 
-    use super::*;
+    use super::{super::HistoryTable, *};
+    use crate::write_options::Method;
 
     /// Returns each part of the cost, and the total.
-    fn costs(inputs: &Inputs) -> Vec<f64> {
-        let cost = &plan(inputs)["MonthlyCost"];
+    fn costs(args: &PlanArgs) -> Vec<f64> {
+        let cost = &plan(args, args.method.idempotency(Window::default()).unwrap())["MonthlyCost"];
         let parts = cost["Parts"].as_object().unwrap().values();
         parts.chain([&cost["Total"]]).filter_map(Value::as_f64).collect()
     }
@@ -162,27 +164,30 @@ mod tests {
         #[test]
         fn the_cost_is_valid_and_grows_with_each_input(
             rate in -3.0..=9.0f64, entities in 0..=12u32, item_bytes in 1..=409_600u64, mode in 0..3usize, window in 0..=100u8,
-            has_own_history: bool, is_pruned: bool, retention_days in 0.0..=36_500.0f64, memory_mb in 128.0..=10_240.0f64, factor in 1..1_000u32,
+            has_own_history: bool, retention_days in prop::option::of(0.0..=36_500.0f64), memory in 128..=10_240u32, factor in 1..1_000u32,
         ) {
-            let inputs = Inputs {
+            let args = PlanArgs {
                 updates_per_second: 10f64.powf(rate),
                 entities: 10u64.pow(entities),
                 item_bytes,
-                mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][mode],
-                idempotency: Window::new(window).map_or(Idempotency::Ledger(Retention::default()), Idempotency::Recent),
-                has_own_history,
                 retention_days,
-                is_pruned,
-                memory_mb,
+                history_table: if has_own_history { HistoryTable::Own } else { HistoryTable::Same },
+                memory,
+                method: Method {
+                    mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][mode],
+                    idempotency: if window == 0 { "ledger" } else { "recent" }.to_owned(),
+                    idempotency_window: Window::new(window),
+                    ledger_ttl_days: Retention::default(),
+                },
             };
-            let less = costs(&inputs);
+            let less = costs(&args);
             prop_assert!(less.len() == 9 && less.iter().all(|cost| *cost >= 0.0), "{less:?}");
             let (parts, total) = (less[..8].iter().sum::<f64>(), less[8]);
             prop_assert!((parts - total).abs() <= total * 1e-4, "{less:?}");
             for more in [
-                Inputs { updates_per_second: inputs.updates_per_second * f64::from(factor), ..inputs },
-                Inputs { entities: inputs.entities * u64::from(factor), ..inputs },
-                Inputs { item_bytes: inputs.item_bytes * u64::from(factor), ..inputs },
+                PlanArgs { updates_per_second: args.updates_per_second * f64::from(factor), ..args.clone() },
+                PlanArgs { entities: args.entities * u64::from(factor), ..args.clone() },
+                PlanArgs { item_bytes: args.item_bytes * u64::from(factor), ..args },
             ] {
                 let more = costs(&more);
                 prop_assert!(less.iter().zip(&more).all(|(less, more)| *more >= less * (1.0 - 1e-4)), "{less:?} {more:?}");

@@ -3,20 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod measured;
-#[path = "../support/script.rs"]
-mod script;
-#[path = "../support/table.rs"]
-mod table;
 
 use std::process::Command;
 
 use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
 use serde_json::{Value, json};
-use testkit::{command::Arguments as _, database::create_streamed, endpoint::is_skipped, table::Table};
+use testkit::{command::Arguments as _, database::create_streamed, endpoint::is_skipped, script_tests, table::Table};
 
-type Subject = Table;
-
-script::script_tests! {
+script_tests! {
+    Table;
     fn each_view_type_has_its_exit_code_and_the_next_step();
     fn a_stream_is_enabled_only_if_there_is_none();
     fn the_text_can_be_copied();

@@ -1,146 +1,16 @@
 //! `vzero --attached` on a table that other programs write, with stream-fn's own code.
 
-#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
-
-#[path = "../support/script.rs"]
-mod script;
-
-use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
-
-use serde_json::{Map, Value, json};
-use shared::clock::{Clock, Deadline, since_epoch};
-use testkit::{
-    attached::{Orders, state},
-    database,
-    hostile::incompressible,
-    table::Record,
-    vzero::Vzero,
-};
-
-use script::{Script, script_tests};
-
-type Subject = Orders;
-
-/// `$K1` is the key of order 1, `$J1` is its partition key in history, in JSON. `$TABLE` and `$LOG` are the tables.
-///
-/// | action | of |
-/// |---|---|
-/// | `@put 1-3 {…}` | the writer, which replaces orders with these attributes in DynamoDB JSON |
-/// | `@state 1-3 a b` | the same, with the attribute `state` alone, which has one value after the other |
-/// | `@large 1 BYTES`, `@many 1 COUNT x` | the same, with an attribute of many bytes, or with many attributes |
-/// | `@delete 1` | the writer |
-/// | `@deliver 0,2-3` | stream-fn, with these records, or with all |
-/// | `@deliver_after SECONDS 0,2-3` | the same, later |
-/// | `@deliver_broken 0` | the same, with a malformed image |
-/// | `@put_version 1 KEY {…}`, `@copy_version 1 FROM TO`, `@delete_version 1 KEY` | another client, in the history table |
-/// | `@item 1` | none: the output is the order |
-/// | `@stored 1`, `@versions 1` | none: the output is its items in the history table, or its versions |
-/// | `@changes 1` | none: the output is its changes, oldest first |
-impl script::Subject for Orders {
-    fn create(_: Option<u8>, definition: &Value) -> Self {
-        Self::with(env!("CARGO_BIN_EXE_vzero"), definition)
-    }
-
-    fn vzero(&self) -> &Vzero {
-        self
-    }
-
-    fn items(&self) -> BTreeMap<String, Value> {
-        BTreeMap::new()
-    }
-
-    fn records(&self) -> Vec<Record> {
-        Self::records(self)
-    }
-
-    fn variables(&self) -> Vec<(String, String)> {
-        let key = |no| (format!("$K{no}"), Self::key(no));
-        let json = |no| (format!("$J{no}"), json!(self.entity(no).as_str()).to_string());
-        let names = [("$TABLE", &self.table), ("$LOG", &self.history)];
-        let names = names.map(|(name, value)| (name.to_owned(), value.clone()));
-        (1..=5).flat_map(|no| [key(no), json(no)]).chain(names).collect()
-    }
-
-    fn act(&self, script: &Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value> {
-        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-        let number = |text: &str| text.parse::<u64>().unwrap();
-        let history = |item: Value| self.block_on(database::put_into(&self.client, &self.history, item));
-        match (kind, words) {
-            ("put", [no, ..]) => numbers(no).for_each(|no| self.put(no, &json(&words[1..].join(" ")))),
-            ("state", [no, ..]) => {
-                for no in numbers(no) {
-                    let states = words[1..].iter().flat_map(|words| words.split(' '));
-                    states.for_each(|text| self.put(no, &state(text)));
-                }
-            }
-            ("large", [no, bytes]) => {
-                let bytes = usize::try_from(number(bytes)).unwrap();
-                self.put(number(no), &json!({"long": {"B": incompressible(bytes)}}));
-            }
-            ("many", [no, count, text]) => {
-                let members = (0..number(count)).map(|index| (format!("a{index}"), json!({"S": text})));
-                self.put(number(no), &members.collect::<Map<_, _>>().into());
-            }
-            ("delete", [no]) => self.delete(number(no)),
-            ("deliver", [""] | []) => self.deliver_all(),
-            ("deliver", [numbers]) => self.deliver(&script.records(numbers)),
-            ("deliver_after", [seconds, numbers]) => {
-                let later = Duration::from_secs(number(seconds));
-                let writer = self.writer().with_clock(Clock::new(move || since_epoch() + later));
-                let records = script.records(numbers);
-                let raw: Vec<_> = records.iter().map(|record| record.json().to_string()).collect();
-                let deadline = Deadline::after(Duration::from_secs(60));
-                self.block_on(writer.process(raw.iter().map(String::as_str).collect(), deadline));
-            }
-            ("deliver_broken", [numbers]) => {
-                let record = script.records(numbers).remove(0);
-                let mut broken = record.json().clone();
-                broken["dynamodb"]["NewImage"]["state"] = json!({"X": "y"});
-                self.deliver(&[Record::new(record.sequence_number().clone(), Duration::ZERO, broken)]);
-            }
-            ("put_version", [no, key, item]) => {
-                let mut item = json(item);
-                (item["PK"], item["SK"]) = (json!({"S": self.entity(number(no)).as_str()}), json!({"S": key}));
-                history(item);
-            }
-            ("copy_version", [no, from, to]) => {
-                let mut stored = self.stored(number(no)).into_iter();
-                let mut item = stored.find(|item| item["SK"]["S"] == *from).unwrap();
-                item["SK"] = json!({"S": to});
-                history(item);
-            }
-            ("delete_version", [no, key]) => {
-                let id = self.entity(number(no));
-                self.block_on(database::delete_item(&self.client, &self.history, id.as_str(), key));
-            }
-            ("item", [no]) => return Some(self.item(number(no))),
-            ("stored", [no]) => return Some(self.stored(number(no)).into()),
-            ("versions", [no]) => return Some(json!(self.versions(number(no)))),
-            ("changes", [no]) => {
-                let run = self
-                    .vzero()
-                    .run(&["history", &Self::key(number(no)), "--changes", "--oldest-first"]);
-                let changes = run.stdout.lines().map(|line| line.splitn(3, "  ").nth(2).unwrap());
-                return Some(changes.collect());
-            }
-            _ => return None,
-        }
-        Some(Value::Null)
-    }
-}
-
-fn numbers(text: &str) -> RangeInclusive<u64> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    first.parse().unwrap()..=last.parse().unwrap()
-}
+use testkit::{attached::Orders, script_tests};
 
 script_tests! {
+    Orders;
     fn commands_that_are_not_for_an_attached_table_are_refused();
     fn a_check_compares_items_with_their_newest_version();
 }
 
 // Audit.
 script_tests! {
+    Orders;
     fn histories_without_faults_have_no_findings();
     fn an_item_that_differs_from_its_history_is_found();
     fn late_and_missed_versions_are_information();
@@ -151,6 +21,7 @@ script_tests! {
 
 // Backfill, and the records of changes before, during and after it.
 script_tests! {
+    Orders;
     fn items_without_history_get_a_baseline();
     fn changes_that_the_baseline_contains_make_no_version();
     fn a_record_that_comes_first_is_not_overwritten();
@@ -160,6 +31,7 @@ script_tests! {
 
 // Prune, pin and purge.
 script_tests! {
+    Orders;
     fn old_versions_are_pruned_and_pinned_ones_are_kept();
     fn the_newest_version_that_is_not_late_is_never_pruned();
     fn a_purge_deletes_the_history_and_keeps_the_item();
@@ -167,6 +39,7 @@ script_tests! {
 
 // Redrive.
 script_tests! {
+    Orders;
     fn a_record_that_is_redriven_after_later_ones_is_late();
     fn a_deletion_is_no_attribute_of_the_item();
     fn records_of_an_attached_table_without_a_payload_are_read_from_the_stream();
@@ -176,6 +49,7 @@ script_tests! {
 
 // Restore.
 script_tests! {
+    Orders;
     fn an_old_state_is_put_back_with_a_greater_version_attribute();
     fn tombstones_are_restored_in_both_directions();
     fn an_item_that_history_does_not_have_is_not_overwritten();

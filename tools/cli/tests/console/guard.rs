@@ -2,11 +2,12 @@
 
 use std::thread;
 
-use testkit::table::Table;
+use testkit::{script_tests, table::Table};
 
-use crate::{http, new_table, script::script_tests, served::Console};
+use crate::{http, new_table, served::Console};
 
 script_tests! {
+    crate::Subject;
     fn without_a_token_the_sign_in_form_is_shown();
     fn the_token_of_an_address_becomes_a_cookie();
     fn only_valid_cookies_and_bearer_tokens_are_accepted();

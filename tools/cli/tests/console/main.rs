@@ -13,21 +13,11 @@ mod large;
 #[cfg(target_os = "linux")]
 mod opener;
 mod pages;
-#[path = "../support/script.rs"]
-mod script;
 mod served;
 mod started;
-#[path = "../support/table.rs"]
-mod table;
-
-use std::collections::BTreeMap;
 
 use serde_json::Value;
-use testkit::{
-    command::Run,
-    table::{Record, Table},
-    vzero::Vzero,
-};
+use testkit::{command::Run, script, script_tests, table::Table};
 
 fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
@@ -40,30 +30,14 @@ struct Subject {
 }
 
 impl script::Subject for Subject {
-    fn create(digits: Option<u8>, definition: &Value) -> Self {
-        let table = <Table as script::Subject>::create(digits, definition);
+    fn create(vzero: &'static str, digits: Option<u8>, definition: &Value) -> Self {
+        let table = <Table as script::Subject>::create(vzero, digits, definition);
         let console = served::Console::writing(&table);
         Self { table, console }
     }
 
-    fn vzero(&self) -> &Vzero {
+    fn table(&self) -> &Table {
         &self.table
-    }
-
-    fn items(&self) -> BTreeMap<String, Value> {
-        self.table.items()
-    }
-
-    fn records(&self) -> Vec<Record> {
-        self.table.records()
-    }
-
-    fn variables(&self) -> Vec<(String, String)> {
-        script::Subject::variables(&self.table)
-    }
-
-    fn act(&self, script: &script::Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value> {
-        table::act(&self.table, &script.items.borrow(), kind, words)
     }
 
     fn run(&self, line: &str) -> Run {
@@ -80,7 +54,8 @@ impl script::Subject for Subject {
 }
 
 // Time, author, reason and request of each version: apart from its attributes, and never those of another version.
-script::script_tests! {
+script_tests! {
+    Subject;
     fn each_page_shows_the_record_apart_from_the_attributes();
     fn a_restored_version_names_its_origin_and_inherits_no_author();
     fn the_exact_time_of_a_version_selects_it();
@@ -90,7 +65,8 @@ script::script_tests! {
 }
 
 // Finding entities, versions and changes: search, order, filters, and what is read for it.
-script::script_tests! {
+script_tests! {
+    Subject;
     fn each_version_shows_what_it_changed();
     fn versions_are_filtered();
     fn a_filter_reads_more_pages();

@@ -3,12 +3,14 @@
 use serde_json::json;
 use testkit::{
     database::at_second,
+    script_tests,
     table::{self, Table},
 };
 
-use crate::{http, new_table, script::script_tests, served::Console};
+use crate::{http, new_table, served::Console};
 
 script_tests! {
+    crate::Subject;
     fn each_page_has_a_json_form();
     fn an_entity_without_a_latest_item_shows_its_history_and_no_way_to_change_it();
     fn invalid_requests_are_rejected();

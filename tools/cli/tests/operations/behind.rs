@@ -10,9 +10,7 @@ use operations::{
     repair::{self, Plan, of_entities},
 };
 use serde_json::{Value, json};
-use testkit::{command::Run, table::Table};
-
-use crate::script;
+use testkit::{command::Run, script, table::Table};
 
 /// Actions on a latest item whose version 7 was acknowledged, but whose stream record is not processed yet.
 const CHANGES: [(&str, &str, &str, u64); 4] = [

@@ -10,9 +10,9 @@ use std::{
 
 use serde_json::{Value, json};
 use shared::config::WriteMode;
-use testkit::{command::Run, database, table::Table};
+use testkit::{command::Run, database, script, table::Table};
 
-use crate::{new_table, script};
+use crate::new_table;
 
 /// Audits the table, and puts versions when its state shows that it has read these entities.
 fn audit_while(table: &Table, read: &[&str], put: impl FnOnce()) -> Run {
@@ -85,7 +85,7 @@ fn an_audit_during_writes_finds_no_fault() {
         })
     });
     for _ in 0..4 {
-        table.check("audit --all --lag 1 --max-read-units 400 => 0");
+        script::run(&table, "audit --all --lag 1 --max-read-units 400 => 0");
     }
     done.store(true, Ordering::Relaxed);
     for writer in writers {

@@ -1,18 +1,15 @@
 //! Runs that are killed, and resume.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    process::Child,
-};
+use std::{collections::BTreeSet, fs, process::Child};
 
 use serde_json::{Value, json};
 use testkit::{
     command::{Run, members},
+    script,
     table::Table,
 };
 
-use crate::{new_table, script, table::act};
+use crate::new_table;
 
 /// A file in which a command stores its progress.
 struct State {
@@ -109,11 +106,11 @@ fn a_killed_backfill_during_writes_loses_nothing() {
     let table = new_table();
     let item = |number: u64| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}});
     let items: Value = (0..60).map(item).collect();
-    let old = act(&table, &BTreeMap::new(), "table", &["Old", "Id", &items.to_string()]).unwrap()["Old"].clone();
+    script::run(&table, &format!("@table Old Id {items}"));
     let mut state = State::new();
     let backfill = format!(
         "backfill --yes --mode transaction --from-table {} --segments 2 --max-read-units 10 --state {}",
-        old.as_str().unwrap(),
+        table.endpoint.table_name("Old"),
         state.path()
     );
     let id = |number: usize| format!("E{}", number * 7 % 30);
@@ -133,7 +130,7 @@ fn a_killed_backfill_during_writes_loses_nothing() {
         last.code == 4 && summary["Items"] == 60 && summary["Conflicts"] != 0,
         "{last:?}"
     );
-    table.check("audit --all --lag 0 => 0");
+    script::run(&table, "audit --all --lag 0 => 0");
     let all = table.items();
     for id in (0..number.min(30)).map(id) {
         assert_eq!(all[&format!("{id} v0")]["State"]["S"], "new", "{id}");
@@ -171,12 +168,7 @@ fn check_others(table: &Table, state: &State) {
 fn a_killed_run_of_a_whole_table_resumes() {
     let table = new_table();
     for entity in 0..12 {
-        act(
-            &table,
-            &BTreeMap::new(),
-            "recorded",
-            &[&format!("E{entity}"), "300,200,100,1"],
-        );
+        script::run(&table, &format!("@recorded E{entity} 300,200,100,1"));
     }
     let mut state = State::new();
     let path = state.path();

@@ -8,9 +8,9 @@ use shared::{
     domain::version::Version,
     dynamodb::{Store, put::put_version::PutOutcome},
 };
-use testkit::{command::members, database, hostile::incompressible, table::create_history};
+use testkit::{command::members, database, hostile::incompressible, script, table::create_history};
 
-use crate::{new_table, script};
+use crate::new_table;
 
 /// A document of 4 MB can name 2,000,000 records.
 #[cfg(target_os = "linux")]

@@ -6,15 +6,8 @@ mod behind;
 mod concurrent;
 mod killed;
 mod large;
-#[path = "../support/script.rs"]
-mod script;
-#[path = "../support/table.rs"]
-mod table;
 
-use script::script_tests;
-use testkit::table::Table;
-
-type Subject = Table;
+use testkit::{script_tests, table::Table};
 
 fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
@@ -22,6 +15,7 @@ fn new_table() -> Table {
 
 // Audit. The unit tests of `operations::audit` have more findings.
 script_tests! {
+    Table;
     fn every_fault_is_found_and_nothing_else();
     fn a_table_without_faults();
     fn a_state_that_belongs_to_another_run_is_not_overwritten();
@@ -29,6 +23,7 @@ script_tests! {
 
 // Backfill: conflicts, their end, and the dry run, which decides as the run does.
 script_tests! {
+    Table;
     fn items_of_another_table_become_version_1();
     fn tables_with_a_sort_key_need_a_name_template();
     fn of_two_items_with_the_same_name_one_is_written();
@@ -42,6 +37,7 @@ script_tests! {
 
 // Copies of a table, whose layout names the history table of the original, and layouts that name a missing history table.
 script_tests! {
+    Table;
     fn a_copy_leaves_the_history_of_the_original_alone();
     fn a_history_table_has_one_writer();
     fn a_layout_without_its_table_is_adopted_by_the_command_that_the_error_names();
@@ -54,6 +50,7 @@ script_tests! {
 
 // Failure documents and items that were made to damage a table, or the command that reads them.
 script_tests! {
+    Table;
     fn a_version_that_the_latest_item_does_not_count_is_not_written();
     fn a_repair_puts_counted_versions_before_it_continues_the_counter();
     fn a_redrive_of_recorded_versions_can_be_repeated_after_the_latest_item_is_gone();
@@ -64,6 +61,7 @@ script_tests! {
 
 // Prune and pin. The unit tests of the plan have more rules.
 script_tests! {
+    Table;
     fn pruned_versions_disappear_at_once_and_are_no_gap();
     fn pruning_by_age_keeps_the_version_of_every_time_since();
     fn arguments_of_prune_are_checked();
@@ -75,6 +73,7 @@ script_tests! {
 
 // Purge, and what redrive, repair and audit do with purged versions.
 script_tests! {
+    Table;
     fn a_purge_deletes_everything_after_asking();
     fn a_repair_does_not_revive_a_purged_entity();
     fn other_commands_ignore_the_marker_of_a_purge();

@@ -2,11 +2,10 @@
 
 use std::process::Command;
 
-use testkit::command::Arguments as _;
-
-use crate::script::script_tests;
+use testkit::{command::Arguments as _, script_tests, table::Table};
 
 script_tests! {
+    Table;
     fn the_life_of_an_entity();
     fn without_stream_fn_versions_are_not_in_history();
     fn each_failure_has_its_exit_code_and_one_line();

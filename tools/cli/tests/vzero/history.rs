@@ -1,8 +1,9 @@
 //! Who recorded a version, when and why: `get`, `history`, `diff` and the commands that write.
 
-use crate::script::script_tests;
+use testkit::{script_tests, table::Table};
 
 script_tests! {
+    Table;
     fn filters_select_versions();
     fn versions_without_a_time_or_a_previous_version_are_named();
     fn changes_are_shown_in_both_formats();

@@ -7,19 +7,13 @@ mod escaping;
 mod history;
 mod plan;
 mod policies;
-#[path = "../support/script.rs"]
-mod script;
 mod settings;
 mod states;
-#[path = "../support/table.rs"]
-mod table;
 mod table_arn;
 mod terminal;
 mod unreachable;
 
-use testkit::table::Table;
-
-type Subject = Table;
+use testkit::{script_tests, table::Table};
 
 const VZERO: &str = env!("CARGO_BIN_EXE_vzero");
 
@@ -28,12 +22,14 @@ fn new_table() -> Table {
 }
 
 // Items whose sort keys extend the key of a version, such as `v3#note`, are neither versions nor errors.
-script::script_tests! {
+script_tests! {
+    Table;
     fn an_item_beside_a_version_is_not_a_version();
 }
 
 // Updates of members of maps, in each write mode and with each way to detect duplicates.
-script::script_tests! {
+script_tests! {
+    Table;
     fn members_of_a_map_change_and_others_stay();
     fn members_of_a_map_are_in_history();
     fn a_missing_map_is_an_error_that_names_it();
@@ -41,7 +37,8 @@ script::script_tests! {
 }
 
 // The table: `vzero admin table create`.
-script::script_tests! {
+script_tests! {
+    Table;
     fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_shown();
     fn a_width_is_stored_with_the_table();
     fn a_table_that_does_not_fit_is_an_error_that_names_the_difference();

@@ -1,11 +1,10 @@
 //! Tests of `vzero admin plan` as a command, and of the documents that contain its output.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
-use testkit::command::Run;
+use testkit::{command::Run, script_tests, table::Table};
 
-crate::script::script_tests! {
+script_tests! {
+    Table;
     fn invalid_input_of_plan_is_rejected_with_its_reason();
     fn figures_match_manual_calculation();
     fn units_match_manual_calculation();
@@ -20,9 +19,7 @@ fn plan(rate: &str, entities: &str, more: &str) -> Value {
         "--item-bytes 500"
     };
     let arguments = format!("plan --updates-per-second {rate} --entities {entities} {size} {more}");
-    let mut command = Command::new(crate::VZERO);
-    let output = command.env_clear().args(arguments.split_whitespace()).output().unwrap();
-    let run = Run::from(output);
+    let run = Run::alone(crate::VZERO, &[], &arguments);
     assert_eq!(run.code, 0, "{arguments}: {run:?}");
     run.json()
 }

@@ -27,69 +27,31 @@ use testkit::{
 const LATEST: &str = "VersionControl";
 const HISTORY: &str = "Versions";
 
-/// Policies by the `Sid` of their statements, those that each extends, and commands. These run in this order, so that later commands
-/// find items.
-type Policies = &'static [(&'static str, &'static [&'static str], &'static str)];
+/// A policy, those that it extends, and commands. These run in this order, so that later commands find items.
+struct Policy {
+    /// Beginning of the `Sid` of its statements.
+    sid: &'static str,
+    extended: Vec<&'static str>,
+    commands: Vec<&'static str>,
+}
 
-const OF_READERS: Policies = &[
-    ("ReadLatest", &[], "get E"),
-    ("ReadHistory", &["ReadLatest"], READS),
-    ("Audit", &["ReadLatest", "ReadHistory"], AUDITS),
-    (
-        "Prune",
-        &["ReadLatest", "ReadHistory", "Audit"],
-        "pin E 2; prune E --keep 2; prune --all --keep 1; pin E 2 --unpin",
-    ),
-    ("Adopt", &["ReadLatest"], "table adopt --history-table Versions"),
-    (
-        "Purge",
-        &["ReadLatest", "ReadHistory", "Audit"],
-        "purge E --yes --wait 0s",
-    ),
-];
-
-const READS: &str = "\
-    get E --version 2; get E --at 2020-11-01T20:04:00; get E --effective-at 2020-11-01T20:04:00; history E; \
-    history E --changes --since 2020-11-01; diff E 2 3; lag E; items E";
-const AUDITS: &str = "audit E --lag 0; audit --all --lag 0; quarantine E; quarantine";
-
-const OF_OPERATORS: Policies = &[
-    (
-        "Write",
-        &["Read"],
-        "put E --set A=1 --time 2020-11-01T20:04:00; put E --set A=2 --mode inline; put E --set A=3 --mode transaction; \
-         put E --set A=3 --mode inline --idempotency ledger; put E --set A=3 --skip-unchanged; restore E 2 --mode inline; \
-         delete E --mode inline; undelete E --mode inline; metadata E --set Name=x; \
-         state put E --time 2020-11-12T20:04:00 --set State=OK; state put E --time 2020-11-12T20:04:00 --set State=BAD --replace",
-    ),
-    (
-        "Read",
-        &[],
-        "get E; get E --version 2; get E --at 2020-11-01T20:04:00; get E --effective-at 2020-11-01T20:04:00; history E; \
-         history E --changes --since 2020-11-01; diff E 2 3; lag E; items E; state latest E; state list E; \
-         state list E --prefix 2020-11 --newest-first --limit 1",
-    ),
-    // The first one creates the table, the second one finds it.
-    (
-        "CreateTable",
-        &["Read", "Write"],
-        "--table Factory table create; --table Factory table create",
-    ),
-    ("Load", &[], "state load STATES"),
-    ("Audit", &["Read"], AUDITS),
-    // Single versions and batches, new and existing ones.
-    (
-        "RedriveTable",
-        &["Read", "Write"],
-        "redrive DOCUMENT --dry-run; redrive DOCUMENT; redrive DOCUMENT",
-    ),
-    (
-        "Maintain",
-        &["Read", "Write", "Audit"],
-        "redrive quarantine:; repair --all --lag 0 --yes; repair --all --lag 0 --from DOCUMENT --yes; pin E 2; prune E --keep 2; \
-         prune --all --keep 1; pin E 2 --unpin; backfill --mode transaction --yes; purge E --yes --wait 0s",
-    ),
-];
+/// Reads policies: a line with the names of the policy and of those that it extends, then its commands in indented lines.
+fn policies(text: &'static str) -> Vec<Policy> {
+    let mut found = Vec::<Policy>::new();
+    for line in text.lines().filter(|line| !line.starts_with("//")) {
+        if let (Some(command), Some(policy)) = (line.strip_prefix("    "), found.last_mut()) {
+            policy.commands.push(command);
+            continue;
+        }
+        let mut names = line.split(' ');
+        found.push(Policy {
+            sid: names.next().unwrap(),
+            extended: names.collect(),
+            commands: Vec::new(),
+        });
+    }
+    found
+}
 
 /// A database whose requests are listed, its table, and the files that commands read.
 struct World {
@@ -128,12 +90,12 @@ impl World {
     }
 
     /// Runs the commands, and returns the actions that those of each policy need.
-    async fn needed(&self, policies: Policies) -> BTreeMap<&'static str, BTreeSet<Needed>> {
+    async fn needed(&self, policies: &[Policy]) -> BTreeMap<&'static str, BTreeSet<Needed>> {
         let mut found = BTreeMap::new();
-        for (sid, _, commands) in policies {
+        for Policy { sid, commands, .. } in policies {
             self.prepare(sid).await;
             self.tap.clear();
-            for command in commands.split("; ") {
+            for command in commands {
                 let mut vzero = tokio::process::Command::new(crate::VZERO);
                 vzero.env_clear().current_dir(self.folder.path());
                 vzero.args(["--endpoint-url", &self.tap.endpoint]);
@@ -243,10 +205,10 @@ fn documented(sid: &str) -> BTreeSet<Needed> {
 /// Compares what the commands of a policy need beside those that it extends with the documented actions.
 fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
     found: &BTreeMap<&str, BTreeSet<T>>,
-    policies: Policies,
+    policies: &[Policy],
     documented: impl Fn(&str) -> BTreeSet<T>,
 ) {
-    for (sid, extended, _) in policies {
+    for Policy { sid, extended, .. } in policies {
         let allowed: BTreeSet<_> = extended.iter().flat_map(|sid| documented(sid)).collect();
         let besides: BTreeSet<_> = found[sid].difference(&allowed).cloned().collect();
         assert_eq!(besides, documented(sid), "{sid}");
@@ -255,14 +217,15 @@ fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
 
 #[tokio::test]
 async fn operators_need_exactly_the_documented_actions() {
+    let policies = policies(include_str!("../scripts/policies_of_operators"));
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for digits in [1, 10] {
-        for (sid, needed) in World::new(digits, false).await.needed(OF_OPERATORS).await {
+        for (sid, needed) in World::new(digits, false).await.needed(&policies).await {
             let actions = needed.into_iter().map(|needed| needed.action);
             found.entry(sid).or_default().extend(actions);
         }
     }
-    assert_documented(&found, OF_OPERATORS, |sid| policy_actions(sid, &["dynamodb:"]));
+    assert_documented(&found, &policies, |sid| policy_actions(sid, &["dynamodb:"]));
 }
 
 #[tokio::test]
@@ -271,6 +234,7 @@ async fn readers_auditors_and_operators_need_exactly_the_documented_actions() {
     if is_skipped(TEST, "it needs a proxy of an embedded DynamoDB") {
         return;
     }
+    let policies = policies(include_str!("../scripts/policies_of_readers"));
     let mut found: BTreeMap<&str, BTreeSet<Needed>> = BTreeMap::new();
     for digits in [1, 10] {
         let world = World::new(digits, true).await;
@@ -280,9 +244,9 @@ async fn readers_auditors_and_operators_need_exactly_the_documented_actions() {
             let update = json!({"ID": "E", "N": number, "Time": "2020-11-01T20:04:00"});
             table::write(&world.store, update).await;
         }
-        for (sid, actions) in world.needed(OF_READERS).await {
+        for (sid, actions) in world.needed(&policies).await {
             found.entry(sid).or_default().extend(actions);
         }
     }
-    assert_documented(&found, OF_READERS, documented);
+    assert_documented(&found, &policies, documented);
 }

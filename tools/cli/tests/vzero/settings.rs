@@ -1,61 +1,49 @@
 //! Settings of requests: consistency of reads, the number of attempts, credentials and Region.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::TcpListener,
-    process::Command,
+    fs,
+    sync::{Arc, Mutex},
 };
 
-crate::script::script_tests! {
+use testkit::{
+    command::Run,
+    http::{self, Message},
+    script_tests,
+    table::Table,
+};
+
+script_tests! {
+    Table;
     fn eventual_halves_the_units_of_reads();
 }
 
-/// Runs the command against a DynamoDB that fails each request, and returns the heads of the requests.
-fn requests(command: &mut Command) -> Vec<String> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let served = std::thread::spawn(move || {
-        let mut heads = Vec::new();
-        loop {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
-                head.push(byte[0]);
-            }
-            if head.is_empty() {
-                return heads;
-            }
-            heads.push(String::from_utf8(head).unwrap());
-            let failure = r#"{"__type":"InternalServerError"}"#;
-            let length = failure.len();
-            let head = "HTTP/1.1 500 Internal Server Error\r\nConnection: close";
-            write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{failure}").unwrap();
-        }
+/// Runs the command against a DynamoDB that fails each request, and returns the requests.
+fn requests(environment: &[(&str, &str)], options: &str) -> Vec<Message> {
+    let sent = Arc::<Mutex<Vec<_>>>::default();
+    let kept = Arc::clone(&sent);
+    let endpoint = http::serve(move |request| {
+        kept.lock().unwrap().push(request.clone());
+        Message::new(
+            "HTTP/1.1 500 Internal Server Error",
+            r#"{"__type":"InternalServerError"}"#,
+        )
     });
-    let endpoint = format!("http://{address}");
-    let output = command
-        .args(["--endpoint-url", &endpoint, "get", "E"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(5));
-    // A connection without a request ends the server.
-    drop(std::net::TcpStream::connect(address).unwrap());
-    served.join().unwrap()
-}
-
-fn vzero() -> Command {
-    let mut command = Command::new(crate::VZERO);
-    command.env_clear();
-    command
+    let run = Run::alone(
+        crate::VZERO,
+        environment,
+        &format!("{options} --endpoint-url {endpoint} get E"),
+    );
+    assert_eq!(run.code, 5, "{run:?}");
+    let sent = sent.lock().unwrap();
+    sent.clone()
 }
 
 #[test]
 fn attempts_are_those_of_the_environment() {
     // The layout and the identity of the table are read at the same time.
-    assert_eq!(requests(&mut vzero()).len(), 2 * 3);
+    assert_eq!(requests(&[], "").len(), 2 * 3);
     for attempts in [1, 4] {
-        let sent = requests(vzero().env("AWS_MAX_ATTEMPTS", attempts.to_string()));
+        let sent = requests(&[("AWS_MAX_ATTEMPTS", &attempts.to_string())], "");
         assert_eq!(sent.len(), 2 * attempts);
     }
 }
@@ -63,13 +51,14 @@ fn attempts_are_those_of_the_environment() {
 #[test]
 fn an_invalid_number_of_attempts_is_a_usage_error() {
     for value in ["0", "11", "three"] {
-        let mut command = vzero();
-        command.args(["--endpoint-url", "http://127.0.0.1:9", "get", "E"]);
-        let output = command.env("AWS_MAX_ATTEMPTS", value).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{value}");
+        let run = Run::alone(
+            crate::VZERO,
+            &[("AWS_MAX_ATTEMPTS", value)],
+            "--endpoint-url http://127.0.0.1:9 get E",
+        );
         let expected =
             "error: the environment variable AWS_MAX_ATTEMPTS cannot be read: expected a whole number from 1 to 10\n";
-        assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+        assert_eq!((run.code, run.stderr.as_str()), (2, expected), "{value}");
     }
 }
 
@@ -78,37 +67,28 @@ fn a_profile_takes_precedence_over_the_environment() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
     };
     let config = file("config", "[profile other]\nregion = eu-west-3\n");
     let keys = "[other]\naws_access_key_id = PROFILEKEY\naws_secret_access_key = x\n";
-    let credentials = file("credentials", keys);
-    for (arguments, key, region) in [
-        (&[][..], "ENVKEY", "us-east-1"),
-        (&["--profile", "other"], "PROFILEKEY", "eu-west-3"),
-        (
-            &["--profile", "other", "--region", "us-west-2"],
-            "PROFILEKEY",
-            "us-west-2",
-        ),
+    let environment = [
+        ("AWS_ACCESS_KEY_ID", "ENVKEY"),
+        ("AWS_SECRET_ACCESS_KEY", "x"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_MAX_ATTEMPTS", "1"),
+        ("AWS_CONFIG_FILE", &config),
+        ("AWS_SHARED_CREDENTIALS_FILE", &file("credentials", keys)),
+    ];
+    for (options, key, region) in [
+        ("", "ENVKEY", "us-east-1"),
+        ("--profile other", "PROFILEKEY", "eu-west-3"),
+        ("--profile other --region us-west-2", "PROFILEKEY", "us-west-2"),
     ] {
-        let mut command = vzero();
-        command
-            .env("AWS_ACCESS_KEY_ID", "ENVKEY")
-            .env("AWS_SECRET_ACCESS_KEY", "x");
-        command.env("AWS_REGION", "us-east-1").env("AWS_MAX_ATTEMPTS", "1");
-        command
-            .env("AWS_CONFIG_FILE", &config)
-            .env("AWS_SHARED_CREDENTIALS_FILE", &credentials);
-        for head in requests(command.args(arguments)) {
-            let head = head.to_lowercase();
-            let line = head.lines().find(|line| line.starts_with("authorization:")).unwrap();
-            let signed = format!("credential={}/", key.to_lowercase());
-            assert!(
-                line.contains(&signed) && line.contains(&format!("/{region}/")),
-                "{line}"
-            );
+        for request in requests(&environment, options) {
+            let signed = request.header("authorization").unwrap();
+            let is_of_key = signed.contains(&format!("Credential={key}/"));
+            assert!(is_of_key && signed.contains(&format!("/{region}/")), "{signed}");
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use serde_json::json;
 
-use crate::{new_table, script::script_tests};
+use testkit::{script_tests, table::Table};
+
+use crate::new_table;
 
 script_tests! {
+    Table;
     fn a_file_of_states_is_loaded_and_a_month_is_listed_newest_first();
     fn a_prefix_that_no_time_has_is_rejected();
     fn a_list_of_states_can_be_loaded();

@@ -1,14 +1,12 @@
 //! Databases that cannot be reached, and requests that DynamoDB rejects.
 
-use std::{
-    collections::HashMap,
-    process::Command,
-    sync::{Arc, Mutex},
-};
+use std::sync::Mutex;
 
-use axum::http::{HeaderMap, StatusCode};
 use serde_json::json;
-use testkit::command::{Arguments as _, Run};
+use testkit::{
+    command::Run,
+    http::{self, Message},
+};
 
 #[test]
 fn an_unreachable_database_is_named_with_the_cause_and_the_next_step() {
@@ -45,43 +43,37 @@ fn an_unreachable_database_is_named_with_the_cause_and_the_next_step() {
     ] {
         let (start, end) = (format!("error: {start}"), format!("{end}\n"));
         let home = tempfile::tempdir().unwrap();
-        let mut command = Command::new(crate::VZERO);
-        command.env_clear().env("HOME", home.path());
-        command
-            .env("AWS_EC2_METADATA_DISABLED", "true")
-            .env("AWS_MAX_ATTEMPTS", "1");
-        command.envs(environment.split_whitespace().map(|pair| pair.split_once('=').unwrap()));
-        command.args(["get", "secret"]).args(arguments.words());
-        let output = command.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{said}");
+        let own = format!(
+            "HOME={} AWS_EC2_METADATA_DISABLED=true AWS_MAX_ATTEMPTS=1 {environment}",
+            home.path().display()
+        );
+        let environment: Vec<_> = own
+            .split_whitespace()
+            .map(|pair| pair.split_once('=').unwrap())
+            .collect();
+        let run = |more: &str| Run::alone(crate::VZERO, &environment, &format!("get secret {arguments} {more}"));
+        let (ran, verbose) = (run(""), run("-v").stderr);
+        let said = ran.stderr;
+        assert_eq!(ran.code, code, "{said}");
         assert!(said.starts_with(&start) && said.ends_with(&end), "{said}");
         assert!(said.lines().count() == 1 && !said.contains("secret"), "{said}");
-        let verbose = command.arg("-v").output().unwrap();
-        let verbose = String::from_utf8(verbose.stderr).unwrap();
-        assert!(
-            verbose.len() > said.len() && verbose.contains("GetItem could not be sent"),
-            "{verbose}"
-        );
+        let is_longer = verbose.len() > said.len();
+        assert!(is_longer && verbose.contains("GetItem could not be sent"), "{verbose}");
     }
 }
 
-/// Serves a DynamoDB that returns these errors, by operation, and otherwise describes a table that fits.
-async fn serve(errors: HashMap<&'static str, &'static str>) -> String {
-    let is_created = Arc::new(Mutex::new(false));
-    let respond = async move |headers: HeaderMap| {
-        let target = headers["x-amz-target"].to_str().unwrap();
-        let (_, operation) = target.split_once('.').unwrap();
-        let failed = |code: &str| (StatusCode::BAD_REQUEST, json!({"__type": code}).to_string());
-        if let Some(code) = errors.get(operation) {
+/// Serves a DynamoDB that returns an error for an operation, and otherwise describes a table that fits.
+fn serve((rejected, code): (&'static str, &'static str)) -> String {
+    let is_created = Mutex::new(false);
+    http::serve(move |request| {
+        let failed = |code: &str| Message::new("HTTP/1.1 400 Bad Request", json!({"__type": code}).to_string());
+        let (_, operation) = request.header("x-amz-target").unwrap().split_once('.').unwrap();
+        if operation == rejected {
             return failed(code);
         }
         let mut is_created = is_created.lock().unwrap();
+        *is_created |= operation == "CreateTable";
         let body = match operation {
-            "CreateTable" => {
-                *is_created = true;
-                json!({})
-            }
             "DescribeTable" if !*is_created => return failed("ResourceNotFoundException"),
             "DescribeTable" => json!({"Table": {
                 "TableStatus": "ACTIVE", "DeletionProtectionEnabled": true, "SSEDescription": {"Status": "ENABLED"},
@@ -95,28 +87,19 @@ async fn serve(errors: HashMap<&'static str, &'static str>) -> String {
             }}),
             _ => json!({}),
         };
-        (StatusCode::OK, body.to_string())
-    };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let server = axum::Router::new().fallback(respond);
-    tokio::spawn(async move { axum::serve(listener, server).await });
-    format!("http://{address}")
+        Message::new("HTTP/1.1 200 OK", body.to_string())
+    })
 }
 
-async fn create_at(endpoint: &str) -> Run {
-    let mut vzero = Command::new(crate::VZERO);
-    vzero
-        .env_clear()
-        .args(["--endpoint-url", endpoint, "--table", "Factory", "table", "create"]);
-    let output = tokio::task::spawn_blocking(move || vzero.output()).await.unwrap();
-    output.unwrap().into()
+fn create_at(endpoint: &str) -> Run {
+    let command = format!("--endpoint-url {endpoint} --table Factory table create");
+    Run::alone(crate::VZERO, &[], &command)
 }
 
-#[tokio::test]
-async fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
-    let endpoint = serve(HashMap::from([("UpdateTimeToLive", "AccessDeniedException")])).await;
-    let run = create_at(&endpoint).await;
+#[test]
+fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
+    let endpoint = serve(("UpdateTimeToLive", "AccessDeniedException"));
+    let run = create_at(&endpoint);
     assert_eq!((run.code, &run.json()["Outcome"]), (5, &json!("Created")), "{run:?}");
     assert_eq!(run.json()["PointInTimeRecovery"], true);
     let error = "error: the table Factory was created without time to live \
@@ -124,8 +107,8 @@ async fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
                  enable it in the console of AWS or with the AWS CLI\n";
     assert_eq!(run.stderr, format!("note: time to live is disabled\n{error}"));
 
-    let endpoint = serve(HashMap::from([("CreateTable", "AccessDeniedException")])).await;
-    let run = create_at(&endpoint).await;
+    let endpoint = serve(("CreateTable", "AccessDeniedException"));
+    let run = create_at(&endpoint);
     assert_eq!((run.code, run.stdout.as_str()), (5, ""));
     assert_eq!(
         run.stderr,
@@ -134,6 +117,6 @@ async fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
              see docs/security.md\n"
         )
     );
-    let endpoint = serve(HashMap::from([("CreateTable", "ValidationException")])).await;
-    assert_eq!(create_at(&endpoint).await.code, 2);
+    let endpoint = serve(("CreateTable", "ValidationException"));
+    assert_eq!(create_at(&endpoint).code, 2);
 }

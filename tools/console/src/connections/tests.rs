@@ -12,31 +12,16 @@ use tokio::{
 use super::*;
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-const LIMITS: Limits = Limits {
-    headers: Duration::from_secs(10),
-    transfer: Duration::from_secs(60),
-    connections: 4,
-};
+const MAX: usize = 4;
 
 /// Serves one connection of a client with a small buffer.
 fn connect(router: Router) -> (DuplexStream, JoinHandle<()>) {
     let (client, server) = duplex(4096);
-    (
-        client,
-        tokio::spawn(connection(server, router, Activity::new(), LIMITS)),
-    )
+    (client, tokio::spawn(connection(server, router, Activity::new())))
 }
 
 fn page(respond: axum::routing::MethodRouter) -> Router {
     Router::new().route("/", respond)
-}
-
-/// A page that works, as the pages of the console do.
-fn working() -> Router {
-    page(get(async |Extension(activity): Extension<Activity>| {
-        let _work = activity.work();
-        "hello"
-    }))
 }
 
 /// A page that reports its start and its end, and never responds.
@@ -75,56 +60,52 @@ async fn read_to_end(client: &mut (impl AsyncRead + Unpin)) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn slow_and_idle_clients_are_disconnected() {
+    let hello = || page(get(async || "hello"));
     let large = page(get(async || "x".repeat(1_000_000)));
     let slow = page(get(async |Extension(activity): Extension<Activity>| {
         let _work = activity.work();
-        sleep(LIMITS.transfer * 10).await;
+        sleep(TRANSFER_TIMEOUT * 10).await;
         "hello"
     }));
-    let hello = || page(get(async || "hello"));
-    for (what, router, expected) in [
-        ("no request", hello(), LIMITS.headers),
-        ("slow headers", hello(), LIMITS.headers),
-        ("idle after a response", hello(), LIMITS.headers * 2),
-        ("response is not read", large, LIMITS.transfer),
-        ("slow page", slow, LIMITS.transfer * 10 + LIMITS.headers),
+    // One byte every second is not enough.
+    let bytes = REQUEST.char_indices().map(|(at, _)| (1, &REQUEST[at..=at])).collect();
+    for (what, router, sent, expected, responses) in [
+        ("no request", hello(), vec![], HEADERS_TIMEOUT, 0),
+        ("slow headers", hello(), bytes, HEADERS_TIMEOUT, 0),
+        (
+            "idle after a response",
+            hello(),
+            vec![(5, REQUEST), (5, REQUEST)],
+            HEADERS_TIMEOUT * 2,
+            2,
+        ),
+        ("response is not read", large, vec![(0, REQUEST)], TRANSFER_TIMEOUT, 0),
+        (
+            "slow page",
+            slow,
+            vec![(0, REQUEST)],
+            TRANSFER_TIMEOUT * 10 + HEADERS_TIMEOUT,
+            1,
+        ),
     ] {
-        let ((mut client, mut task), started) = (connect(router), Instant::now());
-        match what {
-            "no request" => {}
-            "slow headers" => {
-                // One byte every second is not enough.
-                let drip = async {
-                    for byte in REQUEST.bytes().chain(std::iter::repeat(b'x')) {
-                        if client.write_all(&[byte]).await.is_err() {
-                            pending::<()>().await;
-                        }
-                        sleep(Duration::from_secs(1)).await;
-                    }
-                };
-                tokio::select! { () = drip => {}, ended = &mut task => ended.unwrap() }
-            }
-            "idle after a response" => {
-                for _ in 0..2 {
-                    sleep(LIMITS.headers / 2).await;
-                    send(&mut client).await;
-                    read_hello(&mut client).await;
-                }
-            }
-            "response is not read" => {
-                send(&mut client).await;
-                (&mut task).await.unwrap();
-            }
-            _ => {
-                send(&mut client).await;
-                assert!(read_to_end(&mut client).await.ends_with("hello"));
+        let ((mut client, task), started) = (connect(router), Instant::now());
+        for (seconds, text) in sent {
+            sleep(Duration::from_secs(seconds)).await;
+            let _ = client.write_all(text.as_bytes()).await;
+            if task.is_finished() {
+                break;
             }
         }
-        read_to_end(&mut client).await;
+        task.await.unwrap();
         let time = started.elapsed();
         assert!(
             (expected..expected + Duration::from_secs(2)).contains(&time),
             "{what}: {time:?}"
+        );
+        assert_eq!(
+            read_to_end(&mut client).await.matches("hello").count(),
+            responses,
+            "{what}"
         );
     }
 }
@@ -142,14 +123,14 @@ async fn a_request_ends_when_its_client_disconnects() {
 async fn listen(router: Router) -> (std::net::SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    (address, tokio::spawn(serve(listener, router, LIMITS)))
+    (address, tokio::spawn(serve(listener, router, MAX)))
 }
 
 #[tokio::test]
 async fn idle_connections_do_not_lock_out_others() {
     let (address, server) = listen(page(get(async || "hello"))).await;
     let (mut idle, started) = (Vec::new(), Instant::now());
-    for _ in 0..LIMITS.connections * 5 {
+    for _ in 0..MAX * 5 {
         let mut flooding = TcpStream::connect(address).await.unwrap();
         flooding.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
         idle.push(flooding);
@@ -158,62 +139,56 @@ async fn idle_connections_do_not_lock_out_others() {
     send(&mut client).await;
     read_hello(&mut client).await;
     // The oldest are closed, so that the number of connections is limited.
-    for closed in &mut idle[..LIMITS.connections * 4] {
+    for closed in &mut idle[..MAX * 4] {
         assert_eq!(read_to_end(closed).await, "");
     }
     // With the server, all others are.
     server.abort();
     read_to_end(&mut client).await;
-    assert!(started.elapsed() < LIMITS.headers);
+    assert!(started.elapsed() < HEADERS_TIMEOUT);
 }
 
 #[tokio::test]
-async fn a_connection_whose_page_is_in_progress_is_kept() {
+async fn a_connection_that_serves_or_served_a_page_is_kept() {
     let (start, mut started) = mpsc::unbounded_channel();
-    let (end, ended) = watch::channel(false);
-    let held = page(get(async move |Extension(activity): Extension<Activity>| {
+    let (gate, is_open) = watch::channel(true);
+    let router = page(get(async move |Extension(activity): Extension<Activity>| {
         let _work = activity.work();
         start.send(()).unwrap();
-        ended.clone().wait_for(|ended| *ended).await.unwrap();
+        is_open.clone().wait_for(|is_open| *is_open).await.unwrap();
         "hello"
     }));
-    let (address, _server) = listen(held).await;
-    let mut working = Vec::new();
-    for _ in 0..LIMITS.connections {
+    let (address, _server) = listen(router).await;
+    let mut clients = Vec::new();
+    for _ in 0..MAX {
         let mut client = TcpStream::connect(address).await.unwrap();
         send(&mut client).await;
-        started.recv().await.unwrap();
-        working.push(client);
+        read_hello(&mut client).await;
+        clients.push(client);
     }
     // It waits until another connection ends.
     let mut next = TcpStream::connect(address).await.unwrap();
     send(&mut next).await;
-    assert!(started.try_recv().is_err());
-    end.send_replace(true);
-    for client in &mut working {
-        read_hello(client).await;
-    }
-    drop(working);
-    read_hello(&mut next).await;
-}
-
-#[tokio::test]
-async fn a_connection_that_served_a_page_is_kept() {
-    let (address, _server) = listen(working()).await;
-    let mut served = Vec::new();
-    for _ in 0..LIMITS.connections {
-        let mut client = TcpStream::connect(address).await.unwrap();
-        send(&mut client).await;
-        read_hello(&mut client).await;
-        served.push(client);
-    }
-    let _idle = TcpStream::connect(address).await.unwrap();
     for _ in 0..10 {
-        for client in &mut served {
+        for client in &mut clients {
             send(client).await;
             read_hello(client).await;
         }
     }
+    gate.send_replace(false);
+    for client in &mut clients {
+        send(client).await;
+    }
+    for _ in 0..MAX * 12 {
+        started.recv().await.unwrap();
+    }
+    assert!(started.try_recv().is_err());
+    gate.send_replace(true);
+    for client in &mut clients {
+        read_hello(client).await;
+    }
+    drop(clients);
+    read_hello(&mut next).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,25 +1,30 @@
 //! Search: reads a chunk of the table and sorts what it finds.
 
-use std::time::{Duration, Instant};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    time::{Duration, Instant},
+};
 
+use aws_sdk_dynamodb::types::AttributeValue::S;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::future::try_join_all;
 use operations::{
     read::{
         scan_latest::{LatestFilter, LatestItem, scan_latest},
         scan_request::scan_request,
     },
-    segments::scan::Segment,
+    segments::scan::{Page, Segment},
 };
+use serde::{Deserialize, Serialize};
 use shared::{
-    domain::{entity::EntityId, version::Version},
-    dynamodb::{Store, client::error::ServiceError},
+    domain::names,
+    dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor},
 };
 
-use super::{
-    PAGE, SEGMENTS,
-    cursor::{PageCursor, SegmentCursor},
-};
-
+/// Number of segments of a table that are scanned in parallel.
+pub(super) const SEGMENTS: u32 = 4;
+const PAGE: usize = 50;
 /// Number of items that the first request of each segment reads, and each further one while the search finds something. Without a
 /// result, whole pages of up to 1 MB are read.
 const ITEMS: i32 = 25;
@@ -34,161 +39,196 @@ pub(super) enum Search {
     Request(String),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Hit {
-    Latest(LatestItem),
-    Request(EntityId, Version),
+impl Search {
+    /// Returns the number of segments of all tables to read. The latest items are in the first table, a request ID can be in the
+    /// history table.
+    pub(super) fn segments(&self, store: &Store) -> u32 {
+        match self {
+            Self::Latest(_) => SEGMENTS,
+            Self::Request(_) => store.tables().map(|_| SEGMENTS).sum(),
+        }
+    }
+
+    /// Reads a page of a segment. A version that a request created has no state and no time.
+    async fn page(
+        &self,
+        store: &Store,
+        index: u32,
+        start: Option<Cursor>,
+        limit: Option<i32>,
+    ) -> Result<Page<LatestItem>, ServiceError> {
+        let segment = Segment {
+            index: index % SEGMENTS,
+            total: SEGMENTS,
+        };
+        let id = match self {
+            Self::Latest(filter) => return scan_latest(store, segment, filter, start, limit).await,
+            Self::Request(id) => id,
+        };
+        let table = store.tables().nth((index / SEGMENTS) as usize).unwrap_or_default();
+        let page = scan_request(store, table, segment, id, start, limit).await?;
+        let items = page.items.into_iter().map(|(entity, version)| LatestItem {
+            entity,
+            version: Some(version),
+            deleted: false,
+            recorded_at: None,
+        });
+        Ok(Page {
+            items: items.collect(),
+            read: page.read,
+            next: page.next,
+        })
+    }
+}
+
+/// Position of a page: a chunk, and the first result of the page within it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// Segments that are not at their end at the start of the chunk, each with the key of the last item that was read.
+    left: BTreeMap<u32, Option<(String, String)>>,
+    /// Number of requests of each segment in the chunk, 0 if it is not known yet.
+    rounds: u32,
+    /// Number of results of the chunk on earlier pages.
+    skip: usize,
+    /// Number of items that were read for earlier chunks.
+    read: u64,
+}
+
+impl Position {
+    pub(super) fn first(segments: u32) -> Self {
+        Self {
+            left: (0..segments).map(|index| (index, None)).collect(),
+            rounds: 0,
+            skip: 0,
+            read: 0,
+        }
+    }
+
+    /// Returns the text of the position in an address.
+    pub(super) fn text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    pub(super) fn parse(text: &str, segments: u32) -> Option<Self> {
+        let position: Self = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        position.left.keys().all(|index| *index < segments).then_some(position)
+    }
 }
 
 pub(super) struct Found {
     /// Results of the page.
-    pub(super) results: Vec<Hit>,
+    pub(super) results: Vec<LatestItem>,
     /// Number of items that were read up to here.
     pub(super) read: u64,
-    pub(super) next: Option<PageCursor>,
+    pub(super) next: Option<Position>,
 }
 
-/// Returns the segments to read, with their tables. A request ID can be in the history table.
-pub(super) fn segments(store: &Store, search: &Search) -> Vec<(String, Segment)> {
-    // The latest items are in the first table.
-    let count = match search {
-        Search::Latest(_) => 1,
-        Search::Request(_) => usize::MAX,
-    };
-    let segment = |index| Segment { index, total: SEGMENTS };
-    let tables = store.tables().take(count);
-    tables
-        .flat_map(|table| (0..SEGMENTS).map(move |index| (table.to_owned(), segment(index))))
-        .collect()
-}
-
-pub(super) async fn find(
-    store: &Store,
-    search: &Search,
-    segments: &[(String, Segment)],
-    start: PageCursor,
-) -> Result<Found, ServiceError> {
+pub(super) async fn find(store: &Store, search: &Search, start: Position) -> Result<Found, ServiceError> {
     let started = Instant::now();
-    let mut cursors = start.segments.clone();
-    let (mut hits, mut read, mut rounds) = (Vec::new(), 0, 0);
+    let (mut left, mut read) = (start.left.clone(), start.read);
+    let (mut hits, mut rounds) = (Vec::new(), 0);
     loop {
-        let is_at_end = cursors.iter().all(|cursor| *cursor == SegmentCursor::End);
         let is_full = match start.rounds {
             0 => rounds > 0 && (hits.len() >= PAGE || started.elapsed() >= TIMEOUT),
             known => rounds >= known,
         };
-        if is_at_end || is_full || rounds == MAX_ROUNDS {
+        if left.is_empty() || is_full || rounds == MAX_ROUNDS {
             break;
         }
         let limit = (rounds == 0 || !hits.is_empty()).then_some(ITEMS);
-        let pages = segments
-            .iter()
-            .zip(&cursors)
-            .map(async |((table, segment), cursor)| match cursor {
-                SegmentCursor::End => Ok(None),
-                cursor => page(store, search, table, *segment, cursor, limit).await.map(Some),
-            });
-        let pages = try_join_all(pages).await?;
-        for (page, cursor) in pages.into_iter().zip(&mut cursors) {
-            let Some((found, items, next)) = page else { continue };
-            hits.extend(found);
-            read += items;
-            *cursor = next;
+        let pages = left.iter().map(async |(index, last)| {
+            let start = last.as_ref().map(cursor);
+            search
+                .page(store, *index, start, limit)
+                .await
+                .map(|page| (*index, page))
+        });
+        for (index, page) in try_join_all(pages).await? {
+            hits.extend(page.items);
+            read = read.saturating_add(page.read);
+            match page.next.as_ref().and_then(keys) {
+                Some(last) => left.insert(index, Some(last)),
+                None => left.remove(&index),
+            };
         }
         rounds += 1;
     }
     sort(&mut hits);
-    let has_more = cursors.iter().any(|cursor| *cursor != SegmentCursor::End);
     let end = start.skip.saturating_add(PAGE);
     let next = match hits.len() > end {
-        true => Some(PageCursor {
+        true => Some(Position {
             rounds,
             skip: end,
             ..start.clone()
         }),
-        false => has_more.then(|| PageCursor {
-            segments: cursors,
+        false => (!left.is_empty()).then_some(Position {
+            left,
             rounds: 0,
             skip: 0,
-            read: start.read.saturating_add(read),
+            read,
         }),
     };
-    Ok(Found {
-        results: hits.into_iter().skip(start.skip).take(PAGE).collect(),
-        read: start.read.saturating_add(read),
-        next,
-    })
+    let results = hits.into_iter().skip(start.skip).take(PAGE).collect();
+    Ok(Found { results, read, next })
 }
 
-async fn page(
-    store: &Store,
-    search: &Search,
-    table: &str,
-    segment: Segment,
-    cursor: &SegmentCursor,
-    limit: Option<i32>,
-) -> Result<(Vec<Hit>, u64, SegmentCursor), ServiceError> {
-    let start = cursor.start_key();
-    Ok(match search {
-        Search::Latest(filter) => {
-            let page = scan_latest(store, segment, filter, start, limit).await?;
-            let hits = page.items.into_iter().map(Hit::Latest).collect();
-            (hits, page.read, SegmentCursor::after(page.next.as_ref()))
-        }
-        Search::Request(id) => {
-            let page = scan_request(store, table, segment, id, start, limit).await?;
-            let hits = page.items.into_iter();
-            let hits = hits.map(|(entity, version)| Hit::Request(entity, version)).collect();
-            (hits, page.read, SegmentCursor::after(page.next.as_ref()))
-        }
-    })
+fn cursor((partition_key, sort_key): &(String, String)) -> Cursor {
+    let keys = [(names::PK, partition_key), (names::SK, sort_key)];
+    HashMap::from(keys.map(|(name, key)| (name.to_owned(), S(key.clone()))))
+}
+
+fn keys(cursor: &Cursor) -> Option<(String, String)> {
+    let key = |name: &str| cursor.get(name)?.as_s().ok().cloned();
+    Some((key(names::PK)?, key(names::SK)?))
 }
 
 /// Sorts by time, the most recent first, then by key. Entities without a known time come last.
-fn sort(hits: &mut Vec<Hit>) {
-    let entity = |hit: &Hit| match hit {
-        Hit::Latest(latest) => (std::cmp::Reverse(latest.recorded_at), latest.entity.clone(), None),
-        Hit::Request(entity, version) => (std::cmp::Reverse(None), entity.clone(), Some(*version)),
-    };
-    hits.sort_by_cached_key(entity);
+fn sort(hits: &mut Vec<LatestItem>) {
+    hits.sort_by_cached_key(|hit| (Reverse(hit.recorded_at), hit.entity.clone(), hit.version));
     hits.dedup();
 }
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::recorded_at::RecordedAt;
+    use shared::domain::{entity::EntityId, recorded_at::RecordedAt, version::Version};
 
     use super::*;
 
     #[test]
-    fn the_last_change_comes_first() {
-        let latest = |id: &str, time: Option<&str>| {
-            Hit::Latest(LatestItem {
-                entity: EntityId::new(id).unwrap(),
-                version: Some(Version::FIRST),
-                deleted: false,
-                recorded_at: time.map(|time| RecordedAt::parse(time).unwrap()),
-            })
+    fn positions_survive_a_round_trip() {
+        let key = ("Equipment#1 \"ü\"".to_owned(), "v10".to_owned());
+        let position = Position {
+            left: BTreeMap::from([(0, None), (3, Some(key.clone()))]),
+            rounds: 2,
+            skip: 50,
+            read: 1000,
         };
-        let request = |id: &str| Hit::Request(EntityId::new(id).unwrap(), Version::FIRST);
+        assert_eq!(Position::parse(&position.text(), 4), Some(position.clone()));
+        assert_eq!(Position::parse(&position.text(), 3), None);
+        for text in ["", "x", "bnVsbA", "W10"] {
+            assert_eq!(Position::parse(text, 4), None, "{text}");
+        }
+        assert_eq!(keys(&cursor(&key)), Some(key));
+    }
+
+    #[test]
+    fn the_last_change_comes_first() {
+        let hit = |id: &str, time: Option<&str>| LatestItem {
+            entity: EntityId::new(id).unwrap(),
+            version: Some(Version::FIRST),
+            deleted: false,
+            recorded_at: time.map(|time| RecordedAt::parse(time).unwrap()),
+        };
         let mut hits = vec![
-            latest("a", None),
-            latest("d", Some("2026-01-01")),
-            latest("c", Some("2026-01-02")),
-            latest("b", Some("2026-01-01")),
+            hit("a", None),
+            hit("d", Some("2026-01-01")),
+            hit("c", Some("2026-01-02")),
+            hit("b", Some("2026-01-01")),
+            // The same version, from its version item and from the latest item.
+            hit("a", None),
         ];
         sort(&mut hits);
-        let ids = |hits: &[Hit]| -> Vec<_> {
-            let id = |hit: &Hit| match hit {
-                Hit::Latest(latest) => latest.entity.as_str().to_owned(),
-                Hit::Request(entity, _) => entity.as_str().to_owned(),
-            };
-            hits.iter().map(id).collect()
-        };
-        assert_eq!(ids(&hits), ["c", "b", "d", "a"]);
-        // The same version, from its version item and from the latest item.
-        let mut hits = vec![request("b"), request("a"), request("b")];
-        sort(&mut hits);
-        assert_eq!(ids(&hits), ["a", "b"]);
+        let ids: Vec<_> = hits.iter().map(|hit| hit.entity.as_str()).collect();
+        assert_eq!(ids, ["c", "b", "d", "a"]);
     }
 }

@@ -1,114 +1,93 @@
 //! The list as HTML and JSON.
 
-use std::collections::HashSet;
-
 use maud::{Markup, html};
 use operations::read::{lag::lag, scan_latest::LatestItem, versions_in_history::versions_in_history};
 use serde_json::{Value, json};
 use shared::domain::{entity::EntityId, version::Version};
 
-use super::{
-    Query,
-    cursor::PageCursor,
-    find::{Hit, Search},
-};
+use super::{Query, find::Search};
 use crate::{address, app::App, error::PageError, page::entity_link, query::link, time};
 
 /// Maximum number of entities whose exact lag is read.
 const MAX_LAGS: usize = 10;
 
-pub(super) enum Row {
-    Latest {
-        latest: LatestItem,
-        /// Number of versions that are not in history yet, `None` for an unknown number of at least one.
-        lag: Option<u64>,
-    },
-    Request(EntityId, Version),
+pub(super) struct Row {
+    found: LatestItem,
+    /// Number of versions that are not in history yet, `None` for an unknown number of at least one.
+    lag: Option<u64>,
 }
 
 pub(super) struct Results<'a> {
     pub(super) search: &'a Search,
-    pub(super) exact: Option<&'a EntityId>,
-    pub(super) rows: &'a [Row],
+    pub(super) exact: Option<EntityId>,
+    pub(super) rows: Vec<Row>,
     pub(super) read: u64,
     /// Approximate number of items of the table, if it is known.
     pub(super) items: Option<u64>,
-    pub(super) next: Option<&'a PageCursor>,
+    /// Position of the next page.
+    pub(super) next: Option<String>,
 }
 
-/// Reads the lag of the history of each entity.
-pub(super) async fn rows(app: &App, hits: Vec<Hit>) -> Result<Vec<Row>, PageError> {
-    let version = |hit: &Hit| match hit {
-        Hit::Latest(latest) => Some((latest.entity.clone(), latest.version?)),
-        Hit::Request(..) => None,
-    };
-    let versions: Vec<_> = hits.iter().filter_map(version).collect();
-    let recorded: HashSet<_> = versions_in_history(app.store(), &versions, app.consistent()).await?;
-    let mut lags_read = 0;
-    let mut rows = Vec::with_capacity(hits.len());
-    for hit in hits {
-        let latest = match hit {
-            Hit::Latest(latest) => latest,
-            Hit::Request(entity, version) => {
-                rows.push(Row::Request(entity, version));
-                continue;
-            }
-        };
-        let is_behind = latest.version.is_some() && !recorded.contains(&latest.entity);
-        let lag = match is_behind {
+/// Reads the lag of the history of each entity. A version that a request created has none.
+pub(super) async fn rows(app: &App, search: &Search, found: Vec<LatestItem>) -> Result<Vec<Row>, PageError> {
+    let versions = found
+        .iter()
+        .filter_map(|found| Some((found.entity.clone(), found.version?)));
+    let versions: Vec<_> = versions.filter(|_| matches!(search, Search::Latest(_))).collect();
+    let mut behind = versions_in_history(app.store(), &versions, app.consistent()).await?;
+    behind = versions
+        .into_iter()
+        .map(|(entity, _)| entity)
+        .filter(|entity| !behind.contains(entity))
+        .collect();
+    let (mut rows, mut lags_read) = (Vec::with_capacity(found.len()), 0);
+    for found in found {
+        let lag = match behind.contains(&found.entity) {
             false => Some(0),
-            true if lags_read < MAX_LAGS => {
+            true if lags_read == MAX_LAGS => None,
+            true => {
                 lags_read += 1;
-                let lag = lag(app.store(), &latest.entity).await?;
+                let lag = lag(app.store(), &found.entity).await?;
                 lag.map(|lag| lag.latest.get() - lag.through.map_or(0, Version::get))
             }
-            true => None,
         };
-        rows.push(Row::Latest { latest, lag });
+        rows.push(Row { found, lag });
     }
     Ok(rows)
 }
 
 impl Row {
-    pub(super) fn to_json(&self) -> Value {
-        match self {
-            Self::Latest { latest, lag } => json!({
-                "ID": latest.entity.as_str(),
-                "Version": latest.version,
-                "Deleted": latest.deleted,
-                "RecordedAt": latest.recorded_at.map(|time| time.to_string()),
-                "Behind": lag,
+    pub(super) fn to_json(&self, search: &Search) -> Value {
+        let (id, version) = (self.found.entity.as_str(), self.found.version);
+        match search {
+            Search::Request(_) => json!({"ID": id, "Version": version}),
+            Search::Latest(_) => json!({
+                "ID": id, "Version": version, "Deleted": self.found.deleted,
+                "RecordedAt": self.found.recorded_at.map(|time| time.to_string()), "Behind": self.lag,
             }),
-            Self::Request(entity, version) => json!({"ID": entity.as_str(), "Version": version}),
         }
     }
 
-    fn html(&self) -> Markup {
-        let (latest, lag) = match self {
-            Self::Latest { latest, lag } => (latest, *lag),
-            Self::Request(entity, version) => {
-                let id = entity.as_str();
-                return html! { tr {
-                    th scope="row" { (entity_link(id)) }
-                    td { a href=(address::version("/version", id, version.get())) { "version " (version) } }
-                } };
-            }
-        };
+    fn html(&self, search: &Search) -> Markup {
+        let (found, id) = (&self.found, self.found.entity.as_str());
         html! {
             tr {
-                th scope="row" { (entity_link(latest.entity.as_str())) }
-                td { @if let Some(time) = latest.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
-                td.right {
-                    @match latest.version { Some(version) => { (version) } None => { span.bad { "None" } } }
-                }
-                td { @if latest.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
-                td {
-                    @match lag {
-                        Some(0) => span.good { "None" },
-                        Some(1) => span.warn { "1 version" },
-                        Some(versions) => span.warn { (versions) " versions" },
-                        None => span.warn { "1 version or more" },
-                    }
+                th scope="row" { (entity_link(id)) }
+                @match (search, found.version) {
+                    (Search::Request(_), version) => td {
+                        @if let Some(version) = version { a href=(address::version("/version", id, version.get())) { "version " (version) } }
+                    },
+                    (Search::Latest(_), version) => {
+                        td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
+                        td.right { @match version { Some(version) => { (version) } None => { span.bad { "None" } } } }
+                        td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
+                        td { @match self.lag {
+                            Some(0) => span.good { "None" },
+                            Some(1) => span.warn { "1 version" },
+                            Some(versions) => span.warn { (versions) " versions" },
+                            None => span.warn { "1 version or more" },
+                        } }
+                    },
                 }
             }
         }
@@ -119,12 +98,12 @@ pub(super) fn body(query: &Query, results: &Results<'_>) -> Markup {
     html! {
         h1 { "Entities" }
         (form(query, results.search))
-        @if let Some(exact) = results.exact {
+        @if let Some(exact) = &results.exact {
             p.note { "Exact match: " (entity_link(exact.as_str())) }
         }
         p.muted role="status" { (coverage(results)) }
         @if !results.rows.is_empty() { (table(results)) }
-        (pages(query, results.next))
+        (pages(query, results.next.clone()))
     }
 }
 
@@ -192,28 +171,28 @@ fn table(results: &Results<'_>) -> Markup {
                         },
                     }
                 } }
-                tbody { @for row in results.rows { (row.html()) } }
+                tbody { @for row in &results.rows { (row.html(results.search)) } }
             }
         }
     }
 }
 
-fn pages(query: &Query, next: Option<&PageCursor>) -> Markup {
-    let page = |cursor: Option<String>| {
+fn pages(query: &Query, next: Option<String>) -> Markup {
+    let page = |position: Option<String>| {
         link(
             "/",
             [
                 ("find", query.find.0.clone()),
                 ("by", query.by.0.clone()),
                 ("state", query.state.0.clone()),
-                ("page", cursor),
+                ("page", position),
             ],
         )
     };
     html! {
         nav.pages aria-label="Pages" {
             @if query.page.is_some() { a href=(page(None)) { "First page" } }
-            @if let Some(next) = next { a rel="next" href=(page(Some(next.text()))) { "Next" } }
+            @if let Some(next) = next { a rel="next" href=(page(Some(next))) { "Next" } }
         }
     }
 }

@@ -1,19 +1,7 @@
 //! Filter of the versions of an entity: by author, by the attributes that changed, and by the time of creation.
 
-use serde::Deserialize;
-use shared::domain::{AttributeValue, plain, recorded_at::RecordedAt};
-
-use crate::{error::PageError, query::Param};
-
-/// Parameters of the filter in an address.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Parameters {
-    actor: Param,
-    attribute: Param,
-    since: Param,
-    until: Param,
-}
+use item_diff::line::text_of;
+use shared::domain::{AttributeValue, recorded_at::RecordedAt};
 
 /// Filter of versions. The default selects all.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,15 +17,6 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub(super) fn parse(parameters: &Parameters) -> Result<Self, PageError> {
-        Ok(Self {
-            actor: parameters.actor.0.clone(),
-            attribute: parameters.attribute.0.clone(),
-            since: parameters.since.parsed("since", RecordedAt::parse)?,
-            until: parameters.until.parsed("until", RecordedAt::parse)?,
-        })
-    }
-
     pub(super) fn is_active(&self) -> bool {
         *self != Self::default()
     }
@@ -55,13 +34,10 @@ impl Filter {
 
     /// Returns `true` if the filter selects a version by its author and its time.
     pub(super) fn selects(&self, actor: Option<&AttributeValue>, recorded_at: Option<RecordedAt>) -> bool {
-        let is_actor = self.actor.as_ref().is_none_or(|part| {
-            let actor = actor.map(|actor| match plain::attribute(actor) {
-                serde_json::Value::String(text) => text,
-                value => value.to_string(),
-            });
-            actor.is_some_and(|actor| actor.to_lowercase().contains(&part.to_lowercase()))
-        });
+        let is_actor = self
+            .actor
+            .as_ref()
+            .is_none_or(|part| actor.is_some_and(|actor| text_of(actor).to_lowercase().contains(&part.to_lowercase())));
         let is_since = self.since.is_none_or(|since| recorded_at.is_some_and(|at| at >= since));
         let is_until = self.until.is_none_or(|until| recorded_at.is_some_and(|at| at <= until));
         is_actor && is_since && is_until

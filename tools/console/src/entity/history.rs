@@ -3,17 +3,18 @@
 //! A page has up to 50 versions, and reads one version more, to show what the oldest of them changed. With a filter, it reads
 //! page by page until it has 50 versions that the filter selects, or has read 1,000.
 
+use std::collections::HashMap;
+
+use item_diff::versions::is_comparable;
 use operations::read::version_run::version_run;
 use serde_json::{Value, json};
 use shared::{
     clock,
     domain::{
-        Item,
         entity::EntityId,
         marks::{is_expired, is_pinned},
         size,
         time::EpochMillis,
-        tombstone::is_deleted,
         version::Version,
         view::VersionView,
     },
@@ -26,7 +27,7 @@ use crate::{
     error::PageError,
     query::link,
     record, summary, time,
-    timeline::{self, Kind, Mark},
+    timeline::{Kind, Mark},
 };
 
 pub(super) const PAGE: u64 = 50;
@@ -70,15 +71,8 @@ pub(super) struct Details {
     pub(super) time: Option<EpochMillis>,
     pub(super) size: usize,
     pub(super) is_pinned: bool,
-    pub(super) changes: Changes,
-}
-
-/// Differences to the version before.
-pub(super) enum Changes {
-    /// Text of the differences.
-    Known(String),
-    /// The version before is missing.
-    Unknown,
+    /// Text of the differences to the version before, `None` if that one is missing.
+    pub(super) changes: Option<String>,
 }
 
 impl History {
@@ -141,75 +135,65 @@ impl History {
             _ => first,
         };
         let now = clock::since_epoch();
-        let mut items = run.items;
-        items.retain(|_, item| !is_expired(item, now));
-        let mut item = items.remove(&to.get());
+        let items = run.items.into_iter().filter(|(_, item)| !is_expired(item, now));
+        let mut versions: HashMap<_, _> = items
+            .filter_map(|(number, item)| {
+                let (size, is_pinned) = (size::of_item(&item), is_pinned(&item));
+                let view = app.store().view(&self.entity, Version::new(number)?, item);
+                Some((number, Details::new(view, size, is_pinned)))
+            })
+            .collect();
         for number in (from..=to.get()).rev() {
-            let previous = items.remove(&(number - 1));
-            *is_lagging &= item.is_none() && number >= self.floor;
-            let kind = match &item {
-                Some(item) if is_deleted(item) => Kind::Tombstone,
-                Some(item) if item.contains_key(shared::domain::names::RESTORED_FROM) => Kind::Restored,
+            let found = versions.remove(&number);
+            *is_lagging &= found.is_none() && number >= self.floor;
+            let kind = match found.as_ref().map(|details| &details.view) {
+                Some(view) if view.deleted => Kind::Tombstone,
+                Some(view) if view.restored_from.is_some() => Kind::Restored,
                 Some(_) => Kind::Live,
                 None if number < self.floor => Kind::Pruned,
                 None if *is_lagging => Kind::Lagging,
                 None => Kind::Gap,
             };
             self.behind += u64::from(*is_lagging);
-            let details = item.take().zip(Version::new(number));
-            let details = details.map(|(item, version)| Details::of(app, &self.entity, version, item));
             // If the latest version is missing, its details come from the latest item.
-            let details = details.or_else(|| (number == self.latest).then(|| Details::of_latest(newest)));
-            let row = Row {
-                version: number,
-                kind,
-                details: None,
+            let of_latest = || Details::new(newest.clone(), size::of_item(&newest.attributes), false);
+            let mut details = found.or_else(|| (number == self.latest).then(of_latest));
+            let is_selected = match &mut details {
+                Some(details) => self.selects(details, versions.get(&(number - 1)).map(|previous| &previous.view)),
+                None => !self.filter.is_active(),
             };
-            match details {
-                Some(details) => {
-                    let previous = previous.clone().zip(Version::new(number - 1));
-                    let previous = previous.map(|(item, version)| app.store().view(&self.entity, version, item));
-                    self.add(row, details, previous.as_ref());
-                }
-                None if !self.filter.is_active() => self.rows.push(row),
-                None => {}
+            if is_selected {
+                self.rows.push(Row {
+                    version: number,
+                    kind,
+                    details,
+                });
             }
-            item = previous;
         }
         Ok(from)
     }
 
-    /// Adds a version that exists, if the filter selects it.
-    fn add(&mut self, mut row: Row, mut details: Details, previous: Option<&VersionView>) {
-        let (old, new) = (previous.map(|previous| &previous.attributes), &details.view.attributes);
-        // A late version never was the state of the item, and an omitted state is not known.
-        let is_incomparable = |view: &VersionView| view.is_late() || view.is_omitted();
-        let is_comparable = !is_incomparable(&details.view) && !previous.is_some_and(is_incomparable);
-        let is_known = is_comparable && (old.is_some() || row.version == 1);
+    /// Compares a version with the one before, and returns `true` if the filter selects it.
+    fn selects(&mut self, details: &mut Details, previous: Option<&VersionView>) -> bool {
+        let view = &mut details.view;
+        let (old, is_known) = (
+            previous.map(|previous| &previous.attributes),
+            is_comparable(previous, view),
+        );
         let attribute = self.filter.attribute.as_deref();
-        let is_changed = attribute.is_none_or(|name| is_known && item_diff::is_changed(name, old, new));
-        let recorded_at = details.view.recorded_at;
-        self.is_end |= self.filter.ends_before(recorded_at);
-        if !is_changed || !self.filter.selects(details.view.actor.as_ref(), recorded_at) {
-            return;
-        }
-        if is_known {
-            details.changes = Changes::Known(summary::line(old, new));
-        }
+        let is_changed = attribute.is_none_or(|name| is_known && item_diff::is_changed(name, old, &view.attributes));
+        self.is_end |= self.filter.ends_before(view.recorded_at);
+        let is_selected = is_changed && self.filter.selects(view.actor.as_ref(), view.recorded_at);
+        details.changes = (is_selected && is_known).then(|| summary::line(old, &view.attributes));
         // The page shows the attributes of no other version than the latest.
-        details.view.attributes.clear();
-        row.details = Some(details);
-        self.rows.push(row);
+        view.attributes.clear();
+        is_selected
     }
 
     /// Returns the latest version without its attributes, if it is on the page.
     pub(super) fn record_of_latest(&self) -> Option<&VersionView> {
         let row = self.rows.iter().find(|row| row.version == self.latest)?;
         Some(&row.details.as_ref()?.view)
-    }
-
-    pub(super) fn has_times(&self) -> bool {
-        timeline::has_times(&self.marks())
     }
 
     /// Returns the marks of the time line, oldest first. If no version has a time at which it was recorded, they have the times of
@@ -271,31 +255,25 @@ impl Row {
             members.insert("Time".to_owned(), json!(details.time.map(time::iso)));
             members.insert("Size".to_owned(), details.size.into());
             members.insert("Pinned".to_owned(), details.is_pinned.into());
-            if let Changes::Known(changes) = &details.changes {
-                members.insert("Changes".to_owned(), changes.as_str().into());
-            }
+            members.extend(
+                details
+                    .changes
+                    .iter()
+                    .map(|changes| ("Changes".to_owned(), changes.as_str().into())),
+            );
         }
         json
     }
 }
 
 impl Details {
-    fn of(app: &App, entity: &EntityId, version: Version, item: Item) -> Self {
-        let (size, is_pinned) = (size::of_item(&item), is_pinned(&item));
-        Self::new(app.store().view(entity, version, item), size, is_pinned)
-    }
-
-    fn of_latest(latest: &VersionView) -> Self {
-        Self::new(latest.clone(), size::of_item(&latest.attributes), false)
-    }
-
     fn new(view: VersionView, size: usize, is_pinned: bool) -> Self {
         Self {
             time: view.time().ok(),
             view,
             size,
             is_pinned,
-            changes: Changes::Unknown,
+            changes: None,
         }
     }
 }

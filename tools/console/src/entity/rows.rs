@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use shared::domain::AttributeValue;
 
-use super::history::{Changes, Details, History, PAGE, Row};
+use super::history::{Details, History, PAGE, Row};
 use crate::{
     address, record, summary, time,
     timeline::{self, Kind, Scale},
@@ -52,7 +52,8 @@ pub(super) fn filters(history: &History) -> Markup {
 
 /// Renders the time line, the versions of the page, and the links to other pages.
 pub(super) fn list(history: &History, by_time: bool) -> Markup {
-    let (has_times, marks) = (history.has_times(), history.marks());
+    let marks = history.marks();
+    let has_times = timeline::has_times(&marks);
     let scale = Scale {
         latest: history.latest,
         floor: history.floor,
@@ -145,9 +146,9 @@ fn tags(row: &Row, details: &Details) -> Markup {
 
 fn changes(row: &Row, details: &Details) -> Markup {
     match &details.changes {
-        Changes::Unknown => html! { span.muted { "version " (row.version.saturating_sub(1)) " is missing" } },
-        Changes::Known(text) if text.is_empty() => html! { @if row.kind == Kind::Live { span.muted { "no change" } } },
-        Changes::Known(text) => html! { bdi { (text) } },
+        None => html! { span.muted { "version " (row.version.saturating_sub(1)) " is missing" } },
+        Some(text) if text.is_empty() => html! { @if row.kind == Kind::Live { span.muted { "no change" } } },
+        Some(text) => html! { bdi { (text) } },
     }
 }
 

@@ -1,7 +1,6 @@
 //! Audit of the table, in the background. At most one runs at a time.
 
 use std::{
-    num::NonZeroU32,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -18,9 +17,12 @@ use shared::{
     dynamodb::Store,
     logging::chain,
 };
-use tokio::sync::Notify;
 
-use crate::{background, time};
+use crate::{
+    background::{self, Work},
+    options::Options,
+    time,
+};
 
 /// Maximum number of findings that are kept. The others are only counted.
 const MAX_FINDINGS: usize = 1000;
@@ -31,14 +33,8 @@ pub(crate) struct Audit(Mutex<Option<Run>>);
 
 struct Run {
     report: Arc<Mutex<Report>>,
-    stop: Arc<Notify>,
+    work: Option<Work>,
     limiter: RateLimiter,
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.stop.notify_one();
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -46,7 +42,7 @@ pub(super) struct Report {
     pub(super) started: EpochMillis,
     /// Approximate number of items of the table. DynamoDB updates it about every six hours.
     pub(super) approximate_items: u64,
-    counts: Counts,
+    pub(super) counts: Counts,
     pub(super) read_units: f64,
     pub(super) findings: Vec<(EntityId, Finding)>,
     pub(super) end: Option<(EpochMillis, End)>,
@@ -71,24 +67,20 @@ impl Report {
         }
     }
 
-    pub(super) fn counts(&self) -> &Counts {
-        &self.counts
-    }
-
     pub(super) fn findings_not_kept(&self) -> u64 {
-        let all: u64 = self.counts().findings.values().sum();
+        let all: u64 = self.counts.findings.values().sum();
         all.saturating_sub(self.findings.len() as u64)
     }
 
     fn add(&mut self, audited: &[EntityFindings], counts: Counts) {
-        let found = audited.iter().flat_map(|audited| {
-            audited
-                .findings
+        let of_entity = |one: &EntityFindings| {
+            one.findings
                 .iter()
-                .map(|finding| (audited.entity.clone(), *finding))
-        });
-        self.findings
-            .extend(found.take(MAX_FINDINGS.saturating_sub(self.findings.len())));
+                .map(|finding| (one.entity.clone(), *finding))
+                .collect::<Vec<_>>()
+        };
+        self.findings.extend(audited.iter().flat_map(of_entity));
+        self.findings.truncate(MAX_FINDINGS);
         self.counts = counts;
     }
 
@@ -102,7 +94,7 @@ impl Report {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let counts = self.counts();
+        let counts = &self.counts;
         let mut json = json!({
             "State": self.state(), "Began": time::iso(self.started), "Ended": self.end.as_ref().map(|(ended, _)| time::iso(*ended)),
             "Items": counts.items, "AboutItems": self.approximate_items, "Entities": counts.entities, "Versions": counts.versions,
@@ -119,38 +111,32 @@ impl Report {
 
 impl Audit {
     /// Starts an audit, unless one is running.
-    pub(super) fn start(&self, connection: &Connection, lag: Duration, max_read_units: Option<NonZeroU32>) {
+    pub(super) fn start(&self, connection: &Connection, options: &Options) {
         let mut run = lock(&self.0);
         if run.as_ref().is_some_and(|run| lock(&run.report).end.is_none()) {
             return;
         }
         let report = Arc::new(Mutex::new(Report::new()));
-        let stop = Arc::new(Notify::new());
         // A separate meter, so that only the requests of the audit are limited.
         let (store, meter) = connection.metered();
-        let limits = Limits {
-            read: max_read_units,
-            write: None,
-        };
-        let limiter = RateLimiter::new(meter, limits);
-        let (connection, audit_limiter) = (connection.clone(), limiter.clone());
-        let (target, stopped) = (Arc::clone(&report), Arc::clone(&stop));
-        background::spawn(async move || {
-            let end = tokio::select! {
-                result = work(&connection, &store, &audit_limiter, lag, &target) => match result {
-                    Ok(()) => End::Done,
-                    Err(error) => End::Failed(Arc::new(error)),
-                },
-                () = stopped.notified() => End::Stopped,
+        let read = options.max_read_units;
+        let limiter = RateLimiter::new(meter, Limits { read, write: None });
+        let (connection, audit_limiter, lag) = (connection.clone(), limiter.clone(), options.lag);
+        let target = Arc::clone(&report);
+        let work = background::spawn(async move || {
+            let end = match work(&connection, &store, &audit_limiter, lag, &target).await {
+                Ok(()) => End::Done,
+                Err(error) => End::Failed(Arc::new(error)),
             };
             lock(&target).end.get_or_insert((time::now(), end));
         });
-        *run = Some(Run { report, stop, limiter });
+        let work = Some(work);
+        *run = Some(Run { report, work, limiter });
     }
 
     pub(super) fn stop(&self) {
-        if let Some(run) = &*lock(&self.0) {
-            run.stop.notify_one();
+        if let Some(run) = &mut *lock(&self.0) {
+            run.work = None;
             lock(&run.report).end.get_or_insert((time::now(), End::Stopped));
         }
     }
@@ -212,7 +198,7 @@ mod tests {
             report.add(&[audited], counts);
         }
         assert_eq!(
-            (report.findings.len(), report.findings_not_kept(), report.counts().items),
+            (report.findings.len(), report.findings_not_kept(), report.counts.items),
             (MAX_FINDINGS, 400, 2)
         );
         let json = report.to_json();

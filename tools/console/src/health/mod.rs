@@ -47,7 +47,7 @@ pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
 
 /// Starts an audit. Read-only consoles allow it, because it writes nothing.
 pub(super) async fn start(app: &App, _: Query) -> Result<FormResponse, PageError> {
-    app.audit.start(&app.connection, app.lag, app.max_read_units);
+    app.audit.start(&app.connection, &app.options);
     Ok(to_health(app))
 }
 
@@ -70,7 +70,7 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
             p {
                 "An audit reads the whole table and reports missing versions, unexpected versions, and latest items that differ from their "
                 "version. It writes nothing. It consumes half a read unit per 4 KB of the table"
-                @if let Some(units) = app.max_read_units { ", at most " (units) " read units per second" }
+                @if let Some(units) = app.options.max_read_units { ", at most " (units) " read units per second" }
                 "."
             }
             div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] {
@@ -90,7 +90,7 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
 }
 
 fn progress(app: &App, report: &Report) -> Markup {
-    let counts = report.counts();
+    let counts = &report.counts;
     let found: u64 = counts.findings.values().sum();
     let until = report.end.as_ref().map_or_else(time::now, |(ended, _)| *ended);
     html! {
@@ -117,13 +117,13 @@ fn progress(app: &App, report: &Report) -> Markup {
             dt { "Duration" } dd { (duration(report.started, until)) }
         }
         @if report.end.is_none() {
-            p.muted { "A missing version becomes a finding after " (app.lag.as_secs()) " seconds, because it may still arrive." }
+            p.muted { "A missing version becomes a finding after " (app.options.lag.as_secs()) " seconds, because it may still arrive." }
         }
     }
 }
 
 fn findings(report: &Report) -> Markup {
-    let counts = report.counts();
+    let counts = &report.counts;
     html! {
         @if !counts.findings.is_empty() {
             h3 { "Findings" }

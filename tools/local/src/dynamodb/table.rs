@@ -41,7 +41,7 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<(), TableError> {
     let store = Store::new(client.clone(), &table.name, VersionDigits::default());
     match create_table(&store, &settings).await? {
         CreateOutcome::Created(not_applied) => match not_applied.into_iter().next() {
-            Some(failed) => Err(TableError::Setting(failed.setting, failed.error)),
+            Some((setting, error)) => Err(TableError::Setting(setting, error)),
             None => Ok(()),
         },
         CreateOutcome::Exists => Ok(()),

@@ -1,4 +1,4 @@
-//! Delivers one batch until each of its records is done or given up.
+//! Delivers the batches of a lane, one after the other, each until its records are done or given up.
 //!
 //! The rules follow AWS's documentation and recordings made on AWS. `docs/adr/0003-event-source-mapping.md` decides the rest:
 //!
@@ -10,9 +10,12 @@
 //! - Throttles and service errors use no retries (documented).
 //! - The next set does not wait for the failure document of the one before (recorded).
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc::{Receiver, Sender, error::TryRecvError},
+    time::Instant,
+};
 
 use super::{
     counters::{LastProcessingResult, add},
@@ -61,12 +64,42 @@ impl Chunk {
 /// The deliveries of one lane.
 pub(super) struct Delivery<'a, E: Environment> {
     pub(super) shard: &'a Shard<'a, E>,
-    pub(super) given_up: mpsc::Sender<Failure>,
+    pub(super) given_up: Sender<Failure>,
 }
 
 impl<E: Environment> Delivery<'_, E> {
+    /// Delivers the queued pages, one batch after the other, until the channel is closed.
+    pub(super) async fn run(&self, mut pages: Receiver<Vec<Record>>) {
+        let settings = &self.shard.mapping.settings;
+        let mut buffer = VecDeque::new();
+        loop {
+            if buffer.is_empty() {
+                match pages.recv().await {
+                    Some(page) => buffer.extend(page),
+                    None => return,
+                }
+            }
+            // Until the batch is full or the batching window ends.
+            let until = Instant::now() + settings.batching_window;
+            while buffer.len() < settings.batch_size && fitting(&buffer) == buffer.len() {
+                let page = match pages.try_recv() {
+                    Err(TryRecvError::Empty) if !settings.batching_window.is_zero() => {
+                        tokio::time::timeout_at(until, pages.recv()).await.ok().flatten()
+                    }
+                    page => page.ok(),
+                };
+                match page {
+                    Some(page) => buffer.extend(page),
+                    None => break,
+                }
+            }
+            let count = fitting(buffer.iter().take(settings.batch_size)).max(1);
+            self.deliver(buffer.drain(..count).collect()).await;
+        }
+    }
+
     /// Delivers a batch. Returns when each of its records is done or given up.
-    pub(super) async fn deliver(&self, batch: Vec<Record>) {
+    async fn deliver(&self, batch: Vec<Record>) {
         let counters = &self.shard.mapping.counters;
         // The chunk with the oldest records is on top, so that order is kept.
         let mut chunks = vec![Chunk::of(batch)];

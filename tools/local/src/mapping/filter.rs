@@ -49,7 +49,6 @@ pub enum InvalidFilter {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -130,14 +129,5 @@ mod tests {
             assert!(Filters::parse([pattern.as_str()]).is_err(), "{pattern}");
         }
         assert_eq!(Filters::parse([r#"{"a":[1]}"#; 6]).unwrap_err(), InvalidFilter::TooMany);
-    }
-
-    proptest! {
-        #[test]
-        fn no_pattern_panics(pattern in "[\\[\\]{}\",:a-z0-9$ ]{0,40}") {
-            if let Ok(filters) = Filters::parse([pattern.as_str()]) {
-                let _ = filters.matches(&json!({"a": {"b": [1, "x", null]}}));
-            }
-        }
     }
 }

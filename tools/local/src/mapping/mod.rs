@@ -16,6 +16,7 @@ mod delivery;
 mod environment;
 pub mod failure;
 pub mod filter;
+mod poll;
 pub mod position;
 pub mod record;
 mod response;

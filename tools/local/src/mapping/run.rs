@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     environment::{Environment, Mapping},
-    shard::{self, POLL_INTERVAL},
+    poll::{self, POLL_INTERVAL},
     source::{Shard, Source as _},
 };
 
@@ -49,7 +49,7 @@ impl<E: Environment> Mapping<E> {
             }
             for id in ready {
                 running.push(async move {
-                    shard::process(self, &id).await;
+                    poll::process(self, &id).await;
                     id
                 });
             }

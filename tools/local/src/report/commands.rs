@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use attach::shell::argument;
 use history_console::Console;
 use serde_json::{Value, json};
 use shared::domain::attached::{AttachedTable, key_attribute::KeyType};
@@ -57,8 +58,8 @@ pub fn to_try(stack: &Stack, console: Option<&Console>) -> String {
 pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, definition: &Path) -> String {
     let name = table.table();
     let (item, key) = example(table);
-    let (item, key) = (quoted(&item.to_string()), quoted(&key.to_string()));
-    let definition = quoted(&definition.to_string_lossy());
+    let (item, key) = (argument(&item.to_string()), argument(&key.to_string()));
+    let definition = argument(&definition.to_string_lossy());
     let vzero = format!("cargo run -p vzero -- --endpoint-url {dynamodb} --attached {definition}");
     let filter = match table.filter() {
         Some(_) => ", with attributes that the filter selects,",
@@ -89,11 +90,6 @@ fn example(table: &AttachedTable) -> (Value, Value) {
         example[&key.name] = value;
     }
     (item, example)
-}
-
-/// Returns the text as one argument of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

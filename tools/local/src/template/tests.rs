@@ -3,8 +3,6 @@
 pub(crate) mod alarms;
 mod policies;
 
-use std::time::Duration;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use operations::table::settings::TableSettings;
 use serde_json::{Value, json};
@@ -50,27 +48,6 @@ fn the_table_has_the_settings_of_the_code() {
     assert_eq!(names.join(" "), expected);
     assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
     assert_eq!(properties["TimeToLiveSpecification"]["Enabled"], true);
-}
-
-#[test]
-fn the_projects_own_template() {
-    let template = parse(&[]).unwrap();
-    assert_eq!(template.table.name, "VersionControl");
-    let functions = &template.functions;
-    let find = |binary: &str| functions.iter().find(|function| function.binary == binary);
-    assert!(functions.len() == 2 && find("stream-fn").is_some());
-    let writer = find("writer-fn").unwrap();
-    assert_eq!(writer.timeout, Duration::from_secs(30));
-    assert_eq!(writer.environment["TABLE_NAME"], "VersionControl");
-    assert_eq!(writer.environment["VERSION_DIGITS"], "1");
-    assert_eq!(template.stream_function, "stream-fn");
-    let mapping = template.mapping;
-    assert_eq!(mapping.batch_size, 100);
-    // Only the age limits retries: a throttle of minutes must not use them up.
-    assert_eq!(mapping.maximum_retry_attempts, None);
-    assert_eq!(mapping.maximum_record_age, Some(Duration::from_secs(43_200)));
-    assert_eq!(mapping.parallelization_factor, 2);
-    assert!(mapping.bisect_on_function_error && mapping.report_batch_item_failures);
 }
 
 #[test]
@@ -129,7 +106,8 @@ fn parameters_are_overridden_within_their_bounds() {
 #[test]
 fn queues_buckets_and_events_have_these_settings() {
     let resources = resources();
-    // Lambda's maximum of attempts and age. Failed asynchronous updates go to the queue that is redriven. In the lifecycle, delete
+    // Only the age limits retries of the stream: a throttle of minutes must not use them up. Asynchronous updates have Lambda's maximum
+    // of attempts and age. Failed asynchronous updates go to the queue that is redriven. In the lifecycle, delete
     // markers need a rule of their own.
     for line in r#"WriterFunction/Properties/Events/Updates/Properties/Queue {"Fn::GetAtt": ["Updates", "Arn"]}
         WriterFunction/Properties/Events/Updates/Properties/BatchSize 10
@@ -139,6 +117,12 @@ fn queues_buckets_and_events_have_these_settings() {
         WriterFunction/Properties/EventInvokeConfig/MaximumEventAgeInSeconds 21600
         WriterFunction/Properties/EventInvokeConfig/DestinationConfig/OnFailure/Type "SQS"
         WriterFunction/Properties/EventInvokeConfig/DestinationConfig/OnFailure/Destination {"Fn::GetAtt": ["UpdatesDeadLetterQueue", "Arn"]}
+        StreamFunction/Properties/Events/NewImages/Properties/MaximumRetryAttempts -1
+        StreamFunction/Properties/Events/NewImages/Properties/MaximumRecordAgeInSeconds 43200
+        StreamFunction/Properties/Events/NewImages/Properties/BatchSize 100
+        StreamFunction/Properties/Events/NewImages/Properties/ParallelizationFactor 2
+        StreamFunction/Properties/Events/NewImages/Properties/BisectBatchOnFunctionError true
+        StreamFunction/Properties/Events/NewImages/Properties/FunctionResponseTypes ["ReportBatchItemFailures"]
         Updates/Properties/VisibilityTimeout 180
         Updates/Properties/RedrivePolicy/maxReceiveCount 5
         StreamDeadLetterQueue/Properties/RedriveAllowPolicy {"redrivePermission": "denyAll"}

@@ -1,10 +1,7 @@
 //! `docs/version-control.nosql-workbench.json`: the table as a model for `NoSQL` Workbench has the items that the local stack writes
-//! for the updates of a factory, in the facet of their kind.
+//! for the updates of its versions, in the facet of their kind.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::{collections::BTreeSet, fs};
 
 use aws_sdk_dynamodb::Client;
 use local::{dynamodb::sdk_config, stack::Stack, template::Template};
@@ -20,37 +17,6 @@ use crate::root;
 
 const MODEL: &str = "docs/version-control.nosql-workbench.json";
 
-/// An entity, its name and factory, and its states in their order, each with its time.
-type Equipment = (&'static str, [&'static str; 2], &'static [(&'static str, &'static str)]);
-
-const FACTORY: [Equipment; 3] = [
-    (
-        "Equipment#1",
-        ["Equipment-001", "F#88546"],
-        &[
-            ("2023-10-03T12:32:00", "NORMAL"),
-            ("2023-11-05T12:12:00", "WARNING1"),
-            ("2023-11-06T12:05:00", "NORMAL"),
-        ],
-    ),
-    (
-        "Equipment#6",
-        ["Equipment-006", "F#56658"],
-        &[("2024-03-07T22:09:29", "ERROR"), ("2024-03-30T22:09:29", "WARNING2")],
-    ),
-    (
-        "Equipment#118",
-        ["Equipment-118", "F#88985"],
-        &[
-            ("2023-12-15T08:30:00", "NORMAL"),
-            ("2023-12-16T09:45:00", "WARNING1"),
-            ("2023-12-17T10:20:00", "NORMAL"),
-            ("2023-12-18T11:05:00", "ERROR"),
-            ("2023-12-19T12:15:00", "WARNING2"),
-        ],
-    ),
-];
-
 /// Facets of the model, with the number of their items.
 const FACETS: [(&str, usize); 4] = [("Latest", 3), ("History", 10), ("Metadata", 3), ("States by time", 10)];
 
@@ -63,27 +29,28 @@ fn facet_of(sort_key: &str) -> &'static str {
     }
 }
 
-/// Sends the factory's updates to a new stack, and returns the items of its table.
-async fn table() -> Vec<Value> {
+/// Sends the updates of which a model contains the versions to a new stack, and returns the items of its table.
+async fn table(model: &Value) -> Vec<Value> {
     let template = Template::read(&root().join("template.yaml"), &[]).unwrap();
     let stack = Stack::start(options(template, Some(env!("CARGO_BIN_EXE_local"))));
     let stack = stack.await.unwrap();
     let states = TimeSeries::new(Client::new(&sdk_config(stack.dynamodb_endpoint()).await), &stack.table);
-    for (id, [name, factory], updates) in FACTORY {
-        let entity = EntityId::new(id).unwrap();
-        let text = |text: &str| Change::Set(AttributeValue::S(text.to_owned()));
-        let facts = BTreeMap::from([("Name".to_owned(), text(name)), ("FactoryId".to_owned(), text(factory))]);
+    let [_, versions, described, _] =
+        [0_usize, 1, 2, 3].map(|facet| model["TableFacets"][facet]["TableData"].as_array().unwrap());
+    let text = |item: &Value, name: &str| item[name]["S"].as_str().unwrap().to_owned();
+    for item in described {
+        let entity = EntityId::new(text(item, "PK")).unwrap();
+        let set = |name: &str| (name.to_owned(), Change::Set(AttributeValue::S(text(item, name))));
+        let facts = ["Name", "FactoryId"].map(set).into();
         metadata::update(&stack.store, &entity, &facts).await.unwrap();
-        for (index, (time, state)) in updates.iter().enumerate() {
-            let request = format!("{}-{}", name.to_lowercase(), index + 1);
-            let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request});
-            assert_eq!(invoke(&stack, "writer-fn", &update).await["Outcome"], "Written");
-            let state = serde_json::from_value(json!({"State": {"S": state}})).unwrap();
-            let put = states
-                .put(&entity, &StateTime::parse(time).unwrap(), state, false)
-                .await;
-            assert_eq!(put, Ok(PutOutcome::Put));
-        }
+    }
+    for version in versions {
+        let [id, time, state, request] = ["PK", "Time", "State", "RequestId"].map(|name| text(version, name));
+        let update = json!({"ID": id, "Time": time, "State": state, "RequestId": request});
+        assert_eq!(invoke(&stack, "writer-fn", &update).await["Outcome"], "Written");
+        let state = serde_json::from_value(json!({"State": {"S": state}})).unwrap();
+        let (entity, time) = (EntityId::new(id).unwrap(), StateTime::parse(&time).unwrap());
+        assert_eq!(states.put(&entity, &time, state, false).await, Ok(PutOutcome::Put));
     }
     let items = settled(&stack).await.into_iter().filter(|(pk, _)| pk != "#vzero");
     let items = items.flat_map(|(_, collection)| collection.items().to_vec());
@@ -125,8 +92,8 @@ fn attributes(item: &Value) -> impl Iterator<Item = (&String, &String)> {
 
 #[tokio::test]
 async fn the_model_contains_the_items_that_the_stack_writes() {
-    let items = table().await;
     let stored: Value = serde_json::from_slice(&fs::read(root().join(MODEL)).unwrap()).unwrap();
+    let items = table(&stored["DataModel"][0]).await;
     let mut generated = stored.clone();
     let model = &mut generated["DataModel"][0];
     let types: BTreeSet<_> = items.iter().flat_map(attributes).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use operations::{audit::auditor::Auditor, rate_limit::RateLimiter};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{Item, attribution::is_state, request_id::RequestId, version_item::VersionItem, view::VersionView},
+    domain::{attribution::is_state, request_id::RequestId, version_item::VersionItem, view::VersionView},
     dynamodb::put::put_version::PutOutcome,
 };
 use testkit::{
@@ -96,19 +96,11 @@ async fn check_audit(world: &World<'_>) {
 }
 
 /// Deletes the entity as another program does.
-async fn delete_otherwise(world: &World<'_>) {
-    let [keys, values]: [Item; 2] = [
-        json!({"PK": {"S": "E"}, "SK": {"S": "v0"}}),
-        json!({":true": {"BOOL": true}, ":note": {"S": "n"}, ":one": {"N": "1"}}),
-    ]
-    .map(|item| serde_json::from_value(item).unwrap());
-    let request = world.database.client.update_item();
-    let request = request
-        .table_name(world.store.latest_table())
-        .set_key(Some(keys.into()));
-    let request = request.update_expression("SET Deleted = :true, Note = :note ADD Latest :one");
-    let request = request.set_expression_attribute_values(Some(values.into()));
-    request.send().await.unwrap();
+async fn delete_otherwise(world: &World<'_>, version: u64) {
+    let mut v0 = world.v0().await;
+    (v0["Deleted"], v0["Note"]) = (json!({"BOOL": true}), json!({"S": "n"}));
+    v0["Latest"] = json!({"N": version.to_string()});
+    world.put(v0).await;
 }
 
 #[tokio::test]
@@ -146,7 +138,7 @@ async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_i
         }
         check_audit(&world).await;
         // A deletion by another program ends the state for the next update. Its version has what the program left.
-        delete_otherwise(&world).await;
+        delete_otherwise(&world, 6).await;
         world.put_version().await;
         let left = json!({"C": {"N": "3"}, "Note": {"S": "n"}});
         assert_eq!(read(&world, 6).await, (true, left));

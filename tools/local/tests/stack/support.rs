@@ -4,12 +4,19 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use local::{
     lambda::Host,
+    report::history::{self, Collection},
     stack::Stack,
     template::{Function, Template},
 };
 use operations::quarantine;
 use serde_json::{Value, json};
-use shared::domain::{entity::EntityId, keys::VersionDigits, quarantine::QuarantinedRecord, version_item::VersionItem};
+use shared::domain::{
+    entity::EntityId,
+    keys::{LATEST_KEY, VersionDigits},
+    quarantine::QuarantinedRecord,
+    version::Version,
+    version_item::latest_of,
+};
 pub(crate) use testkit::{
     pages::root,
     stack::{RunningStack, documents, invoke, item, options, settled, table, template, write},
@@ -109,35 +116,22 @@ pub(crate) async fn quarantined(stack: &RunningStack, id: &str) -> QuarantinedRe
     .await
 }
 
-/// Checks that each v0 equals its newest version plus `Latest` and the recent requests, and returns the number of versions of each entity.
+/// Checks that the history of each entity in a dump is complete, and returns the number of its versions.
 pub(crate) fn versions(lines: &str) -> BTreeMap<String, usize> {
-    let items = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let key = |item: &Value, name: &str| item[name]["S"].as_str().unwrap().to_owned();
-    let items: BTreeMap<_, _> = items.map(|item| ((key(&item, "PK"), key(&item, "SK")), item)).collect();
-    let mut counts = BTreeMap::new();
-    for ((pk, _), v0) in items.iter().filter(|((_, sk), _)| sk == "v0") {
-        let latest: usize = v0["Latest"]["N"].as_str().unwrap().parse().unwrap();
-        for version in 1..=latest {
-            let key = (pk.clone(), format!("v{version}"));
-            assert!(items.contains_key(&key), "{v0} lacks v{version}");
-        }
-        // Before the point, an entry has the version.
-        let requests = v0["RecentRequests"]["M"].as_object().unwrap().values();
-        let versions = requests.map(|entry| entry["N"].as_str().unwrap().split('.').next().unwrap());
-        let newest_request = versions.map(|version| version.parse::<usize>().unwrap()).max();
-        assert_eq!(newest_request, Some(latest), "the newest of the recent requests");
-        let newest = &items[&(pk.clone(), format!("v{latest}"))];
-        let image = serde_json::from_value(v0.clone()).unwrap();
-        let made = VersionItem::from_image(image, VersionDigits::default()).unwrap();
-        let newest_item = serde_json::from_value(newest.clone()).unwrap();
-        assert!(made.is_same_as(&newest_item), "{v0} and {newest}");
-        counts.insert(pk.clone(), latest);
-    }
-    let versions = items.keys().filter(|(_, sk)| sk.starts_with('v') && sk != "v0");
-    assert_eq!(
-        versions.count(),
-        counts.values().sum::<usize>(),
-        "no version beyond Latest"
-    );
-    counts
+    let digits = VersionDigits::default();
+    let items = lines.lines().map(|line| serde_json::from_str(line).unwrap());
+    let collections = history::collect(items.collect(), digits);
+    assert_eq!(history::missing(&collections, digits), BTreeMap::new());
+    let count = |(entity, collection): (String, Collection)| {
+        let (_, latest) = collection.items().iter().find(|(key, _)| key == LATEST_KEY)?;
+        let versions = collection.items().iter().filter_map(|(key, _)| digits.version_of(key));
+        let numbers: Vec<_> = versions.map(Version::get).collect();
+        assert_eq!(
+            numbers.last().copied(),
+            latest_of(latest).ok().map(Version::get),
+            "{entity}"
+        );
+        Some((entity, numbers.len()))
+    };
+    collections.into_iter().filter_map(count).collect()
 }

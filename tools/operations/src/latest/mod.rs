@@ -11,7 +11,7 @@ use shared::{
     config::Window,
     domain::{
         AttributeValue, Item,
-        attributes::text,
+        attributes::{n, s, text},
         attribution::Writer,
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
@@ -53,31 +53,22 @@ pub fn moved(padded: &Item, highest: Option<&(Version, Item)>, digits: VersionDi
 fn numbered(latest: &Item, version: Version) -> Item {
     let is_own = latest_of(latest).is_ok_and(|current| Writer::of(latest, current) == Writer::Own);
     let mut latest = latest.clone();
-    let number = AttributeValue::N(version.to_string());
-    latest.insert(names::SK.to_owned(), AttributeValue::S(LATEST_KEY.to_owned()));
-    latest.insert(names::LATEST.to_owned(), number.clone());
+    latest.insert(names::SK.to_owned(), s(LATEST_KEY));
+    latest.insert(names::LATEST.to_owned(), n(version));
     if is_own {
-        latest.insert(names::RECORDED_VERSION.to_owned(), number);
+        latest.insert(names::RECORDED_VERSION.to_owned(), n(version));
     }
     latest
 }
 
-/// Requests of the newest versions in history.
-#[derive(Default)]
-struct Requests {
-    /// Entries by the key of their request.
-    entries: HashMap<String, AttributeValue>,
-    /// Time of the newest version, if it is known.
-    newest: Option<RecordedAt>,
-}
-
-/// Returns the requests of the newest versions up to this one, as many as the window.
+/// Returns the entries of recent requests, by the keys of the requests, of the newest versions up to this one, as many as the window,
+/// and the time of the newest version, if it is known.
 async fn requests_from_history(
     store: &Store,
     entity: &EntityId,
     through: Version,
     window: Window,
-) -> Result<Requests, ServiceError> {
+) -> Result<(HashMap<String, AttributeValue>, Option<RecordedAt>), ServiceError> {
     let window = window.get() as u64;
     let newest = through.get().saturating_sub(window - 1).max(1)..=through.get();
     let keys = store.digits().version_keys(newest);
@@ -91,8 +82,6 @@ async fn requests_from_history(
         let sent = SentCode::UNKNOWN;
         Some((request.key().to_owned(), Entry { version, check, sent }.value()))
     };
-    Ok(Requests {
-        entries: items.iter().filter_map(request).collect(),
-        newest: items.iter().filter_map(RecordedAt::of).max(),
-    })
+    let newest = items.iter().filter_map(RecordedAt::of).max();
+    Ok((items.iter().filter_map(request).collect(), newest))
 }

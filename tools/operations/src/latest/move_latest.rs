@@ -32,12 +32,7 @@ pub async fn move_latest(store: &Store, padded: &Item, latest: &Item) -> Result<
     }
 }
 
-/// Builds the request.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn request(padded: &Item, latest: &Item, table: &str) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+fn request(padded: &Item, latest: &Item, table: &str) -> Result<TransactWriteItemsInputBuilder, BuildError> {
     let key = |name: &str| padded.get(name).cloned().unwrap_or(AttributeValue::Null(true));
     let put = Put::builder()
         .table_name(table)

@@ -28,7 +28,7 @@ use writer_fn::{
     update::sent_at::{MAX_CLOCK_DIFFERENCE, MAX_DELAY, after},
 };
 
-use super::{Requests, requests_from_history};
+use super::requests_from_history;
 use crate::condition::outcome;
 
 const OPERATION: &str = "UpdateItem";
@@ -58,9 +58,9 @@ pub async fn raise_latest(
     let Some(stored) = store.get(entity, LATEST_KEY, true).await? else {
         return Ok(None);
     };
-    let Requests { mut entries, newest } = match Version::new(to.get() - 1) {
+    let (mut entries, newest) = match Version::new(to.get() - 1) {
         Some(before) => requests_from_history(store, entity, before, Window::default()).await?,
-        None => Requests::default(),
+        None => Default::default(),
     };
     add_requests(store, entity, &stored, to, &mut entries).await?;
     let now = store.now();

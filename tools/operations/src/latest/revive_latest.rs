@@ -5,8 +5,13 @@ use std::collections::HashMap;
 use shared::{
     config::Window,
     domain::{
-        AttributeValue, Item, attributes::same_item, entity::EntityId, keys::LATEST_KEY, names,
-        recorded_at::RecordedAt, version::Version,
+        AttributeValue, Item,
+        attributes::{n, s, same_item},
+        entity::EntityId,
+        keys::LATEST_KEY,
+        names,
+        recorded_at::RecordedAt,
+        version::Version,
     },
     dynamodb::{Store, client::error::ServiceError, put::put_version},
 };
@@ -31,14 +36,10 @@ pub async fn revive_latest(
     window: Window,
 ) -> Result<bool, ServiceError> {
     store.check_writable(OPERATION)?;
-    let requests = requests_from_history(store, entity, version, window).await?;
-    let newest = requests.newest.map_or(store.now(), |newest| newest.max(store.now()));
-    let since = recent_requests::since_all(None, newest).get().to_string();
-    let values = [
-        AttributeValue::M(requests.entries),
-        AttributeValue::N(since),
-        AttributeValue::N(version.to_string()),
-    ];
+    let (entries, newest) = requests_from_history(store, entity, version, window).await?;
+    let newest = newest.map_or(store.now(), |newest| newest.max(store.now()));
+    let since = recent_requests::since_all(None, newest).get();
+    let values = [AttributeValue::M(entries), n(since), n(version)];
     let mut revived = latest.clone();
     revived.extend(OF_REQUESTS.map(str::to_owned).into_iter().zip(values));
     let request = put_version::request(&revived, store.latest_table());
@@ -55,15 +56,13 @@ pub async fn revive_latest(
 
 /// Returns a tombstone without attributes, for an entity whose state is not known.
 pub fn without_state(entity: &EntityId, version: Version, now: RecordedAt) -> Item {
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let number = AttributeValue::N(version.to_string());
     let members = [
-        (names::PK, text(entity.as_str())),
-        (names::SK, text(LATEST_KEY)),
-        (names::LATEST, number.clone()),
+        (names::PK, s(entity.as_str())),
+        (names::SK, s(LATEST_KEY)),
+        (names::LATEST, n(version)),
         (names::DELETED, AttributeValue::Bool(true)),
-        (names::RECORDED_AT, text(&now.to_string())),
-        (names::RECORDED_VERSION, number),
+        (names::RECORDED_AT, now.value()),
+        (names::RECORDED_VERSION, n(version)),
     ];
     Item::from(HashMap::from(members.map(|(name, value)| (name.to_owned(), value))))
 }

@@ -15,12 +15,12 @@
 //! new history, with the state before it as its baseline. If versions from before the purge came first, history begins after
 //! them: their numbers are below the floor.
 
+pub mod error;
 pub(crate) mod requests;
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 
 use serde_json::{Map, Value, json};
-use thiserror::Error;
 use tokio::time::Instant;
 
 use shared::{
@@ -41,7 +41,10 @@ use crate::{
     connection::entity_of,
     error::OperationError,
     prune::requests::raise_floor,
-    purge::requests::{MAX_DELETIONS, OF_VERSION, batch_request, deletions, latest_request, marker_request},
+    purge::{
+        error::PurgeError,
+        requests::{MAX_DELETIONS, OF_VERSION, batch_request, deletions, latest_request, marker_request},
+    },
     rate_limit::RateLimiter,
     read::{paced::Paced, sort_keys::sort_keys},
 };
@@ -162,7 +165,7 @@ impl Purge {
     /// Writes the marker of the entity, or raises the existing one: what it covers never decreases.
     async fn mark_purged(&self, marker: &PurgeMarker) -> Result<(), ServiceError> {
         for _ in 0..MAX_MARKER_ATTEMPTS {
-            let markers = self.store.purge_markers([&self.entity]).await?;
+            let markers = self.store.removed([&self.entity], false).await?;
             let seen = markers.marker(&self.entity);
             let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
             let request = marker_request(&self.entity, &raised, seen, self.store.history_table());
@@ -281,18 +284,4 @@ pub fn to_json(counts: &ItemCounts) -> Value {
     };
     let members = counts.iter().map(|(kind, count)| (name(kind).to_owned(), json!(count)));
     Value::Object(members.collect::<Map<_, _>>())
-}
-
-/// Reason why an entity was not purged.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PurgeError {
-    /// A request failed.
-    #[error("failed to delete the entity")]
-    Service(#[from] ServiceError),
-    /// Another client is writing the entity.
-    #[error(
-        "it is being written: the versions that it had when the purge began are deleted, and another client wrote it since; \
-         stop its writers, and purge it again"
-    )]
-    WrittenAgain,
 }

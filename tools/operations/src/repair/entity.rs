@@ -79,7 +79,7 @@ impl Known {
         let padded = get(digits.padded_latest_key().filter(|_| latest.is_none())).await?;
         let is_purged = match (&latest, highest.zip(top.as_ref())) {
             (None, Some((highest, top))) if revive => {
-                let markers = store.purge_markers([entity]).await?;
+                let markers = store.removed([entity], false).await?;
                 let marker = markers.marker(entity);
                 marker.is_some_and(|marker| marker.covers_item(top, highest))
             }

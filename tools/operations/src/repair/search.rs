@@ -64,7 +64,7 @@ pub(super) async fn search(
     let search = Search {
         store,
         wanted,
-        purged: store.purge_markers(wanted.keys()).await?,
+        purged: store.removed(wanted.keys(), false).await?,
         found: RefCell::default(),
     };
     if !wanted.is_empty() {

@@ -225,7 +225,7 @@ impl Numbering {
 
 /// Puts a version item, unless its entity was purged, or the version was pruned.
 async fn put_unremoved(store: &Store, version: &VersionItem) -> Result<Count, OperationError> {
-    let removed = store.removed([version.entity()]).await?;
+    let removed = store.removed([version.entity()], true).await?;
     if removed.is_purged(version) {
         return Ok(Count::Purged);
     }

@@ -21,7 +21,7 @@ use crate::table::{
     copy_history::{CopyError, copy_from_beside, copy_table, delete_copied},
     create::{CreateOutcome, CreateTableError, create_table},
     owner::{delete_owner, is_owner, store_owner},
-    settings::{Misfit, TableSettings},
+    settings::TableSettings,
     state::table_state,
 };
 use shared::{
@@ -224,7 +224,7 @@ pub enum AdoptError {
     #[error("the table {0} is a table of latest items, and no history table")]
     NoHistory(String),
     #[error("the table {table} is no history table: {misfit}")]
-    Misfit { table: String, misfit: Misfit },
+    Misfit { table: String, misfit: String },
     #[error(transparent)]
     Copy(#[from] CopyError),
     /// Another client changed the layout, or the owner of the history table.

@@ -28,17 +28,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Outcome of the creation of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreateOutcome {
-    /// The table was created and is active. Settings that could not be applied follow.
-    Created(Vec<NotApplied>),
+    /// The table was created and is active. The settings that it does not have follow, with the errors of their requests.
+    Created(Vec<(&'static str, ServiceError)>),
     /// A table with this name exists, and was not changed.
     Exists,
-}
-
-/// Setting that a new table does not have, because the request for it failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotApplied {
-    pub setting: &'static str,
-    pub error: ServiceError,
 }
 
 /// Creates the table if it does not exist, and waits until it is active. An existing table is not changed. If another
@@ -68,14 +61,12 @@ pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<Cre
     if let Some(attribute) = &settings.ttl
         && let Err(error) = enable_ttl(store, attribute).await
     {
-        let setting = "time to live";
-        not_applied.push(NotApplied { setting, error });
+        not_applied.push(("time to live", error));
     }
     if settings.point_in_time_recovery
         && let Err(error) = enable_point_in_time_recovery(store).await
     {
-        let setting = "point-in-time recovery";
-        not_applied.push(NotApplied { setting, error });
+        not_applied.push(("point-in-time recovery", error));
     }
     Ok(CreateOutcome::Created(not_applied))
 }

@@ -5,7 +5,6 @@
 //! [advice](TableSettings::missing).
 
 use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType, StreamViewType};
-use thiserror::Error;
 
 use crate::table::state::TableState;
 use shared::domain::names;
@@ -57,22 +56,18 @@ impl TableSettings {
     ///
     /// # Errors
     ///
-    /// Returns [`Misfit`] if the keys or the stream differ.
-    pub fn check(&self, table: &TableState) -> Result<(), Misfit> {
+    /// Returns the first difference, in a sentence.
+    pub fn check(&self, table: &TableState) -> Result<(), String> {
         if table.keys != self.keys {
-            return Err(Misfit::Keys {
-                found: shown(&table.keys),
-                expected: shown(&self.keys),
-            });
+            let (found, expected) = (shown(&table.keys), shown(&self.keys));
+            return Err(format!("its keys are {found}, not {expected}"));
         }
         match (&table.stream, &self.stream) {
-            (_, None) => Ok(()),
-            (None, Some(_)) => Err(Misfit::NoStream),
-            (Some(stream), Some(expected)) if stream == expected => Ok(()),
-            (Some(stream), Some(expected)) => Err(Misfit::View {
-                found: stream.as_str().to_owned(),
-                expected: expected.as_str().to_owned(),
-            }),
+            (None, Some(_)) => Err("it has no stream".to_owned()),
+            (Some(found), Some(expected)) if found != expected => {
+                Err(format!("the view type of its stream is {found}, not {expected}"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -115,17 +110,6 @@ fn shown(keys: &[(String, ScalarAttributeType)]) -> String {
     keys.collect::<Vec<_>>().join(", ")
 }
 
-/// Setting of an existing table with which versioning does not work.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Misfit {
-    #[error("its keys are {found}, not {expected}")]
-    Keys { found: String, expected: String },
-    #[error("it has no stream")]
-    NoStream,
-    #[error("the view type of its stream is {found}, not {expected}")]
-    View { found: String, expected: String },
-}
-
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::TableStatus;
@@ -164,59 +148,54 @@ mod tests {
                 "the view type of its stream is KEYS_ONLY, not NEW_IMAGE",
             ),
         ];
-        for (edit, expected) in misfits {
+        let missing: [(Edit, &str); 8] = [
+            (
+                |table| table.billing_mode = BillingMode::Provisioned,
+                "the billing mode is PROVISIONED",
+            ),
+            (
+                |table| table.deletion_protection = false,
+                "deletion protection is disabled",
+            ),
+            (
+                |table| table.encryption = false,
+                "encryption with the AWS managed key is disabled",
+            ),
+            (|table| table.ttl = Ok(None), "time to live is disabled"),
+            (
+                |table| table.ttl = Ok(Some("Expires".to_owned())),
+                "time to live uses the attribute Expires, not TTL",
+            ),
+            (
+                |table| table.ttl = Err(ServiceError::unprocessed("Describe")),
+                "time to live is not known: Describe was throttled",
+            ),
+            (
+                |table| table.point_in_time_recovery = Ok(false),
+                "point-in-time recovery is disabled",
+            ),
+            (
+                |table| table.point_in_time_recovery = Err(ServiceError::unprocessed("Describe")),
+                "point-in-time recovery is not known: Describe was throttled",
+            ),
+        ];
+        let edited = |edit: Edit| {
             let mut table = fitting.clone();
             edit(&mut table);
-            assert_eq!(settings.check(&table).unwrap_err().to_string(), expected);
-        }
-        let error = |is_unsupported| {
-            let mut error = ServiceError::unprocessed("Describe");
-            error.is_unsupported = is_unsupported;
-            error
+            table
         };
-        let mut table = fitting;
-        table.billing_mode = BillingMode::Provisioned;
-        (table.deletion_protection, table.encryption) = (false, false);
-        let other = Ok(Some("Expires".to_owned()));
-        for (ttl, recovery, expected) in [
-            (
-                Ok(None),
-                Ok(false),
-                ["time to live is disabled", "point-in-time recovery is disabled"],
-            ),
-            (
-                other,
-                Err(error(true)),
-                [
-                    "time to live uses the attribute Expires, not TTL",
-                    "this endpoint does not support point-in-time recovery",
-                ],
-            ),
-            (
-                Err(error(false)),
-                Err(error(false)),
-                [
-                    "time to live is not known: Describe was throttled",
-                    "point-in-time recovery is not known: Describe was throttled",
-                ],
-            ),
-        ] {
-            (table.ttl, table.point_in_time_recovery) = (ttl, recovery);
-            let missing = settings.missing(&table);
-            let others = [
-                "the billing mode is PROVISIONED",
-                "deletion protection is disabled",
-                "encryption with the AWS managed key is disabled",
-            ];
-            let expected = others.into_iter().chain(expected);
-            assert_eq!(missing.len(), 5);
-            assert!(
-                missing
-                    .iter()
-                    .zip(expected)
-                    .all(|(found, expected)| found.starts_with(expected)),
-                "{missing:?}"
-            );
+        for (edit, expected) in misfits {
+            assert_eq!(settings.check(&edited(edit)).unwrap_err(), expected);
         }
+        for (edit, expected) in missing {
+            let missing = settings.missing(&edited(edit));
+            assert!(missing.len() == 1 && missing[0].starts_with(expected), "{missing:?}");
+        }
+        let mut error = ServiceError::unprocessed("Describe");
+        error.is_unsupported = true;
+        let mut table = fitting.clone();
+        table.point_in_time_recovery = Err(error);
+        let unsupported = "this endpoint does not support point-in-time recovery";
+        assert_eq!(settings.missing(&table), [unsupported]);
     }
 }

@@ -4,81 +4,64 @@ use operations::table::{
     create::{CREATE_TIMEOUT, CreateOutcome, CreateTableError, create_table},
     settings::TableSettings,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{domain::keys::VersionDigits, dynamodb::Store, logging::chain};
 use testkit::replay::Replay;
 
-async fn created(responses: impl IntoIterator<Item = Value>) -> (Result<CreateOutcome, CreateTableError>, Vec<String>) {
-    let replay = Replay::new(responses);
+/// Creates the table with the responses that these words stand for: `-` is an empty one, a word in capitals the status of the table,
+/// and any other an error. Returns the outcome and the operations.
+async fn created(responses: &str) -> (Result<CreateOutcome, CreateTableError>, String) {
+    let replay = Replay::new(responses.split_whitespace().map(|word| match word {
+        "-" => json!({}),
+        status if status == status.to_uppercase() => json!({"Table": {"TableStatus": status}}),
+        error => json!({"__type": error}),
+    }));
     let store = Store::new(replay.client(), "Table", VersionDigits::default());
     let outcome = create_table(&store, &TableSettings::default()).await;
-    (outcome, replay.operations())
+    (outcome, replay.operations().join(" "))
 }
 
-fn missing() -> Value {
-    json!({"__type": "ResourceNotFoundException"})
-}
-
-fn with_status(status: &str) -> Value {
-    json!({"Table": {"TableStatus": status}})
-}
-
-fn error(code: &str) -> Value {
-    json!({"__type": code})
-}
-
-const DESCRIBE: &str = "DescribeTable";
+const MISSING: &str = "ResourceNotFoundException";
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_table_is_created_and_gets_its_settings_when_it_is_active() {
-    let early = || error("ContinuousBackupsUnavailableException");
-    let [active, creating] = ["ACTIVE", "CREATING"].map(with_status);
     // Descriptions are eventually consistent.
-    let until_active = [missing(), json!({}), missing(), creating, active];
-    let settings = [json!({}), early(), early(), json!({})];
-    let (outcome, operations) = created(until_active.into_iter().chain(settings)).await;
+    let until_active = format!("{MISSING} - {MISSING} CREATING ACTIVE");
+    let early = "ContinuousBackupsUnavailableException";
+    let (outcome, operations) = created(&format!("{until_active} - {early} {early} -")).await;
     assert_eq!(outcome, Ok(CreateOutcome::Created(Vec::new())));
-    let backups = "UpdateContinuousBackups";
-    let sent = [
-        DESCRIBE,
-        "CreateTable",
-        DESCRIBE,
-        DESCRIBE,
-        DESCRIBE,
-        "UpdateTimeToLive",
-    ];
-    assert_eq!(operations, [&sent[..], &[backups; 3]].concat());
+    let sent = "DescribeTable CreateTable DescribeTable DescribeTable DescribeTable UpdateTimeToLive UpdateContinuousBackups \
+                UpdateContinuousBackups UpdateContinuousBackups";
+    assert_eq!(operations, sent);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_existing_table_is_not_changed() {
-    let [active, creating] = ["ACTIVE", "CREATING"].map(with_status);
     for (responses, expected) in [
-        (vec![active.clone(), active.clone()], vec![DESCRIBE; 2]),
+        ("ACTIVE ACTIVE", "DescribeTable DescribeTable"),
         // Another client creates it, also between the two requests.
-        (vec![creating.clone(), creating, active.clone()], vec![DESCRIBE; 3]),
+        ("CREATING CREATING ACTIVE", "DescribeTable DescribeTable DescribeTable"),
         (
-            vec![missing(), error("ResourceInUseException"), active],
-            vec![DESCRIBE, "CreateTable", DESCRIBE],
+            &format!("{MISSING} ResourceInUseException ACTIVE"),
+            "DescribeTable CreateTable DescribeTable",
         ),
     ] {
         let (outcome, operations) = created(responses).await;
-        assert_eq!(outcome, Ok(CreateOutcome::Exists));
-        assert_eq!(operations, expected);
+        assert_eq!((outcome, operations.as_str()), (Ok(CreateOutcome::Exists), expected));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_setting_that_fails_is_named_and_the_others_are_applied() {
-    let (ttl, backups) = (error("AccessDeniedException"), error("UnknownOperationException"));
-    let (outcome, operations) = created([missing(), json!({}), with_status("ACTIVE"), ttl, backups]).await;
-    assert_eq!(operations.last().unwrap(), "UpdateContinuousBackups");
+    let failed = "AccessDeniedException UnknownOperationException";
+    let (outcome, operations) = created(&format!("{MISSING} - ACTIVE {failed}")).await;
+    assert!(operations.ends_with("UpdateContinuousBackups"));
     let Ok(CreateOutcome::Created(not_applied)) = outcome else {
         panic!("{outcome:?}");
     };
     let named = not_applied
         .iter()
-        .map(|failed| (failed.setting, failed.error.is_unsupported));
+        .map(|(setting, error)| (*setting, error.is_unsupported));
     let expected = [("time to live", false), ("point-in-time recovery", true)];
     assert_eq!(named.collect::<Vec<_>>(), expected);
 }
@@ -86,14 +69,11 @@ async fn each_setting_that_fails_is_named_and_the_others_are_applied() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_creation_names_the_reason() {
     // The SDK's three attempts.
-    let limited = || error("LimitExceededException");
+    let limited = format!("{MISSING} {}", "LimitExceededException ".repeat(3));
     for (responses, reason) in [
+        (limited.as_str(), "CreateTable failed with LimitExceededException"),
         (
-            vec![missing(), limited(), limited(), limited()],
-            "CreateTable failed with LimitExceededException",
-        ),
-        (
-            vec![error("AccessDeniedException")],
+            "AccessDeniedException",
             "DescribeTable failed with AccessDeniedException",
         ),
     ] {
@@ -101,8 +81,7 @@ async fn a_failed_creation_names_the_reason() {
         assert!(text.contains(reason), "{text}");
     }
     let started = tokio::time::Instant::now();
-    let creating = std::iter::repeat_n(with_status("CREATING"), 1000);
-    let (outcome, _) = created(creating).await;
+    let (outcome, _) = created(&"CREATING ".repeat(1000)).await;
     assert_eq!(outcome, Err(CreateTableError::NotActive));
     assert!(started.elapsed() >= CREATE_TIMEOUT);
 }

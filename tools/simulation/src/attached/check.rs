@@ -1,6 +1,15 @@
 //! Checks the history of an attached table against the records of its stream.
 
-use super::*;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value;
+use shared::domain::quarantine::PREFIX;
+
+use crate::{
+    check::Violations,
+    requests::{Items, sequence_number, text},
+    stream::Written,
+};
 
 /// Key attribute of the attached table.
 pub(super) const KEY: &str = "id";

@@ -5,21 +5,11 @@
 mod check;
 mod reads;
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::Duration,
-};
+use std::time::Duration;
 
 use local::mapping::filter::Filters;
 use serde_json::{Value, json};
-use shared::{
-    clock::Deadline,
-    domain::{
-        attached::{self},
-        quarantine::PREFIX,
-    },
-    dynamodb::Store,
-};
+use shared::{clock::Deadline, domain::attached, dynamodb::Store};
 use stream_fn::HistoryWriter;
 use tokio::time::{Instant, sleep_until};
 
@@ -35,7 +25,7 @@ use crate::{
     functions::{StreamFunction, process},
     mapping::{Bucket, mapping, records_of, settings},
     mutation::Mutation,
-    requests::{Items, flat_attached, incompressible, sequence_number, text},
+    requests::{Items, flat_attached, incompressible},
     schedule::{ChangeKind, HISTORY, Schedule, StepKind, TABLE},
     setup,
     stream::Written,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use operations::{
     as_of::as_of,
     error::OperationError,
-    prune::{EntityPrune, Options, Rule, requests::raise_floor},
+    prune::{EntityPrune, requests::raise_floor},
     rate_limit::RateLimiter,
     read::history::{History, HistoryQuery},
 };
@@ -16,7 +16,9 @@ use shared::{
 };
 
 use super::check::{KEY, Record, compared, of_items};
-use crate::{check::Violations, connector::Connector, schedule::HISTORY, stream::Written};
+use crate::{
+    check::Violations, connector::Connector, operators::commands::keep_newest, schedule::HISTORY, stream::Written,
+};
 
 /// Maximum number of newest versions that the prune keeps.
 const MAX_KEPT: u64 = 5;
@@ -87,12 +89,7 @@ fn is_state(view: &VersionView, state: Option<&Value>) -> bool {
 pub(super) async fn prune(store: &Store, connector: &Connector, records: &[Written]) -> Result<(), OperationError> {
     for item in of_items(records).into_keys() {
         let Some(entity) = entity(store, item) else { continue };
-        let options = Options {
-            rule: Rule::Keep(connector.draw(|rng| rng.u64(1..=MAX_KEPT))),
-            grace: Duration::ZERO,
-            over_gaps: false,
-            dry_run: false,
-        };
+        let options = keep_newest(connector.draw(|rng| rng.u64(1..=MAX_KEPT)), Duration::ZERO);
         let plan = match EntityPrune::plan(store, entity.as_str(), options, &RateLimiter::unlimited()).await {
             Ok(prune) if prune.plan.floor > prune.plan.before => prune.plan,
             Ok(_) | Err(OperationError::NoEntity(_)) => continue,

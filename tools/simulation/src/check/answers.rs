@@ -1,11 +1,86 @@
-//! 4, 8: The responses to upstream are exact, and every update gets one.
+//! 3, 4, 8: A request creates one version, the responses to upstream are exact, and every update gets one.
 
-use super::*;
+use std::collections::{BTreeMap, HashMap};
+
+use shared::config::Retention;
+
+use crate::{
+    check::{
+        Check,
+        model::{Entity, Image},
+        state::State,
+    },
+    evidence::{Answer, UpstreamResponse},
+    schedule::{Content, Edit, Origin, StepKind, Update},
+};
 
 /// Size of the attribute `Large` up to which an item surely fits.
 const FITS: usize = 400_000;
 
 impl<'a> Check<'a> {
+    /// 3: A request creates one version.
+    pub(super) fn check_request_ids(&mut self, entity: &str, images: &[Image]) {
+        let (updates, floor) = (self.updates(), self.evidence.items.floor(entity));
+        let mut seen: HashMap<&str, &Image> = HashMap::new();
+        for image in images {
+            let Some(request) = image.request else { continue };
+            let Some(before) = seen.insert(request, image) else {
+                continue;
+            };
+            let is_near = |window| image.version.saturating_sub(before.version + 1) < u64::from(window);
+            let is_kept = before.version >= floor;
+            let guaranteed = match self.schedule.settings.smallest_window() {
+                // A purge deletes the markers, and they expire.
+                None => !self.is_marked_as_purged(entity) && !self.has_expired_markers(),
+                // Deleting v0 deletes the recent requests.
+                Some(window) if image.deletions == before.deletions && is_near(window) => true,
+                // A repair restores those of the newest versions.
+                Some(window) if is_near(window) && is_kept && self.is_restored_with(before, image, images, entity) => {
+                    true
+                }
+                // History has the other requests, unless an operator has written or removed versions, or has started a new
+                // history.
+                Some(_) if image.era > 0 || self.has_manual_version(entity) || !is_kept => false,
+                Some(_) => updates
+                    .get(request)
+                    .is_some_and(|(_, update)| self.is_traceable(update)),
+            };
+            if guaranteed {
+                let (first, second) = (before.version, image.version);
+                self.add::<3>(format!(
+                    "{entity}: request {request} created versions {first} and {second}"
+                ));
+            }
+        }
+    }
+
+    /// Returns `true` if the markers of the ledger expire in the schedule.
+    fn has_expired_markers(&self) -> bool {
+        let retention = u64::try_from(Retention::default().duration().as_millis()).unwrap_or(u64::MAX);
+        let mut steps = self.schedule.steps.iter();
+        steps.any(|step| step.kind == StepKind::Expire && step.at > retention)
+    }
+
+    /// Returns `true` if every delivery after the first shows that there can be an earlier one.
+    fn is_traceable(&self, update: &Update) -> bool {
+        let index = (self.schedule.updates.iter()).position(|candidate| candidate.id == update.id);
+        let deliveries = index.and_then(|index| self.evidence.deliveries.get(&index));
+        if index.is_some_and(|index| self.evidence.overlapping.contains(&index)) {
+            // Of two simultaneous deliveries, one looks like the first.
+            return false;
+        }
+        match update.origin {
+            Origin::Client => deliveries == Some(&1),
+            // Two invocations at the same time look like the first.
+            Origin::Invocation => {
+                let is_of = |kind: &StepKind| matches!(kind, StepKind::Asynchronous(update) if Some(*update) == index);
+                let steps = self.schedule.steps.iter();
+                steps.filter(|step| is_of(&step.kind)).count() <= 1
+            }
+            _ => true,
+        }
+    }
+
     pub(super) fn check_answers(&mut self, entities: &BTreeMap<&'a str, Entity<'a>>) {
         let none = Entity::default();
         for answer in &self.evidence.answers {
@@ -122,15 +197,13 @@ impl<'a> Check<'a> {
 
     /// Returns `true` if an update can fail until an operator has repaired its entity.
     fn can_fail(&self, update: &Update) -> bool {
-        let is_changed = |kind: &StepKind| match kind {
-            StepKind::DeleteLatest { entity, .. } | StepKind::WriteVersion { entity, .. } => *entity == update.entity,
+        let is_damage = |edit: &Edit| match edit {
+            Edit::Delete | Edit::Recreate | Edit::WriteVersion(_) => true,
             // An update of such a large item can exceed its limit.
-            StepKind::PutLatest { entity, content } => {
-                *entity == update.entity && matches!(content, Content::Attributes | Content::Bytes)
-            }
+            Edit::Replace(content) => matches!(content, Content::Attributes | Content::Bytes),
             _ => false,
         };
         let size = update.members["Large"].as_str().map_or(0, str::len);
-        size >= FITS || self.schedule.has(is_changed) || self.has_lost_versions(&update.entity)
+        size >= FITS || self.schedule.is_edited(&update.entity, is_damage) || self.has_lost_versions(&update.entity)
     }
 }

@@ -1,6 +1,23 @@
 //! 1, 5, 6: Each version is in history once, or its record is kept, or there is a reason why it is neither.
 
-use super::*;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
+
+use serde_json::Value;
+use shared::domain::keys::{FLOOR_KEY, LATEST_KEY};
+
+use crate::{
+    check::{
+        Check,
+        model::{Entity, Image},
+    },
+    mapping::records_of,
+    requests::{sequence_number, text},
+    schedule::MALFORMED,
+    stream::Written,
+};
 
 impl<'a> Check<'a> {
     /// 6: A version item is written once. An expiry can be added to it.

@@ -15,39 +15,19 @@ mod state;
 mod times;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     fmt,
     time::Duration,
 };
 
-use serde_json::{Map, Value, json};
-use shared::{
-    config::Retention,
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
-        marks::MARKS,
-        purge_marker::{PurgeMarker, SORT_KEY},
-        recorded_at::RecordedAt,
-        version::Version,
-    },
-};
+use shared::domain::{entity::EntityId, keys::VersionDigits, version::Version};
 
-use self::{
-    model::{Entity, Image},
-    state::{State, plain, restorable, senders, version_item},
-};
 use crate::{
     caller::{Author, MISDEPLOYED, OF_COPY},
-    clock::ProcessClock,
-    evidence::{Answer, Evidence, UpstreamResponse},
+    evidence::Evidence,
     mapping::records_of,
-    operators::LAG,
-    plan::Scope,
-    requests::{sequence_number, text},
-    schedule::{Command, Content, MALFORMED, Origin, Schedule, StepKind, Update},
-    stream::Written,
+    requests::sequence_number,
+    schedule::{Command, Schedule, Scope, StepKind},
 };
 
 /// Result of one schedule.
@@ -139,8 +119,7 @@ impl Check<'_> {
 
     /// Returns `true` if there is a purge marker of the entity, and an operator has purged it, and not one of a copy.
     fn is_marked_as_purged(&self, entity: &str) -> bool {
-        let is_purge =
-            |kind: &StepKind| matches!(kind, StepKind::Command(Command::Purge { entity: of }) if of == entity);
+        let is_purge = |kind: &StepKind| matches!(kind, StepKind::Command(Command::Purge(of)) if of == entity);
         let mut markers = self.evidence.recovery.items.of(&purge_marker_key(entity));
         self.schedule.has(is_purge) && markers.next().is_some()
     }
@@ -148,70 +127,6 @@ impl Check<'_> {
     /// Returns `true` if an operator has written a version of the entity.
     fn has_manual_version(&self, name: &str) -> bool {
         self.evidence.manual_versions.iter().any(|(entity, _)| entity == name)
-    }
-
-    /// 3: A request creates one version.
-    fn check_request_ids(&mut self, entity: &str, images: &[Image]) {
-        let (updates, floor) = (self.updates(), self.evidence.items.floor(entity));
-        let mut seen: HashMap<&str, &Image> = HashMap::new();
-        for image in images {
-            let Some(request) = image.request else { continue };
-            let Some(before) = seen.insert(request, image) else {
-                continue;
-            };
-            let is_near = |window| image.version.saturating_sub(before.version + 1) < u64::from(window);
-            let is_kept = before.version >= floor;
-            let guaranteed = match self.schedule.settings.smallest_window() {
-                // A purge deletes the markers, and they expire.
-                None => !self.is_marked_as_purged(entity) && !self.has_expired_markers(),
-                // Deleting v0 deletes the recent requests.
-                Some(window) if image.deletions == before.deletions && is_near(window) => true,
-                // A repair restores those of the newest versions.
-                Some(window) if is_near(window) && is_kept && self.is_restored_with(before, image, images, entity) => {
-                    true
-                }
-                // History has the other requests, unless an operator has written or removed versions, or has started a new
-                // history.
-                Some(_) if image.era > 0 || self.has_manual_version(entity) || !is_kept => false,
-                Some(_) => updates
-                    .get(request)
-                    .is_some_and(|(_, update)| self.is_traceable(update)),
-            };
-            if guaranteed {
-                let (first, second) = (before.version, image.version);
-                self.add::<3>(format!(
-                    "{entity}: request {request} created versions {first} and {second}"
-                ));
-            }
-        }
-    }
-
-    /// Returns `true` if the markers of the ledger expire in the schedule.
-    fn has_expired_markers(&self) -> bool {
-        let retention = u64::try_from(Retention::default().duration().as_millis()).unwrap_or(u64::MAX);
-        let mut steps = self.schedule.steps.iter();
-        steps.any(|step| step.kind == StepKind::Expire && step.at > retention)
-    }
-
-    /// Returns `true` if every delivery after the first shows that there can be an earlier one.
-    fn is_traceable(&self, update: &Update) -> bool {
-        let index = (self.schedule.updates.iter()).position(|candidate| candidate.id == update.id);
-        let deliveries = index.and_then(|index| self.evidence.deliveries.get(&index));
-        if index.is_some_and(|index| self.evidence.overlapping.contains(&index)) {
-            // Of two simultaneous deliveries, one looks like the first.
-            return false;
-        }
-        match update.origin {
-            Origin::Client => deliveries == Some(&1),
-            // Two invocations at the same time look like the first.
-            Origin::Invocation => {
-                let is_of =
-                    |kind: &StepKind| matches!(kind, StepKind::Asynchronous { update } if Some(*update) == index);
-                let steps = self.schedule.steps.iter();
-                steps.filter(|step| is_of(&step.kind)).count() <= 1
-            }
-            _ => true,
-        }
     }
 
     /// 1: A function writes only after it has found the layout of the table to be its own.

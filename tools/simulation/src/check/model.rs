@@ -3,7 +3,22 @@
 //! The order of the updates is that of the records in the table's stream, and the sender of each write is known. What a version
 //! must contain follows from the updates alone: each has an attribute of its own, `Mark`.
 
-use super::*;
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+use shared::domain::{keys::LATEST_KEY, marks::MARKS, version::Version};
+
+use crate::{
+    caller::Author,
+    check::{
+        Check,
+        state::{State, plain, restorable, senders, version_item},
+    },
+    operators::commands::LAG,
+    requests::text,
+    schedule::{MALFORMED, Update},
+    stream::Written,
+};
 
 /// A version: what the latest item was after an update.
 pub(super) struct Image<'a> {

@@ -1,7 +1,27 @@
 //! 1, 2: What the commands of operators promise: a pinned version does not expire, a purge deletes no version of a later update, and a
 //! redrive stores no version that is not counted.
 
-use super::*;
+use std::collections::HashMap;
+
+use serde_json::Value;
+use shared::domain::{
+    Item,
+    keys::{FLOOR_KEY, LATEST_KEY},
+    purge_marker::{PurgeMarker, SORT_KEY},
+    version::Version,
+};
+
+use crate::{
+    caller::Author,
+    check::{
+        Check,
+        model::{Entity, Image},
+        purge_marker_key,
+    },
+    requests::text,
+    schedule::{Command, StepKind},
+    stream::Written,
+};
 
 /// Number of versions from which a repair restores the recent requests.
 const RESTORED_REQUESTS: u64 = 10;

@@ -1,6 +1,17 @@
 //! 1, 7: Readers see the stored versions, and the version that was the latest at a time.
 
-use super::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+use shared::domain::{keys::FLOOR_KEY, version::Version};
+
+use crate::{
+    check::{
+        Check,
+        model::{Entity, Image},
+    },
+    requests::text,
+    stream::Written,
+};
 
 impl Check<'_> {
     /// 7: A read as of a time returns the last version that was recorded by then.

@@ -1,6 +1,11 @@
 //! The state of a latest item, to which updates are applied, and what its records say about a version.
 
-use super::*;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    requests::text,
+    schedule::{Origin, Update},
+};
 
 /// Attributes of one version only, which a later update does not keep.
 const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];

@@ -1,6 +1,19 @@
 //! 7: Each version has a time, which is later than that of the version before, and hardly ahead of the clocks.
 
-use super::*;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use shared::domain::{keys::LATEST_KEY, recorded_at::RecordedAt};
+
+use crate::{
+    caller::Author,
+    check::{Check, model::Image},
+    clock::ProcessClock,
+    requests::text,
+    schedule::Edit,
+};
 
 /// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
 const MAX_AHEAD: Duration = Duration::from_secs(1);
@@ -53,8 +66,8 @@ impl Check<'_> {
 
     /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
     pub(super) fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
-        let is_far_ahead = |kind: &StepKind| matches!(kind, StepKind::FarAhead { entity: of, .. } if of == entity);
-        if self.sets_time(entity) || self.schedule.has(is_far_ahead) {
+        let is_far_ahead = |edit: &Edit| matches!(edit, Edit::FarAhead(_));
+        if self.sets_time(entity) || self.schedule.is_edited(entity, is_far_ahead) {
             return;
         }
         let mut processes = BTreeMap::new();
@@ -79,9 +92,7 @@ impl Check<'_> {
 
     /// Returns `true` if another program replaces or removes the time of the latest item.
     pub(super) fn sets_time(&self, entity: &str) -> bool {
-        self.schedule.has(|kind| match kind {
-            StepKind::OtherTime { entity: of, .. } | StepKind::PutLatest { entity: of, .. } => of == entity,
-            _ => false,
-        })
+        let sets = |edit: &Edit| matches!(edit, Edit::OtherTime(_) | Edit::Replace(_));
+        self.schedule.is_edited(entity, sets)
     }
 }

@@ -1,6 +1,8 @@
 //! Generates the changes of clients to an attached table.
 
-use super::*;
+use fastrand::Rng;
+
+use crate::schedule::{ChangeKind, Fault, Step, StepKind};
 
 const STATES: u8 = 3;
 /// One schedule of this number has items at the size limit.

@@ -2,8 +2,21 @@
 
 #![allow(clippy::enum_glob_use, reason = "tables of them")]
 
-use super::*;
-use crate::schedule::FaultKind::*;
+use fastrand::Rng;
+
+use crate::{
+    draw::script::{Scale, pick},
+    schedule::{
+        Fault,
+        FaultKind::{
+            self, BadResponse, Delayed, ErrorAfter, ErrorBefore, FunctionTimeOut, Hang, IteratorExpired, KilledAfter,
+            KilledBefore, NotInvoked, Panic, Redelivered, RedeliveredInPart, RedeliveredOutOfOrder, Rejected,
+            ResponseDropped, StatementsApplied, StatementsThrottled, Throttled, TimeOut, TransactionConflict,
+            Unprocessed,
+        },
+        Point,
+    },
+};
 
 const REQUESTS: &[FaultKind] = &[
     Throttled,

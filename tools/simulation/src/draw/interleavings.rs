@@ -4,9 +4,14 @@
 //! requests, and requests and responses are lost. Meanwhile the map is removed, another program increments `Latest`, markers of the
 //! ledger add no entry, and an operator raises `Latest`. History is written at once, or late.
 
-use super::*;
+use fastrand::Rng;
+use serde_json::json;
 
-const ENTITY: &str = "e0";
+use crate::{
+    draw::script::{MAX_OFFSET, SECOND, e0, pick},
+    schedule::{Command, Edit, Jump, Origin, Schedule, Scope, Settings, StepKind},
+};
+
 /// Number of versions before the losses: a map with a window of 1 is almost full.
 const BEFORE: usize = 8;
 /// Time from which requests are lost.
@@ -22,15 +27,12 @@ impl Schedule {
             ..Self::default()
         };
         for _ in 0..BEFORE {
-            schedule.direct(0, 0, ENTITY, Origin::TimedClient, json!({}));
+            schedule.direct(0, 0, "e0", Origin::TimedClient, json!({}));
         }
         let span = pick(&mut rng, &[300, 3000, 15_000]);
         let percent = pick(&mut rng, &[0, 10, 25, 50]);
-        let entity = || ENTITY.to_owned();
-        let lossy = Scope::Lossy {
-            entity: entity(),
-            percent,
-        };
+        let entity = e0();
+        let lossy = Scope::Lossy { entity, percent };
         schedule.window(START, 0, lossy, 4 * span + 10 * SECOND);
         // Each has a source of its own, so that none waits for another.
         let mut sources = 1..=u8::MAX;
@@ -38,11 +40,11 @@ impl Schedule {
             schedule.step(START + at, sources.next().unwrap_or_default(), kind);
         };
         for _ in 0..rng.u8(1..=3) {
-            let update = schedule.update(ENTITY, Origin::TimedClient, json!({}));
+            let update = schedule.update("e0", Origin::TimedClient, json!({}));
             let first = rng.u64(..span);
             for at in [first, first + rng.u64(..span), first + rng.u64(..=2 * span)] {
                 if at == first || rng.bool() {
-                    add(&mut schedule, at, StepKind::Direct { update });
+                    add(&mut schedule, at, StepKind::Direct(update));
                 }
             }
         }
@@ -53,20 +55,15 @@ impl Schedule {
             } else {
                 Origin::Client
             };
-            let update = schedule.update(ENTITY, origin, json!({}));
-            add(&mut schedule, rng.u64(..=2 * span), StepKind::Direct { update });
+            let update = schedule.update("e0", origin, json!({}));
+            add(&mut schedule, rng.u64(..=2 * span), StepKind::Direct(update));
         }
         for value in 0..rng.usize(0..=3) {
             let kind = match rng.u8(..4) {
-                0 => StepKind::RemoveRequests { entity: entity() },
-                1 => StepKind::OtherProgram {
-                    entity: entity(),
-                    value,
-                },
-                2 => StepKind::Command(Command::Raise { entity: entity() }),
-                _ => StepKind::StopMapping {
-                    millis: rng.u64(..2 * span),
-                },
+                0 => StepKind::Edit(e0(), Edit::RemoveRequests),
+                1 => StepKind::Edit(e0(), Edit::Increment(value)),
+                2 => StepKind::Command(Command::Raise(e0())),
+                _ => StepKind::StopMapping(rng.u64(..2 * span)),
             };
             add(&mut schedule, rng.u64(..2 * span), kind);
         }

@@ -1,6 +1,11 @@
 //! Generates the steps of a schedule: deliveries of its updates, failures, and what operators and other programs do.
 
-use super::*;
+use fastrand::Rng;
+
+use crate::{
+    draw::script::{DAY, HOUR, MINUTE, Scale, pick},
+    schedule::{Command, Edit, Origin, Scope, Settings, Step, StepKind, Update},
+};
 
 /// Milliseconds during which most steps start.
 const SPAN: u64 = 3000;
@@ -9,15 +14,13 @@ const SPAN: u64 = 3000;
 fn delivery(rng: &mut Rng, updates: &[Update], update: usize) -> StepKind {
     let is_batch = rng.u8(..4) == 0;
     match updates[update].origin {
-        Origin::Client | Origin::TimedClient if !is_batch => StepKind::Direct { update },
-        Origin::Invocation => StepKind::Asynchronous { update },
-        Origin::Event if !is_batch => StepKind::Asynchronous { update },
+        Origin::Client | Origin::TimedClient if !is_batch => StepKind::Direct(update),
+        Origin::Invocation => StepKind::Asynchronous(update),
+        Origin::Event if !is_batch => StepKind::Asynchronous(update),
         _ => {
             let others = (0..rng.usize(0..=1)).map(|_| rng.usize(..updates.len()));
             let others = others.filter(|other| updates[*other].origin != Origin::Invocation);
-            StepKind::Sqs {
-                updates: others.chain([update]).collect(),
-            }
+            StepKind::Sqs(others.chain([update]).collect())
         }
     }
 }
@@ -63,7 +66,7 @@ pub(super) fn steps(rng: &mut Rng, updates: &[Update], scale: &Scale, settings: 
         let timed: Vec<_> = (0..updates.len()).filter(timed).collect();
         if !timed.is_empty() {
             let update = pick(steps.rng, &timed);
-            steps.add(SPAN, StepKind::ReuseId { update });
+            steps.add(SPAN, StepKind::ReuseId(update));
         }
     }
     others(&mut steps, scale);
@@ -78,22 +81,22 @@ pub(super) fn steps(rng: &mut Rng, updates: &[Update], scale: &Scale, settings: 
 fn others(steps: &mut Steps, scale: &Scale) {
     if steps.one_in(8) {
         let entity = scale.entity(steps.rng);
-        let create = steps.rng.bool();
-        steps.add(0, StepKind::DeleteLatest { entity, create });
+        let edit = if steps.rng.bool() { Edit::Recreate } else { Edit::Delete };
+        steps.add(0, StepKind::Edit(entity, edit));
     }
     if steps.one_in(8) {
         let entity = scale.entity(steps.rng);
         let ahead = steps.rng.u64(1..=3);
-        steps.add(0, StepKind::WriteVersion { entity, ahead });
+        steps.add(0, StepKind::Edit(entity, Edit::WriteVersion(ahead)));
     }
     if steps.one_in(6) {
         for value in 0..steps.rng.usize(1..=6) {
             let entity = scale.entity(steps.rng);
-            steps.add(0, StepKind::OtherProgram { entity, value });
+            steps.add(0, StepKind::Edit(entity, Edit::Increment(value)));
         }
     }
     for number in 0..pick(steps.rng, &[0, 0, 0, 1, 2]) {
-        steps.add(0, StepKind::MalformedLatest { number });
+        steps.add(0, StepKind::MalformedLatest(number));
     }
 }
 
@@ -106,11 +109,11 @@ fn failures(steps: &mut Steps, scale: &Scale) {
         // While history is behind, each update of a hot entity that is delivered again reads many versions.
         let longest = if scale.is_hot { 4000 } else { 90_000 };
         let millis = pick(steps.rng, &[500, 2000, longest]);
-        steps.add(0, StepKind::StopMapping { millis });
+        steps.add(0, StepKind::StopMapping(millis));
     }
     if steps.one_in(6) {
         let millis = steps.rng.u64(500..20_000);
-        steps.add(0, StepKind::DenyDestination { millis });
+        steps.add(0, StepKind::DenyDestination(millis));
         if steps.one_in(2) {
             // Records fail while the destination refuses their documents.
             let scope = Scope::StreamFunctionDenied;
@@ -139,7 +142,7 @@ fn failures(steps: &mut Steps, scale: &Scale) {
 fn time(steps: &mut Steps, updates: &[Update], settings: &Settings) {
     if steps.one_in(12) && updates.len() < 30 {
         let millis = 25 * HOUR;
-        steps.add(0, StepKind::StopMapping { millis });
+        steps.add(0, StepKind::StopMapping(millis));
         for _ in 0..3 {
             let index = steps.rng.usize(..updates.len());
             let kind = delivery(steps.rng, updates, index);
@@ -169,14 +172,14 @@ fn commands(steps: &mut Steps, scale: &Scale) {
             0 => {
                 let keep = steps.rng.u64(1..=3);
                 match steps.one_in(4) {
-                    true => Command::PruneTable { keep },
-                    false => Command::Prune { entity, keep },
+                    true => Command::PruneTable(keep),
+                    false => Command::Prune(entity, keep),
                 }
             }
-            1 => Command::Purge { entity },
+            1 => Command::Purge(entity),
             2 => Command::Repair,
             3 => Command::Redrive,
-            _ => Command::Backfill { number },
+            _ => Command::Backfill(number),
         };
         let from = pick(steps.rng, &[0, 0, SPAN, MINUTE, 10 * MINUTE]);
         steps.add(from, StepKind::Command(command));

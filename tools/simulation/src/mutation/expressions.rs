@@ -1,6 +1,11 @@
 //! Parts of requests: expressions, conditions, and the writes of a transaction.
 
-use super::*;
+use std::collections::HashSet;
+
+use serde_json::Value;
+use writer_fn::counter::rules;
+
+use crate::requests::text;
 
 /// Members of a write.
 pub(super) const CONDITION: &str = "ConditionExpression";

@@ -1,6 +1,13 @@
 //! Mutations of the events of invocations, and of stream records.
 
-use super::*;
+use aws_lambda_events::event::dynamodb;
+use serde_json::{Value, json};
+use shared::domain::{keys::LATEST_KEY, quarantine::PREFIX};
+
+use crate::{
+    mutation::{Mutation, expressions::remove},
+    requests::text,
+};
 
 pub(super) fn change_event(mutation: Mutation, event: &mut Value) {
     if mutation != Mutation::Redelivery {

@@ -19,39 +19,15 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashSet,
-    sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
 };
 
-use aws_lambda_events::event::dynamodb;
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use shared::domain::{
-    Item,
-    attached::item::LATE_PREFIX,
-    keys::{FLOOR_KEY, LATEST_KEY, PART_PREFIX},
-    layout::{IMAGE_DEFLATE, version_item},
-    purge_marker,
-    quarantine::PREFIX,
-    size::{MAX_ITEM_BYTES, MAX_LEVELS, levels, of_item},
-    version::Version,
-};
-use writer_fn::counter::rules;
 
-use self::expressions::{
-    CONDITION, NAMES, UPDATE, VALUES, disable, has, negate, remove, remove_condition, replace, sort_key, weaken, writes,
-};
-use crate::{
-    caller::Caller,
-    error::SimulationError,
-    http::Response,
-    requests::{is_version_key, put_of, text},
-    schedule::{HISTORY, TABLE},
-};
+use crate::{caller::Caller, error::SimulationError, http::Response, requests::text};
 
 /// The disabled guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

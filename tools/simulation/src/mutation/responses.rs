@@ -1,6 +1,19 @@
 //! Mutations of responses of the database.
 
-use super::{Mutation as M, *};
+use serde_json::{Value, json};
+use shared::domain::{
+    attached::item::LATE_PREFIX,
+    keys::{FLOOR_KEY, LATEST_KEY, PART_PREFIX},
+    purge_marker,
+    version::Version,
+};
+
+use crate::{
+    caller::Caller,
+    mutation::{Mutation as M, expressions::remove},
+    requests::text,
+    schedule::{HISTORY, TABLE},
+};
 
 /// Id of each table.
 const ANY_TABLE: &str = "any-table";

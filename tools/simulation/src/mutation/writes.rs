@@ -1,6 +1,25 @@
 //! Mutations of requests of the functions and of operators. Each disables a part of a condition, or of a change.
 
-use super::{Mutation as M, *};
+use serde_json::{Value, json};
+use shared::domain::{
+    Item,
+    keys::LATEST_KEY,
+    layout::{IMAGE_DEFLATE, version_item},
+    purge_marker,
+    quarantine::PREFIX,
+    size::{MAX_ITEM_BYTES, MAX_LEVELS, levels, of_item},
+};
+
+use crate::{
+    mutation::{
+        Mutation as M,
+        expressions::{
+            CONDITION, NAMES, UPDATE, VALUES, disable, has, negate, remove, remove_condition, replace, sort_key,
+            weaken, writes,
+        },
+    },
+    requests::{is_version_key, put_of, text},
+};
 
 /// Removal of the oldest request from the map.
 const OLDEST: &str = "#recent.#f0";

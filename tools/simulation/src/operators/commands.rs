@@ -35,6 +35,9 @@ use crate::{
 /// Age from which a missing version is a finding.
 pub(crate) const LAG: Duration = Duration::from_secs(60);
 
+/// Period in which pruned versions can still be read.
+const GRACE: Duration = Duration::from_secs(3600);
+
 /// Creates a table with one key, `PK`, that contains these items.
 pub(crate) fn create_source(connector: &Connector, table: &str, items: &[Value]) -> Result<(), SimulationError> {
     create_table(&connector.database, table, &[names::PK], None)?;
@@ -76,18 +79,18 @@ impl Operators {
         let (store, pace) = (&self.connection.store, self.pace());
         let mutations = self.services.connector.mutations;
         match command {
-            Command::Prune { entity, keep } => {
-                let prune = EntityPrune::plan(store, entity, keep_newest(*keep), &pace).await?;
+            Command::Prune(entity, keep) => {
+                let prune = EntityPrune::plan(store, entity, keep_newest(*keep, GRACE), &pace).await?;
                 prune.run(&Silent).await?;
                 Ok(())
             }
-            Command::PruneTable { keep } => {
-                let (options, checkpoint) = (keep_newest(*keep), self.checkpoint("prune"));
+            Command::PruneTable(keep) => {
+                let (options, checkpoint) = (keep_newest(*keep, GRACE), self.checkpoint("prune"));
                 let mut run = TablePrune::new(&self.connection, options, &pace, None, checkpoint.as_deref())?;
                 while run.step().await?.is_some() {}
                 all_done(run.counts().failed, "entities could not be pruned")
             }
-            Command::Purge { entity } => {
+            Command::Purge(entity) => {
                 let waits = !mutations.disable(Mutation::PurgeWait);
                 let wait = if waits { DEFAULT_WAIT } else { Duration::ZERO };
                 Ok(Purge::of(store, entity).await?.run(wait, |_| {}).await?)
@@ -110,7 +113,7 @@ impl Operators {
                 repair.execute(&self.connection, &Silent).await;
                 repair.verdict()
             }
-            Command::Raise { entity } => {
+            Command::Raise(entity) => {
                 let entity = EntityId::new(entity)?;
                 let latest = store.latest(&entity, true).await?.map(|latest| latest.version);
                 if let Some(next) = latest.and_then(|latest| Version::new(latest.get() + 1)) {
@@ -118,16 +121,16 @@ impl Operators {
                 }
                 Ok(())
             }
-            Command::Backfill { number } => self.backfill(&format!("Source{number}")).await,
+            Command::Backfill(number) => self.backfill(&format!("Source{number}")).await,
             Command::Adopt => self.backfill(TABLE).await,
             Command::AdoptTable => {
                 let adopted = adopt_table(store, Some(HISTORY), None).await;
                 adopted.map(drop).map_err(incomplete)
             }
-            Command::Restore { entity, .. } | Command::Delete { entity } | Command::Undelete { entity } => {
+            Command::Restore(entity, _) | Command::Delete(entity) | Command::Undelete(entity) => {
                 self.change(command, &EntityId::new(entity)?).await
             }
-            Command::Pin { entity, version } => {
+            Command::Pin(entity, version) => {
                 let version = Version::new(*version).unwrap_or(Version::FIRST);
                 let mark = Mark::Pinned {
                     now: store.clock().now(),
@@ -138,7 +141,7 @@ impl Operators {
                 }
             }
             // Of other processes.
-            Command::Redrive | Command::UseCopy { .. } => Ok(()),
+            Command::Redrive | Command::UseCopy(_) => Ok(()),
         }
     }
 
@@ -170,13 +173,13 @@ impl Operators {
         let (store, options, write) = (&self.connection.store, ChangeOptions::default(), self.write.1);
         let id = |action: &str| RequestId::new(format!("{action}-{}", entity.as_str())).map_err(incomplete);
         let changed = match command {
-            Command::Restore { version, .. } => {
+            Command::Restore(_, version) => {
                 let id = id(&format!("restore-{version}"))?;
                 let version = Version::new(*version).unwrap_or(Version::FIRST);
                 let restored = revision::restore(store, entity, version, id, options, write).await;
                 restored.map(Some)
             }
-            Command::Delete { .. } => revision::delete(store, entity, id("delete")?, options, write).await,
+            Command::Delete(_) => revision::delete(store, entity, id("delete")?, options, write).await,
             _ => revision::undelete(store, entity, id("undelete")?, options, write).await,
         };
         changed.map(drop).map_err(incomplete)
@@ -218,10 +221,11 @@ impl Operators {
     }
 }
 
-fn keep_newest(versions: u64) -> Options {
+/// Returns options of a prune that keeps this number of newest versions.
+pub(crate) fn keep_newest(versions: u64, grace: Duration) -> Options {
     Options {
         rule: Rule::Keep(versions),
-        grace: Duration::from_secs(3600),
+        grace,
         over_gaps: false,
         dry_run: false,
     }

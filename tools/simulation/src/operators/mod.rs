@@ -9,64 +9,40 @@
 //!                                                 └─ S3, SQS ─▶ documents and queues in memory
 //! ```
 
-mod commands;
-pub(crate) mod copy;
+pub(crate) mod commands;
 pub(crate) mod services;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider, SharedHttpClient};
-use aws_smithy_runtime_api::client::{
-    orchestrator::{HttpRequest, HttpResponse},
-    result::ConnectorError,
-};
 use operations::{
     connection::Connection,
     error::OperationError,
-    failures::source::Source,
-    progress::Silent,
-    prune::{EntityPrune, Options, Rule},
-    purge::Purge,
     rate_limit::{Limits, RateLimiter},
-    redrive::Services,
 };
-use serde_json::{Value, json};
 use shared::{
-    clock::Deadline,
     config::{Ordering, WriteOptions},
-    domain::keys::{LATEST_KEY, VersionDigits},
-    dynamodb::{Store, client::ClientSettings},
+    domain::keys::VersionDigits,
+    dynamodb::client::ClientSettings,
 };
-use stream_fn::HistoryWriter;
-use writer_fn::{Writer, event::request::Carrier};
 
 use self::services::OperatorServices;
 use crate::{
-    caller::{Author, Caller, OF_COPY, lock},
+    caller::{Author, Caller},
     clock::Clock,
     connector::Connector,
-    error::SimulationError,
     functions::process,
-    http::{self, InProcess, Response, Service},
-    queue::{Queue, Queues},
-    schedule::{Settings, TABLE},
-    setup::{config, dynamodb_client, partition},
+    http::InProcess,
+    queue::Queues,
+    schedule::TABLE,
+    setup::{dynamodb_client, partition},
 };
 
-pub(crate) use self::commands::{LAG, create_source};
-
-pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
-const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
 /// Limit of the duration of a command, which all commands stay below: they wait for minutes.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// End of a command. `None` if its process was killed, or panicked.
 pub(crate) type CommandEnd = Option<Result<(), OperationError>>;

@@ -1,7 +1,27 @@
 //! S3 and SQS as an operator reaches them: failure documents in a bucket, and queues. Requests to DynamoDB go to the connector.
 
-use super::*;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
+use aws_smithy_runtime_api::client::{
+    orchestrator::{HttpRequest, HttpResponse},
+    result::ConnectorError,
+};
+use operations::{failures::source::Source, redrive::Services};
+use serde_json::{Value, json};
+
+use crate::{
+    caller::lock,
+    clock::Clock,
+    connector::Connector,
+    http::{self, Response, Service},
+    queue::{Queue, Queues},
+};
+
+pub(crate) const DEAD_LETTERS: &str = "http://sqs.simulated/000000000000/dead-letters";
+const UPDATES: &str = "http://sqs.simulated/000000000000/updates";
 const S3_ENDPOINT: &str = "http://s3.simulated";
 const SQS_ENDPOINT: &str = "http://sqs.simulated";
 

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 use self::world::World;
-use super::{CommandEnd, DEAD_LETTERS, is_done};
+use super::{CommandEnd, is_done, services::DEAD_LETTERS};
 use crate::{
     clock::in_virtual_time,
     queue::Queue,
@@ -47,7 +47,7 @@ impl World {
         for _ in 0..MAX_REPETITIONS {
             let end = self.run(command, documents).await;
             let is_missing = |error: &OperationError| error.kind() == Kind::NotFound;
-            let is_purge = matches!(command, Command::Purge { .. });
+            let is_purge = matches!(command, Command::Purge(_));
             if is_done(&end) || is_purge && matches!(&end, Some(Err(error)) if is_missing(error)) {
                 return;
             }
@@ -72,7 +72,7 @@ fn interrupt(command: &Command, mode: WriteMode, resumes: bool) {
         world.run(command, &documents).await;
         world.repeat(command, &documents).await;
         // Without stream-fn, no one stores the versions that a backfill creates.
-        if !matches!(command, Command::Backfill { .. } | Command::Adopt) || mode != WriteMode::Stream {
+        if !matches!(command, Command::Backfill(_) | Command::Adopt) || mode != WriteMode::Stream {
             let audited = world.operators.audit(Duration::ZERO).await;
             assert_eq!(audited, Vec::<Value>::new(), "{command:?}");
         }
@@ -107,10 +107,9 @@ fn interrupt(command: &Command, mode: WriteMode, resumes: bool) {
 
 #[test]
 fn an_interrupted_prune_can_be_repeated() {
-    let (entity, keep) = ("A".to_owned(), 2);
-    interrupt(&Command::Prune { entity, keep }, WriteMode::Stream, false);
-    interrupt(&Command::PruneTable { keep }, WriteMode::Stream, false);
-    interrupt(&Command::PruneTable { keep }, WriteMode::Stream, true);
+    interrupt(&Command::Prune("A".to_owned(), 2), WriteMode::Stream, false);
+    interrupt(&Command::PruneTable(2), WriteMode::Stream, false);
+    interrupt(&Command::PruneTable(2), WriteMode::Stream, true);
 }
 
 #[test]
@@ -120,8 +119,7 @@ fn an_interrupted_repair_can_be_repeated() {
 
 #[test]
 fn an_interrupted_purge_can_be_repeated() {
-    let entity = "A".to_owned();
-    interrupt(&Command::Purge { entity }, WriteMode::Stream, false);
+    interrupt(&Command::Purge("A".to_owned()), WriteMode::Stream, false);
 }
 
 #[test]
@@ -131,9 +129,9 @@ fn an_interrupted_redrive_can_be_repeated() {
 
 #[test]
 fn an_interrupted_backfill_can_be_repeated() {
-    interrupt(&Command::Backfill { number: 0 }, WriteMode::Stream, true);
+    interrupt(&Command::Backfill(0), WriteMode::Stream, true);
     for mode in [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction] {
-        interrupt(&Command::Backfill { number: 0 }, mode, false);
+        interrupt(&Command::Backfill(0), mode, false);
         interrupt(&Command::Adopt, mode, false);
     }
 }

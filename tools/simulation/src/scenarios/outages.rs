@@ -14,9 +14,8 @@ use crate::{
     error::SimulationError,
     evidence::Evidence,
     mapping::records_of,
-    plan::Scope,
     requests::text,
-    schedule::{Origin, Schedule, Settings, StepKind},
+    schedule::{Origin, Schedule, Scope, Settings, StepKind},
     world,
 };
 
@@ -121,9 +120,9 @@ fn schedule(stack: &Stack, lasts: u64, fails: &Scope) -> Schedule {
         let entity = format!("e{}", number % ENTITIES);
         let update = schedule.update(&entity, origin, json!({"Value": number}));
         let delivery = match origin {
-            Origin::Message => StepKind::Sqs { updates: vec![update] },
-            Origin::Invocation => StepKind::Asynchronous { update },
-            _ => StepKind::Direct { update },
+            Origin::Message => StepKind::Sqs(vec![update]),
+            Origin::Invocation => StepKind::Asynchronous(update),
+            _ => StepKind::Direct(update),
         };
         let source = u8::try_from(number % SOURCES).unwrap_or_default();
         schedule.step(number * 60_000, source, delivery);

@@ -16,10 +16,7 @@ mod place;
 use std::{
     collections::{BTreeMap, HashMap},
     io,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Mutex,
     time::Duration,
 };
 
@@ -69,18 +66,13 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 const MAX_VIOLATIONS: usize = 20;
 
 /// The stream, stream-fn and the on-failure destination.
-#[derive(Clone)]
-struct World(Arc<Inner>);
-
-struct Inner {
+struct World {
     writer: HistoryWriter,
     limit: Duration,
     shards: u64,
     start: Instant,
     clock: Clock,
     max_age: Duration,
-    lists: AtomicU64,
-    invocations: AtomicU64,
     seen: Mutex<Seen>,
     finished: Notify,
 }
@@ -88,6 +80,8 @@ struct Inner {
 /// What was seen.
 #[derive(Default)]
 struct Seen {
+    lists: u64,
+    invocations: u64,
     /// Number of records of a shard that are stored or in a failure document.
     done: HashMap<Place, usize>,
     /// Version of each item that is done, by lineage.
@@ -164,7 +158,7 @@ impl Seen {
     }
 }
 
-impl Inner {
+impl World {
     fn complete<'r>(&self, records: impl Iterator<Item = &'r Value>) {
         let mut seen = lock(&self.seen);
         records.for_each(|record| seen.complete(record, self.start.elapsed()));
@@ -199,17 +193,17 @@ impl Service for Table {
     }
 }
 
-impl Source for World {
+impl Source for &'static World {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        let list = self.0.lists.fetch_add(1, Ordering::Relaxed) + 1;
-        if list.is_multiple_of(FAILING_LISTS) {
+        lock(&self.seen).lists += 1;
+        if lock(&self.seen).lists.is_multiple_of(FAILING_LISTS) {
             return Err(SourceError::Unavailable("a list fails".to_owned()));
         }
         let shard = |place: Place| Shard {
             id: place.id(),
             parent: place.parent().map(Place::id),
         };
-        Ok((0..self.0.shards).map(Place).map(shard).collect())
+        Ok((0..self.shards).map(Place).map(shard).collect())
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
@@ -223,9 +217,9 @@ impl Source for World {
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
         let (shard, state) = iterator.split_once(' ').ok_or(SourceError::ExpiredIterator)?;
         let place = Place::parse(shard).ok_or(SourceError::ExpiredIterator)?;
-        let started = self.0.clock.now().saturating_sub(self.0.start.elapsed());
+        let started = self.clock.now().saturating_sub(self.start.elapsed());
         let records = match state {
-            "new" => place.records(started, self.0.max_age, STREAM_ARN),
+            "new" => place.records(started, self.max_age, STREAM_ARN),
             _ => Vec::new(),
         };
         // The last generation stays open.
@@ -234,39 +228,39 @@ impl Source for World {
     }
 }
 
-impl Invoker for World {
+impl Invoker for &'static World {
     fn request_id(&self) -> String {
-        format!("invocation-{}", self.0.invocations.load(Ordering::Relaxed))
+        format!("invocation-{}", lock(&self.seen).invocations)
     }
 
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
-        self.0.invocations.fetch_add(1, Ordering::Relaxed);
+        lock(&self.seen).invocations += 1;
         let event: Value = serde_json::from_str(&payload).unwrap_or_default();
         let records = event["Records"].as_array().map_or(&[][..], Vec::as_slice);
         // Within a batch, the function decides the order: its puts are conditional and idempotent.
         if let Some(first) = records.first() {
-            lock(&self.0.seen).deliver(first);
+            lock(&self.seen).deliver(first);
         }
-        let handle = self.0.writer.handle(&payload, "lambda", Deadline::after(self.0.limit));
-        let Ok(Ok(response)) = timeout(self.0.limit, handle).await else {
+        let handle = self.writer.handle(&payload, "lambda", Deadline::after(self.limit));
+        let Ok(Ok(response)) = timeout(self.limit, handle).await else {
             return InvocationOutcome::FunctionError;
         };
         let response = serde_json::to_value(&response).unwrap_or_default();
         let failures = failed(&response);
         let is_stored = |record: &&Value| !failures.contains(sequence_number(record));
-        self.0.complete(records.iter().filter(is_stored));
+        self.complete(records.iter().filter(is_stored));
         InvocationOutcome::Response(response.to_string().into_bytes())
     }
 }
 
-impl Destination for World {
+impl Destination for &'static World {
     async fn put(&self, document: Document) -> io::Result<()> {
         let records = records_of(&document.body);
         for record in &records {
             let (place, _) = Place::of_record(record);
-            *lock(&self.0.seen).documents.entry(place).or_default() += 1;
+            *lock(&self.seen).documents.entry(place).or_default() += 1;
         }
-        self.0.complete(records.iter());
+        self.complete(records.iter());
         Ok(())
     }
 }
@@ -274,9 +268,9 @@ impl Destination for World {
 struct ManyShards;
 
 impl Environment for ManyShards {
-    type Source = World;
-    type Invoker = World;
-    type Destination = World;
+    type Source = &'static World;
+    type Invoker = &'static World;
+    type Destination = &'static World;
     type Positions = InMemory;
     type Clock = Clock;
 }
@@ -299,15 +293,13 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
     let places: Vec<_> = (0..shards).map(Place).collect();
     let records = places.iter().map(|place| place.versions().len()).sum();
     let writer = HistoryWriter::new(client_with(&Table, stack.config.client), &stack.config);
-    let world = World(Arc::new(Inner {
+    let world: &'static World = Box::leak(Box::new(World {
         writer: writer.with_checked_layout().with_clock(clock.of_library()),
         limit: stack.stream_timeout,
         shards,
         start,
         clock,
         max_age: stack.mapping.maximum_record_age.unwrap_or_default(),
-        lists: AtomicU64::new(0),
-        invocations: AtomicU64::new(0),
         seen: Mutex::new(Seen {
             left: records,
             ..Seen::default()
@@ -317,20 +309,20 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
     let mapping = Mapping::<ManyShards> {
         settings: stack.mapping.clone(),
         identity: identity(STREAM_ARN.to_owned()),
-        source: world.clone(),
-        invoker: world.clone(),
-        destination: world.clone(),
+        source: world,
+        invoker: world,
+        destination: world,
         positions: InMemory::default(),
         clock,
         counters: Counters::default(),
     };
     tokio::select! {
         biased;
-        () = world.0.finished.notified() => {}
+        () = world.finished.notified() => {}
         () = sleep(TIMEOUT) => {}
         () = mapping.run() => {}
     }
-    let mut seen = std::mem::take(&mut *lock(&world.0.seen));
+    let mut seen = std::mem::take(&mut *lock(&world.seen));
     seen.check(&places);
     let seconds = |delay: Option<&Duration>| delay.map_or(0.0, Duration::as_secs_f64);
     Outcome {
@@ -338,8 +330,8 @@ async fn read(stack: &Stack, shards: u64) -> Outcome {
             "shards": shards,
             "records": records,
             "failing_shards": places.iter().filter(|place| place.is_failing()).count(),
-            "lists": world.0.lists.load(Ordering::Relaxed),
-            "invocations": world.0.invocations.load(Ordering::Relaxed),
+            "lists": seen.lists,
+            "invocations": seen.invocations,
             "documents": seen.documents.len(),
             "delay_p50_seconds": seconds(seen.delays.get(seen.delays.len() / 2)),
             "delay_max_seconds": seconds(seen.delays.last()),

@@ -1,25 +1,61 @@
-//! The commands that operators run, beside the traffic and after the faults.
+//! The commands that operators run, beside the traffic, after the faults, and on a copy of the table: the functions refuse it, and
+//! `vzero --table COPY admin prune` and `purge --yes` change no item of the original.
 
-use super::*;
+use std::time::Duration;
+
+use operations::{
+    error::is_mismatch, failures::source::Source, progress::Silent, prune::EntityPrune, purge::Purge,
+    rate_limit::RateLimiter,
+};
+use serde_json::{Value, json};
+use shared::{clock::Deadline, config::Config, dynamodb::Store};
+use stream_fn::HistoryWriter;
+use writer_fn::{Writer, event::request::Carrier};
+
+use crate::{
+    caller::{Author, Caller, OF_COPY, lock},
+    error::SimulationError,
+    functions::process,
+    operators::{
+        COMMAND_TIMEOUT, CommandEnd,
+        commands::{create_source, keep_newest},
+        is_done,
+        services::DEAD_LETTERS,
+    },
+    queue::{Message, Queue},
+    schedule::{BACKFILLED, Command, HISTORY, TABLE, Update},
+    setup::{config, dynamodb_client},
+    world::{World, deliveries::MAX_ATTEMPTS, latest},
+};
 
 /// Maximum number of runs of a command that fails.
 const MAX_RUNS: u32 = 4;
 /// History table of a deployment that was rolled back.
 const ROLLED_BACK: &str = "RolledBack";
+/// Table that was restored from a backup of the versioned table.
+const COPY: &str = "Copy";
+/// Duration of an invocation on it.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Returns the name under which the result counts a command.
 fn name(command: &Command) -> &'static str {
     match command {
-        Command::Prune { .. } | Command::PruneTable { .. } => "prune",
-        Command::Purge { .. } => "purge",
-        Command::Repair | Command::Revive | Command::Raise { .. } => "repair",
+        Command::Prune(..) | Command::PruneTable(_) => "prune",
+        Command::Purge(_) => "purge",
+        Command::Repair | Command::Revive | Command::Raise(_) => "repair",
         Command::Redrive => "redrive",
-        Command::Backfill { .. } | Command::Adopt => "backfill",
+        Command::Backfill(_) | Command::Adopt => "backfill",
         Command::AdoptTable => "table-adopted",
-        Command::Restore { .. } | Command::Delete { .. } | Command::Undelete { .. } => "restore",
-        Command::UseCopy { .. } => "table-copied",
-        Command::Pin { .. } => "pin",
+        Command::Restore(..) | Command::Delete(_) | Command::Undelete(_) => "restore",
+        Command::UseCopy(_) => "table-copied",
+        Command::Pin(..) => "pin",
     }
+}
+
+/// Invokes a function on the copy. Returns `true` if it processed its event.
+async fn is_processed<T, E>(author: Author, invocation: impl Future<Output = Result<T, E>>) -> bool {
+    let caller = Caller::of_process(author, Some(OF_COPY));
+    matches!(process(&caller, LIMIT, invocation).await, Ok(Ok(_)))
 }
 
 impl World<'_> {
@@ -31,8 +67,8 @@ impl World<'_> {
         // What it has promised.
         match command {
             _ if done.is_none() => {}
-            Command::Purge { entity } => seen.purges.push((entity.clone(), records)),
-            Command::Pin { entity, version } => seen.pins.push((entity.clone(), *version)),
+            Command::Purge(entity) => seen.purges.push((entity.clone(), records)),
+            Command::Pin(entity, version) => seen.pins.push((entity.clone(), *version)),
             _ => {}
         }
     }
@@ -40,30 +76,83 @@ impl World<'_> {
     async fn run_command(&self, command: &Command) -> CommandEnd {
         self.connector.count(name(command));
         match command {
-            Command::Backfill { number } => {
+            Command::Backfill(number) => {
                 let item = json!({"PK": {"S": format!("{BACKFILLED}{number}")}, "A": {"N": number.to_string()}});
                 // It exists if the command is repeated.
                 let _ = create_source(&self.connector, &format!("Source{number}"), &[item]);
             }
-            Command::UseCopy { entity } => return self.use_copy(entity).await,
+            Command::UseCopy(entity) => return self.use_copy(entity).await,
             _ => {}
         }
         self.operators.command(command, &self.documents()).await
     }
 
-    /// Lets the functions and an operator use a copy of the table, and notes what they did to the history of production.
+    /// Lets the functions and an operator use a copy of the table, and notes what they did that is not allowed.
     async fn use_copy(&self, entity: &str) -> CommandEnd {
         // It exists if the command is repeated.
-        let _ = create_copy(&self.connector);
-        let before = self.connector.scan(HISTORY).unwrap_or_default();
-        let processed = run_on_copy(&self.connector, &self.schedule.settings, entity).await;
-        let used = self.operators.use_copy(entity).await;
-        let after = self.connector.scan(HISTORY).unwrap_or_default();
+        if self.connector.create_table(COPY).is_ok() {
+            for item in self.connector.scan(TABLE).unwrap_or_default() {
+                let _ = self.connector.put(COPY, &item);
+            }
+        }
+        let history = || self.connector.scan(HISTORY).unwrap_or_default();
+        let before = history();
+        let mut uses = self.invoke_on_copy(entity).await;
+        let used = self.prune_and_purge_copy(entity).await;
+        let after = history();
         let changed = before.into_iter().filter(|item| !after.contains(item));
-        let changed = changed.map(|item| format!("{} of production was changed", item["SK"]));
-        let uses = processed.into_iter().chain(changed);
+        uses.extend(changed.map(|item| format!("{} of production was changed", item["SK"])));
         lock(&self.seen).uses_of_copy.extend(uses);
         used
+    }
+
+    /// Invokes both functions, with the layout of the original. Returns what they have processed: nothing, if they refuse the copy.
+    async fn invoke_on_copy(&self, entity: &str) -> Vec<String> {
+        let Ok(config) = config(&self.schedule.settings) else {
+            return Vec::new();
+        };
+        let table = COPY.to_owned();
+        let (client, config) = (dynamodb_client(&self.connector), Config { table, ..config });
+        let writer = Writer::new(client.clone(), &config);
+        let event = json!({"ID": entity, "Copy": 1}).to_string();
+        let carrier = Carrier::invocation("copy");
+        let update = writer.handle_from(&carrier, Some(&event), Deadline::after(LIMIT));
+        let is_applied = is_processed(Author::Writer(Vec::new()), update).await;
+
+        let (keys, mut image) = (latest(entity), latest(entity));
+        image["Latest"] = json!({"N": "1000"});
+        let record = json!({"eventName": "MODIFY", "dynamodb": {
+            "Keys": keys, "NewImage": image, "SequenceNumber": "1", "ApproximateCreationDateTime": 1,
+        }});
+        let event = json!({"Records": [record]}).to_string();
+        let writer = HistoryWriter::new(client, &config);
+        let stored = writer.handle(&event, "copy", Deadline::after(LIMIT));
+        let is_stored = is_processed(Author::StreamFunction, stored).await;
+        let processed = [
+            (is_applied, "writer-fn applied an update"),
+            (is_stored, "stream-fn processed a record"),
+        ];
+        let processed = processed.into_iter().filter(|(is_processed, _)| *is_processed);
+        processed.map(|(_, what)| what.to_owned()).collect()
+    }
+
+    /// Prunes and purges an entity. It is done also if the table is refused because it is a copy.
+    async fn prune_and_purge_copy(&self, entity: &str) -> CommandEnd {
+        let used = async {
+            let copy = Store::new(dynamodb_client(&self.connector), COPY, self.digits);
+            let layout = match copy.stored_layout().await {
+                Err(error) if is_mismatch(&error) => return Ok(()),
+                layout => layout?,
+            };
+            let copy = copy.with_history(layout.history);
+            let options = keep_newest(1, Duration::ZERO);
+            if let Ok(prune) = EntityPrune::plan(&copy, entity, options, &RateLimiter::unlimited()).await {
+                prune.run(&Silent).await?;
+            }
+            Ok(Purge::of(&copy, entity).await?.run(Duration::ZERO, |_| {}).await?)
+        };
+        let caller = Caller::of_process(Author::Operator, Some(OF_COPY));
+        process(&caller, COMMAND_TIMEOUT, used).await.ok()
     }
 
     /// Stores the layout of the first deployment, as writer-fn does at its start.
@@ -72,7 +161,7 @@ impl World<'_> {
             let _ = self.store.claim_layout().await;
             return Ok(());
         }
-        create_table(&self.connector, ROLLED_BACK)?;
+        self.connector.create_table(ROLLED_BACK)?;
         let layout = self.store.clone().with_history(Some(ROLLED_BACK.to_owned()));
         let _ = layout.claim_layout().await;
         self.connector.send("DeleteTable", json!({"TableName": ROLLED_BACK}))?;

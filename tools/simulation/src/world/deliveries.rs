@@ -1,6 +1,23 @@
 //! How updates reach the writers: direct and asynchronous invocations, and a queue.
 
-use super::*;
+use std::time::Duration;
+
+use fastrand::Rng;
+use futures::stream::FuturesUnordered;
+use serde_json::{Value, json};
+use shared::domain::recorded_at::RecordedAt;
+use tokio::time::{sleep, timeout};
+use writer_fn::event::request::{self, Carrier};
+
+use crate::{
+    caller::{Author, Caller, MISDEPLOYED, lock},
+    evidence::{Answer, UpstreamResponse},
+    functions::{Death, WRITER_TIMEOUT, WriterResult, deadline, failed, limit, process},
+    mutation::Mutation,
+    queue::{Message, Queue, VISIBILITY_TIMEOUT_MILLIS},
+    schedule::{FaultKind, Jump, Origin, Point, Update},
+    world::World,
+};
 use futures::StreamExt as _;
 
 /// Maximum number of attempts of a client.

@@ -8,63 +8,36 @@ mod observations;
 mod steps;
 
 use std::{
-    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use fastrand::Rng;
-use futures::{future::join_all, stream::FuturesUnordered};
-use operations::{
-    as_of::as_of,
-    failures::source::Source,
-    read::history::{History, HistoryQuery},
-};
+use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
-    config::{Config, Ordering},
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits},
-        layout, quarantine,
-        recorded_at::RecordedAt,
-        version::Version,
-    },
-    dynamodb::{Store, read::versions::ReadError},
+    config::Config,
+    domain::keys::{LATEST_KEY, VersionDigits},
+    dynamodb::Store,
 };
 use stream_fn::HistoryWriter;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until},
 };
-use writer_fn::{
-    Writer,
-    event::request::{self, Carrier},
-};
+use writer_fn::Writer;
 
-use self::deliveries::MAX_ATTEMPTS;
 use crate::{
-    caller::{Author, Caller, MISDEPLOYED, lock},
+    caller::lock,
     clock::{Clock, ProcessClock, in_virtual_time},
     connector::Connector,
-    database,
     error::SimulationError,
-    evidence::{Answer, AsOf, Evidence, Recovery, Seen, UpstreamResponse},
-    functions::{Death, Misdeployed, StreamFunction, WRITER_TIMEOUT, WriterResult, deadline, failed, limit, process},
-    mapping::{Bucket, mapping, records_of, settings},
+    evidence::{Evidence, Recovery, Seen},
+    functions::{Misdeployed, StreamFunction},
+    mapping::{Bucket, mapping, settings},
     mutation::Mutation,
-    operators::{
-        CommandEnd, DEAD_LETTERS, LAG, Operators,
-        copy::{create_copy, run_on_copy},
-        create_source, is_done,
-    },
-    queue::{Message, Queue, Queues, VISIBILITY_TIMEOUT_MILLIS},
-    requests::{flat_all, incompressible, text},
-    schedule::{
-        BACKFILLED, Command, Content, FaultKind, HISTORY, Jump, MALFORMED, Origin, Point, Schedule, Settings, Step,
-        StepKind, TABLE, Update,
-    },
+    operators::{Operators, commands::LAG},
+    queue::Queues,
+    schedule::{HISTORY, Schedule, Settings, Step, StepKind, TABLE},
     setup::{config, dynamodb_client},
 };
 
@@ -105,10 +78,10 @@ impl<'a> World<'a> {
         let (clock, settings) = (Clock(Instant::now()), &schedule.settings);
         let connector = Connector::new(clock.database()?, schedule.seed, schedule.faults.clone(), mutation);
         let (stream, database) = (&connector.stream, &connector.database);
-        stream.open(database, &create_table(&connector, TABLE)?, settings.shards)?;
+        stream.open(database, &connector.create_table(TABLE)?, settings.shards)?;
         if settings.own_history {
             // On AWS it has no stream. Here, the checks learn of its writes from it.
-            stream.open_history(database, &create_table(&connector, HISTORY)?)?;
+            stream.open_history(database, &connector.create_table(HISTORY)?)?;
         }
         let (deployed, client, mutations) = (config(settings)?, dynamodb_client(&connector), connector.mutations);
         let of_writer = |config: &Config| {
@@ -194,7 +167,7 @@ impl<'a> World<'a> {
     /// Carries out all steps. The steps of a source follow each other; what lasts does not delay them.
     async fn run_steps(&self) {
         let steps = &self.schedule.steps;
-        let waits = |step: &&Step| !matches!(step.kind, StepKind::Asynchronous { .. } | StepKind::Command(_));
+        let waits = |step: &&Step| !matches!(step.kind, StepKind::Asynchronous(_) | StepKind::Command(_));
         let last = steps.iter().map(|step| step.source).max().unwrap_or(0);
         let sources = (0..=last).map(async |source| {
             for step in steps.iter().filter(|step| step.source == source).filter(waits) {
@@ -261,14 +234,6 @@ fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<
         width: create(&config(&width)?),
         history: create(&config(&history)?),
     })
-}
-
-/// Creates a table with a stream and expiring items, and returns the ARN of the stream.
-pub(crate) fn create_table(connector: &Connector, name: &str) -> Result<String, SimulationError> {
-    let arn = database::create_table(&connector.database, name, &["PK", "SK"], Some("NEW_IMAGE"))?;
-    let ttl = json!({"TableName": name, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
-    connector.send("UpdateTimeToLive", ttl)?;
-    Ok(arn)
 }
 
 /// Returns the key of a latest item.

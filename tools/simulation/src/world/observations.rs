@@ -1,6 +1,30 @@
 //! What can be observed once the mapping has read everything.
 
-use super::*;
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
+
+use fastrand::Rng;
+use operations::{
+    as_of::as_of,
+    read::history::{History, HistoryQuery},
+};
+use serde_json::Value;
+use shared::{
+    domain::{Item, entity::EntityId, keys::LATEST_KEY, quarantine, recorded_at::RecordedAt},
+    dynamodb::read::versions::ReadError,
+};
+
+use crate::{
+    caller::lock,
+    error::SimulationError,
+    evidence::AsOf,
+    mapping::records_of,
+    requests::{flat_all, text},
+    schedule::{HISTORY, MALFORMED, TABLE},
+    world::{World, deliveries::MAX_ATTEMPTS},
+};
 
 /// The versions of an entity that a reader sees, with their attributes.
 type Read = Result<Vec<(u64, Item)>, ReadError>;
@@ -59,14 +83,12 @@ impl World<'_> {
             let Some(entity) = EntityId::new(name).ok().filter(|_| !name.starts_with(MALFORMED)) else {
                 continue;
             };
-            let mut seen = self.history(&entity).await;
-            for attempt in 1..MAX_ATTEMPTS {
-                if seen.is_ok() {
-                    break;
-                }
-                self.connector.back_off(attempt).await;
+            let mut seen = Ok(Vec::new());
+            let observe = async |_| {
                 seen = self.history(&entity).await;
-            }
+                seen.is_ok().then_some(())
+            };
+            self.connector.retry(MAX_ATTEMPTS, observe).await;
             read.insert(name.to_owned(), seen);
         }
         Ok(read)

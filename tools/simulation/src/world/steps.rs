@@ -1,69 +1,45 @@
 //! The steps of a schedule: deliveries of updates, actions of operators and other programs, and interruptions.
 
-use super::*;
+use std::{collections::HashSet, time::Duration};
+
+use serde_json::{Value, json};
+use shared::{
+    config::Ordering,
+    domain::{keys::FLOOR_KEY, layout, recorded_at::RecordedAt, version::Version},
+};
+
+use crate::{
+    caller::lock,
+    evidence::{Answer, UpstreamResponse},
+    requests::{incompressible, text},
+    schedule::{Command, Content, Edit, HISTORY, MALFORMED, Step, StepKind, TABLE},
+    world::{World, latest},
+};
 use writer_fn::update::Update;
 
 impl World<'_> {
     pub(crate) async fn step(&self, step: &Step) {
         let connector = &self.connector;
         match &step.kind {
-            StepKind::Direct { update } => {
+            StepKind::Direct(update) => {
                 self.direct(*update).await;
             }
-            StepKind::Asynchronous { update } => self.asynchronous(*update).await,
-            StepKind::ReuseId { update } => self.reuse_id(*update).await,
-            StepKind::Sqs { updates } => updates.iter().for_each(|update| self.send(*update)),
+            StepKind::Asynchronous(update) => self.asynchronous(*update).await,
+            StepKind::ReuseId(update) => self.reuse_id(*update).await,
+            StepKind::Sqs(updates) => updates.iter().for_each(|update| self.send(*update)),
             StepKind::Redeliver { update, as_first } => self.receive_again(*update, *as_first),
-            StepKind::OtherProgram { entity, value } => {
-                let value = json!({":value": {"N": value.to_string()}});
-                self.increment(entity, "OtherValue = :value", value, "other-program");
-            }
-            StepKind::FarAhead { entity, millis } => {
-                let time = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis() + millis));
-                self.set_time(entity, &json!({"S": time.to_string()}), "recorded-far-ahead");
-            }
-            StepKind::OtherTime { entity, time } => self.set_time(entity, time, "recorded-in-another-form"),
-            StepKind::RemoveRequests { entity } => {
-                let remove = json!({
-                    "TableName": TABLE, "Key": latest(entity), "UpdateExpression": "REMOVE RecentRequests",
-                    "ConditionExpression": "attribute_exists(RecentRequests)",
-                });
-                self.do_as_other("UpdateItem", remove, "requests-removed");
-            }
-            StepKind::PutLatest { entity, content } => {
-                let mut item = content.attributes(self.schedule.seed);
-                (item["PK"], item["SK"]) = (json!({"S": entity}), latest(entity)["SK"].take());
-                item["Latest"] = number(self.latest_number(entity) + 1);
-                self.put(TABLE, item, "latest-item-replaced");
-            }
-            StepKind::DeleteLatest { entity, create } => {
-                connector.count("latest-item-deleted");
-                let mut key = latest(entity);
-                let _ = connector.send("DeleteItem", json!({"TableName": TABLE, "Key": key}));
-                if *create {
-                    key["By"] = json!({"S": "hand"});
-                    self.put(TABLE, key, "latest-item-put");
-                }
-            }
-            StepKind::WriteVersion { entity, ahead } => self.write_version(entity, *ahead),
-            StepKind::WriteLatest { entity, version } => {
-                let floor = json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number(*version)});
-                let _ = connector.put(self.schedule.settings.history_table(), &floor);
-                let mut item = latest(entity);
-                (item["Latest"], item["By"]) = (number(*version), json!({"S": "hand"}));
-                self.put(TABLE, item, "latest-item-put");
-            }
-            StepKind::MalformedLatest { number: name } => {
+            StepKind::Edit(entity, edit) => self.edit(entity, edit),
+            StepKind::MalformedLatest(name) => {
                 let mut item = latest(&format!("{MALFORMED}{name}"));
                 item["Latest"] = number(1);
-                self.put(TABLE, item, "malformed-record");
+                self.put(item, "malformed-record");
             }
-            StepKind::StopMapping { millis } => {
+            StepKind::StopMapping(millis) => {
                 connector.count("mapping-stopped");
                 *lock(&self.mapping_stop.duration) = Duration::from_millis(*millis);
                 self.mapping_stop.requested.notify_one();
             }
-            StepKind::DenyDestination { millis } => {
+            StepKind::DenyDestination(millis) => {
                 connector.count("destination-denied");
                 self.bucket.deny(Duration::from_millis(*millis));
             }
@@ -84,6 +60,54 @@ impl World<'_> {
         }
     }
 
+    /// Changes an entity as another program or an operator without a command does.
+    fn edit(&self, entity: &str, edit: &Edit) {
+        let mut item = latest(entity);
+        match edit {
+            Edit::Increment(value) => {
+                let value = json!({":value": number(*value as u64)});
+                self.increment(entity, "OtherValue = :value", value, "other-program");
+            }
+            Edit::FarAhead(millis) => {
+                let time = RecordedAt::since_epoch(Duration::from_millis(self.clock.millis() + millis));
+                self.set_time(entity, &json!({"S": time.to_string()}), "recorded-far-ahead");
+            }
+            Edit::OtherTime(time) => self.set_time(entity, time, "recorded-in-another-form"),
+            Edit::RemoveRequests => {
+                let remove = json!({
+                    "TableName": TABLE, "Key": item, "UpdateExpression": "REMOVE RecentRequests",
+                    "ConditionExpression": "attribute_exists(RecentRequests)",
+                });
+                self.do_as_other("UpdateItem", remove, "requests-removed");
+            }
+            Edit::Replace(content) => {
+                let mut attributes = content.attributes(self.schedule.seed);
+                attributes["Latest"] = number(self.latest_number(entity) + 1);
+                if let (Value::Object(item), Value::Object(attributes)) = (&mut item, attributes) {
+                    item.extend(attributes);
+                }
+                self.put(item, "latest-item-replaced");
+            }
+            Edit::Delete | Edit::Recreate => {
+                self.connector.count("latest-item-deleted");
+                let _ = self
+                    .connector
+                    .send("DeleteItem", json!({"TableName": TABLE, "Key": item}));
+                if *edit == Edit::Recreate {
+                    item["By"] = json!({"S": "hand"});
+                    self.put(item, "latest-item-put");
+                }
+            }
+            Edit::WriteVersion(ahead) => self.write_version(entity, *ahead),
+            Edit::WriteLatest(version) => {
+                let floor = json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number(*version)});
+                let _ = self.connector.put(self.schedule.settings.history_table(), &floor);
+                (item["Latest"], item["By"]) = (number(*version), json!({"S": "hand"}));
+                self.put(item, "latest-item-put");
+            }
+        }
+    }
+
     /// Returns partition key and sort key of each version item.
     fn version_keys(&self) -> HashSet<(String, String)> {
         let items = self.connector.scan(self.schedule.settings.history_table());
@@ -101,8 +125,8 @@ impl World<'_> {
         is_done
     }
 
-    fn put(&self, table: &str, item: Value, name: &str) {
-        self.do_as_other("PutItem", json!({"TableName": table, "Item": item}), name);
+    fn put(&self, item: Value, name: &str) {
+        self.do_as_other("PutItem", json!({"TableName": TABLE, "Item": item}), name);
     }
 
     /// Increments `Latest`, and sets `RecordedAt`.
@@ -160,10 +184,9 @@ impl World<'_> {
         };
         let entity = &self.schedule.updates[update].entity;
         let forgets = |kind: &StepKind| match kind {
-            StepKind::DeleteLatest { entity: of, .. }
-            | StepKind::WriteVersion { entity: of, .. }
-            | StepKind::Command(Command::Purge { entity: of } | Command::Prune { entity: of, .. }) => of == entity,
-            StepKind::Command(Command::PruneTable { .. }) => true,
+            StepKind::Edit(of, Edit::Delete | Edit::Recreate | Edit::WriteVersion(_))
+            | StepKind::Command(Command::Purge(of) | Command::Prune(of, _)) => of == entity,
+            StepKind::Command(Command::PruneTable(_)) => true,
             _ => false,
         };
         if self.schedule.has(forgets) || !lock(&self.seen).answers.iter().any(is_applied) {

@@ -3,7 +3,11 @@ use serde_json::json;
 use shared::{config::Ordering, logging::chain};
 use testkit::cases::cases;
 
-use crate::update::{MAX_ATTRIBUTES, Update, nested::*};
+use crate::update::{
+    InvalidUpdate, MAX_ATTRIBUTES, Update,
+    limits::{OF_MAP, count},
+    nested::*,
+};
 
 fn parse(attributes: Value) -> Result<Update, InvalidUpdate> {
     let mut members = attributes;

@@ -8,8 +8,8 @@ use std::{path::PathBuf, time::Duration};
 use attach::{
     Options,
     attachable::{AttachableTable, attachable_table},
-    check::{self, CheckError},
-    enable_stream::{EnableStreamError, enable_stream},
+    check,
+    enable_stream::{ENABLE_TIMEOUT, enable_stream},
 };
 use operations::{connection::Connection, error::OperationError};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use shared::{
     json,
 };
 
+use super::values::parsed;
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -102,7 +103,7 @@ impl Attach {
                     stream.view
                 ));
             }
-            None if self.enable_stream => table = enable_stream(&store).await.map_err(not_enabled)?,
+            None if self.enable_stream => table = enable_stream(&store).await?.ok_or_else(not_enabled)?,
             _ => {}
         }
         if let Some(path) = &self.write {
@@ -127,33 +128,24 @@ impl Attach {
             .iter()
             .map(|(name, kind)| (name.clone(), kind.as_str()))
             .collect();
-        let report = output::members([
-            ("Table", Some(json!(table.name))),
-            ("Arn", Some(json!(table.arn))),
-            ("Status", Some(json!(table.status.as_str()))),
-            ("Keys", Some(keys)),
-            (
-                "Stream",
-                stream.map(|stream| json!({"Arn": stream.arn, "ViewType": stream.view.as_str()})),
-            ),
-            (
-                "Replicas",
-                Some(json!(table.replicas)).filter(|_| !table.replicas.is_empty()),
-            ),
-            ("Items", Some(json!(table.items))),
-            ("Bytes", Some(json!(table.bytes))),
-            ("HistoryTable", Some(json!(attached.history_table()))),
-            ("UpdatesPerSecond", rate.map(|rate| json!((rate * 1e3).round() / 1e3))),
-            (
-                "MonthlyCost",
-                rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table))),
-            ),
-            ("Required", Some(json!(required))),
-            ("Notes", Some(json!(notes))),
-            ("Readers", attach::readers_command(&table).map(Value::from)),
-            ("Deploy", Some(json!(deploy.unwrap_or_default()))),
-            ("Definition", Some(definition)),
-        ]);
+        let report = output::without_null(json!({
+            "Table": table.name,
+            "Arn": table.arn,
+            "Status": table.status.as_str(),
+            "Keys": keys,
+            "Stream": stream.map(|stream| json!({"Arn": stream.arn, "ViewType": stream.view.as_str()})),
+            "Replicas": Some(&table.replicas).filter(|replicas| !replicas.is_empty()),
+            "Items": table.items,
+            "Bytes": table.bytes,
+            "HistoryTable": attached.history_table(),
+            "UpdatesPerSecond": rate.map(|rate| (rate * 1e3).round() / 1e3),
+            "MonthlyCost": rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table))),
+            "Required": required,
+            "Notes": notes,
+            "Readers": attach::readers_command(&table),
+            "Deploy": deploy.unwrap_or_default(),
+            "Definition": definition,
+        }));
         match output.is_json() {
             true => output.object(&report)?,
             false => print_report(&report)?,
@@ -165,13 +157,11 @@ impl Attach {
     }
 
     fn options(&self) -> Result<Options, CliError> {
-        let filter = self.filter.as_deref().map(json::parse).transpose();
-        let filter = filter.map_err(|error| CliError::usage("--filter", error))?;
         Ok(Options {
             history_table: self.history_table.clone(),
             version_attribute: self.version_attribute.clone(),
             ignored: self.ignore.clone(),
-            filter,
+            filter: parsed("--filter", self.filter.as_deref(), json::parse)?,
         })
     }
 
@@ -195,11 +185,9 @@ impl Attach {
                 self.lag
             ));
         };
-        let checked = check::check(&connection.client, table, self.sample, lag, waiting).await;
-        let (counts, differences) = checked.map_err(|error| match error {
-            CheckError::NoTable(table) => OperationError::NoTable(table).into(),
-            CheckError::Service(error) => CliError::from(error),
-        })?;
+        let checked = check::check(&connection.client, table, self.sample, lag, waiting).await?;
+        let no_table = || OperationError::NoTable(table.history_table().to_owned());
+        let (counts, differences) = checked.ok_or_else(no_table)?;
         for difference in &differences {
             let entity = difference.entity.as_str();
             output.object(&json!({"ID": entity, "Finding": "Differs", "Version": difference.version}))?;
@@ -223,9 +211,9 @@ fn item_bytes(table: &AttachableTable) -> u64 {
     table.bytes.checked_div(table.items).unwrap_or(DEFAULT_ITEM_BYTES)
 }
 
-fn not_enabled(error: EnableStreamError) -> CliError {
-    match error {
-        EnableStreamError::Service(error) => error.into(),
-        error @ EnableStreamError::NotEnabled => OperationError::Retryable(error.to_string()).into(),
-    }
+fn not_enabled() -> OperationError {
+    let timeout = ENABLE_TIMEOUT.as_secs();
+    OperationError::Retryable(format!(
+        "the stream is not enabled after {timeout} s; run the command again"
+    ))
 }

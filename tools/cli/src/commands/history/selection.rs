@@ -6,10 +6,13 @@
 //! `RecordedAt` strictly increases with the versions that writer-fn wrote. The selection therefore ends at the first one of
 //! them that is outside of the period in the direction of the reading. Times from the stream do not end it.
 
-use std::ops::RangeInclusive;
+use std::{cmp::Ordering, ops::RangeInclusive};
 
-use item_diff::versions::Comparison;
-use shared::domain::{plain, recorded_at::RecordedAt, version::Version, view::VersionView};
+use item_diff::{
+    line::text_of,
+    versions::{Comparison, is_comparable},
+};
+use shared::domain::{recorded_at::RecordedAt, version::Version, view::VersionView};
 
 /// Conditions that a version fulfills to be printed.
 #[derive(Debug, Clone, Default)]
@@ -27,26 +30,8 @@ pub(super) struct Filter {
 /// Selected version.
 pub(super) struct Selected {
     pub(super) view: VersionView,
-    pub(super) compared: Compared,
-}
-
-/// Comparison of a version with the previous one.
-pub(super) enum Compared {
-    /// It was not requested.
-    No,
-    /// The previous version is missing or was pruned.
-    Unknown,
-    With(Comparison),
-}
-
-/// Place of a version relative to the period.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Older,
-    Inside,
-    Newer,
-    /// The time of the version is not known.
-    Undated,
+    /// Comparison with the previous version, `None` if it was not requested, or if that one is missing or was pruned.
+    pub(super) comparison: Option<Comparison>,
 }
 
 impl Filter {
@@ -55,31 +40,31 @@ impl Filter {
         self.since.is_some() || self.until.is_some() || self.actor.is_some() || self.changed.is_some()
     }
 
-    fn place(&self, view: &VersionView) -> Place {
+    /// Compares the time of a version with the period, `None` if it is not known.
+    fn place(&self, view: &VersionView) -> Option<Ordering> {
         if self.since.is_none() && self.until.is_none() {
-            return Place::Inside;
+            return Some(Ordering::Equal);
         }
-        match view.recorded_at {
-            None => Place::Undated,
-            Some(recorded) if self.since.is_some_and(|since| recorded < since) => Place::Older,
-            Some(recorded) if self.until.is_some_and(|until| recorded > until) => Place::Newer,
-            Some(_) => Place::Inside,
-        }
+        view.recorded_at.map(|recorded| {
+            let is_older = self.since.is_some_and(|since| recorded < since);
+            let is_newer = self.until.is_some_and(|until| recorded > until);
+            match (is_older, is_newer) {
+                (true, _) => Ordering::Less,
+                (_, true) => Ordering::Greater,
+                _ => Ordering::Equal,
+            }
+        })
     }
 
     fn is_by_actor(&self, view: &VersionView) -> bool {
         let Some(actor) = &self.actor else { return true };
-        // A text is compared without quotes, any other value as JSON.
-        let own = view.actor.as_ref().map(plain::attribute);
-        own.is_some_and(|own| own.as_str().map_or_else(|| own.to_string(), str::to_owned) == *actor)
+        view.actor.as_ref().is_some_and(|own| text_of(own) == *actor)
     }
 
     /// An unknown change can be a change of the attribute.
-    fn is_changed(&self, compared: &Compared) -> bool {
-        match (&self.changed, compared) {
-            (Some(attribute), Compared::With(comparison)) => comparison.contains(attribute),
-            _ => true,
-        }
+    fn is_changed(&self, comparison: Option<&Comparison>) -> bool {
+        let changed = self.changed.as_ref().zip(comparison);
+        changed.is_none_or(|(attribute, comparison)| comparison.contains(attribute))
     }
 }
 
@@ -173,13 +158,13 @@ impl Selection {
         let (number, is_own, is_in_range) = (view.version.get(), !view.recorded_by_stream, view.version >= self.first);
         let (first, last) = (*self.range.start(), *self.range.end());
         match self.filter.place(view) {
-            Place::Inside => return is_in_range,
-            Place::Undated if is_in_range => self.undated.push(number),
-            Place::Older if is_own => {
+            Some(Ordering::Equal) => return is_in_range,
+            None if is_in_range => self.undated.push(number),
+            Some(Ordering::Less) if is_own => {
                 self.range = first.max(number)..=last;
                 self.is_beyond |= !self.oldest_first;
             }
-            Place::Newer if is_own => {
+            Some(Ordering::Greater) if is_own => {
                 self.range = first..=last.min(number);
                 self.is_beyond |= self.oldest_first;
             }
@@ -191,17 +176,10 @@ impl Selection {
     /// Compares a version with the one that was read before or after it, unless the filter excludes it.
     fn select(&self, view: VersionView, previous: Option<&VersionView>) -> Option<Selected> {
         let previous = previous.filter(|previous| previous.version.get() + 1 == view.version.get());
-        // A late version never was the state of the item, so it is neither a change of the version before it, nor is the next
-        // one a change of it. An omitted state is not known.
-        let is_comparable = |view: &VersionView| !view.is_late() && !view.is_omitted();
-        let is_comparable = is_comparable(&view) && previous.is_none_or(is_comparable);
-        let compared = match is_comparable && (previous.is_some() || view.version == Version::FIRST) {
-            _ if !self.compares => Compared::No,
-            true => Compared::With(Comparison::new(previous, &view)),
-            false => Compared::Unknown,
-        };
-        let is_selected = self.filter.is_by_actor(&view) && self.filter.is_changed(&compared);
-        is_selected.then_some(Selected { view, compared })
+        let is_compared = self.compares && is_comparable(previous, &view);
+        let comparison = is_compared.then(|| Comparison::new(previous, &view));
+        let is_selected = self.filter.is_by_actor(&view) && self.filter.is_changed(comparison.as_ref());
+        is_selected.then_some(Selected { view, comparison })
     }
 }
 

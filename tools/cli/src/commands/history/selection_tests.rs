@@ -45,7 +45,7 @@ fn run(selection: &mut Selection, mut views: Vec<VersionView>) -> (String, usize
     }
     selected.extend(selection.finish());
     let shown = selected.iter().map(|one| {
-        let is_unknown = matches!(one.compared, Compared::Unknown);
+        let is_unknown = selection.compares && one.comparison.is_none();
         format!("{}{}", one.view.version, if is_unknown { "?" } else { "" })
     });
     (shown.collect::<Vec<_>>().join(" "), read)

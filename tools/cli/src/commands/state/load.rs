@@ -35,11 +35,11 @@ impl Load {
     pub(super) async fn run(&self, series: &TimeSeries, output: &Output) -> Result<(), CliError> {
         let file = self.file.display();
         let text = changes::text_of(&self.file)?;
-        let parsed = parse(&text).map_err(|why| CliError::Usage(format!("{file}: {why}")))?;
+        let (positions, states) = parse(&text).map_err(|why| CliError::Usage(format!("{file}: {why}")))?;
         let counter = Counter::new("states stored");
-        let loaded = series.load(&parsed.states, |stored| counter.at(stored)).await;
+        let loaded = series.load(&states, |stored| counter.at(stored)).await;
         drop(counter);
-        let at = |index: usize| parsed.positions.get(index).copied().unwrap_or_default();
+        let at = |index: usize| positions.get(index).copied().unwrap_or_default();
         match loaded {
             Ok(stored) => output.object(&json!({"Loaded": stored})),
             Err(LoadError::Twice { first, second }) => Err(CliError::Usage(format!(
@@ -68,17 +68,12 @@ impl fmt::Display for Position {
     }
 }
 
-/// States of a file.
-#[derive(Default)]
-struct Parsed {
-    states: Vec<(EntityId, State)>,
-    /// Position of each state.
-    positions: Vec<Position>,
-}
+/// States of a file, and the position of each.
+type Parsed = (Vec<Position>, Vec<(EntityId, State)>);
 
-/// Returns the states, or the first error and the number of all errors. Objects after a syntax error are unknown.
+/// Returns the states with their positions, or the first error and the number of all errors. Objects after a syntax error are unknown.
 fn parse(text: &str) -> Result<Parsed, String> {
-    let (mut parsed, mut errors) = (Parsed::default(), Vec::new());
+    let (mut positions, mut states, mut errors) = (Vec::new(), Vec::new(), Vec::new());
     let mut reader = Reader::new(text);
     let mut position = Position(1, 1);
     let mut counted = 0;
@@ -92,8 +87,8 @@ fn parse(text: &str) -> Result<Parsed, String> {
         counted = offset;
         match state(object) {
             Ok(state) => {
-                parsed.states.push(state);
-                parsed.positions.push(position);
+                states.push(state);
+                positions.push(position);
             }
             Err(why) => errors.push((position, why)),
         }
@@ -103,7 +98,7 @@ fn parse(text: &str) -> Result<Parsed, String> {
     }
     errors.sort_by_key(|(position, _)| *position);
     match errors.as_slice() {
-        [] => Ok(parsed),
+        [] => Ok((positions, states)),
         [(position, why)] => Err(format!("{position}: {why}")),
         [(position, why), ..] => Err(format!("{position}: {why}; {} errors in total", errors.len())),
     }

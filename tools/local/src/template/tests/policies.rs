@@ -1,7 +1,7 @@
 //! The policies of the templates: what they allow, and whom.
 
 use serde_json::{Value, json};
-use testkit::policies::{Statement, allowed, statements};
+use testkit::policies::{Statement, statements};
 
 use super::TEMPLATE;
 use crate::template::{resolve::Resolver, yaml};
@@ -38,23 +38,6 @@ fn no_statement_allows_everything() {
         );
         assert_ne!(statement.body["Principal"], "*", "{statement:?}");
     }
-}
-
-#[test]
-fn a_policy_belongs_to_its_role_if_its_condition_holds() {
-    let own = [("HistoryTable", "own")];
-    let insert = "dynamodb:PartiQLInsert".to_owned();
-    for (overrides, table) in [(&[][..], "VersionControl"), (&own, "History")] {
-        let allowed = allowed(&statements(TEMPLATE, overrides));
-        let actions = &allowed["StreamRole"];
-        let inserts: Vec<_> = actions.iter().filter(|action| action.starts_with(&insert)).collect();
-        assert_eq!(inserts, [&format!("{insert} {table}")]);
-    }
-    let denials = |overrides: &[_]| {
-        let found = statements(TEMPLATE, overrides);
-        found.iter().filter(|statement| statement.owner == "History").count()
-    };
-    assert_eq!((denials(&[]), denials(&own)), (0, 2));
 }
 
 #[test]

@@ -13,82 +13,50 @@ fn mapping(keys: &[&str], id: &str, rename: &[(&str, &str)], ordering: Ordering)
     }
 }
 
-fn update(mapping: &Mapping, item: Value) -> Result<(String, Vec<String>), Refusal> {
-    let update = mapping.update(&serde_json::from_value(item).unwrap())?;
-    assert_eq!(update.expected, Some(ExpectedVersion::Absent));
-    Ok((update.entity.as_str().to_owned(), update.changes.into_keys().collect()))
+/// Returns the entity and its attributes, `a B Id No`, or the reason of a refusal.
+fn update(mapping: &Mapping, item: &str) -> String {
+    match mapping.update(&serde_json::from_str(item).unwrap()) {
+        Ok(update) => {
+            assert_eq!(update.expected, Some(ExpectedVersion::Absent));
+            let names = update.changes.keys().map(|name| format!(" {name}"));
+            update.entity.as_str().to_owned() + &names.collect::<String>()
+        }
+        Err(why) => why.to_string(),
+    }
 }
 
 #[test]
 fn an_item_becomes_an_update() {
-    let arrival = Ordering::Arrival;
-    let named = |id: &str, names: &[&str]| Ok((id.to_owned(), names.iter().map(|name| (*name).to_owned()).collect()));
-    let reserved = |name| Err(Refusal::Reserved(name));
-    let plain = json!({"Id": {"S": "a"}, "No": {"N": "1.5"}, "B": {"BS": ["AA=="]}});
-    for (mapping, item, expected) in [
-        (
-            mapping(&["Id"], "{Id}", &[], arrival),
-            plain.clone(),
-            named("a", &["B", "Id", "No"]),
-        ),
-        (
-            mapping(&["Id", "No"], "x{Id}#{No}y", &[], arrival),
-            plain.clone(),
-            named("xa#1.5y", &["B", "Id", "No"]),
-        ),
-        (
-            mapping(&["Id"], "{B}", &[], arrival),
-            plain.clone(),
-            Err(Refusal::NoText("B".to_owned())),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[("B", "No")], arrival),
-            plain.clone(),
-            Err(Refusal::Twice("No".to_owned())),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[("B", "TTL")], arrival),
-            plain.clone(),
-            reserved("TTL"),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[], Ordering::Time),
-            plain,
-            Err(Refusal::NoTime),
-        ),
-        (
-            mapping(&["PK", "SK"], "{PK}#{SK}", &[], arrival),
-            json!({"PK": {"S": "p"}, "SK": {"S": "s"}, "A": {"NULL": true}}),
-            named("p#s", &["A"]),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[], arrival),
-            json!({"Id": {"S": "a"}, "PK": {"S": "x"}}),
-            reserved("PK"),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[("TTL", "Ttl")], arrival),
-            json!({"Id": {"S": "a"}, "TTL": {"N": "1"}}),
-            named("a", &["Id", "Ttl"]),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[], arrival),
-            json!({"Id": {"S": "a"}, "RequestId": {"S": "x"}}),
-            reserved("RequestId"),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[], Ordering::Time),
-            json!({"Id": {"S": "a"}, "Timestamp": {"N": "5"}}),
-            named("a", &["Id"]),
-        ),
-        (
-            mapping(&["Id"], "{Id}", &[], arrival),
-            json!({"Id": {"S": ""}}),
-            Err(Refusal::Id(InvalidEntityId::Empty)),
-        ),
-    ] {
-        assert_eq!(update(&mapping, item.clone()), expected, "{mapping:?} {item}");
+    // Key attributes, the template, and names before and after.
+    for case in r#"
+        Id {Id} | {"Id": {"S": "a"}, "No": {"N": "1.5"}, "B": {"BS": ["AA=="]}} => a B Id No
+        Id,No x{Id}#{No}y | {"Id": {"S": "a"}, "No": {"N": "1.5"}} => xa#1.5y Id No
+        Id {B} | {"Id": {"S": "a"}, "B": {"BS": ["AA=="]}} => B is neither a string nor a number
+        Id {Id} B No | {"Id": {"S": "a"}, "No": {"N": "1.5"}, "B": {"S": "b"}} => two attributes would be No
+        Id {Id} B TTL | {"Id": {"S": "a"}, "B": {"S": "b"}} => TTL is reserved: give it another name
+        PK,SK {PK}#{SK} | {"PK": {"S": "p"}, "SK": {"S": "s"}, "A": {"NULL": true}} => p#s A
+        Id {Id} | {"Id": {"S": "a"}, "PK": {"S": "x"}} => PK is reserved: give it another name
+        Id {Id} TTL Ttl | {"Id": {"S": "a"}, "TTL": {"N": "1"}} => a Id Ttl
+        Id {Id} | {"Id": {"S": "a"}, "RequestId": {"S": "x"}} => RequestId is reserved: give it another name
+        Id {Id} | {"Id": {"S": ""}} => it has no partition key
+    "#
+    .trim()
+    .lines()
+    {
+        let (options, rest) = case.trim().split_once(" | ").unwrap();
+        let (item, expected) = rest.split_once(" => ").unwrap();
+        let words: Vec<_> = options.split(' ').collect();
+        let keys: Vec<_> = words[0].split(',').collect();
+        let rename: Vec<_> = words[2..].chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        let mapping = mapping(&keys, words[1], &rename, Ordering::Arrival);
+        assert_eq!(update(&mapping, item), expected, "{case}");
     }
+    let by_time = mapping(&["Id"], "{Id}", &[], Ordering::Time);
+    assert_eq!(update(&by_time, r#"{"Id": {"S": "a"}}"#), Refusal::NoTime.to_string());
+    assert_eq!(
+        update(&by_time, r#"{"Id": {"S": "a"}, "Timestamp": {"N": "5"}}"#),
+        "a Id"
+    );
 }
 
 #[test]

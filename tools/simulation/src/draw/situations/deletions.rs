@@ -1,13 +1,16 @@
 //! Situations of deleted entities, which are updated again.
 
-use super::*;
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::{
+    draw::script::{MINUTE, SECOND, e0, pick},
+    schedule::{Command, FaultKind, Origin, Point, Schedule, StepKind::Expire},
+};
 
 /// Number of updates that set attributes, and of attributes that each sets. One expression cannot remove them all.
 const UPDATES: u64 = 4;
 const ATTRIBUTES: u64 = 230;
-
-pub(super) const SITUATIONS: &[Situation] = &[many_attributes, deleted_again];
-pub(super) const FURTHER: &[Situation] = &[deleted_and_restored];
 
 fn name(update: u64, attribute: u64) -> String {
     format!("N{update}-{attribute}")
@@ -24,7 +27,7 @@ fn set_attributes(schedule: &mut Schedule, updates: u64, attributes: u64) {
 
 /// An entity with more attributes than one request can remove is deleted, and updates follow. The removal is interrupted, or is executed
 /// late.
-fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.write_by_update(rng, &[4, 10]);
     schedule.settings.skip_unchanged = false;
     set_attributes(schedule, UPDATES, ATTRIBUTES);
@@ -53,25 +56,23 @@ fn many_attributes(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// An operator deletes an entity, perhaps with more attributes than one request can restore, and restores what it was. A prune and an update
 /// can come between.
-fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
     let settings = &mut schedule.settings;
     (settings.by_time, settings.skip_unchanged, settings.startup) = (false, false, 0);
     (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
     set_attributes(schedule, 2, pick(rng, &[2, ATTRIBUTES, ATTRIBUTES]));
-    schedule.step(MINUTE, 1, Command::Delete { entity: e0() });
+    schedule.step(MINUTE, 1, Command::Delete(e0()));
     if rng.bool() {
-        let (entity, keep) = (e0(), 1);
-        schedule.step(3 * MINUTE, 1, Command::Prune { entity, keep });
+        schedule.step(3 * MINUTE, 1, Command::Prune(e0(), 1));
         schedule.step(180 * MINUTE, 1, Expire);
     }
     let at = 200 * MINUTE;
-    schedule.step(at, 1, Command::Undelete { entity: e0() });
+    schedule.step(at, 1, Command::Undelete(e0()));
     for source in 2..4 {
         // It reads the tombstone before the undelete puts the first attributes, and is sent after that.
         schedule.client(at + rng.u64(..50), source, source);
     }
-    let (entity, version) = (e0(), rng.u64(1..4));
-    schedule.step(at + MINUTE, 1, Command::Restore { entity, version });
+    schedule.step(at + MINUTE, 1, Command::Restore(e0(), rng.u64(1..4)));
     if rng.bool() {
         let kinds = [FaultKind::KilledBefore, FaultKind::KilledAfter, FaultKind::Hang];
         schedule.fault(Point::Operator, rng.u32(..20), 1, pick(rng, &kinds));
@@ -79,7 +80,7 @@ fn deleted_and_restored(rng: &mut Rng, schedule: &mut Schedule) {
 }
 
 /// Deletions and updates of an entity, from several senders.
-fn deleted_again(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn deleted_again(rng: &mut Rng, schedule: &mut Schedule) {
     for number in 0..12 {
         let members = match rng.u8(..3) {
             0 => json!({"Deleted": true}),

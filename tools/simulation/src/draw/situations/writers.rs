@@ -1,23 +1,21 @@
 //! Situations of one entity with many writers: lost requests and responses, clocks that differ and jump, windows of different
 //! deployments, messages that are delivered again, and senders whose clocks are wrong.
 
-use super::*;
+use fastrand::Rng;
+use serde_json::json;
 
-pub(super) const SITUATIONS: &[Situation] = &[
-    dropped_while_ahead,
-    lossy_entity,
-    sender_clock_wrong,
-    delivered_as_first,
-    unchanged_duplicate,
-    recorded_far_ahead,
-    hot_entity,
-];
-
-pub(super) const FURTHER: &[Situation] = &[written_by_another_program, clock_a_year_ahead];
+use crate::{
+    draw::script::{DAY, HOUR, MAX_OFFSET, MINUTE, SECOND, e0, jumps, pick},
+    queue::VISIBILITY_TIMEOUT_MILLIS,
+    schedule::{
+        Command, Content, Edit, Jump, Origin, Schedule, Scope,
+        StepKind::{Asynchronous, Direct, Redeliver, Sqs, StopMapping},
+    },
+};
 
 /// The latest item is ahead of all clocks. A message is received again, and its update is applied, without a response. Before the
 /// next attempt, other updates remove its request from the recent requests.
-fn dropped_while_ahead(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn dropped_while_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     /// Time by which the clocks are ahead until they jump back.
     const AHEAD: u64 = 3500;
     write_by_update(rng, schedule, &[1, 1, 2, 4]);
@@ -29,8 +27,7 @@ fn dropped_while_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     // IAM denies the first receive.
     schedule.window(0, 3, Scope::WriterDenied, SECOND);
     let update = schedule.update("e0", Origin::Message, json!({"A": 0}));
-    let updates = vec![update];
-    schedule.step(10, 3, Sqs { updates });
+    schedule.step(10, 3, Sqs(vec![update]));
     // These remove requests from the map that were recorded after the first receive.
     schedule.clients(rng, 10 * SECOND..20 * SECOND, 20);
     schedule.clients(rng, at - 500..at - 50, 4);
@@ -42,7 +39,7 @@ fn dropped_while_ahead(rng: &mut Rng, schedule: &mut Schedule) {
 }
 
 /// Twelve writers with the same clock update an entity, while requests and responses are lost.
-fn lossy_entity(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn lossy_entity(rng: &mut Rng, schedule: &mut Schedule) {
     const WRITERS: u8 = 12;
     schedule.settings.clock_offsets = vec![rng.i64(-MAX_OFFSET..=MAX_OFFSET); WRITERS.into()];
     (schedule.settings.by_time, schedule.settings.skip_unchanged) = (false, false);
@@ -62,7 +59,7 @@ fn lossy_entity(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// The sender of an event or of an update has a wrong clock. It is delivered again after others have replaced it in the recent
 /// requests.
-fn sender_clock_wrong(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn sender_clock_wrong(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 1, 2]);
     let longest = pick(rng, &[MINUTE, HOUR, 30 * DAY]);
     let wrong = i64::try_from(rng.u64(10 * SECOND..longest)).unwrap_or_default();
@@ -70,11 +67,10 @@ fn sender_clock_wrong(rng: &mut Rng, schedule: &mut Schedule) {
     let update = schedule.update("e0", origin, json!({"A": 0}));
     schedule.updates[update].sent_offset = if rng.u8(..4) == 0 { -wrong } else { wrong };
     for at in [0, 30 * SECOND, 5 * MINUTE] {
-        let updates = vec![update];
         let delivery = match (origin, rng.u8(..3)) {
-            (_, 0) => Sqs { updates },
-            (Origin::Event, _) => Asynchronous { update },
-            _ => Direct { update },
+            (_, 0) => Sqs(vec![update]),
+            (Origin::Event, _) => Asynchronous(update),
+            _ => Direct(update),
         };
         schedule.step(at, 0, delivery);
     }
@@ -83,12 +79,12 @@ fn sender_clock_wrong(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// A queue delivers a message again after others have replaced it in the recent requests, and shows the receive count of a first
 /// delivery.
-fn delivered_as_first(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn delivered_as_first(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 1, 2, 4]);
     let origin = pick(rng, &[Origin::Message, Origin::Client, Origin::Event]);
     let update = schedule.update("e0", origin, json!({"A": 0}));
-    let (updates, as_first) = (vec![update], true);
-    schedule.step(0, 0, Sqs { updates });
+    let as_first = true;
+    schedule.step(0, 0, Sqs(vec![update]));
     schedule.clients(rng, SECOND..20 * SECOND, 15);
     for _ in 0..rng.u8(1..3) {
         let at = 21 * SECOND + rng.u64(..2 * MINUTE);
@@ -97,44 +93,44 @@ fn delivered_as_first(rng: &mut Rng, schedule: &mut Schedule) {
 }
 
 /// An update is delivered again after others have changed the entity and changed it back.
-fn unchanged_duplicate(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn unchanged_duplicate(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 1, 2, 4]);
     schedule.settings.skip_unchanged = true;
     let update = schedule.direct(0, 0, "e0", Origin::TimedClient, json!({"A": 0}));
     for number in 1..=14 {
         schedule.client(number * SECOND, 0, number % 2);
     }
-    schedule.step(30 * SECOND + rng.u64(..MINUTE), 0, Direct { update });
+    schedule.step(30 * SECOND + rng.u64(..MINUTE), 0, Direct(update));
 }
 
 /// Another program writes a latest item with a time that is far ahead, and updates follow.
-fn recorded_far_ahead(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn recorded_far_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 4, 10]);
     schedule.clients(rng, 0..2 * SECOND, 5);
-    let (entity, millis) = (e0(), pick(rng, &[16 * MINUTE, HOUR, 30 * DAY, 365 * DAY]));
-    schedule.step(3 * SECOND, 1, FarAhead { entity, millis });
+    let millis = pick(rng, &[16 * MINUTE, HOUR, 30 * DAY, 365 * DAY]);
+    schedule.edit(3 * SECOND, 1, Edit::FarAhead(millis));
     let from = schedule.updates.len();
     schedule.clients(rng, 4 * SECOND..20 * SECOND, 20);
     for _ in 0..3 {
         let update = rng.usize(from..schedule.updates.len());
-        schedule.step(25 * SECOND + rng.u64(..MINUTE), 0, Direct { update });
+        schedule.step(25 * SECOND + rng.u64(..MINUTE), 0, Direct(update));
     }
     let (command, at) = match rng.u8(..3) {
         0 => (Command::Repair, 2 * MINUTE),
         1 => (Command::Repair, 25 * SECOND),
-        _ => (Command::Purge { entity: e0() }, 2 * MINUTE),
+        _ => (Command::Purge(e0()), 2 * MINUTE),
     };
     schedule.step(at, 1, command);
     // New versions after a purge, of which records come late.
     if rng.bool() {
-        schedule.step(5 * MINUTE, 1, StopMapping { millis: 2 * MINUTE });
+        schedule.step(5 * MINUTE, 1, StopMapping(2 * MINUTE));
     }
     let count = rng.u64(1..30);
     schedule.clients(rng, 5 * MINUTE..6 * MINUTE, count);
 }
 
 /// Another program writes a `RecordedAt` in another form, or replaces the latest item, and updates follow. Some are delivered again.
-fn written_by_another_program(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn written_by_another_program(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 4, 10]);
     // A time that cannot be read says nothing about the clocks of earlier writers.
     schedule.settings.clock_offsets.fill(0);
@@ -146,18 +142,14 @@ fn written_by_another_program(rng: &mut Rng, schedule: &mut Schedule) {
             json!({"N": "1795328688"}),
             json!({"S": "tomorrow"}),
         ];
-        let entity = e0();
-        let kind = if rng.u8(..4) == 0 {
-            let content = Content::Small;
-            PutLatest { entity, content }
-        } else {
-            let time = pick(rng, &times);
-            OtherTime { entity, time }
+        let edit = match rng.u8(..4) {
+            0 => Edit::Replace(Content::Small),
+            _ => Edit::OtherTime(pick(rng, &times)),
         };
-        schedule.step(at, 1, kind);
+        schedule.edit(at, 1, edit);
         schedule.clients(rng, at + SECOND..at + 6 * SECOND, 6);
     }
-    schedule.step(20 * SECOND, 0, Direct { update });
+    schedule.step(20 * SECOND, 0, Direct(update));
     if rng.bool() {
         schedule.step(MINUTE, 1, Command::Repair);
         schedule.clients(rng, 5 * MINUTE..6 * MINUTE, 5);
@@ -165,7 +157,7 @@ fn written_by_another_program(rng: &mut Rng, schedule: &mut Schedule) {
 }
 
 /// The clock of a writer is a year ahead for some seconds, and a repair begins a new sequence of times. Older updates stay stale.
-fn clock_a_year_ahead(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn clock_a_year_ahead(rng: &mut Rng, schedule: &mut Schedule) {
     write_by_update(rng, schedule, &[1, 4, 10]);
     schedule.settings.by_time = true;
     schedule.settings.clock_offsets.fill(0);
@@ -184,7 +176,7 @@ fn clock_a_year_ahead(rng: &mut Rng, schedule: &mut Schedule) {
 
 /// An entity gets up to several hundred updates: by writers whose clocks jump, and whose windows differ, while requests and responses
 /// are lost and another program updates it. Some updates are delivered again.
-fn hot_entity(rng: &mut Rng, schedule: &mut Schedule) {
+pub(super) fn hot_entity(rng: &mut Rng, schedule: &mut Schedule) {
     const SOURCES: u8 = 4;
     let settings = &mut schedule.settings;
     (settings.by_time, settings.skip_unchanged, settings.forgets_receives) = (false, false, true);
@@ -204,10 +196,9 @@ fn hot_entity(rng: &mut Rng, schedule: &mut Schedule) {
         let at = number * duration / count;
         let again = (rng.u8(..4) == 0).then(|| at + rng.u64(..duration));
         for at in [at].into_iter().chain(again) {
-            let updates = vec![update];
             let delivery = match origin {
-                Origin::TimedClient => Direct { update },
-                _ => Sqs { updates },
+                Origin::TimedClient => Direct(update),
+                _ => Sqs(vec![update]),
             };
             schedule.step(at, rng.u8(..SOURCES), delivery);
         }
@@ -216,8 +207,7 @@ fn hot_entity(rng: &mut Rng, schedule: &mut Schedule) {
             schedule.step(at, SOURCES, Redeliver { update, as_first });
         }
         if rng.u8(..10) == 0 {
-            let (entity, value) = (e0(), usize::from(rng.u8(..)));
-            schedule.step(at, SOURCES, OtherProgram { entity, value });
+            schedule.edit(at, SOURCES, Edit::Increment(rng.u8(..).into()));
         }
     }
 }

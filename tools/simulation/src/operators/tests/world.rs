@@ -27,7 +27,7 @@ use writer_fn::{
 };
 
 use super::{
-    super::{Operators, create_source},
+    super::{Operators, commands::create_source},
     SEED,
 };
 use crate::{
@@ -185,7 +185,7 @@ impl World {
     /// Prepares the table for a command, and returns the failure documents that it reads.
     pub(super) async fn prepare(&self, command: &Command) -> Vec<Value> {
         match command {
-            Command::Prune { .. } | Command::PruneTable { .. } => {
+            Command::Prune(..) | Command::PruneTable(_) => {
                 for entity in ["A", "B"] {
                     self.write(entity, 5).await;
                 }
@@ -219,7 +219,7 @@ impl World {
                 self.quarantine("E", &[1]).await;
                 return vec![self.document("A", &[2, 3], true)];
             }
-            Command::Purge { .. } => {
+            Command::Purge(_) => {
                 self.write("A", 30).await;
                 self.write("B", 1).await;
                 self.quarantine("A", &[3]).await;
@@ -237,7 +237,7 @@ impl World {
                 let of = |entity, versions: &[u64], is_escaped| self.document(entity, versions, is_escaped);
                 return vec![of("A", &[1, 2], false), of("A", &[4], true), of("B", &[1, 2], false)];
             }
-            Command::Backfill { number } => {
+            Command::Backfill(number) => {
                 let item = |name: &str| json!({"PK": {"S": name}, "Value": {"S": "old"}});
                 let items = ["A", "B", "C", "D", "E"].map(item);
                 create_source(&self.connector, &format!("Source{number}"), &items).unwrap();

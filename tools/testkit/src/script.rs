@@ -1,4 +1,4 @@
-//! Commands of a test, and the actions of others on its table, as one text. See [`Script::run`] for its lines.
+//! Commands of a test, and the actions of others on its table, as one text. The lines are explained at `Script::run`.
 
 use std::{
     cell::RefCell,
@@ -9,25 +9,59 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{
-    command::{self, Run},
+use shared::domain::version::Version;
+
+use crate::{
+    actions,
+    command::Run,
     endpoint::{is_about_one_table, is_skipped},
-    table::{Document, Record, with_open_payload},
+    pages,
+    table::{Document, Record, Table, with_open_payload},
     vzero::Vzero,
 };
 
-/// A table of a test, the commands on it and the actions of others.
-pub(crate) trait Subject: Sized {
-    /// Creates the table, with this width of version keys, or with these members of a definition.
-    fn create(digits: Option<u8>, definition: &Value) -> Self;
-    fn vzero(&self) -> &Vzero;
+/// A table of a test, the commands on it and the actions of others. By default, those of a versioned table.
+pub trait Subject: Sized {
+    /// Creates the table, with this width of version keys, or with these members of a definition. `vzero` is the path of the command.
+    fn create(vzero: &'static str, digits: Option<u8>, definition: &Value) -> Self;
+
+    fn table(&self) -> &Table {
+        panic!("the table has no versions of its own")
+    }
+
+    fn vzero(&self) -> &Vzero {
+        self.table()
+    }
+
     /// Returns the items of the table, by the keys of each.
-    fn items(&self) -> BTreeMap<String, Value>;
+    fn items(&self) -> BTreeMap<String, Value> {
+        self.table().items()
+    }
+
     /// Returns the stream records, oldest first.
-    fn records(&self) -> Vec<Record>;
-    fn variables(&self) -> Vec<(String, String)>;
+    fn records(&self) -> Vec<Record> {
+        self.table().records()
+    }
+
+    /// `$v07` is the sort key of version 7, `$TABLE`, `$HISTORY` and `$STREAM` are the table, its history table and the ARN of its
+    /// stream.
+    fn variables(&self) -> Vec<(String, String)> {
+        let table = self.table();
+        let key = |number| table.store.digits().version_key(Version::new(number).unwrap());
+        let keys = (1..=12).map(|number| (format!("$v{number:02}"), key(number)));
+        let names = [
+            ("$TABLE", &*table.name),
+            ("$HISTORY", table.store.history_table()),
+            ("$STREAM", &table.stream_arn),
+        ];
+        keys.chain(names.map(|(name, value)| (name.to_owned(), value.to_owned())))
+            .collect()
+    }
+
     /// Performs an action, and returns its output; `None` for an unknown action.
-    fn act(&self, script: &Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value>;
+    fn act(&self, script: &Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value> {
+        script.act_on_table(kind, words)
+    }
 
     /// Runs a line that is no action.
     fn run(&self, line: &str) -> Run {
@@ -37,6 +71,16 @@ pub(crate) trait Subject: Sized {
     /// Runs a line with expectations of its own. Returns `false` if it has none.
     fn has_checked(&self, _line: &str) -> bool {
         false
+    }
+}
+
+impl Subject for Table {
+    fn create(vzero: &'static str, digits: Option<u8>, _: &Value) -> Self {
+        digits.map_or_else(|| Self::new(vzero), |digits| Self::with_digits(vzero, digits))
+    }
+
+    fn table(&self) -> &Table {
+        self
     }
 }
 
@@ -50,34 +94,34 @@ pub(crate) trait Subject: Sized {
 /// | `one table` | the script is skipped if history has its own table |
 /// | `embedded` | the script is skipped on other engines than the embedded one |
 /// | `needs ROW` | the script is skipped on an engine that differs from AWS in this row of `docs/conformance.md` |
-pub(crate) fn run_new<S: Subject>(name: &str, text: &str) {
-    new::<S>(name, text, (None, &json!({}), None));
+pub fn run_new<S: Subject>(vzero: &'static str, name: &str, text: &str) {
+    new::<S>((vzero, name), text, (None, &json!({}), None));
 }
 
-fn new<S: Subject>(name: &str, text: &str, options: (Option<u8>, &Value, Option<&str>)) {
+fn new<S: Subject>(test: (&'static str, &str), text: &str, options: (Option<u8>, &Value, Option<&str>)) {
     let text = text.trim_start();
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     let (digits, definition, row) = options;
+    let name = test.1;
     match line.split_once(' ').unwrap_or((line, "")) {
         ("for", list) => {
-            let (name_of, values) = list.split_once(" in ").unwrap();
+            let (name, values) = list.split_once(" in ").unwrap();
             for value in values.split("; ") {
-                let digits = if name_of == "DIGITS" {
-                    value.parse().ok()
-                } else {
-                    digits
+                let digits = match name {
+                    "DIGITS" => value.parse().ok(),
+                    _ => digits,
                 };
-                let rest = rest.replace(&format!("${name_of}"), value);
-                new::<S>(name, &rest, (digits, definition, row));
+                let rest = rest.replace(&format!("${name}"), value);
+                new::<S>(test, &rest, (digits, definition, row));
             }
         }
-        ("definition", json) => new::<S>(name, rest, (digits, &serde_json::from_str(json).unwrap(), row)),
-        ("needs", row) => new::<S>(name, rest, (digits, definition, Some(row))),
+        ("definition", json) => new::<S>(test, rest, (digits, &serde_json::from_str(json).unwrap(), row)),
+        ("needs", row) => new::<S>(test, rest, (digits, definition, Some(row))),
         ("one", "table") if is_about_one_table(name) => {}
         ("embedded", "") if is_skipped(name, "it needs the embedded DynamoDB") => {}
-        ("one", "table") | ("embedded", "") => new::<S>(name, rest, options),
+        ("one", "table") | ("embedded", "") => new::<S>(test, rest, options),
         _ => {
-            let subject = S::create(digits, definition);
+            let subject = S::create(test.0, digits, definition);
             if row.is_none_or(|row| !subject.vzero().endpoint.differs(name, &[row])) {
                 run(&subject, text);
             }
@@ -85,38 +129,34 @@ fn new<S: Subject>(name: &str, text: &str, options: (Option<u8>, &Value, Option<
     }
 }
 
-/// A test for each script of these names in `tests/scripts`.
+/// A test for each script of these names in `tests/scripts`, on a table of this type.
+#[macro_export]
 macro_rules! script_tests {
-    ($(fn $name:ident();)*) => {
+    ($subject:ty; $(fn $name:ident();)*) => {
         $(#[test]
         fn $name() {
             let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts/", stringify!($name), ".txt"));
-            crate::script::run_new::<crate::Subject>(stringify!($name), text);
+            $crate::script::run_new::<$subject>(env!("CARGO_BIN_EXE_vzero"), stringify!($name), text);
         })*
     };
 }
-pub(crate) use script_tests;
 
-pub(crate) struct Script<'a, S> {
+pub struct Script<'a, S> {
     subject: &'a S,
     folder: tempfile::TempDir,
     variables: RefCell<Vec<(String, String)>>,
     /// Outputs of earlier lines, by name.
     kept: RefCell<HashMap<String, String>>,
-    pub(crate) items: RefCell<BTreeMap<String, Value>>,
+    items: RefCell<BTreeMap<String, Value>>,
 }
 
 /// Runs the lines of a text.
-pub(crate) fn run<S: Subject>(subject: &S, text: &str) {
+pub fn run<S: Subject>(subject: &S, text: &str) {
     let folder = tempfile::tempdir().unwrap();
     let mut variables = subject.variables();
-    variables.extend([
-        (
-            "$SCRIPTS".to_owned(),
-            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts").to_owned(),
-        ),
-        ("$FOLDER".to_owned(), folder.path().to_str().unwrap().to_owned()),
-    ]);
+    let scripts = pages::root().join("tools/cli/tests/scripts");
+    let folders = [("$SCRIPTS", scripts.as_path()), ("$FOLDER", folder.path())];
+    variables.extend(folders.map(|(name, path)| (name.to_owned(), path.to_str().unwrap().to_owned())));
     let script = Script {
         subject,
         folder,
@@ -131,18 +171,14 @@ pub(crate) fn run<S: Subject>(subject: &S, text: &str) {
 const OF_REQUESTS: [&str; 4] = ["RecentRequests", "RequestsSince", "RequestsDropped", "V0Id"];
 
 impl<S: Subject> Script<'_, S> {
-    /// Runs the lines as [`Vzero::check`] does. `$FOLDER` is a folder for files, `$SCRIPTS` that of the scripts, and `$x(7)` is a text
-    /// of 7 letters. The lines between `each NAME in A; B` and `end` run once for each value. More expectations:
+    /// Runs the lines, and checks what follows ` => `, any number of times, see [`Run::check`]. Lines that begin with `//` are comments.
+    /// `$FOLDER` is a folder for files, `$SCRIPTS` that of the scripts, and `$x(7)` is a text of 7 letters. The lines between
+    /// `each NAME in A; B` and `end` run once for each value. More expectations:
     ///
     /// | expectation | of |
     /// |---|---|
     /// | `as NAME /Name/0/Name` | none: the text at this place of the last line replaces `$NAME` in the following lines |
     /// | `keep NAME`, `same NAME` | standard output and standard error, which are those of an earlier line |
-    /// | `+ {…}` | one of the lines of standard output: it has at least these members |
-    /// | `/Name > 7` | the number at this place of the last line |
-    /// | `some /Name` | the value at this place of the last line: it is not null |
-    /// | `!~ text` | standard output: it does not contain the text |
-    /// | `err text` | standard error: it contains the text |
     ///
     /// Lines that begin with `@` are actions. Those of each table:
     ///
@@ -180,66 +216,37 @@ impl<S: Subject> Script<'_, S> {
 
     fn line(&self, line: &str) {
         let filled = self.filled(line);
-        if line.starts_with("//") || self.subject.has_checked(&filled) {
+        if filled.is_empty() || line.starts_with("//") || self.subject.has_checked(&filled) {
             return;
         }
-        let is_own = |part: &&str| {
-            let starts = ["as ", "keep ", "same ", "+ ", "!~ ", "err ", "some "];
-            starts.iter().any(|start| part.starts_with(start)) || part.starts_with('/') && part.contains(" > ")
+        let mut parts = filled.split(" => ");
+        let line = parts.next().unwrap_or_default();
+        let run = match line.strip_prefix('@') {
+            Some(action) => self.act(action),
+            None => self.subject.run(line),
         };
-        let (first, rest) = filled.split_once(" => ").unwrap_or((&filled, ""));
-        let (own, parts): (Vec<_>, Vec<_>) = rest.split(" => ").filter(|part| !part.is_empty()).partition(is_own);
-        let run = |line: &str| {
-            let run = match line.strip_prefix('@') {
-                Some(action) => self.act(action),
-                None => self.subject.run(line),
-            };
-            for part in &own {
-                self.check(&run, part);
-            }
-            run
-        };
-        command::check(run, &[&[first], &parts[..]].concat().join(" => "));
+        let is_own = |part: &&str| ["as ", "keep ", "same "].iter().any(|start| part.starts_with(start));
+        let (own, expected): (Vec<_>, Vec<_>) = parts.partition(is_own);
+        for part in own {
+            self.keep(&run, part);
+        }
+        run.check(&filled, &expected);
     }
 
-    fn check(&self, run: &Run, part: &str) {
-        let last = run.lines.last().unwrap_or(&Value::Null);
-        let at = |place: &str| {
-            last.pointer(place.trim_end_matches('/'))
-                .unwrap_or_else(|| panic!("{part}: {run:?}"))
-        };
-        let (kind, text) = part.split_once(' ').unwrap();
-        let is_met = match kind {
-            "as" => {
-                let (name, place) = text.split_once(' ').unwrap();
-                let value = at(place);
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                // A later value replaces an earlier one.
-                self.variables.borrow_mut().insert(0, (format!("${name}"), value));
-                true
-            }
-            "keep" | "same" => {
-                let output = format!("{}{}", run.stdout, run.stderr);
-                let kept = self.kept.borrow_mut().insert(text.to_owned(), output.clone());
-                kind == "keep" || kept == Some(output)
-            }
-            "+" => {
-                let members: Value = serde_json::from_str(text).unwrap();
-                let has = |line: &&Value| {
-                    members
-                        .as_object()
-                        .unwrap()
-                        .iter()
-                        .all(|(name, value)| line[name] == *value)
-                };
-                run.lines.iter().any(|line| has(&line))
-            }
-            "some" => !at(text).is_null(),
-            "!~" => !run.stdout.contains(text),
-            "err" => run.stderr.contains(text),
-            _ => at(kind).as_f64() > text[2..].parse().ok(),
-        };
-        assert!(is_met, "{part}: {run:?}");
+    fn keep(&self, run: &Run, part: &str) {
+        let (kind, name) = part.split_once(' ').unwrap();
+        if kind == "as" {
+            let (name, place) = name.split_once(' ').unwrap();
+            let value = run.at(place);
+            assert!(!value.is_null(), "{part}: {run:?}");
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            // A later value replaces an earlier one.
+            self.variables.borrow_mut().insert(0, (format!("${name}"), value));
+            return;
+        }
+        let output = format!("{}{}", run.stdout, run.stderr);
+        let kept = self.kept.borrow_mut().insert(name.to_owned(), output.clone());
+        assert!(kind == "keep" || kept == Some(output), "{part}: {run:?}");
     }
 
     fn filled(&self, line: &str) -> String {
@@ -283,7 +290,7 @@ impl<S: Subject> Script<'_, S> {
                 let text = rest.split_once(' ').map_or("", |(_, text)| text);
                 self.store(name, text.replace("\\n", "\n"));
             }
-            ("text", [name]) => return Some(fs::read_to_string(self.path(name)).unwrap().into()),
+            ("text", [name]) => return Some(self.text(name).into()),
             ("document", [name, numbers]) => self.store(name, self.document(numbers)),
             ("pointer", [name, numbers]) => {
                 let mut body = self.document(numbers);
@@ -291,7 +298,7 @@ impl<S: Subject> Script<'_, S> {
                 self.store(name, body);
             }
             ("edit", [name, place, value]) => {
-                let mut body: Value = serde_json::from_str(&fs::read_to_string(self.path(name)).unwrap()).unwrap();
+                let mut body: Value = serde_json::from_str(&self.text(name)).unwrap();
                 if body["payload"].is_string() {
                     body = with_open_payload(body);
                 }
@@ -330,7 +337,7 @@ impl<S: Subject> Script<'_, S> {
     }
 
     /// Returns the stream records with these numbers, such as `0,2-3`.
-    pub(crate) fn records(&self, numbers: &str) -> Vec<Record> {
+    pub fn records(&self, numbers: &str) -> Vec<Record> {
         let number = |text: &str| text.parse::<usize>().unwrap();
         let ranges = numbers.split(',').flat_map(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -338,6 +345,16 @@ impl<S: Subject> Script<'_, S> {
         });
         let all = self.subject.records();
         ranges.map(|number| all[number].clone()).collect()
+    }
+
+    /// Performs an action of every versioned table.
+    pub fn act_on_table(&self, kind: &str, words: &[&str]) -> Option<Value> {
+        actions::act(self.subject.table(), &self.items.borrow(), kind, words)
+    }
+
+    /// Returns a file of the script.
+    pub fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
     }
 
     fn document(&self, numbers: &str) -> Value {

@@ -1,23 +1,25 @@
 //! Actions of scripts on a versioned table.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType as Kind, StreamViewType};
 use serde_json::{Value, json};
 use shared::{
     clock,
-    domain::{Item, keys::VersionDigits, recorded_at::RecordedAt, version::Version, version_item::VersionItem},
+    domain::{Item, keys::VersionDigits, recorded_at::RecordedAt, version_item::VersionItem},
     dynamodb::Store,
 };
-use testkit::{
+
+use crate::{
     database,
-    table::{self, Record, Table},
-    vzero::Vzero,
+    table::{self, Table},
 };
 
-use crate::script::{Script, Subject};
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
 
-/// `$v07` is the sort key of version 7, `$TABLE`, `$HISTORY` and `$STREAM` are the table, its history table and the ARN of its stream.
+/// Performs an action, with the items that were kept. Returns `None` for an unknown action.
 ///
 /// | action | of |
 /// |---|---|
@@ -48,58 +50,19 @@ use crate::script::{Script, Subject};
 /// | `@forget TABLE KEY NAME,NAME` | an earlier release, which has not stored these attributes of an item of the library itself |
 /// | `@put_into TABLE {…}` | another client |
 /// | `@items_in TABLE` | none: the output is the keys of the items, without those of the library itself |
-impl Subject for Table {
-    fn create(digits: Option<u8>, _: &Value) -> Self {
-        let vzero = env!("CARGO_BIN_EXE_vzero");
-        digits.map_or_else(|| Self::new(vzero), |digits| Self::with_digits(vzero, digits))
-    }
-
-    fn vzero(&self) -> &Vzero {
-        self
-    }
-
-    fn items(&self) -> BTreeMap<String, Value> {
-        Self::items(self)
-    }
-
-    fn records(&self) -> Vec<Record> {
-        Self::records(self)
-    }
-
-    fn variables(&self) -> Vec<(String, String)> {
-        let key = |number| self.store.digits().version_key(Version::new(number).unwrap());
-        let keys = (1..=12).map(|number| (format!("$v{number:02}"), key(number)));
-        let names = [
-            ("$TABLE", &*self.name),
-            ("$HISTORY", self.store.history_table()),
-            ("$STREAM", &self.stream_arn),
-        ];
-        keys.chain(names.map(|(name, value)| (name.to_owned(), value.to_owned())))
-            .collect()
-    }
-
-    fn act(&self, script: &Script<'_, Self>, kind: &str, words: &[&str]) -> Option<Value> {
-        act(self, &script.items.borrow(), kind, words)
-    }
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// Performs an action, with the items that were kept.
 pub(crate) fn act(table: &Table, kept: &BTreeMap<String, Value>, kind: &str, words: &[&str]) -> Option<Value> {
-    Some(match (kind, words) {
-        ("write", _) => json!(table.write(json(&words.join(" ")))),
-        ("writes", [count, ..]) => numbered(count, &words[1..], |update, _| table.write(update)),
-        ("at", [second, ..]) => at(table, second, "1", &words[1..]),
-        ("each_second", [second, count, update]) => at(table, second, count, &[update]),
-        ("put", [id, key, item]) => {
-            let mut item = json(item);
-            (item["PK"], item["SK"]) = (json!({"S": id}), json!({"S": key}));
-            table.put(item);
-            Value::Null
-        }
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    let at = |second: u64, update| {
+        let store = database::at_second(&table.store, second);
+        table.block_on(table::write(&store, update))
+    };
+    let keyed = |id: &str, key: &str, item: &str| {
+        let mut item = json(item);
+        (item["PK"], item["SK"]) = (json!({"S": id}), json!({"S": key}));
+        item
+    };
+    match (kind, words) {
+        ("put", [id, key, item]) => table.put(keyed(id, key, item)),
         ("set", [id, key, members]) => {
             let mut item = table.items_of(id)[*key].clone();
             for (name, value) in json(members).as_object().unwrap() {
@@ -107,46 +70,56 @@ pub(crate) fn act(table: &Table, kept: &BTreeMap<String, Value>, kind: &str, wor
             }
             item.as_object_mut().unwrap().retain(|_, value| !value.is_null());
             table.put(item);
-            Value::Null
         }
-        ("delete", [id, key]) => {
-            table.delete(id, key);
-            Value::Null
+        ("delete", [id, key]) => table.delete(id, key),
+        ("recorded", [id, days]) => recorded(table, id, days),
+        _ => {
+            return Some(match (kind, words) {
+                ("write", _) => json!(table.write(json(&words.join(" ")))),
+                ("writes", [count, ..]) => numbered(1..number(count) + 1, &words[1..], |update, _| table.write(update)),
+                ("at", [second, ..]) => json!(at(number(second), json(&words[1..].join(" ")))),
+                ("each_second", [second, count, update]) => numbered(0..number(count), &[update], |update, past| {
+                    at(number(second) + past, update)
+                }),
+                ("quarantine" | "malformed", [id, number, image]) => {
+                    let kind = if kind == "malformed" { "Malformed" } else { "Conflict" };
+                    table.quarantine(id, number, kind, &keyed(id, "v0", image))
+                }
+                ("put_again", [id, number]) => {
+                    let mut image = kept[&format!("{id} v{number}")].clone();
+                    (image["SK"], image["Latest"]) = (json!({"S": "v0"}), json!({"N": number}));
+                    image["RecordedVersion"] = image["Latest"].clone();
+                    let image: Item = serde_json::from_value(image).unwrap();
+                    let version = VersionItem::from_image(image, table.store.digits()).unwrap();
+                    let put = table.block_on(table.store.put_version(&version)).unwrap();
+                    json!(format!("{put:?}"))
+                }
+                ("item", [id, key]) => table.items_of(id).remove(*key).unwrap_or_default(),
+                ("keys", [id]) => json!(table.items_of(id).into_keys().collect::<Vec<_>>()),
+                ("marked", [id]) => {
+                    let items = table.items_of(id).into_iter();
+                    let marked = items.filter(|(_, item)| item.get("TTL").is_some());
+                    let mut numbers: Vec<_> = marked.map(|(key, _)| number(&key[1..])).collect();
+                    numbers.sort_unstable();
+                    json!(numbers)
+                }
+                ("ago", [hours]) => json!({"At": ago(number(hours)).to_string()}),
+                ("reserved", _) => json!(table.reserved_items()),
+                _ => return operate(table, kind, words),
+            });
         }
-        ("recorded", [id, days]) => {
-            recorded(table, id, days);
-            Value::Null
-        }
-        ("quarantine" | "malformed", [id, number, image]) => {
-            let mut image = json(image);
-            (image["PK"], image["SK"]) = (json!({"S": id}), json!({"S": "v0"}));
-            let kind = if kind == "malformed" { "Malformed" } else { "Conflict" };
-            table.quarantine(id, number, kind, &image)
-        }
-        ("put_again", [id, number]) => {
-            let mut image = kept[&format!("{id} v{number}")].clone();
-            (image["SK"], image["Latest"]) = (json!({"S": "v0"}), json!({"N": number}));
-            image["RecordedVersion"] = image["Latest"].clone();
-            let image: Item = serde_json::from_value(image).unwrap();
-            let version = VersionItem::from_image(image, table.store.digits()).unwrap();
-            json!(format!(
-                "{:?}",
-                table.block_on(table.store.put_version(&version)).unwrap()
-            ))
-        }
-        ("item", [id, key]) => table.items_of(id).remove(*key).unwrap_or_default(),
-        ("keys", [id]) => json!(table.items_of(id).into_keys().collect::<Vec<_>>()),
-        ("marked", [id]) => {
-            let items = table.items_of(id).into_iter();
-            let marked = items.filter(|(_, item)| item.get("TTL").is_some());
-            let mut numbers: Vec<u64> = marked.map(|(key, _)| key[1..].parse().unwrap()).collect();
-            numbers.sort_unstable();
-            json!(numbers)
-        }
-        ("ago", [hours]) => json!({"At": ago(hours.parse().unwrap()).to_string()}),
-        ("reserved", _) => json!(table.reserved_items()),
-        _ => return operate(table, kind, words),
-    })
+    }
+    Some(Value::Null)
+}
+
+/// Writes an update once for each number, which is in `N`. Returns the last version.
+fn numbered(numbers: Range<u64>, update: &[&str], write: impl Fn(Value, u64) -> u64) -> Value {
+    let versions = numbers.map(|number| {
+        let mut update = json(&update.join(" "));
+        update["N"] = json!(number);
+        write(update, number)
+    });
+    json!(versions.last())
 }
 
 /// Performs an action of an operator on whole tables.
@@ -247,30 +220,6 @@ fn operate(table: &Table, kind: &str, words: &[&str]) -> Option<Value> {
 fn store(table: &Table, name: &str, history: &str) -> Store {
     let history = (history != "-").then(|| history.to_owned());
     Store::new(table.client.clone(), name, VersionDigits::default()).with_history(history)
-}
-
-/// Writes an update again and again, with its number in `N`. Returns the last version.
-fn numbered(count: &str, update: &[&str], mut write: impl FnMut(Value, u64) -> u64) -> Value {
-    let mut version = 0;
-    for number in 1..=count.parse::<u64>().unwrap() {
-        let mut update = json(&update.join(" "));
-        update["N"] = json!(number);
-        version = write(update, number);
-    }
-    json!(version)
-}
-
-fn at(table: &Table, second: &str, count: &str, update: &[&str]) -> Value {
-    let mut version = 0;
-    for number in 0..count.parse::<u64>().unwrap() {
-        let mut update = json(&update.join(" "));
-        if count != "1" {
-            update["N"] = json!(number);
-        }
-        let store = database::at_second(&table.store, second.parse::<u64>().unwrap() + number);
-        version = table.block_on(table::write(&store, update));
-    }
-    json!(version)
 }
 
 fn ago(hours: u64) -> RecordedAt {

@@ -1,0 +1,34 @@
+//! Options of a console.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use shared::config::{Ordering, WriteOptions};
+
+use crate::hosts::Hosts;
+
+#[derive(Debug)]
+pub struct Options {
+    /// Access token. Default: a random one.
+    pub token: Option<String>,
+    /// Options of writes, or `None` for a read-only console.
+    pub writes: Option<WriteOptions>,
+    pub ordering: Ordering,
+    /// Time in which a missing version may still arrive.
+    pub lag: Duration,
+    /// Maximum number of read units a second of an audit.
+    pub max_read_units: Option<NonZeroU32>,
+    pub hosts: Hosts,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            token: None,
+            writes: None,
+            ordering: Ordering::default(),
+            lag: Duration::from_secs(60),
+            max_read_units: None,
+            hosts: Hosts::default(),
+        }
+    }
+}
