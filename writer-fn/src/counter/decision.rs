@@ -1,4 +1,4 @@
-//! Decides an update against the stored latest item: by the first of its [rules](super::rules) that fails.
+//! Decides an update against the stored latest item: by the first of its [rules] that fails.
 //!
 //! After a conditional check failure, the item that DynamoDB returns with it explains the failure. A transaction is planned from an item
 //! that was read.

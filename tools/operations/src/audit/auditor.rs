@@ -5,7 +5,7 @@
 //! - Missing versions are gaps only if they are still missing.
 //! - If the counter does not fit the versions, or there is none, a repair continues from the highest version. That is known
 //!   only when no higher version arrived during the lag. Otherwise the entity is read again after another lag.
-//! - An item of an attached table that differs from its history is [compared again](super::attached).
+//! - An item of an attached table that differs from its history is compared again (`attached`).
 
 use std::{collections::VecDeque, time::Duration};
 
