@@ -33,7 +33,7 @@ pub struct Record<C = Content> {
     pub created_micros: Option<i64>,
     /// Entity of the item that was written, if the record names a valid one.
     pub entity: Option<EntityId>,
-    /// What the record contains.
+    /// Content of the record, or the reason why it has none.
     pub content: Result<C, RecordFailure>,
 }
 

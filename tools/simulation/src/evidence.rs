@@ -14,7 +14,7 @@ use crate::{
     stream::Written,
 };
 
-/// What was observed until now.
+/// Observations of the run, which the checks compare.
 pub(crate) type Seen = Arc<Mutex<Evidence>>;
 
 #[derive(Debug, Default)]

@@ -36,7 +36,7 @@ pub struct Rule {
     pub failure: Failure,
 }
 
-/// What it means that a rule fails.
+/// Meaning of a rule's failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The update was applied before, or its request id belongs to another update.

@@ -153,7 +153,7 @@ fn values_that_cannot_be_stored_are_rejected() {
         removed.err().unwrap(),
         InvalidUpdate::TooManyBytes { bytes: 2_400_130.. }
     ));
-    // What is taken away is not stored.
+    // Removed attributes are not stored.
     assert!(of(6, &"x".repeat(60_000), &Value::Null).is_ok());
     assert!(of(MAX_ATTRIBUTES, "A", &json!(1)).is_ok());
     let error = of(MAX_ATTRIBUTES + 1, "A", &json!(1)).err().unwrap();

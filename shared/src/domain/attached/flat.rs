@@ -23,7 +23,7 @@ use crate::domain::{
     version::Version,
 };
 
-/// Prefix of an attribute of the user whose name is one of ours.
+/// Prefix added to a user's attribute if its name is reserved.
 const PREFIX: &str = "item:";
 /// Names that have a meaning in the items of the library, besides the [bookkeeping](attribution::bookkeeping) attributes.
 const OURS: [&str; 16] = [
@@ -68,7 +68,7 @@ pub fn flat(mut item: Item) -> Item {
     item
 }
 
-/// Splits a flat item into the attributes of the library and those of the user under their own names.
+/// Splits a flat item into the library's attributes and the user's attributes. The user's attributes get their original names.
 pub fn split_flat(item: Item) -> (Item, Item) {
     let attributes = HashMap::<String, AttributeValue>::from(item).into_iter();
     let (outer, image): (HashMap<_, _>, _) = attributes.partition(|(name, _)| is_ours(name));
@@ -84,8 +84,8 @@ pub fn as_written(attributes: Item) -> Item {
     Item::from(attributes.collect::<HashMap<_, _>>())
 }
 
-/// Returns the number and the time of the version that divides the history at a version: its own, or those of the last version before
-/// it that is not late.
+/// Returns where a version is in the order of history: its own number and time. A late version has the number and the time of the last
+/// version before it that is not late.
 pub fn dividing(version: Version, flat: &Item) -> (Version, Option<RecordedAt>) {
     match attributes::version(flat, IN_ORDER).filter(|_| flat.contains_key(LATE)) {
         Some(in_order) => {

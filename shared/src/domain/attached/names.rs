@@ -2,7 +2,7 @@
 
 /// `true` on the state with which history begins.
 pub const BASELINE: &str = "Baseline";
-/// `true` on a state of which history got no record.
+/// `true` on a state that never reached history by its own record.
 pub const MISSED: &str = "Missed";
 /// `true` on a state that is older than the version before it.
 pub const LATE: &str = "Late";

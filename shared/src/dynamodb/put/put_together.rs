@@ -1,6 +1,5 @@
-//! Puts several items of history in one transaction, if all their keys are free: the items of a version in parts, those of a late
-//! version, or those of a record in quarantine. So either all of them are stored or none, and an item that is delivered again is
-//! stored once.
+//! Puts several history items in one transaction, if all their keys are free. The items are the parts of a version, a late version with
+//! its entry, or the parts of a quarantined record. The transaction stores all of them or none, and a second delivery stores nothing.
 
 use aws_sdk_dynamodb::{
     error::BuildError,

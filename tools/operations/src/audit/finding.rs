@@ -86,7 +86,7 @@ pub enum Finding {
     Unordered { version: Version },
     /// Versions came late, from records that are older than the version before. This is not an error.
     Late { versions: u64 },
-    /// Versions are states of which history got no record. This is not an error.
+    /// Versions are states that never reached history by their own records. This is not an error.
     Missed { versions: u64 },
     /// Versions do not have the state of their item, because it did not fit. Their records are in quarantine, which is the error.
     Omitted { versions: u64 },

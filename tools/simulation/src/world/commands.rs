@@ -64,7 +64,7 @@ impl World<'_> {
         let run = async |_| is_done(&Box::pin(self.run_command(command)).await).then_some(());
         let done = self.connector.retry(MAX_RUNS, run).await;
         let (mut seen, records) = (lock(&self.seen), self.connector.stream.len());
-        // What it has promised.
+        // A command that succeeds guarantees its effect: the checks compare it.
         match command {
             _ if done.is_none() => {}
             Command::Purge(entity) => seen.purges.push((entity.clone(), records)),
