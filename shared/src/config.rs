@@ -1,9 +1,8 @@
 //! Settings from environment variables. No other module reads the environment.
 
-mod attached;
 mod write;
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use thiserror::Error;
 
@@ -12,6 +11,7 @@ pub use write::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOption
 use crate::{
     domain::{attached::definition::AttachedSettings, compression::Compression, keys::VersionDigits},
     dynamodb::client::settings::ClientSettings,
+    json,
 };
 
 /// Settings of both functions. `template.yaml` sets them.
@@ -56,8 +56,17 @@ impl Config {
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let variables = Variables(&variable);
         let table = variables.text("TABLE_NAME").ok_or(ConfigError::NoTable)?;
-        let history = variables.text("HISTORY_TABLE_NAME");
-        let attached = attached::settings(&variables)?;
+        let history = variables.text(HISTORY_TABLE);
+        let attached = variables.text(STREAM_ARN).map(|_| {
+            let no_history = || ConfigError::invalid(HISTORY_TABLE, format!("it is required with {STREAM_ARN}"));
+            Ok::<_, ConfigError>(AttachedSettings {
+                table: table.clone(),
+                history_table: Some(history.clone().ok_or_else(no_history)?),
+                version_attribute: variables.text("VERSION_ATTRIBUTE"),
+                ignored: ignored(&variables.text(IGNORE_ATTRIBUTES).unwrap_or_default())?,
+                filter: None,
+            })
+        });
         let digits = variables.parse("VERSION_DIGITS")?;
         let compression = variables.parse(COMPRESSION)?;
         if compression == Compression::Deflate && history.as_ref().is_none_or(|history| *history == table) {
@@ -71,7 +80,7 @@ impl Config {
         Ok(Self {
             table,
             history,
-            attached,
+            attached: attached.transpose()?,
             digits,
             compression,
             ordering: variables.parse("ORDERING")?,
@@ -85,9 +94,23 @@ impl Config {
     }
 }
 
+const STREAM_ARN: &str = "ATTACHED_STREAM_ARN";
+const HISTORY_TABLE: &str = "HISTORY_TABLE_NAME";
+const IGNORE_ATTRIBUTES: &str = "IGNORE_ATTRIBUTES";
 const COMPRESSION: &str = "HISTORY_COMPRESSION";
 const IDEMPOTENCY: &str = "IDEMPOTENCY";
 const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
+
+/// Reads names with commas between them, or a JSON list: a name can contain a comma.
+fn ignored(text: &str) -> Result<BTreeSet<String>, ConfigError> {
+    if text.trim_start().starts_with('[') {
+        let names = json::elements(text).ok();
+        let names = names.and_then(|names| names.into_iter().map(json::string).collect());
+        return names.ok_or_else(|| ConfigError::invalid(IGNORE_ATTRIBUTES, "it is not a JSON list of names"));
+    }
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
 
 /// Reads `AWS_MAX_ATTEMPTS` from the environment. The other settings are those of `defaults`, and so is this one if it is not set.
 ///
@@ -115,24 +138,15 @@ fn client(variables: &Variables<'_>, defaults: ClientSettings) -> Result<ClientS
     }
 }
 
-/// Destination of metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Metrics {
-    /// `METRICS_NAMESPACE`: CloudWatch namespace.
-    pub namespace: String,
-    /// `SERVICE_NAME`: dimension that distinguishes stacks.
-    pub service: String,
-}
-
-/// Returns the destination of metrics, `None` if `METRICS_NAMESPACE` is empty or missing.
-pub fn metrics() -> Option<Metrics> {
+/// Returns the CloudWatch namespace of metrics, `METRICS_NAMESPACE`, and the dimension that distinguishes stacks, `SERVICE_NAME`. `None`
+/// if the namespace is empty or missing.
+pub fn metrics() -> Option<(String, String)> {
     let variables = Variables(&variable);
-    Some(Metrics {
-        namespace: variables.text("METRICS_NAMESPACE")?,
-        service: variables
-            .text("SERVICE_NAME")
-            .unwrap_or_else(|| "version-control".to_owned()),
-    })
+    let service = variables.text("SERVICE_NAME");
+    Some((
+        variables.text("METRICS_NAMESPACE")?,
+        service.unwrap_or_else(|| "version-control".to_owned()),
+    ))
 }
 
 /// Returns the log level, `AWS_LAMBDA_LOG_LEVEL`, which Lambda's logging controls set.

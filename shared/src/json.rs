@@ -1,32 +1,29 @@
 //! The reader of JSON from outside: events, message bodies, stream records, failure documents, files, arguments and requests.
 //!
-//! The deserializers of `serde_json::Value` and `RawValue` reserve member names: `{"$serde_json::private::RawValue": "…"}` is
-//! replaced by the document in the string, without a limit of nesting, and `{"$serde_json::private::Number": "1"}` by a number. So
-//! text from outside is never deserialized as one of them. `shared/tests/foreign_json.rs` checks it. Here, every name is data.
+//! The deserializers of `serde_json::Value` reserve member names: `{"$serde_json::private::RawValue": "…"}` is replaced by the document
+//! in the string, without a limit of nesting, and `{"$serde_json::private::Number": "1"}` by a number. So text from outside is never
+//! deserialized as a `Value`, and as a `RawValue` only here: from text, that is the part of the text as it is, without a meaning of
+//! names. `shared/tests/foreign_json.rs` checks it. Here, every name is data.
 //!
 //! | function | result |
 //! |---|---|
-//! | [`parse`] | the document as a tree. Its type is that of `serde_json`, its deserializer is not used |
+//! | [`parse`] | the document as a tree, part by part |
 //! | [`parse_limited`] | the same, of a document whose number of elements and members is limited |
 //! | [`members`], [`elements`] | the parts of an object or a list as text, each of which is parsed separately later |
-//! | [`Reader`] | one token after the other |
+//! | [`documents`] | documents that follow each other, as text |
 //!
-//! Numbers are text, with all their digits. If an object has two members with the same name, the last one counts. A document has at
+//! Numbers are text, with all their digits. If an object has two members with the same name, the last one counts. A tree has at
 //! most [`MAX_LEVELS`] levels. Text that is only split or skipped can have more: no stack grows with them. No error contains a part of the
 //! document.
-//!
-//! The crates that read tokens do not fit: `jiter` has a fixed limit for skipped values too, so that one record would fail its batch, and
-//! adds several crates to the functions; `struson` and `json-event-parser` return no slices.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use serde_json::{Map, Number, Value};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, Visitor},
+};
+use serde_json::{Number, Value, error::Category, value::RawValue};
 use thiserror::Error;
-
-mod escape;
-mod reader;
-
-pub use reader::{Kind, Reader};
 
 /// Maximum number of objects and lists inside of each other. An attribute value of `DynamoDB` has at most 32 levels, which are 64 in
 /// `DynamoDB` JSON.
@@ -37,14 +34,6 @@ pub const MAX_LEVELS: usize = 128;
 /// # Errors
 ///
 /// Returns [`InvalidJson`] if the text is not one JSON document, or has more than [`MAX_LEVELS`] levels.
-///
-/// ```
-/// use shared::json;
-///
-/// let value = json::parse(r#"{"$serde_json::private::RawValue": "{}", "N": 1.50}"#).unwrap();
-/// assert_eq!(value["$serde_json::private::RawValue"], "{}");
-/// assert_eq!(value["N"].to_string(), "1.50");
-/// ```
 pub fn parse(text: &str) -> Result<Value, InvalidJson> {
     parse_limited(text, usize::MAX)
 }
@@ -62,19 +51,9 @@ pub fn parse(text: &str) -> Result<Value, InvalidJson> {
 /// assert!(parse_limited(r#"{"a": [1, 2]}"#, 3).is_ok());
 /// assert_eq!(parse_limited(r#"{"a": [1, 2]}"#, 2).unwrap_err().reason, Reason::Parts);
 /// ```
-pub fn parse_limited(text: &str, mut max_parts: usize) -> Result<Value, InvalidJson> {
-    whole(text, |reader| value(reader, &mut max_parts))
-}
-
-/// Reads a text that is one document.
-pub(crate) fn whole<'a, T, E: From<InvalidJson>>(
-    text: &'a str,
-    read: impl FnOnce(&mut Reader<'a>) -> Result<T, E>,
-) -> Result<T, E> {
-    let mut reader = Reader::new(text);
-    let value = read(&mut reader)?;
-    reader.end()?;
-    Ok(value)
+pub fn parse_limited(text: &str, max_parts: usize) -> Result<Value, InvalidJson> {
+    let (document, mut left) = (check(text)?, max_parts);
+    Tree { text, left: &mut left }.value(document, 0)
 }
 
 /// Parses a document of UTF-8 bytes.
@@ -84,6 +63,11 @@ pub(crate) fn whole<'a, T, E: From<InvalidJson>>(
 /// As [`parse`], and if the bytes are not UTF-8.
 pub fn parse_bytes(bytes: &[u8]) -> Result<Value, InvalidJson> {
     parse(std::str::from_utf8(bytes).map_err(|error| InvalidJson::at(&bytes[..error.valid_up_to()], Reason::Utf8))?)
+}
+
+/// Deserializes a type that contains no [`Value`], `None` if the text is no JSON of it.
+pub(crate) fn typed<T: DeserializeOwned>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
 }
 
 /// Returns the members of an object as text.
@@ -100,7 +84,7 @@ pub fn parse_bytes(bytes: &[u8]) -> Result<Value, InvalidJson> {
 /// assert_eq!(members.value("b"), None);
 /// ```
 pub fn members(text: &str) -> Result<Members<'_>, InvalidJson> {
-    whole(text, Members::read)
+    serde_json::from_str(text).map_err(|error| InvalidJson::new(&error, "an object"))
 }
 
 /// Returns the elements of a list as text.
@@ -109,40 +93,44 @@ pub fn members(text: &str) -> Result<Members<'_>, InvalidJson> {
 ///
 /// Returns [`InvalidJson`] if the text is not a list.
 pub fn elements(text: &str) -> Result<Vec<&str>, InvalidJson> {
-    whole(text, |reader| {
-        let mut elements = Vec::new();
-        reader.begin_list()?;
-        while reader.next_element()? {
-            elements.push(reader.skip()?);
+    let elements: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| InvalidJson::new(&error, "a list"))?;
+    Ok(elements.into_iter().map(RawValue::get).collect())
+}
+
+/// Returns documents that follow each other as text, up to the first one that is not JSON, and its error.
+pub fn documents(text: &str) -> (Vec<&str>, Option<InvalidJson>) {
+    let mut documents = Vec::new();
+    for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+        match document {
+            Ok(document) => documents.push(document.get()),
+            Err(error) => return (documents, Some(InvalidJson::new(&error, "a value"))),
         }
-        Ok(elements)
-    })
+    }
+    (documents, None)
 }
 
 /// Returns the string in a JSON text, `None` if it is not a string.
 pub fn string(text: &str) -> Option<String> {
-    whole(text, Reader::string).ok().map(Cow::into_owned)
+    typed(text)
 }
 
 /// Returns the text of a number, `None` if it is not a number.
 pub fn number(text: &str) -> Option<&str> {
-    whole(text, Reader::number).ok()
+    let document = check(text).ok()?;
+    document
+        .starts_with(|first: char| first == '-' || first.is_ascii_digit())
+        .then_some(document)
 }
 
 /// Returns the JSON text of a document without white space around it.
 ///
 /// # Errors
 ///
-/// Returns [`InvalidJson`] if the text is not one JSON document. It can have any number of levels.
+/// Returns [`InvalidJson`] if the text is not one JSON document. It can have any number of levels. A string can contain an escape that
+/// [`string`] rejects: half of a surrogate pair.
 pub fn check(text: &str) -> Result<&str, InvalidJson> {
-    whole(text, Reader::skip)
-}
-
-/// Returns `true` if a member at any level has such a name. If the text is not JSON, the members before the error count.
-pub fn has_name(text: &str, is_such: impl Fn(&str) -> bool) -> bool {
-    let mut is_found = false;
-    let _ = Reader::new(text).skip_names(|name| is_found |= is_such(&name));
-    is_found
+    let document: &RawValue = serde_json::from_str(text).map_err(|error| InvalidJson::new(&error, "a value"))?;
+    Ok(document.get())
 }
 
 /// Members of an object as text, in their order.
@@ -150,20 +138,6 @@ pub fn has_name(text: &str, is_such: impl Fn(&str) -> bool) -> bool {
 pub struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Members<'a> {
-    /// Reads the next value, an object.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidJson`] if the next value is not an object.
-    pub fn read(reader: &mut Reader<'a>) -> Result<Self, InvalidJson> {
-        let mut members = Vec::new();
-        reader.begin_object()?;
-        while let Some(name) = reader.next_member()? {
-            members.push((name, reader.skip()?));
-        }
-        Ok(Self(members))
-    }
-
     /// Returns the text of a member.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         let found = self.0.iter().rfind(|(other, _)| other == name);
@@ -191,51 +165,73 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Reads the next value as a tree. The recursion is limited: the reader opens at most [`MAX_LEVELS`] objects and lists.
-fn value(reader: &mut Reader, left: &mut usize) -> Result<Value, InvalidJson> {
-    Ok(match reader.kind()? {
-        Kind::Null => {
-            reader.null()?;
-            Value::Null
-        }
-        Kind::Boolean => Value::Bool(reader.boolean()?),
-        Kind::String => Value::String(reader.string()?.into_owned()),
-        Kind::Number => Value::Number(tree_number(reader)?),
-        Kind::List => {
-            let mut values = Vec::new();
-            reader.begin_list()?;
-            while reader.next_element()? {
-                take_part(reader, left)?;
-                values.push(value(reader, left)?);
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// Name that is borrowed unless it has escapes.
+        #[derive(Deserialize)]
+        struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
             }
-            Value::Array(values)
-        }
-        Kind::Object => {
-            let mut members = Map::new();
-            reader.begin_object()?;
-            while let Some(name) = reader.next_member()? {
-                take_part(reader, left)?;
-                members.insert(name.into_owned(), value(reader, left)?);
+
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Name(name), text)) = object.next_entry::<Name<'de>, &RawValue>()? {
+                    members.push((name, text.get()));
+                }
+                Ok(Members(members))
             }
-            Value::Object(members)
         }
-    })
+
+        deserializer.deserialize_map(Object)
+    }
 }
 
-/// Counts an element or a member.
-fn take_part(reader: &Reader, left: &mut usize) -> Result<(), InvalidJson> {
-    *left = left.checked_sub(1).ok_or_else(|| reader.invalid(Reason::Parts))?;
-    Ok(())
+/// Tree in progress.
+struct Tree<'a> {
+    text: &'a str,
+    /// Number of elements and members that can follow.
+    left: &'a mut usize,
 }
 
-fn tree_number(reader: &mut Reader) -> Result<Number, InvalidJson> {
-    let text = reader.number()?;
-    // The text is a number, so no name can be in it.
-    text.parse().map_err(|_| reader.invalid(Reason::Number))
+impl Tree<'_> {
+    /// Parses a part of the text, which was checked, inside of this number of objects and lists.
+    fn value(&mut self, part: &str, levels: usize) -> Result<Value, InvalidJson> {
+        let start = part.as_ptr().addr() - self.text.as_ptr().addr();
+        let before = &self.text.as_bytes()[..start];
+        let invalid = |reason| InvalidJson::at(before, reason);
+        let mut inner = |part| {
+            *self.left = self.left.checked_sub(1).ok_or_else(|| invalid(Reason::Parts))?;
+            self.value(part, levels + 1)
+        };
+        let value = match part.as_bytes() {
+            [b'{' | b'[', ..] if levels == MAX_LEVELS => return Err(invalid(Reason::Levels)),
+            [b'{', ..] => {
+                let members = members(part).map_err(|error| invalid(error.reason))?.0.into_iter();
+                let members = members.map(|(name, part)| Ok((name.into_owned(), inner(part)?)));
+                return members.collect::<Result<_, _>>().map(Value::Object);
+            }
+            [b'[', ..] => {
+                let elements = elements(part).map_err(|error| invalid(error.reason))?.into_iter();
+                return elements.map(inner).collect::<Result<_, _>>().map(Value::Array);
+            }
+            [b'"', ..] => string(part).map(Value::String),
+            b"null" => Some(Value::Null),
+            [b't' | b'f', ..] => typed(part).map(Value::Bool),
+            _ => part.parse::<Number>().ok().map(Value::Number),
+        };
+        value.ok_or_else(|| invalid(Reason::Syntax("invalid escape".to_owned())))
+    }
 }
 
 /// The text is not JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason} at line {line} column {column}")]
 pub struct InvalidJson {
     /// Reason.
@@ -247,6 +243,20 @@ pub struct InvalidJson {
 }
 
 impl InvalidJson {
+    /// The error of a parser that expects something: only its message for another value can contain a part of the document.
+    fn new(error: &serde_json::Error, expected: &str) -> Self {
+        let message = error.to_string();
+        let reason = match error.classify() {
+            Category::Data => format!("expected {expected}"),
+            _ => message.split(" at line ").next().unwrap_or_default().to_owned(),
+        };
+        Self {
+            reason: Reason::Syntax(reason),
+            line: error.line(),
+            column: error.column(),
+        }
+    }
+
     /// The error after these bytes.
     fn at(before: &[u8], reason: Reason) -> Self {
         let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -259,50 +269,11 @@ impl InvalidJson {
 }
 
 /// Reason why a text is not JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Reason {
-    /// The text ends inside of a value.
-    #[error("the text ends too early")]
-    End,
-    /// There is text behind the document.
-    #[error("there is text behind the JSON document")]
-    TrailingText,
-    /// There is no value where one has to be.
-    #[error("expected a value")]
-    Value,
-    /// The value is not an object.
-    #[error("expected an object")]
-    Object,
-    /// The value is not a list.
-    #[error("expected a list")]
-    List,
-    /// The value is not a string.
-    #[error("expected a string")]
-    String,
-    /// The value is not a number, or it is written in another notation than that of JSON.
-    #[error("expected a number")]
-    Number,
-    /// The value is not `true` or `false`.
-    #[error("expected true or false")]
-    Boolean,
-    /// The value is not `null`.
-    #[error("expected null")]
-    Null,
-    /// A member has no name in quotes.
-    #[error("expected the name of a member in quotes")]
-    Name,
-    /// There is no colon behind the name of a member.
-    #[error("expected a colon")]
-    Colon,
-    /// There is neither a comma nor the end of the object or list.
-    #[error("expected a comma or the end of the object or list")]
-    Comma,
-    /// A string contains a control character.
-    #[error("control character in a string")]
-    ControlCharacter,
-    /// A string contains an invalid escape.
-    #[error("invalid escape in a string")]
-    Escape,
+    /// The text is not JSON, or not what is expected.
+    #[error("{0}")]
+    Syntax(String),
     /// More levels than [`MAX_LEVELS`].
     #[error("more than {MAX_LEVELS} levels")]
     Levels,

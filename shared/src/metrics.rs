@@ -21,10 +21,12 @@ static COLLECTOR: OnceLock<&'static Collector> = OnceLock::new();
 /// Sets up the metrics of a function: the dimension `Function`, names and units. Without a namespace in the environment,
 /// there are no metrics.
 pub fn init(function: &'static str, units: &[(&'static str, Unit)]) {
-    let Some(config) = config::metrics() else { return };
+    let Some((namespace, service)) = config::metrics() else {
+        return;
+    };
     let collector = Builder::new()
-        .cloudwatch_namespace(config.namespace)
-        .with_dimension("Service", config.service)
+        .cloudwatch_namespace(namespace)
+        .with_dimension("Service", service)
         .with_dimension("Function", function)
         .init();
     match collector {

@@ -29,14 +29,16 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, and the number of its lines.
-const ALLOWED: [(&str, usize); 5] = [
+const ALLOWED: [(&str, usize); 6] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
-    // Structs without `Value`, of files of the commands, or of a value that was read before.
+    // The reader itself.
+    ("shared/src/json.rs", 8),
+    // Files of the commands, and structs without `Value`.
     ("tools/cli/src/plan/month.rs", 1),
     ("tools/console/src/entities/find.rs", 1),
     ("tools/local/src/mapping/position.rs", 1),
-    ("tools/operations/src/checkpoint.rs", 1),
+    ("tools/operations/src/segments/state.rs", 2),
 ];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -17,7 +17,7 @@ use shared::{
 use crate::{
     counted,
     error::RecordFailure,
-    purged::{self, Origin},
+    purged::{self, Purpose},
     record::{self, Content, Record},
     response::{Outcome, ProcessedRecord},
 };
@@ -26,16 +26,16 @@ const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Writes the versions of these stream records, and returns the outcome of each record, in their order. After a panic, it
 /// processes the records one by one, so that only those fail that cause one.
-pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
+pub(crate) async fn write(store: &Store, chunk: &[&str], purpose: Purpose, deadline: Deadline) -> Vec<ProcessedRecord> {
     // Boxed, to keep the future small.
-    let together = panics::caught_async(Box::pin(write_together(store, chunk, origin, deadline))).await;
+    let together = panics::caught_async(Box::pin(write_together(store, chunk, purpose, deadline))).await;
     if let Ok(processed) = together {
         return processed;
     }
     // Versions of the chunk can be written already: they are found.
     let mut processed = Vec::with_capacity(chunk.len());
     for raw in chunk {
-        let alone = Box::pin(write_together(store, std::slice::from_ref(raw), origin, deadline));
+        let alone = Box::pin(write_together(store, std::slice::from_ref(raw), purpose, deadline));
         match panics::caught_async(alone).await {
             Ok(alone) => processed.extend(alone),
             Err(panicked) => processed.push(ProcessedRecord::failed(raw, panicked.into())),
@@ -44,11 +44,11 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], origin: Origin, deadlin
     processed
 }
 
-async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline: Deadline) -> Vec<ProcessedRecord> {
+async fn write_together(store: &Store, chunk: &[&str], purpose: Purpose, deadline: Deadline) -> Vec<ProcessedRecord> {
     let parse = |raw: &str| record::parse(raw, store.digits());
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
-    let mut outcomes = purged::outcomes(store, &records, checked, origin, deadline).await;
-    if origin != Origin::Stream {
+    let mut outcomes = purged::outcomes(store, &records, checked, purpose, deadline).await;
+    if purpose != Purpose::Invocation {
         counted::add_outcomes(store, &records, &mut outcomes, deadline).await;
     }
     let to_put = records
@@ -57,10 +57,7 @@ async fn write_together(store: &Store, chunk: &[&str], origin: Origin, deadline:
         .filter(|(index, _)| outcomes[*index].is_none());
     let to_put = to_put.filter_map(|(index, record)| Some((index, record.version()?)));
     let (indexes, versions): (Vec<_>, Vec<_>) = to_put.unzip();
-    let put = match origin {
-        Origin::Preview => preview(store, &versions, deadline).await,
-        Origin::Stream | Origin::Kept => write_versions(store, &versions, deadline).await,
-    };
+    let put = write_versions(store, &versions, purpose, deadline).await;
     for (index, outcome) in indexes.into_iter().zip(put) {
         outcomes[index] = Some(outcome);
     }
@@ -103,29 +100,27 @@ fn processed((record, outcome): (Record, Option<Outcome>)) -> ProcessedRecord {
     }
 }
 
-/// Returns the outcome that each version would have, in their order.
-async fn preview(store: &Store, versions: &[&VersionItem], deadline: Deadline) -> Vec<Outcome> {
-    // By index: the future must be `Send` for each lifetime of the slice.
-    let previews = stream::iter(0..versions.len()).map(|index| async move {
-        match deadline.allows_start() {
-            true => store.preview_put(versions[index]).await.into(),
-            false => RecordFailure::NotReached.into(),
+/// Returns the outcome of each version, in their order. A preview looks at each version alone.
+async fn write_versions(
+    store: &Store,
+    versions: &[&VersionItem],
+    purpose: Purpose,
+    deadline: Deadline,
+) -> Vec<Outcome> {
+    let inserted: Vec<_> = match purpose {
+        Purpose::Preview => vec![(0..versions.len()).map(|index| (index, None)).collect()],
+        Purpose::Invocation | Purpose::Redrive => {
+            stream::iter(batches(versions.iter().copied()))
+                .map(|batch| insert(store, versions, batch, purpose, deadline))
+                .buffer_unordered(MAX_CONCURRENT_REQUESTS)
+                .collect()
+                .await
         }
-    });
-    previews.buffered(MAX_CONCURRENT_REQUESTS).collect().await
-}
-
-/// Returns the outcome of each version, in their order.
-async fn write_versions(store: &Store, versions: &[&VersionItem], deadline: Deadline) -> Vec<Outcome> {
-    let inserted: Vec<_> = stream::iter(batches(versions.iter().copied()))
-        .map(|batch| insert(store, versions, batch, deadline))
-        .buffer_unordered(MAX_CONCURRENT_REQUESTS)
-        .collect()
-        .await;
+    };
     let mut outcomes: Vec<_> = stream::iter(inserted.into_iter().flatten())
         .map(async |(index, inserted)| match inserted {
             Some(outcome) => (index, outcome),
-            None => (index, put(store, versions[index], deadline).await),
+            None => (index, put(store, versions[index], purpose, deadline).await),
         })
         .buffer_unordered(MAX_CONCURRENT_REQUESTS)
         .collect()
@@ -139,11 +134,12 @@ async fn insert(
     store: &Store,
     versions: &[&VersionItem],
     batch: Vec<usize>,
+    purpose: Purpose,
     deadline: Deadline,
 ) -> Vec<(usize, Option<Outcome>)> {
     // Unlike a statement, a put that fails returns the item that is stored under the key.
     if let [index] = batch[..] {
-        return vec![(index, Some(put(store, versions[index], deadline).await))];
+        return vec![(index, Some(put(store, versions[index], purpose, deadline).await))];
     }
     let batched: Vec<_> = batch.iter().map(|index| versions[*index]).collect();
     let inserted = panics::caught_async(store.put_versions(&batched, deadline)).await;
@@ -159,11 +155,17 @@ async fn insert(
     batch.into_iter().zip(outcomes).collect()
 }
 
-async fn put(store: &Store, version: &VersionItem, deadline: Deadline) -> Outcome {
+/// Puts a version, or returns the outcome that this would have.
+async fn put(store: &Store, version: &VersionItem, purpose: Purpose, deadline: Deadline) -> Outcome {
     if !deadline.allows_start() {
         return RecordFailure::NotReached.into();
     }
-    let put = panics::caught_async(store.put_version(version));
+    let put = panics::caught_async(async {
+        match purpose {
+            Purpose::Preview => store.preview_put(version).await,
+            Purpose::Invocation | Purpose::Redrive => store.put_version(version).await,
+        }
+    });
     match tokio::time::timeout_at(deadline.finish_by, put).await {
         Ok(Ok(outcome)) => outcome.into(),
         Ok(Err(panicked)) => RecordFailure::from(panicked).into(),

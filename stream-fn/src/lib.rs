@@ -36,11 +36,11 @@ use shared::{
 };
 use tokio::sync::OnceCell;
 
+pub use crate::purged::Purpose;
 #[cfg(feature = "runtime")]
 pub use crate::runtime::run;
 use crate::{
     error::{Error, RecordFailure},
-    purged::Origin,
     response::ProcessedRecord,
 };
 
@@ -55,9 +55,7 @@ pub struct HistoryWriter {
     attached: Option<AttachedSettings>,
     /// The attached table, once its keys were read.
     attached_table: OnceCell<AttachedTable>,
-    origin: Origin,
-    /// `true` if records that can never become a version are put into quarantine.
-    quarantines: bool,
+    purpose: Purpose,
     /// Set once the stored layout was checked.
     checked: OnceLock<()>,
 }
@@ -70,19 +68,19 @@ impl HistoryWriter {
             .with_compression(config.compression);
         Self {
             attached: config.attached.clone(),
-            origin: Origin::Stream,
-            quarantines: true,
             checked: OnceLock::new(),
-            ..Self::from_store(store)
+            ..Self::from_store(store, Purpose::Invocation)
         }
     }
 
-    /// Creates a writer for an attached table whose keys are known.
-    pub fn attached(client: aws_sdk_dynamodb::Client, table: AttachedTable) -> Self {
+    /// Creates a writer for a table whose layout was checked, or for an attached table whose keys are known.
+    pub fn from_store(store: Store, purpose: Purpose) -> Self {
         Self {
-            origin: Origin::Stream,
-            quarantines: true,
-            ..Self::from_store(Store::attached(client, table))
+            store,
+            attached: None,
+            attached_table: OnceCell::new(),
+            purpose,
+            checked: OnceLock::from(()),
         }
     }
 
@@ -90,27 +88,6 @@ impl HistoryWriter {
     #[must_use]
     pub fn with_checked_layout(mut self) -> Self {
         self.checked = OnceLock::from(());
-        self
-    }
-
-    /// Creates a writer for records that do not come from an invocation, such as those of a redrive. It reads the purge
-    /// marker and the latest item of each entity, puts only versions that the latest item counts, and puts nothing into
-    /// quarantine: the records are kept elsewhere.
-    pub fn from_store(store: Store) -> Self {
-        Self {
-            checked: OnceLock::from(()),
-            store,
-            attached: None,
-            attached_table: OnceCell::new(),
-            origin: Origin::Kept,
-            quarantines: false,
-        }
-    }
-
-    /// Writes nothing: [`Self::process`] returns the outcomes that the records would have now.
-    #[must_use]
-    pub fn previewing(mut self) -> Self {
-        self.origin = Origin::Preview;
         self
     }
 
@@ -179,11 +156,8 @@ impl HistoryWriter {
         }
         if let Some(table) = self.store.attached_table() {
             // Boxed, to keep the future of a table without it small.
-            let mut processed = Box::pin(attached::write(&self.store, table, &records, self.origin, deadline)).await;
-            if self.quarantines {
-                quarantine::put(&self.store, &records, &mut processed, deadline).await;
-            }
-            return processed;
+            let processed = Box::pin(attached::write(&self.store, table, &records, self.purpose, deadline)).await;
+            return self.quarantined(&records, processed, deadline).await;
         }
         let chunks: Vec<_> = records.chunks(MAX_STATEMENTS).collect();
         let mut processed: Vec<_> = stream::iter(0..chunks.len())
@@ -196,10 +170,20 @@ impl HistoryWriter {
     }
 
     async fn process_chunk(&self, index: usize, chunk: &[&str], deadline: Deadline) -> (usize, Vec<ProcessedRecord>) {
-        let mut processed = chunk::write(&self.store, chunk, self.origin, deadline).await;
-        if self.quarantines {
-            quarantine::put(&self.store, chunk, &mut processed, deadline).await;
+        let processed = chunk::write(&self.store, chunk, self.purpose, deadline).await;
+        (index, self.quarantined(chunk, processed, deadline).await)
+    }
+
+    /// Puts the records of an invocation that can never become a version into quarantine, and returns the outcomes.
+    async fn quarantined(
+        &self,
+        records: &[&str],
+        mut processed: Vec<ProcessedRecord>,
+        deadline: Deadline,
+    ) -> Vec<ProcessedRecord> {
+        if self.purpose == Purpose::Invocation {
+            quarantine::put(&self.store, records, &mut processed, deadline).await;
         }
-        (index, processed)
+        processed
     }
 }

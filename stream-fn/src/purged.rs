@@ -24,24 +24,23 @@ use shared::{
 
 use crate::{error::RecordFailure, record::Record, response::Outcome};
 
-/// Where records come from, which decides what is checked before a version is put.
+/// Purpose for which records are processed: it decides what is checked before a version is put, and what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// An invocation: purge marker and floor are read for records above [`MAX_UNCHECKED_AGE`], by the clock of the store.
-    Stream,
-    /// A failure document or quarantine: purge marker, floor and latest item are read for all records.
-    Kept,
-    /// As [`Self::Kept`], but nothing is written: the outcomes are those that the records would have now.
+pub enum Purpose {
+    /// The records are those of an invocation: purge marker and floor are read for records above [`MAX_UNCHECKED_AGE`], by the clock of
+    /// the store. Records that can never become a version are put into quarantine.
+    Invocation,
+    /// The records are in a failure document or in quarantine, and stay there if they fail: purge marker, floor and latest item are read
+    /// for all of them, and only versions that the latest item counts are put.
+    Redrive,
+    /// As [`Self::Redrive`], but nothing is written: the outcomes are those that the records would have now.
     Preview,
 }
 
-impl Origin {
+impl Purpose {
     /// Returns `true` if purge marker and floor are read for a record of this time.
     fn is_checked(self, created: Option<EpochMillis>, now: Duration) -> bool {
-        match self {
-            Self::Kept | Self::Preview => true,
-            Self::Stream => !is_fresh(created, now),
-        }
+        self != Self::Invocation || !is_fresh(created, now)
     }
 }
 
@@ -52,7 +51,7 @@ pub(crate) async fn outcomes<C>(
     store: &Store,
     records: &[Record<C>],
     of: impl Fn(&Record<C>) -> (Option<&EntityId>, Option<&VersionItem>),
-    origin: Origin,
+    purpose: Purpose,
     deadline: Deadline,
 ) -> Vec<Option<Outcome>> {
     let now = store.clock().now();
@@ -61,7 +60,7 @@ pub(crate) async fn outcomes<C>(
         let (entity, version) = of(record);
         Some((
             index,
-            entity.filter(|_| origin.is_checked(record.created(), now))?,
+            entity.filter(|_| purpose.is_checked(record.created(), now))?,
             version,
         ))
     });

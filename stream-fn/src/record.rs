@@ -9,8 +9,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::Value;
 use shared::{
     domain::{
-        AttributeValue, Item,
-        attributes::{self, InvalidAttributeValue},
+        AttributeValue, Item, attributes,
         entity::{EntityId, is_reserved},
         keys::{LATEST_KEY, VersionDigits},
         names,
@@ -19,7 +18,7 @@ use shared::{
         time::EpochMillis,
         version_item::VersionItem,
     },
-    json::{self, InvalidJson, Kind, Members, Reader},
+    json::{self, InvalidJson, Members},
     panics,
 };
 
@@ -175,33 +174,13 @@ struct RawRecord<'a> {
 
 impl<'a> RawRecord<'a> {
     fn parse(text: &'a str) -> Result<Self, InvalidJson> {
-        let mut reader = Reader::new(text);
-        let (mut event_name, mut change, mut kinesis) = (None, None, None);
-        reader.begin_object()?;
-        while let Some(name) = reader.next_member()? {
-            match &*name {
-                "eventName" => event_name = Some(reader.skip()?),
-                "dynamodb" => change = read_members(&mut reader)?,
-                "kinesis" => kinesis = read_members(&mut reader)?,
-                _ => {
-                    reader.skip()?;
-                }
-            }
-        }
-        reader.end()?;
+        let record = json::members(text)?;
+        let inner = |name| record.value(name).map(json::members).transpose();
         Ok(Self {
-            event_name,
-            change,
-            kinesis,
+            event_name: record.get("eventName"),
+            change: inner("dynamodb")?,
+            kinesis: inner("kinesis")?,
         })
-    }
-}
-
-/// Reads an object, or `null`.
-fn read_members<'a>(reader: &mut Reader<'a>) -> Result<Option<Members<'a>>, InvalidJson> {
-    match reader.kind()? {
-        Kind::Null => reader.null().map(|()| None),
-        _ => Members::read(reader).map(Some),
     }
 }
 
@@ -262,45 +241,14 @@ fn version(event_name: Option<&str>, change: &Members, digits: VersionDigits) ->
     if !matches!(event_name, Some("INSERT" | "MODIFY")) {
         return Err(Malformed::EventName);
     }
-    let image = image(change.value("NewImage").ok_or(Malformed::NoNewImage)?)?;
+    let raw = change.value("NewImage").ok_or(Malformed::NoNewImage)?;
+    // Usually the largest attribute, and not part of a version.
+    let image = image(raw, |name| name != names::RECENT_REQUESTS)?;
     Ok(VersionItem::from_image(image, digits)?)
 }
 
-fn image(raw: &str) -> Result<Item, Malformed> {
-    match image_of(raw) {
-        Ok(image) => Ok(image),
-        Err(_) => by_attribute(raw, |name| name != names::RECENT_REQUESTS),
-    }
-}
-
-/// Parses the attributes of an image that belong to the version.
-fn image_of(raw: &str) -> Result<Item, InvalidAttributeValue> {
-    // Allocated once: most images have fewer attributes.
-    let mut image = HashMap::with_capacity(16);
-    let mut reader = Reader::new(raw);
-    reader.begin_object()?;
-    while let Some(name) = reader.next_member()? {
-        // Usually the largest attribute, and not part of a version.
-        if name == names::RECENT_REQUESTS {
-            reader.skip()?;
-        } else {
-            image.insert(name.into_owned(), attributes::read(&mut reader)?);
-        }
-    }
-    reader.end()?;
-    Ok(Item::from(image))
-}
-
-/// Parses an image with all its attributes.
-pub(crate) fn whole_image(raw: &str) -> Result<Item, Malformed> {
-    match attributes::item_from_dynamodb_json(raw) {
-        Ok(image) => Ok(image),
-        Err(_) => by_attribute(raw, |_| true),
-    }
-}
-
-/// Parses an image attribute by attribute, so that the error names the invalid one.
-fn by_attribute(raw: &str, is_read: impl Fn(&str) -> bool) -> Result<Item, Malformed> {
+/// Parses the attributes of an image that are read. The error names the invalid one.
+pub(crate) fn image(raw: &str, is_read: impl Fn(&str) -> bool) -> Result<Item, Malformed> {
     let attributes = json::members(raw).map_err(|_| Malformed::NoNewImage)?;
     let attribute = |(name, raw): (&str, &str)| -> Result<(String, AttributeValue), Malformed> {
         let name = name.to_owned();

@@ -11,11 +11,11 @@
 //! All modes create the same items and have the same outcomes. With a ledger, every mode writes the latest item in a
 //! transaction with the request's marker: `GetItem`, then `TransactWriteItems`.
 
+mod completion;
 pub mod decision;
 pub mod earlier_delivery;
 pub mod ended_state;
 pub mod form;
-mod inline;
 pub mod ledger;
 pub mod lifetime;
 pub mod order;
@@ -39,7 +39,7 @@ pub use outcome::{WriteError, WriteOutcome};
 use crate::{
     counter::{
         decision::unchanged_version,
-        earlier_delivery::{Earlier, Guard, find_earlier_delivery},
+        earlier_delivery::{EarlierDeliveries, Search, find_earlier_delivery},
     },
     update::Update,
 };
@@ -60,11 +60,7 @@ pub async fn write(store: &Store, update: &Update, options: WriteOptions) -> Res
     {
         return Ok(outcome);
     }
-    if options.mode == WriteMode::Inline {
-        Box::pin(inline::write(store, update, window)).await
-    } else {
-        Box::pin(update_item::write(store, update, window)).await
-    }
+    Box::pin(update_item::write(store, update, window, options.mode)).await
 }
 
 /// Returns the outcome of an update that changes nothing. If an earlier delivery of it created a version, it is a duplicate.
@@ -75,11 +71,11 @@ async fn skipped(store: &Store, update: &Update) -> Result<Option<WriteOutcome>,
         Some(stored) => unchanged_version(update, stored, now),
         None => Ok(None),
     };
-    let guard = Guard::of(update, now);
-    if is_unchanged(&stored)?.is_some() && !guard.is_complete_in(stored.as_ref()) {
-        stored = match find_earlier_delivery(store, update, stored, guard).await? {
-            Earlier::Applied(version) => return Ok(Some(WriteOutcome::Duplicate { version })),
-            Earlier::NotApplied(newest) => newest,
+    let earlier = EarlierDeliveries::of(update, now);
+    if is_unchanged(&stored)?.is_some() && !earlier.is_complete_in(stored.as_ref()) {
+        stored = match find_earlier_delivery(store, update, stored, earlier).await? {
+            Search::Applied(version) => return Ok(Some(WriteOutcome::Duplicate { version })),
+            Search::NotApplied(newest) => newest,
         };
     }
     Ok(is_unchanged(&stored)?.map(|version| WriteOutcome::Unchanged { version }))

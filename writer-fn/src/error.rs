@@ -86,7 +86,7 @@ impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::RequestIdReused { .. } => return Self::InvalidEvent(InvalidEvent::RequestId(error)),
-            WriteError::Undecided => return Self::Undecided(error),
+            WriteError::TooManyToSearch => return Self::Undecided(error),
             _ => {}
         }
         match error.kind() {
@@ -147,7 +147,7 @@ mod tests {
         let error = Error::from(InvalidEvent::from(InvalidUpdate::Reserved { name: "Latest" }));
         assert_eq!(error.error_type(), "InvalidEvent");
         assert_eq!(error.chain(), "the event is invalid: Latest is reserved");
-        assert_eq!(Error::from(WriteError::Unexplained).error_type(), "Internal");
+        assert_eq!(Error::from(WriteError::FailedWithoutViolation).error_type(), "Internal");
         assert_eq!(Error::NotInTime.error_type(), "Internal");
     }
 
@@ -171,8 +171,8 @@ mod tests {
             Error::VersionConflict { expected: 5, latest: 4 },
             Error::VersionConflict { expected: 0, latest: 0 },
             WriteError::Latest(InvalidImage::NoLatest).into(),
-            WriteError::Undetermined { version }.into(),
-            WriteError::Uncounted { version }.into(),
+            WriteError::HistoryBehind { version }.into(),
+            WriteError::CounterMissing { version }.into(),
             WriteError::Contended { attempts: 20 }.into(),
         ] {
             assert!(error.is_retryable(), "{error:?}");

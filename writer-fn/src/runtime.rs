@@ -38,7 +38,7 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
             first_delivered: request::first_attempt(context.xray_trace_id.as_deref(), clock::since_epoch()),
             ..Carrier::invocation(&context.request_id)
         };
-        writer.handle_from(&carrier, event.payload.json(), deadline).await
+        writer.handle(&carrier, event.payload.json(), deadline).await
     }))
     .await
 }

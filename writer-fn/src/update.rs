@@ -136,7 +136,7 @@ impl Update {
         }
         let entity = match members.remove(ID) {
             Some(Value::String(id)) => EntityId::new(id)?,
-            Some(_) => return Err(InvalidUpdate::IdIsNoString),
+            Some(_) => return Err(InvalidUpdate::NotAString { name: ID }),
             None => return Err(InvalidUpdate::NoId),
         };
         let mut members = Members(members);
@@ -153,11 +153,11 @@ impl Update {
             entity,
             request_id: members.request_id(default_request_id)?,
             expected: members.expected_version()?,
-            deleted: members.flag(names::DELETED).ok_or(InvalidUpdate::DeletedIsNoBool)?,
+            deleted: members.flag(names::DELETED)?,
             timestamp,
             sent_at: members.sent_at()?,
             changes: {
-                let is_typed = members.flag(TYPED_VALUES).ok_or(InvalidUpdate::TypedValuesIsNoBool)?;
+                let is_typed = members.flag(TYPED_VALUES)?;
                 changes(members.0, is_typed)?
             },
             request_payload: None,
@@ -198,6 +198,11 @@ impl Update {
             Change::Set(value) if attribution::is_state(name) => Some((name, value)),
             _ => None,
         })
+    }
+
+    /// Returns `true` if it changes members of maps.
+    pub fn changes_members(&self) -> bool {
+        self.changes.values().any(|change| matches!(change, Change::Update(_)))
     }
 
     /// Returns `true` if it sets more attributes than one request can. Such an update is not parsed but computed from history.

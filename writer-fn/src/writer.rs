@@ -16,14 +16,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    counter,
-    error::{Error, InvalidEvent},
-    event::request::{Carrier, Envelope},
-    metrics,
-    response::UpdateResponse,
-    update::Update,
-};
+use crate::{counter, error::Error, metrics, response::UpdateResponse, update::Update};
 
 /// Writes updates to the latest items of a table.
 #[derive(Debug, Clone)]
@@ -65,11 +58,6 @@ impl Writer {
     /// Returns the order of the updates.
     pub(crate) fn ordering(&self) -> Ordering {
         self.ordering
-    }
-
-    /// Parses the update in an envelope.
-    pub(crate) fn open(&self, envelope: Envelope, carrier: &Carrier) -> Result<Update, InvalidEvent> {
-        envelope.open(carrier, self.ordering)
     }
 
     /// Checks once that the table has no other layout, and stores the layout before the first write.

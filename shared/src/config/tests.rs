@@ -1,6 +1,10 @@
 //! Tests of the settings: defaults, bounds, and the names of invalid variables.
 
 use super::*;
+use crate::domain::attached::{
+    AttachedTable,
+    definition::{InvalidDefinition, KeyAttribute, KeyType},
+};
 
 fn check(variables: &[(&str, &str)]) -> Result<Config, String> {
     let all = [&[("TABLE_NAME", "T")], variables].concat();
@@ -106,4 +110,43 @@ fn an_invalid_value_is_named() {
     }
     let same = check(&[("HISTORY_TABLE_NAME", "T"), ("HISTORY_COMPRESSION", "deflate")]);
     assert!(same.unwrap_err().ends_with(no_history));
+}
+
+#[test]
+fn the_variables_and_the_keys_define_an_attached_table() {
+    let attached = |changed: &[(&str, &str)]| {
+        let stream = "arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
+        let needed = [
+            ("TABLE_NAME", "Orders"),
+            ("HISTORY_TABLE_NAME", "Log"),
+            ("ATTACHED_STREAM_ARN", stream),
+        ];
+        check(&[&needed, changed].concat()).map(|config| config.attached)
+    };
+    assert_eq!(attached(&[("ATTACHED_STREAM_ARN", "")]), Ok(None));
+    let both = [("VERSION_ATTRIBUTE", "rev"), ("IGNORE_ATTRIBUTES", "seen, by,")];
+    for (changed, version_attribute, ignored) in [
+        (&[][..], None, &[][..]),
+        (&both, Some("rev"), &["by", "seen"]),
+        // A name can contain a comma.
+        (&[("IGNORE_ATTRIBUTES", r#"["a,b"]"#)], None, &["a,b"]),
+    ] {
+        let settings = attached(changed).unwrap().unwrap();
+        assert_eq!(
+            (settings.table.as_str(), settings.history_table.as_deref()),
+            ("Orders", Some("Log"))
+        );
+        assert_eq!(settings.version_attribute.as_deref(), version_attribute);
+        assert!(settings.ignored.iter().eq(ignored));
+    }
+    let ignored = attached(&[("IGNORE_ATTRIBUTES", "seen")]).unwrap().unwrap();
+    let table = AttachedTable::new(ignored, vec![KeyAttribute::new("seen", KeyType::S)]);
+    assert_eq!(table, Err(InvalidDefinition::IgnoredKey("seen".to_owned())));
+    for (name, value) in [("HISTORY_TABLE_NAME", ""), ("IGNORE_ATTRIBUTES", "[7]")] {
+        let error = attached(&[(name, value)]).unwrap_err();
+        assert!(
+            error.starts_with(&format!("the environment variable {name} ")),
+            "{error}"
+        );
+    }
 }

@@ -58,7 +58,7 @@ pub fn is_state(name: &str) -> bool {
 }
 
 /// Returns the names of the attributes that describe a version and are not part of what a client reads as its attributes.
-pub fn bookkeeping() -> impl Iterator<Item = &'static str> {
+pub fn besides_attributes() -> impl Iterator<Item = &'static str> {
     let of_client = [names::ACTOR, names::REASON, names::PINNED].into_iter();
     let is_own = |name: &&str| ![names::TOMBSTONE_STATE, names::TOMBSTONE_STAGED].contains(name);
     let of_latest = OF_LATEST.into_iter().filter(is_own);
@@ -79,7 +79,7 @@ pub fn state_names(item: &Item) -> Vec<String> {
 /// Returns the names of the attributes that a tombstone still has although their state has ended, sorted. Empty for any other
 /// latest item.
 pub fn ended_names(latest: &Item, current: Version) -> Vec<String> {
-    match is_deleted(latest) && Writer::of(latest, current) == Writer::Own {
+    match is_deleted(latest) && WrittenBy::of(latest, current) == WrittenBy::Own {
         true => state_names(latest),
         false => Vec::new(),
     }
@@ -111,7 +111,7 @@ pub fn pack_tombstone(item: &mut Item) {
 
 /// Writer of a latest item's current version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writer {
+pub enum WrittenBy {
     /// This project. The attributes describe the current version.
     Own,
     /// Another program, which left the attributes of this older version unchanged.
@@ -120,7 +120,7 @@ pub enum Writer {
     Other,
 }
 
-impl Writer {
+impl WrittenBy {
     /// Returns the writer of a latest item's current version, which is `Latest`.
     pub fn of(latest: &Item, current: Version) -> Self {
         match attributes::version(latest, names::RECORDED_VERSION) {
@@ -134,20 +134,20 @@ impl Writer {
 /// Returns the attributes of a latest item's current version, which is `Latest`. If another program wrote it, they have no
 /// `RecordedAt`, and the second value is the time of an older version, if one is known.
 pub fn of_version(mut latest: Item, current: Version) -> (Item, Option<RecordedAt>) {
-    let (writer, recorded) = (Writer::of(&latest, current), RecordedAt::of_latest(&latest));
+    let (writer, recorded) = (WrittenBy::of(&latest, current), RecordedAt::of_latest(&latest));
     resolve_tombstone(&mut latest, current);
     for name in OF_LATEST {
         latest.remove(name);
     }
     latest.remove(names::RECORDED_AT);
     latest.remove(names::RECORDED_BY);
-    if let Writer::Stale(_) = writer {
+    if let WrittenBy::Stale(_) = writer {
         for name in OF_CLIENT.into_iter().chain(OF_WRITER).chain(OF_REQUEST) {
             latest.remove(name);
         }
     }
     match (writer, recorded) {
-        (Writer::Own, Some(recorded)) => {
+        (WrittenBy::Own, Some(recorded)) => {
             latest.insert(names::RECORDED_AT.to_owned(), recorded.value());
             (latest, None)
         }

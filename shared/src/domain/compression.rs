@@ -9,11 +9,10 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, BufWriter, Read as _},
+    io::{Read as _, Write as _},
 };
 
 use flate2::{Compression as Level, read::ZlibDecoder, write::ZlibEncoder};
-use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use super::{AttributeValue, Item, attributes, setting::choice, size};
 
@@ -22,8 +21,6 @@ use super::{AttributeValue, Item, attributes, setting::choice, size};
 pub const MAX_JSON: usize = 24 << 20;
 /// Bytes that one write unit stores.
 const UNIT: usize = 1024;
-/// Bytes that are compressed at a time.
-const BUFFER: usize = 16 << 10;
 
 /// Compression of new versions. Reads understand both forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,11 +59,13 @@ fn units(bytes: usize) -> usize {
 
 /// Compresses an image. `None` if it cannot be serialized, or if its JSON is longer than [`MAX_JSON`].
 pub(super) fn deflate(image: &Attributes<'_>) -> Option<Vec<u8>> {
-    let encoder = ZlibEncoder::new(Vec::new(), Level::default());
-    let left = MAX_JSON;
-    let mut text = BufWriter::with_capacity(BUFFER, Limited { encoder, left });
-    serde_json::to_writer(&mut text, &Sorted(image)).ok()?;
-    text.into_inner().ok()?.encoder.finish().ok()
+    let mut value = serde_json::to_value(image).ok()?;
+    // Similar maps then have similar texts, which compress better.
+    value.sort_all_objects();
+    let text = serde_json::to_vec(&value).ok().filter(|text| text.len() <= MAX_JSON)?;
+    let mut encoder = ZlibEncoder::new(Vec::new(), Level::default());
+    encoder.write_all(&text).ok()?;
+    encoder.finish().ok()
 }
 
 /// Returns the image that [`deflate`] compressed. `None` if the bytes are not one, or if its JSON is longer than [`MAX_JSON`].
@@ -78,59 +77,6 @@ pub(super) fn inflate(bytes: &[u8]) -> Option<Item> {
         true => attributes::item_from_dynamodb_json(std::str::from_utf8(&text).ok()?).ok(),
         false => None,
     }
-}
-
-/// An encoder that accepts a limited number of bytes.
-struct Limited {
-    encoder: ZlibEncoder<Vec<u8>>,
-    left: usize,
-}
-
-impl io::Write for Limited {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        io::Write::write_all(&mut self.encoder, bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Serializes the attributes of an image in their order.
-struct Sorted<'a>(&'a Attributes<'a>);
-
-impl Serialize for Sorted<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, SortedValue(value))))
-    }
-}
-
-/// Serializes a value as `DynamoDB` JSON, with the members of maps in the order of their names. Similar maps then have similar
-/// texts, which compress better.
-struct SortedValue<'a>(&'a AttributeValue);
-
-impl Serialize for SortedValue<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            AttributeValue::M(members) => {
-                let members = members.iter().map(|(name, value)| (name.as_str(), value)).collect();
-                tagged(serializer, "M", &Sorted(&members))
-            }
-            AttributeValue::L(values) => {
-                let values: Vec<_> = values.iter().map(SortedValue).collect();
-                tagged(serializer, "L", &values)
-            }
-            other => other.serialize(serializer),
-        }
-    }
-}
-
-fn tagged<S: Serializer>(serializer: S, tag: &str, value: &impl Serialize) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(1))?;
-    map.serialize_entry(tag, value)?;
-    map.end()
 }
 
 #[cfg(test)]

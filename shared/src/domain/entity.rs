@@ -15,15 +15,6 @@ pub const MAX_ENTITY_ID_BYTES: usize = 2048;
 /// Partition key of an entity, 1 to [`MAX_ENTITY_ID_BYTES`] bytes long.
 ///
 /// `Debug` shows only the [digest](EntityId::digest), so that logs and errors do not reveal the key.
-///
-/// ```
-/// use shared::domain::entity::EntityId;
-///
-/// let entity = EntityId::new("Equipment#1").unwrap();
-/// assert_eq!(entity.as_str(), "Equipment#1");
-/// assert!(!format!("{entity:?}").contains("Equipment"));
-/// assert!(EntityId::new("").is_err());
-/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntityId(String);
 
@@ -140,6 +131,7 @@ mod tests {
 
     #[test]
     fn the_digest_is_sha_256_cut_to_64_bits() {
-        assert_eq!(EntityId::new("abc").unwrap().digest(), "ba7816bf8f01cfea");
+        let entity = EntityId::new("abc").unwrap();
+        assert_eq!(format!("{entity:?}"), "EntityId(ba7816bf8f01cfea)");
     }
 }

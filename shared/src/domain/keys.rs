@@ -23,16 +23,6 @@ pub const REQUEST_PREFIX: &str = "request#";
 /// With the default 1, keys are `v1`, `v2`, … `v10`, and `v10` sorts before `v9`: history is read by its exact keys. With a
 /// greater width, keys are padded with zeros (`v0000000010` with 10), and keys sort as their versions. A version that does
 /// not fit the width has more digits. The key of the latest item is not padded, see [`LATEST_KEY`].
-///
-/// ```
-/// use shared::domain::{keys::VersionDigits, version::Version};
-///
-/// let narrow = VersionDigits::default();
-/// assert_eq!(narrow.version_key(Version::new(10).unwrap()), "v10");
-///
-/// let wide: VersionDigits = "10".parse().unwrap();
-/// assert_eq!(wide.version_key(Version::new(10).unwrap()), "v0000000010");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionDigits(u8);
 
@@ -120,25 +110,25 @@ pub fn sort_key_of(item: &Item) -> Option<&str> {
     text(item, names::SK)
 }
 
-/// Kind of an item.
+/// Kind of an item, in the order in which the items of an entity are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ItemKind {
+    /// Facts about the entity itself.
+    Metadata,
     /// The latest item.
     Latest,
     /// A version item.
     Version,
+    /// State at a time, of the time-based pattern.
+    State,
     /// A further part of a version item.
     Part,
     /// First version of history.
     Floor,
-    /// Facts about the entity itself.
-    Metadata,
-    /// Marker of a request.
-    Request,
     /// Stream record that can never become a version.
     Quarantined,
-    /// State at a time, of the time-based pattern.
-    State,
+    /// Marker of a request.
+    Request,
     /// Any other item.
     Other,
 }

@@ -87,20 +87,16 @@ pub fn table_beside(other: &str, name: &str) -> String {
 
 /// Converts a version item to the items that a history table stores: the version item, and its further parts.
 pub fn stored(item: &Item, compression: Compression) -> Vec<Item> {
-    let (outer, image) = split(item);
+    let (outer, image) = split(item, &PLAIN);
     if let Some(bytes) = compression.apply(&image, size_beside(&outer)) {
         return with_bytes(outer, bytes);
     }
-    let (mut outer, mut image) = (HashMap::new(), item.clone());
-    for name in [names::PK, names::SK].into_iter().chain(MARKS) {
-        if let Some(value) = image.remove(name) {
-            outer.insert(name.to_owned(), value);
-        }
-    }
+    let (mut outer, image) = split(item, &[]);
     if !is_plain(&outer, &image) {
         return compact(item);
     }
-    outer.insert(IMAGE.to_owned(), AttributeValue::M(image.into()));
+    let image = image.into_iter().map(|(name, value)| (name.to_owned(), value.clone()));
+    outer.insert(IMAGE.to_owned(), AttributeValue::M(image.collect()));
     vec![Item::from(outer)]
 }
 
@@ -114,7 +110,7 @@ pub fn stored_beside_latest(item: &Item) -> Vec<Item> {
 
 /// Converts a version item to its compressed form, in parts if it is too large for an item.
 pub fn compact(item: &Item) -> Vec<Item> {
-    let (outer, image) = split(item);
+    let (outer, image) = split(item, &PLAIN);
     match compression::deflate(&image) {
         Some(bytes) => with_bytes(outer, bytes),
         // Not reached: the JSON of an item that DynamoDB accepts is shorter than the limit.
@@ -122,11 +118,12 @@ pub fn compact(item: &Item) -> Vec<Item> {
     }
 }
 
-/// Splits a version item into the attributes beside its compressed image, and the image.
-fn split(item: &Item) -> (HashMap<String, AttributeValue>, Attributes<'_>) {
+/// Splits a version item into the attributes beside its image, its keys, marks and plain attributes, and the image.
+fn split<'a>(item: &'a Item, plain: &[&str]) -> (HashMap<String, AttributeValue>, Attributes<'a>) {
     let is_outer = |(name, value): &(&String, &AttributeValue)| {
-        let is_plain = PLAIN.contains(&name.as_str()) && size::of_value(value) <= MAX_PLAIN_BYTES;
-        [names::PK, names::SK].contains(&name.as_str()) || MARKS.contains(&name.as_str()) || is_plain
+        let name = name.as_str();
+        let is_plain = plain.contains(&name) && size::of_value(value) <= MAX_PLAIN_BYTES;
+        [names::PK, names::SK].contains(&name) || MARKS.contains(&name) || is_plain
     };
     let (outer, image): (Vec<_>, Vec<_>) = item.iter().partition(is_outer);
     let outer = outer.into_iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -212,7 +209,7 @@ pub(super) fn add_image(
 ) -> Option<Item> {
     let attributes: Attributes<'_> = image.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let bytes = match compression.apply(&attributes, size_beside(&outer)) {
-        None if is_plain(&outer, &image) => {
+        None if is_plain(&outer, &attributes) => {
             outer.insert(IMAGE.to_owned(), AttributeValue::M(image.into()));
             return Some(Item::from(outer));
         }
@@ -224,8 +221,8 @@ pub(super) fn add_image(
 }
 
 /// Returns `true` if an item with its image in a map can be stored.
-fn is_plain(outer: &HashMap<String, AttributeValue>, image: &Item) -> bool {
-    let members = size::of_members(image.iter().map(|(name, value)| (name.as_str(), value)));
+fn is_plain(outer: &HashMap<String, AttributeValue>, image: &Attributes<'_>) -> bool {
+    let members = size::of_members(image.iter().map(|(name, value)| (*name, *value)));
     image.values().all(|value| size::levels(value) < MAX_LEVELS) && is_within(size_beside(outer) + members)
 }
 

@@ -21,8 +21,10 @@ pub fn is_pinned(item: &Item) -> bool {
 /// [TTL](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html); until then it is treated as deleted.
 /// Like `DynamoDB`, it ignores a `TTL` that is not a number.
 pub fn is_expired(item: &Item, now: Duration) -> bool {
-    let now = Decimal::from_i64(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-    number(item, names::TTL).is_some_and(|ttl| ttl <= now)
+    let now = Decimal::parse(&now.as_secs().to_string());
+    number(item, names::TTL)
+        .zip(now.ok())
+        .is_some_and(|(ttl, now)| ttl <= now)
 }
 
 /// Returns the item without its marks.

@@ -16,14 +16,6 @@ const MAX_EXPONENT: i64 = 125;
 const MIN_EXPONENT: i64 = -130;
 
 /// Number in canonical form: equal numbers are equal, however they are written.
-///
-/// ```
-/// use shared::domain::number::Decimal;
-///
-/// assert_eq!(Decimal::parse("1.50"), Decimal::parse("15e-1"));
-/// assert_eq!(Decimal::parse("7.0").unwrap().to_u64(), Some(7));
-/// assert_eq!(Decimal::parse("7.5").unwrap().to_u64(), None);
-/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Decimal {
     negative: bool,
@@ -43,17 +35,6 @@ impl Decimal {
     /// Returns the sign, the significant digits without zeros around them, and the power of ten of the first digit.
     pub(super) fn parts(&self) -> (bool, &str, i64) {
         (self.negative, &self.digits, self.exponent)
-    }
-
-    /// Returns a whole number.
-    pub fn from_i64(number: i64) -> Self {
-        let text = number.unsigned_abs().to_string();
-        let digits = text.trim_end_matches('0').to_owned();
-        Self {
-            negative: number < 0,
-            exponent: if digits.is_empty() { 0 } else { as_i64(text.len()) - 1 },
-            digits,
-        }
     }
 
     /// Parses a number in the notation of DynamoDB and JSON: digits, a point, an exponent.
@@ -239,9 +220,6 @@ mod tests {
             for (other, another) in sorted.iter().enumerate() {
                 assert_eq!(number.cmp(another), index.cmp(&other), "{index} {other}");
             }
-        }
-        for whole in [0, 7, -10, 1200, i64::MIN, i64::MAX] {
-            assert!(Decimal::from_i64(whole) == number(&whole.to_string()), "{whole}");
         }
     }
 

@@ -75,15 +75,6 @@ fn number(text: &str) -> Value {
 /// # Errors
 ///
 /// Returns [`InvalidPlain`] if a `$` form is unknown or malformed, or if DynamoDB cannot store a number exactly.
-///
-/// ```
-/// use serde_json::json;
-/// use shared::domain::{AttributeValue, plain};
-///
-/// let set = AttributeValue::Ss(vec!["a".into(), "b".into()]);
-/// assert_eq!(plain::attribute(&set), json!({"$strings": ["a", "b"]}));
-/// assert_eq!(plain::from_json(json!({"$strings": ["a", "b"]})).unwrap(), set);
-/// ```
 pub fn from_json(value: Value) -> Result<AttributeValue, InvalidPlain> {
     attributes::converted(value, &special)
 }

@@ -73,11 +73,9 @@ pub struct QuarantinedRecord {
 impl QuarantinedRecord {
     /// Returns the sort keys of the record's items.
     pub fn sort_keys(&self) -> Vec<String> {
-        let parts = self.parts().len();
-        let hash = self.hash(parts);
-        (1..=parts)
-            .map(|part| sort_key(&self.number, part, hash.as_deref()))
-            .collect()
+        let items = self.items();
+        let keys = items.iter().filter_map(|item| text(item, names::SK));
+        keys.map(str::to_owned).collect()
     }
 
     /// Returns the record's items in groups, each of which fits into one transaction. The last group contains the first item.

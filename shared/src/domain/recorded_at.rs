@@ -75,13 +75,6 @@ impl RecordedAt {
     /// # Errors
     ///
     /// Returns [`InvalidTime`] if the text is not an ISO 8601 date and time.
-    ///
-    /// ```
-    /// use shared::domain::recorded_at::RecordedAt;
-    ///
-    /// let time = RecordedAt::parse("2026-11-22T07:24:48.5+01:00").unwrap();
-    /// assert_eq!(time.to_string(), "2026-11-22T06:24:48.500000000Z");
-    /// ```
     pub fn parse(text: &str) -> Result<Self, InvalidTime> {
         Ok(Self::from_nanos(timestamp(text)?.as_nanosecond()))
     }

@@ -78,13 +78,6 @@ pub struct InvalidRequestId {
 }
 
 /// Hash of a request id: 64 bits, 11 characters. Hashes in one default window collide with a probability near 10^-17.
-///
-/// ```
-/// use shared::domain::request_id::{RequestHash, RequestId};
-///
-/// let hash = RequestHash::of(&RequestId::new("order-4711").unwrap());
-/// assert_eq!(hash.as_str().len(), 11);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHash(String);
 

@@ -74,19 +74,16 @@ fn of_number(text: &str) -> usize {
 /// Returns [`OverLimit`] if a name is empty or too long, or the nesting is too deep.
 pub fn check_attribute(name: &str, value: &AttributeValue) -> Result<(), OverLimit> {
     check_name(name)?;
-    // DynamoDB Local counts an empty list as a level.
-    let mut open = vec![(value, 1)];
-    while let Some((value, level)) = open.pop() {
-        if level > MAX_LEVELS || (level == MAX_LEVELS && is_container(value)) {
-            return Err(OverLimit::Levels);
-        }
+    if levels(value) > MAX_LEVELS {
+        return Err(OverLimit::Levels);
+    }
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
         match value {
-            AttributeValue::L(values) => open.extend(values.iter().map(|value| (value, level + 1))),
+            AttributeValue::L(values) => open.extend(values),
             AttributeValue::M(members) => {
-                for (name, value) in members {
-                    check_name(name)?;
-                    open.push((value, level + 1));
-                }
+                members.keys().try_for_each(|name| check_name(name))?;
+                open.extend(members.values());
             }
             _ => {}
         }
@@ -107,12 +104,12 @@ pub fn check_name(name: &str) -> Result<(), OverLimit> {
     }
 }
 
-/// Returns the nesting of a value: 1 for a value without values in it. An empty list or map counts as if it had one.
+/// Returns the nesting of a value: 1 for a value without values in it. An empty list or map counts as if it had one, as in DynamoDB Local.
 pub fn levels(value: &AttributeValue) -> usize {
-    let mut open = vec![(value, 1)];
-    let mut deepest = 0;
+    let (mut open, mut deepest) = (vec![(value, 1)], 0);
     while let Some((value, level)) = open.pop() {
-        deepest = deepest.max(if is_container(value) { level + 1 } else { level });
+        let is_container = matches!(value, AttributeValue::L(_) | AttributeValue::M(_));
+        deepest = deepest.max(level + usize::from(is_container));
         match value {
             AttributeValue::L(values) => open.extend(values.iter().map(|value| (value, level + 1))),
             AttributeValue::M(members) => open.extend(members.values().map(|value| (value, level + 1))),
@@ -120,10 +117,6 @@ pub fn levels(value: &AttributeValue) -> usize {
         }
     }
     deepest
-}
-
-fn is_container(value: &AttributeValue) -> bool {
-    matches!(value, AttributeValue::L(_) | AttributeValue::M(_))
 }
 
 /// Checks the size of a version item without the marks that it can get later.

@@ -1,7 +1,5 @@
 //! Times of updates.
 
-use std::fmt;
-
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use thiserror::Error;
 
@@ -45,39 +43,6 @@ impl EpochMillis {
     }
 }
 
-/// Time that a client gave to a version, with all digits that it wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientTime(Timestamp);
-
-impl ClientTime {
-    /// Parses a time in one of the formats that an update can have: an ISO 8601 date and time, without an offset in UTC, or a
-    /// number of milliseconds since 1970-01-01T00:00:00Z.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidTime`] if the text is neither of them.
-    pub fn parse(text: &str) -> Result<Self, InvalidTime> {
-        // A date without separators is a date.
-        let millis = || {
-            text.parse()
-                .ok()
-                .and_then(|millis| Self::from_millis(EpochMillis(millis)))
-        };
-        timestamp(text).ok().map(Self).or_else(millis).ok_or(InvalidTime)
-    }
-
-    /// Converts a number of milliseconds, `None` if the year has more than four digits.
-    pub fn from_millis(time: EpochMillis) -> Option<Self> {
-        Timestamp::from_millisecond(time.0).ok().map(Self)
-    }
-}
-
-impl fmt::Display for ClientTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// Parses an ISO 8601 date and time. A time without an offset is UTC.
 ///
 /// # Errors
@@ -109,21 +74,6 @@ mod tests {
         let zoned = "2020-11-01T20:04:00[Europe/Paris]";
         for text in ["", "yesterday", "20:04:00", "2020-13-01T00:00:00", "1604261040", zoned] {
             assert_eq!(EpochMillis::parse_iso(text), Err(InvalidTime), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_clients_time_keeps_its_digits() {
-        let parse = |text| ClientTime::parse(text).unwrap();
-        assert!(parse("2020-11-01T20:04:00.1234") < parse("2020-11-01T20:04:00.1239"));
-        let offset = parse("2020-11-01T20:04:00.5+01:00");
-        assert_eq!(offset.to_string(), "2020-11-01T19:04:00.5Z");
-        assert_eq!(parse("1604261040000"), parse("2020-11-01T20:04:00Z"));
-        assert_eq!(parse("-1").to_string(), "1969-12-31T23:59:59.999Z");
-        assert_eq!(parse("20201101"), parse("2020-11-01"));
-        assert_eq!(parse("2020-11-01"), parse("1604188800000"));
-        for invalid in ["", "soon", "1.5", "99999999999999999"] {
-            assert_eq!(ClientTime::parse(invalid), Err(InvalidTime), "{invalid}");
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
     version::Version,
 };
 
-/// One version of an entity, without its [bookkeeping](attribution::bookkeeping) attributes.
+/// One version of an entity, without its [bookkeeping](attribution::besides_attributes) attributes.
 #[derive(Clone, PartialEq)]
 pub struct VersionView {
     /// Entity of the version.
@@ -81,7 +81,7 @@ impl VersionView {
             change: None,
             attributes: item,
         };
-        for name in attribution::bookkeeping() {
+        for name in attribution::besides_attributes() {
             view.attributes.remove(name);
         }
         view
@@ -133,7 +133,7 @@ impl VersionView {
             ),
             (mark.unwrap_or_default(), mark.map(|_| true.into())),
             (AFTER, change.and_then(|change| Some(json!(change.after?)))),
-            (OMITTED, change.and_then(|change| Some(change.omission?.to_json()))),
+            (OMITTED, change.and_then(|change| Some(json!(change.omission?)))),
         ];
         let members = members
             .into_iter()

@@ -1,20 +1,57 @@
-//! Explanation of a cancelled transaction by its reasons: failed conditions and errors.
+//! Transactions, and the explanation of a cancelled one by its reasons: failed conditions and errors.
 
-use aws_sdk_dynamodb::{error::SdkError, operation::transact_write_items::TransactWriteItemsError};
+use aws_sdk_dynamodb::{
+    Client,
+    error::SdkError,
+    operation::transact_write_items::TransactWriteItemsError,
+    types::{CancellationReason, TransactWriteItem},
+};
 
-use crate::dynamodb::client::error::{ErrorKind, ServiceError};
+use crate::{
+    domain::Item,
+    dynamodb::client::error::{ServiceError, kind_of},
+};
 
 /// Operation that is cancelled.
 pub const OPERATION: &str = "TransactWriteItems";
 
+/// Reason of a cancellation: the condition of an item failed.
+pub const CONDITION: &str = "ConditionalCheckFailed";
+/// Reason of a cancellation: another transaction changes an item.
+pub const CONFLICT: &str = "TransactionConflict";
+
+/// Sends a transaction. If it is cancelled for one of these reasons, the outcome is the stored item of the first one, if the
+/// transaction asks for it.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] for every other error.
+pub async fn send(
+    client: &Client,
+    items: Vec<TransactWriteItem>,
+    reasons: &[&str],
+) -> Result<Result<(), Option<Item>>, ServiceError> {
+    let request = client.transact_write_items().set_transact_items(Some(items));
+    let Err(error) = request.send().await else {
+        return Ok(Ok(()));
+    };
+    let is_expected = |reason: &&CancellationReason| reason.code().is_some_and(|code| reasons.contains(&code));
+    match reasons_of(&error).iter().find(is_expected) {
+        Some(reason) => Ok(Err(reason.item.clone().map(Item::from))),
+        None => Err(service_error(&error)),
+    }
+}
+
 /// Returns `true` if a transaction was cancelled because a condition failed.
 pub fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+    reasons_of(error).iter().any(|reason| reason.code() == Some(CONDITION))
+}
+
+/// Returns the reasons of a cancelled transaction, none of another error.
+fn reasons_of<R>(error: &SdkError<TransactWriteItemsError, R>) -> &[CancellationReason] {
     match error.as_service_error() {
-        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-            let mut reasons = cancelled.cancellation_reasons().iter();
-            reasons.any(|reason| reason.code() == Some("ConditionalCheckFailed"))
-        }
-        _ => false,
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
+        _ => &[],
     }
 }
 
@@ -25,21 +62,11 @@ where
     SdkError<TransactWriteItemsError, R>: aws_sdk_dynamodb::operation::RequestId,
 {
     let plain = ServiceError::new(OPERATION, error);
-    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) = error.as_service_error() else {
-        return plain;
-    };
-    let mut reasons = cancelled
-        .cancellation_reasons()
+    let mut reasons = reasons_of(error)
         .iter()
         .filter_map(|reason| Some((reason.code()?, reason.message())));
     match reasons.find(|(code, _)| *code != "None") {
-        Some((code @ ("ThrottlingError" | "ProvisionedThroughputExceeded"), message)) => {
-            plain.with_reason(ErrorKind::Throttled, code, message)
-        }
-        Some((code @ ("ValidationError" | "ItemCollectionSizeLimitExceeded"), message)) => {
-            plain.with_reason(ErrorKind::Rejected, code, message)
-        }
-        Some((code, message)) => plain.with_reason(ErrorKind::Unavailable, code, message),
+        Some((code, message)) => plain.with_reason(kind_of(code), code, message),
         None => plain,
     }
 }

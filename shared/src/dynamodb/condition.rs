@@ -6,7 +6,7 @@
 
 use std::{cmp::Ordering, fmt};
 
-use Condition::{Absent, All, Any, Compare, Exists, Not, Smaller};
+use Condition::{Absent, All, Any, Compare, Exists, Maps, Not, Smaller};
 
 use crate::domain::{AttributeValue, Item, attributes::same_value, number::Decimal};
 
@@ -21,6 +21,8 @@ pub enum Condition {
     Compare(&'static str, Comparison, &'static str),
     /// The map at this path has fewer members than a value.
     Smaller(&'static str, &'static str),
+    /// Each path whose members the expression changes is a map. An expression with such changes requires it by itself.
+    Maps,
     /// The condition does not hold.
     Not(&'static Condition),
     /// All conditions hold.
@@ -50,6 +52,8 @@ pub trait Placeholders {
     fn name_of(&self, placeholder: &str) -> Option<&str>;
     /// Returns the value of a placeholder such as `:expected`.
     fn value_of(&self, placeholder: &str) -> Option<AttributeValue>;
+    /// Returns the paths of the maps whose members change.
+    fn maps(&self) -> &[String];
 }
 
 impl Condition {
@@ -75,6 +79,10 @@ impl Condition {
                 }
                 _ => false,
             },
+            Maps => {
+                let mut maps = placeholders.maps().iter();
+                maps.all(|path| matches!(at(path), Some(AttributeValue::M(_))))
+            }
             Not(condition) => !condition.holds(item, placeholders),
             All(conditions) => conditions.iter().all(|condition| condition.holds(item, placeholders)),
             Any(conditions) => conditions.iter().any(|condition| condition.holds(item, placeholders)),
@@ -85,6 +93,7 @@ impl Condition {
     pub fn each_path(&self, visit: &mut impl FnMut(&'static str)) {
         match self {
             Exists(path) | Absent(path) | Compare(path, ..) | Smaller(path, _) => visit(path),
+            Maps => {}
             Not(condition) => condition.each_path(visit),
             All(conditions) | Any(conditions) => conditions.iter().for_each(|condition| condition.each_path(visit)),
         }
@@ -141,6 +150,7 @@ impl fmt::Display for Condition {
             Absent(path) => write!(f, "attribute_not_exists({path})"),
             Compare(path, comparison, value) => write!(f, "{path} {comparison} {value}"),
             Smaller(path, value) => write!(f, "size({path}) < {value}"),
+            Maps => f.write_str("attribute_type(#map,:map)"),
             Not(condition) => write!(f, "NOT {condition}"),
             All(conditions) => joined(f, conditions, " AND "),
             Any(conditions) => {

@@ -11,20 +11,25 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{self, Item, change::Change},
+    domain::{self, Item, change::Change, names},
     dynamodb::condition::{Condition, Placeholders},
 };
 
 /// Maximum length of an expression in bytes, see
 /// [Constraints](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html).
-const MAX_BYTES: usize = 4096;
+pub const MAX_BYTES: usize = 4096;
+/// Maximum number of operators and functions in an expression, see the same page.
+pub const MAX_OPERATORS: usize = 300;
 
 /// The clauses of an update expression, the parts of its condition, and their placeholders.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Expression {
     set: Vec<String>,
     remove: Vec<String>,
-    condition: Vec<Part>,
+    /// Parts of the condition, each with its [place](Self::require).
+    condition: Vec<(usize, Part)>,
+    /// Paths of the maps whose members change.
+    maps: Vec<String>,
     names: HashMap<String, String>,
     values: HashMap<String, AttributeValue>,
     /// Number of attributes of [`Self::remove_names`].
@@ -32,7 +37,7 @@ pub struct Expression {
 }
 
 /// Part of a condition.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 enum Part {
     Text(String),
     Value(Condition),
@@ -50,6 +55,13 @@ macro_rules! apply {
 }
 
 impl Expression {
+    /// Returns the condition that there is no item.
+    pub fn absent() -> Self {
+        let mut absent = Self::default();
+        absent.condition("attribute_not_exists(#pk)").name("#pk", names::PK);
+        absent
+    }
+
     /// Adds a `SET` clause, such as `#a = :a`.
     pub fn set(&mut self, clause: impl Into<String>) -> &mut Self {
         self.set.push(clause.into());
@@ -62,27 +74,21 @@ impl Expression {
         self
     }
 
-    /// Adds a part of the condition. All parts must hold.
+    /// Adds a part at the end of the condition. All parts must hold.
     pub fn condition(&mut self, part: impl Into<String>) -> &mut Self {
-        self.condition.push(Part::Text(part.into()));
+        self.insert(usize::MAX, Part::Text(part.into()));
         self
     }
 
-    /// Adds a part of the condition that [`Self::holds`] evaluates.
-    pub fn require(&mut self, condition: Condition) -> &mut Self {
-        self.condition.push(Part::Value(condition));
-        self
-    }
-
-    /// Adds a part before the other parts of the condition.
-    pub fn require_first(&mut self, condition: Condition) -> &mut Self {
-        self.condition.insert(0, Part::Value(condition));
+    /// Adds a part of the condition that [`Self::holds`] evaluates. The parts of a condition are in the order of their places.
+    pub fn require(&mut self, place: usize, condition: Condition) -> &mut Self {
+        self.insert(place, Part::Value(condition));
         self
     }
 
     /// Returns `true` if all [required](Self::require) parts of the condition hold for an item, `None` for no item.
     pub fn holds(&self, item: Option<&Item>) -> bool {
-        self.condition.iter().all(|part| match part {
+        self.condition.iter().all(|(_, part)| match part {
             Part::Text(_) => true,
             Part::Value(condition) => condition.holds(item, self),
         })
@@ -98,6 +104,28 @@ impl Expression {
     pub fn value(&mut self, placeholder: impl Into<String>, value: AttributeValue) -> &mut Self {
         define(&mut self.values, placeholder.into(), value);
         self
+    }
+
+    /// Adds all parts of another expression, which has no [changes](Self::changes).
+    pub fn extend(&mut self, other: Self) {
+        self.set.extend(other.set);
+        self.remove.extend(other.remove);
+        for (place, part) in other.condition {
+            self.insert(place, part);
+        }
+        other
+            .names
+            .into_iter()
+            .for_each(|(name, value)| _ = self.name(name, value));
+        other
+            .values
+            .into_iter()
+            .for_each(|(name, value)| _ = self.value(name, value));
+    }
+
+    fn insert(&mut self, place: usize, part: Part) {
+        let index = self.condition.partition_point(|(before, _)| *before <= place);
+        self.condition.insert(index, (place, part));
     }
 
     /// Adds changes of attributes. The placeholders are short, `#0` and `:0`: an expression is at most 4 KB long. A map whose members
@@ -125,8 +153,11 @@ impl Expression {
                 Change::Update(members) => {
                     // A path without its map would be an error without the stored item. An inner map implies the outer ones.
                     if !members.values().any(|change| matches!(change, Change::Update(_))) {
-                        self.condition(format!("attribute_type({path},:map)"))
-                            .value(":map", AttributeValue::S("M".to_owned()));
+                        if self.maps.is_empty() {
+                            self.require(usize::MAX, Condition::Maps)
+                                .value(":map", AttributeValue::S("M".to_owned()));
+                        }
+                        self.maps.push(path.clone());
                     }
                     self.changes_in(&format!("{path}."), members, next);
                 }
@@ -163,10 +194,28 @@ impl Expression {
         self.remove_names(&names[..count])
     }
 
+    /// Adds the condition that attributes have these values.
+    pub fn compare<'a>(
+        &mut self,
+        attributes: impl IntoIterator<Item = (&'a String, &'a domain::AttributeValue)>,
+    ) -> &mut Self {
+        for (index, (name, value)) in attributes.into_iter().enumerate() {
+            self.condition(format!("#c{index}=:c{index}"))
+                .name(format!("#c{index}"), name)
+                .value(format!(":c{index}"), value.clone().into());
+        }
+        self
+    }
+
+    /// Returns the length of the longer one of update and condition in bytes.
+    pub fn bytes(&self) -> usize {
+        let length = |expression: Option<String>| expression.map_or(0, |expression| expression.len());
+        length(self.update()).max(length(self.joined_condition()))
+    }
+
     /// Returns `true` if the expressions are not longer than `DynamoDB` allows.
     pub fn fits(&self) -> bool {
-        let fits = |expression: Option<String>| expression.is_none_or(|expression| expression.len() <= MAX_BYTES);
-        fits(self.update()) && fits(self.joined_condition())
+        self.bytes() <= MAX_BYTES
     }
 
     /// Applies the expression to an `UpdateItem` request.
@@ -187,8 +236,12 @@ impl Expression {
     }
 
     fn joined_condition(&self) -> Option<String> {
-        let parts = self.condition.iter().map(|part| match part {
+        let parts = self.condition.iter().map(|(_, part)| match part {
             Part::Text(text) => text.clone(),
+            Part::Value(Condition::Maps) => {
+                let maps = self.maps.iter().map(|path| format!("attribute_type({path},:map)"));
+                maps.collect::<Vec<_>>().join(" AND ")
+            }
             Part::Value(condition) => condition.to_string(),
         });
         let parts: Vec<_> = parts.collect();
@@ -203,6 +256,10 @@ impl Placeholders for Expression {
 
     fn value_of(&self, placeholder: &str) -> Option<domain::AttributeValue> {
         self.values.get(placeholder).cloned().map(Into::into)
+    }
+
+    fn maps(&self) -> &[String] {
+        &self.maps
     }
 }
 

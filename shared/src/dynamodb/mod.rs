@@ -7,7 +7,8 @@
 //! | [`put`] | version items, one or many in a request |
 //! | [`condition`] | conditions as values |
 //! | [`expression`] | update expressions with their conditions |
-//! | [`cancellation`] | reasons of cancelled transactions |
+//! | [`mod@write`] | conditional writes of one item, alone or in a transaction |
+//! | [`cancellation`] | transactions, and the reasons of cancelled ones |
 
 pub mod cancellation;
 pub mod client;
@@ -15,8 +16,10 @@ pub mod condition;
 pub mod expression;
 pub mod put;
 pub mod read;
+mod unanswered;
+pub mod write;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use aws_sdk_dynamodb::{Client, config::retry::RetryConfig, types::AttributeValue};
 use tokio::time::Instant;
@@ -29,7 +32,7 @@ use crate::{
         compression::Compression,
         entity::EntityId,
         keys::VersionDigits,
-        layout,
+        layout, names,
         recorded_at::RecordedAt,
         version::Version,
         version_item::VersionItem,
@@ -266,6 +269,14 @@ fn retries(client: &Client) -> RetryConfig {
 /// Returns a string value.
 pub fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
+}
+
+/// Returns the key of an item.
+pub fn key(partition_key: impl Into<String>, sort_key: impl Into<String>) -> HashMap<String, AttributeValue> {
+    HashMap::from([
+        (names::PK.to_owned(), s(partition_key)),
+        (names::SK.to_owned(), s(sort_key)),
+    ])
 }
 
 /// Returns a number value.

@@ -36,21 +36,34 @@ use crate::{
         },
         read::{
             batch_get_items, describe_table, get_item, query_items, scan_items,
-            table_config::{self, StoredLayout},
+            table_config::{self, Layout},
             table_identity::TableIdentity,
             tail,
         },
     },
 };
 
-async fn check<T>(name: &str, send: impl AsyncFnOnce(Client) -> T) {
-    insta::assert_json_snapshot!(name, sent(send).await);
+/// Compares what a future sends with a snapshot.
+macro_rules! check {
+    ($name:expr, |$client:ident| $send:expr) => {
+        insta::assert_json_snapshot!($name, sent(async |$client: Client| $send.await).await)
+    };
+    ($name:expr, $request:expr) => {
+        let request = $request;
+        check!($name, |client| request.send_with(&client));
+    };
 }
 
 async fn check_inserts(name: &str, items: &[Item], table: &str) {
     let inserts: Vec<_> = items.iter().map(|item| Insert::new(item, table).unwrap()).collect();
-    let request = insert_versions::request(&inserts.iter().collect::<Vec<_>>()).unwrap();
-    check(name, async |client| request.send_with(&client).await).await;
+    check!(
+        name,
+        insert_versions::request(&inserts.iter().collect::<Vec<_>>()).unwrap()
+    );
+}
+
+fn store(client: Client) -> Store {
+    Store::new(client, "Table", VersionDigits::default())
 }
 
 fn equipment() -> EntityId {
@@ -66,8 +79,7 @@ async fn puts() {
         version_item(image).item().clone()
     };
     let version = image(json!({"PK": {"S": "Equipment#1"}, "Latest": {"N": "7"}, "B": {"B": "Zm9v"}}));
-    let request = put_version::request(&version, "Table");
-    check("put_version", async |client| request.send_with(&client).await).await;
+    check!("put_version", put_version::request(&version, "Table"));
     let versions = [("Equipment#1", "7"), ("Equipment#2", "10")];
     let versions =
         versions.map(|(id, latest)| image(json!({"PK": {"S": id}, "Latest": {"N": latest}, "it's": {"B": "Zm9v"}})));
@@ -76,30 +88,19 @@ async fn puts() {
 
 #[tokio::test]
 async fn reads() {
-    let get = get_item::request(equipment().as_str(), "v0", true, "Table");
-    check("get_item", async |client| get.send_with(&client).await).await;
-    let store = |client| Store::new(client, "Table", VersionDigits::default());
-    let keys = ["v1".to_owned(), "v2".to_owned()];
-    check("batch_get_items", async |client| {
-        store(client).batch_get(&equipment(), &keys, false).await
-    })
-    .await;
-    check("newest_in_history", async |client| {
-        store(client).newest_in_history(&equipment(), true).await
-    })
-    .await;
-    check("has_history", async |client| {
-        store(client).has_history(&equipment(), true).await
-    })
-    .await;
-    let markers = async |client| store(client).removed([&equipment(), &equipment()], false).await;
-    check("purge_markers", markers).await;
-    let describe = describe_table::request("Table");
-    check("describe_table", async |client| describe.send_with(&client).await).await;
-    check("latest_versions", async |client| {
-        store(client).latest_versions(&[equipment()], false).await
-    })
-    .await;
+    let (entity, keys) = (equipment(), ["v1", "v2"].map(str::to_owned));
+    check!("get_item", get_item::request(entity.as_str(), "v0", true, "Table"));
+    check!("batch_get_items", |client| store(client)
+        .batch_get(&entity, &keys, false));
+    check!("newest_in_history", |client| store(client)
+        .newest_in_history(&entity, true));
+    check!("has_history", |client| store(client).has_history(&entity, true));
+    check!("purge_markers", |client| store(client)
+        .removed([&entity, &entity], false));
+    check!("describe_table", describe_table::request("Table"));
+    let entities = [equipment()];
+    check!("latest_versions", |client| store(client)
+        .latest_versions(&entities, false));
     assert_eq!(batch_get_items::MAX_KEYS, 100);
     let range = query_items::Range {
         from: "v01".to_owned(),
@@ -108,17 +109,13 @@ async fn reads() {
         limit: Some(7),
         consistent: true,
     };
-    let query = query_items::request(&equipment(), &range, None, "Table");
-    check("query_items", async |client| query.send_with(&client).await).await;
-    check("scan_items", async |client| {
-        scan_items::request("Table", None).send_with(&client).await
-    })
-    .await;
+    check!("query_items", query_items::request(&entity, &range, None, "Table"));
+    check!("scan_items", scan_items::request("Table", None));
 }
 
 #[tokio::test]
 async fn tables() {
-    let layout = |history: Option<&str>, id: Option<&str>| StoredLayout {
+    let layout = |history: Option<&str>, id: Option<&str>| Layout {
         digits: VersionDigits::default(),
         history: history.map(str::to_owned),
         table: id.map(|id| TableIdentity {
@@ -138,8 +135,7 @@ async fn tables() {
         ),
         ("table_config_completed", &same, Some(&layout(None, None))),
     ] {
-        let request = table_config::request(layout, read, "Table");
-        check(name, async |client| request.send_with(&client).await).await;
+        check!(name, table_config::request(layout, read, "Table"));
     }
 }
 
@@ -176,14 +172,9 @@ async fn quarantined_records() {
         at: None,
         record: "{}".to_owned(),
     };
-    let store = |client| Store::new(client, "Table", VersionDigits::default());
-    let insert = async |client| {
-        store(client)
-            .with_history(Some("History".to_owned()))
-            .quarantine(&record)
-            .await
-    };
-    check("insert_into_quarantine", insert).await;
+    let own_history = |client| store(client).with_history(Some("History".to_owned()));
+    check!("insert_into_quarantine", |client| own_history(client)
+        .quarantine(&record));
     let record = QuarantinedRecord {
         number: SequenceNumber::new("300000000000000000042").unwrap(),
         kind: "Conflict".to_owned(),
@@ -193,8 +184,10 @@ async fn quarantined_records() {
         record: r#"{"eventName":"MODIFY"}"#.to_owned(),
         ..record
     };
-    let request = put_together::put_request(&record.items(), "Table").unwrap();
-    check("quarantine", async |client| request.send_with(&client).await).await;
+    check!(
+        "quarantine",
+        put_together::put_request(&record.items(), "Table").unwrap()
+    );
 }
 
 fn attached() -> AttachedTable {
@@ -208,8 +201,7 @@ async fn attached_tail() {
         ("attached_tail", None, false),
         ("attached_tail_next", Version::new(12), true),
     ] {
-        let request = tail::request(&entity, below, consistent, "Orders-history");
-        check(name, async |client| request.send_with(&client).await).await;
+        check!(name, tail::request(&entity, below, consistent, "Orders-history"));
     }
 }
 
@@ -251,9 +243,6 @@ async fn attached_inserts() {
     let deadline = Deadline::after(Duration::from_secs(60));
     for (name, appends) in [("attached_insert", &deep[..]), ("attached_insert_late", &[late])] {
         let store = |client| Store::attached(client, attached());
-        check(name, async |client| {
-            store(client).append_versions(appends, deadline).await
-        })
-        .await;
+        check!(name, |client| store(client).append_versions(appends, deadline));
     }
 }

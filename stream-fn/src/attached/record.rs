@@ -20,7 +20,7 @@ use shared::{
 
 use crate::{
     error::{Malformed, RecordFailure},
-    record::{Record, created_micros, sequence_number, whole_image},
+    record::{Record, created_micros, image, sequence_number},
 };
 
 /// Parts of a record that are known before its images are parsed: place and keys of the change. The entity is known also if the record is
@@ -62,11 +62,11 @@ pub(super) fn change(
     (place, key): (Place, Item),
 ) -> Result<Change, Malformed> {
     let (record, change) = raw_record(raw).ok_or(Malformed::NotARecord)?;
-    let image = |raw: Option<&str>| -> Result<Option<Item>, Malformed> {
+    let checked = |raw: Option<&str>| -> Result<Option<Item>, Malformed> {
         let Some(raw) = raw else {
             return Ok(None);
         };
-        let image = whole_image(raw)?;
+        let image = image(raw, |_| true)?;
         let is_same = |name: &String, value| image.get(name).is_some_and(|other| same_value(value, other));
         match key.iter().all(|(name, value)| is_same(name, value)) {
             true => Ok(Some(image)),
@@ -74,9 +74,9 @@ pub(super) fn change(
         }
     };
     let event_name = record.string("eventName");
-    let old = image(change.value("OldImage"))?;
+    let old = checked(change.value("OldImage"))?;
     let new = match event_name.as_deref() {
-        Some("INSERT" | "MODIFY") => NewState::Item(image(change.value("NewImage"))?.ok_or(Malformed::NoNewImage)?),
+        Some("INSERT" | "MODIFY") => NewState::Item(checked(change.value("NewImage"))?.ok_or(Malformed::NoNewImage)?),
         Some("REMOVE") => NewState::Deleted(principal(&record)),
         _ => return Err(Malformed::EventName),
     };

@@ -10,7 +10,7 @@ use testkit::replay::Replay;
 use super::{LEFT, failed, orders};
 
 fn attached_writer(replay: &Replay) -> HistoryWriter {
-    HistoryWriter::attached(replay.client(), orders("id"))
+    super::attached(replay.client(), orders("id"))
 }
 
 fn record(id: &str, number: u64, old: Option<u64>, new: u64) -> Value {
@@ -25,11 +25,32 @@ fn record(id: &str, number: u64, old: Option<u64>, new: u64) -> Value {
     record
 }
 
+const INSERT: &str = "BatchExecuteStatement";
+
+/// An empty history.
+fn empty() -> Value {
+    json!({"Items": [], "Count": 0})
+}
+
+/// The response to an INSERT of one version.
+fn recorded() -> Value {
+    json!({"Responses": [{}]})
+}
+
+/// A page of history with the newest version, and these attributes besides those of each version.
+fn page(number: u64, id: &str, more: Value) -> Value {
+    let mut item = json!({
+        "PK": {"S": "{\"id\":\"a\"}"}, "SK": {"S": format!("v{number:010}")}, "RequestId": {"S": id},
+        "Stream": {"S": "2026-11-22T06:24:48.123"}, "Image": {"M": {"id": {"S": "a"}}},
+    });
+    item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({"Items": [item], "Count": 1, "LastEvaluatedKey": {"PK": {"S": "a"}, "SK": {"S": "b"}}})
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_ends_the_later_records_of_its_item() {
     let response = |statements: Value| json!({"Responses": statements});
     let throttled = || json!({"Error": {"Code": "ThrottlingError", "Message": "x"}});
-    let empty = || json!({"Items": [], "Count": 0});
     // One item is throttled, in each attempt.
     let mut responses = vec![empty(), empty(), response(json!([throttled(), {}]))];
     responses.extend((0..20).map(|_| response(json!([throttled()]))));
@@ -59,7 +80,7 @@ async fn a_failure_ends_the_later_records_of_its_item() {
 #[tokio::test(start_paused = true)]
 async fn a_version_that_others_take_each_time_is_retried_later() {
     let taken = json!({"Responses": [{"Error": {"Code": "DuplicateItem", "Message": "x"}}]});
-    let responses = (0..5).flat_map(|_| [json!({"Items": [], "Count": 0}), taken.clone()]);
+    let responses = (0..5).flat_map(|_| [empty(), taken.clone()]);
     let replay = Replay::new(responses);
     let writer = attached_writer(&replay);
     let failures = failed(&writer, &[record("a", 1, None, 1)], LEFT).await;
@@ -93,8 +114,7 @@ fn inserted(replay: &Replay) -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_that_does_not_fit_is_compressed() {
-    let recorded = json!({"Responses": [{}]});
-    let replay = Replay::new([json!({"Items": [], "Count": 0}), recorded]);
+    let replay = Replay::new([empty(), recorded()]);
     let writer = attached_writer(&replay);
     let mut large = record("a", 1, None, 1);
     large["dynamodb"]["NewImage"]["text"] = json!({"S": "x".repeat(409_500)});
@@ -106,7 +126,6 @@ async fn a_state_that_does_not_fit_is_compressed() {
 /// A large state has a version without it, and its record is in quarantine. What follows has a version of its own.
 #[tokio::test(start_paused = true)]
 async fn a_state_that_fits_in_no_form_is_omitted() {
-    let recorded = || json!({"Responses": [{}]});
     let large = |image: &mut Value| image["bytes"] = random(409_500);
     let mut grown = record("a", 2, Some(1), 2);
     large(&mut grown["dynamodb"]["NewImage"]);
@@ -115,21 +134,12 @@ async fn a_state_that_fits_in_no_form_is_omitted() {
     large(&mut touched["dynamodb"]["NewImage"]);
     let mut shrunk = record("a", 4, Some(2), 3);
     large(&mut shrunk["dynamodb"]["OldImage"]);
-    let replay = Replay::new([
-        json!({"Items": [], "Count": 0}),
-        recorded(),
-        recorded(),
-        recorded(),
-        json!({}),
-    ]);
+    let replay = Replay::new([empty(), recorded(), recorded(), recorded(), json!({})]);
     let writer = attached_writer(&replay);
     let records = [record("a", 1, None, 1), grown, touched, shrunk];
     assert_eq!(failed(&writer, &records, LEFT).await, [""; 0]);
-    let insert = "BatchExecuteStatement";
-    assert_eq!(
-        replay.operations(),
-        ["Query", insert, insert, insert, "ExecuteTransaction"]
-    );
+    let operations = ["Query", INSERT, INSERT, INSERT, "ExecuteTransaction"];
+    assert_eq!(replay.operations(), operations);
     let versions: Vec<_> = inserted(&replay)
         .into_iter()
         .map(|version| {
@@ -152,23 +162,12 @@ async fn a_state_that_fits_in_no_form_is_omitted() {
 /// The large state of a record that got lost is known from the old image of a deletion only.
 #[tokio::test(start_paused = true)]
 async fn a_missed_state_that_does_not_fit_does_not_prevent_the_version_after_it() {
-    let recorded = || json!({"Responses": [{}]});
     let mut deletion = record("a", 4, Some(2), 3);
     deletion["eventName"] = json!("REMOVE");
     deletion["dynamodb"]["OldImage"]["bytes"] = random(409_500);
     deletion["dynamodb"].as_object_mut().unwrap().remove("NewImage");
-    let version = |number: u64, id: &str, more: Value| {
-        let mut item = json!({
-            "PK": {"S": "{\"id\":\"a\"}"}, "SK": {"S": format!("v{number:010}")}, "RequestId": {"S": id},
-            "Stream": {"S": "2026-11-22T06:24:48.123"}, "Image": {"M": {"id": {"S": "a"}}},
-        });
-        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        item
-    };
-    let page =
-        |items: Value| json!({"Items": items, "Count": 1, "LastEvaluatedKey": {"PK": {"S": "a"}, "SK": {"S": "b"}}});
-    let first = version(2, "1", json!({}));
-    let replay = Replay::new([page(json!([first])), recorded(), recorded(), json!({})]);
+    let first = page(2, "1", json!({}));
+    let replay = Replay::new([first, recorded(), recorded(), json!({})]);
     let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[deletion.clone()], LEFT).await, [""; 0]);
     let omitted = json!({"M": {"Bytes": {"N": "409516"}, "Reason": {"S": "TooLarge"}}});
@@ -184,9 +183,9 @@ async fn a_missed_state_that_does_not_fit_does_not_prevent_the_version_after_it(
     );
     assert_eq!(replay.operations().last().unwrap(), "ExecuteTransaction");
     // The invocation ended before the record was in quarantine: it is found again, and writes no version.
-    let last = version(4, "4", json!({"Deleted": {"BOOL": true}}));
-    let before = version(3, "4#old", json!({"Omitted": omitted, "Missed": {"BOOL": true}}));
-    let replay = Replay::new([page(json!([last])), page(json!([before])), json!({})]);
+    let last = page(4, "4", json!({"Deleted": {"BOOL": true}}));
+    let before = page(3, "4#old", json!({"Omitted": omitted, "Missed": {"BOOL": true}}));
+    let replay = Replay::new([last, before, json!({})]);
     let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[deletion], LEFT).await, [""; 0]);
     assert_eq!(replay.operations(), ["Query", "Query", "ExecuteTransaction"]);
@@ -196,29 +195,23 @@ async fn a_missed_state_that_does_not_fit_does_not_prevent_the_version_after_it(
 #[tokio::test(start_paused = true)]
 async fn a_record_is_dropped_only_after_a_consistent_read() {
     let version = |number: u64, state: u64| {
-        json!({
-            "PK": {"S": "{\"id\":\"a\"}"}, "SK": {"S": format!("v{number:010}")},
-            "RequestId": {"S": number.to_string()}, "Stream": {"S": "2026-11-22T06:24:48.123"},
-            "Image": {"M": {"id": {"S": "a"}, "state": {"N": state.to_string()}}},
-        })
+        let image = json!({"M": {"id": {"S": "a"}, "state": {"N": state.to_string()}}});
+        page(number, &number.to_string(), json!({"Image": image}))
     };
-    let page =
-        |item: Value| json!({"Items": [item], "Count": 1, "LastEvaluatedKey": {"PK": {"S": "a"}, "SK": {"S": "b"}}});
     let mut change = record("a", 9, None, 1);
     change["eventName"] = json!("MODIFY");
     change["dynamodb"]["StreamViewType"] = json!("NEW_IMAGE");
     // The state 1 of version 1 came back after the state 2 of version 2, which the first read lacks.
-    let recorded = json!({"Responses": [{}]});
-    let replay = Replay::new([page(version(1, 1)), page(version(2, 2)), recorded]);
+    let replay = Replay::new([version(1, 1), version(2, 2), recorded()]);
     let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[change.clone()], LEFT).await, [""; 0]);
-    assert_eq!(replay.operations(), ["Query", "Query", "BatchExecuteStatement"]);
+    assert_eq!(replay.operations(), ["Query", "Query", INSERT]);
     assert_eq!(replay.requests()[1].1["ConsistentRead"], json!(true));
     assert_eq!(inserted(&replay)[0]["SK"]["S"], "v0000000003");
     // An unchanged one is read twice, and those after it use the same read.
     let mut next = change.clone();
     next["dynamodb"]["SequenceNumber"] = json!("10");
-    let replay = Replay::new([page(version(1, 1)), page(version(1, 1))]);
+    let replay = Replay::new([version(1, 1), version(1, 1)]);
     let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[change, next], LEFT).await, [""; 0]);
     assert_eq!(replay.operations(), ["Query", "Query"]);
@@ -226,27 +219,16 @@ async fn a_record_is_dropped_only_after_a_consistent_read() {
 
 #[tokio::test(start_paused = true)]
 async fn versions_that_are_rejected_together_are_sent_alone() {
-    let empty = json!({"Items": [], "Count": 0});
-    let rejected = json!({"__type": "ValidationException"});
-    let recorded = || json!({"Responses": [{}]});
-    let replay = Replay::new([
-        empty.clone(),
-        empty,
-        rejected.clone(),
-        recorded(),
-        rejected,
-        recorded(),
-        json!({}),
-    ]);
+    let rejected = || json!({"__type": "ValidationException"});
+    let history = [empty(), empty()].into_iter();
+    let inserts = [rejected(), recorded(), rejected(), recorded(), json!({})];
+    let replay = Replay::new(history.chain(inserts));
     let writer = attached_writer(&replay);
     let records = [record("a", 1, None, 1), record("b", 2, None, 1)];
     assert_eq!(failed(&writer, &records, LEFT).await, [""; 0]);
-    let insert = "BatchExecuteStatement";
     // The one that is rejected alone is sent without its state.
-    assert_eq!(
-        replay.operations(),
-        ["Query", "Query", insert, insert, insert, insert, "ExecuteTransaction"]
-    );
+    let operations = ["Query", "Query", INSERT, INSERT, INSERT, INSERT, "ExecuteTransaction"];
+    assert_eq!(replay.operations(), operations);
     let omitted = &inserted(&replay)[3]["Omitted"]["M"]["Reason"];
     assert_eq!(omitted, &json!({"S": "Rejected"}));
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 use shared::{clock, domain::attached::AttachedTable};
-use stream_fn::HistoryWriter;
 use testkit::{
     hostile::{NUMBER, RAW_VALUE, overflow},
     replay,
@@ -30,7 +29,7 @@ async fn handle(attached: Option<AttachedTable>, event: &str, panics_for: &'stat
         })
     });
     let writer = match attached {
-        Some(table) => HistoryWriter::attached(replay::client(http.clone()), table),
+        Some(table) => super::attached(replay::client(http.clone()), table),
         None => super::writer(http.clone()),
     };
     let failed = super::handle(&writer, event, LEFT).await.unwrap();

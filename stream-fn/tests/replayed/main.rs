@@ -10,7 +10,7 @@ mod quarantine;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use aws_sdk_dynamodb::config::HttpClient;
+use aws_sdk_dynamodb::{Client, config::HttpClient};
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
 use shared::{
@@ -20,8 +20,9 @@ use shared::{
         AttachedTable,
         definition::{AttachedSettings, KeyAttribute, KeyType},
     },
+    dynamodb::Store,
 };
-use stream_fn::HistoryWriter;
+use stream_fn::{HistoryWriter, Purpose};
 use testkit::replay::{self, failures};
 
 const LEFT: Duration = Duration::from_secs(60);
@@ -42,6 +43,10 @@ fn orders(key: &str) -> AttachedTable {
         filter: None,
     };
     AttachedTable::new(settings, vec![KeyAttribute::new(key, KeyType::S)]).unwrap()
+}
+
+fn attached(client: Client, table: AttachedTable) -> HistoryWriter {
+    HistoryWriter::from_store(Store::attached(client, table), Purpose::Invocation)
 }
 
 /// Returns the keys of a latest item.

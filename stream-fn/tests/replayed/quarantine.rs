@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 use shared::{clock, clock::Deadline, domain::keys::VersionDigits, dynamodb::Store};
-use stream_fn::{HistoryWriter, response::Outcome};
+use stream_fn::{HistoryWriter, Purpose, response::Outcome};
 use testkit::replay::{NeverClient, Replay};
 
 use super::{LEFT, batch, failed, handle, latest_keys, writer};
@@ -122,7 +122,7 @@ async fn a_replay_quarantines_nothing() {
     let replay = Replay::new([]);
     let store = Store::new(replay.client(), "Table", VersionDigits::default());
     let record = record("42", &json!({"S": "7"})).to_string();
-    let processed = HistoryWriter::from_store(store)
+    let processed = HistoryWriter::from_store(store, Purpose::Redrive)
         .process(vec![&record], Deadline::after(LEFT))
         .await;
     assert!(matches!(processed[0].outcome, Outcome::Failed { .. }), "{processed:?}");

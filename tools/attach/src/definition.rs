@@ -20,6 +20,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use shared::{
     domain::attached::{
@@ -32,6 +33,20 @@ use thiserror::Error;
 
 use super::filter::{self, InvalidFilter};
 
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Key {
+    attribute_name: String,
+    key_type: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute {
+    attribute_name: String,
+    attribute_type: String,
+}
+
 /// Parses the JSON of a definition.
 ///
 /// # Errors
@@ -43,13 +58,21 @@ pub fn parse(definition: &str) -> Result<AttachedTable, InvalidDefinition> {
         column: error.column,
     })?;
     let definition = definition.as_object().ok_or(InvalidDefinition::NotAnObject)?;
-    let keys = elements(definition, "KeySchema", ["AttributeName", "KeyType"])?;
-    let types = elements(definition, "AttributeDefinitions", ["AttributeName", "AttributeType"])?;
-    if let Some([_, other]) = keys.iter().find(|[_, role]| !["HASH", "RANGE"].contains(role)) {
-        return Err(InvalidDefinition::KeyRole((*other).to_owned()));
+    let keys: Vec<Key> = required(
+        definition,
+        "KeySchema",
+        "a list of objects with AttributeName and KeyType",
+    )?;
+    let what = "a list of objects with AttributeName and AttributeType";
+    let types: Vec<Attribute> = required(definition, "AttributeDefinitions", what)?;
+    if let Some(other) = keys.iter().find(|key| !["HASH", "RANGE"].contains(&&*key.key_type)) {
+        return Err(InvalidDefinition::KeyRole(other.key_type.clone()));
     }
     let key = |wanted: &'static str| -> Result<Option<KeyAttribute>, InvalidDefinition> {
-        let mut names = keys.iter().filter(|[_, role]| *role == wanted).map(|[name, _]| *name);
+        let mut names = keys
+            .iter()
+            .filter(|key| key.key_type == wanted)
+            .map(|key| &key.attribute_name);
         match (names.next(), names.next()) {
             (_, Some(_)) => Err(InvalidDefinition::SeveralKeys(wanted)),
             (None, None) => Ok(None),
@@ -60,100 +83,65 @@ pub fn parse(definition: &str) -> Result<AttachedTable, InvalidDefinition> {
     by_key.extend(key("RANGE")?);
     let filter = member(definition, "Filter").map(|filter| filter::pattern(filter, &by_key));
     let settings = AttachedSettings {
-        table: text(definition, "TableName")?.ok_or(InvalidDefinition::Missing("TableName"))?,
-        history_table: text(definition, "HistoryTable")?,
-        version_attribute: text(definition, "VersionAttribute")?,
-        ignored: texts(definition, "IgnoreAttributes")?,
+        table: required(definition, "TableName", "a string")?,
+        history_table: optional(definition, "HistoryTable", "a string")?,
+        version_attribute: optional(definition, "VersionAttribute", "a string")?,
+        ignored: optional::<BTreeSet<_>>(definition, "IgnoreAttributes", "a list of attribute names")?
+            .unwrap_or_default(),
         filter: filter.transpose()?,
     };
     Ok(AttachedTable::new(settings, by_key)?)
 }
 
-fn kind_of(name: &str, types: &[[&str; 2]]) -> Result<KeyType, InvalidDefinition> {
-    let kind = types.iter().find(|[defined, _]| *defined == name).map(|[_, kind]| kind);
-    let kind = kind.ok_or_else(|| InvalidDefinition::NoType(name.to_owned()))?;
-    kind.parse().map_err(|_| InvalidTable::KeyType(name.to_owned()).into())
+fn kind_of(name: &str, types: &[Attribute]) -> Result<KeyType, InvalidDefinition> {
+    let defined = types.iter().find(|defined| defined.attribute_name == name);
+    let defined = defined.ok_or_else(|| InvalidDefinition::NoType(name.to_owned()))?;
+    let kind = defined.attribute_type.parse();
+    kind.map_err(|_| InvalidTable::KeyType(name.to_owned()).into())
 }
 
 fn member<'a>(definition: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     definition.get(name).filter(|value| !value.is_null())
 }
 
-fn text(definition: &Map<String, Value>, name: &'static str) -> Result<Option<String>, InvalidDefinition> {
-    match member(definition, name) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(InvalidDefinition::NotText(name)),
-    }
+/// Returns a member, which is `what`, if it is there.
+fn optional<T: DeserializeOwned>(
+    definition: &Map<String, Value>,
+    name: &'static str,
+    what: &'static str,
+) -> Result<Option<T>, InvalidDefinition> {
+    let member = member(definition, name).map(T::deserialize).transpose();
+    member.map_err(|_| InvalidDefinition::Member(name, what))
 }
 
-fn texts(definition: &Map<String, Value>, name: &'static str) -> Result<BTreeSet<String>, InvalidDefinition> {
-    let Some(value) = member(definition, name) else {
-        return Ok(BTreeSet::new());
-    };
-    let values = value.as_array().into_iter().flatten();
-    let texts: Option<_> = values.map(|value| value.as_str().map(str::to_owned)).collect();
-    texts
-        .filter(|_| value.is_array())
-        .ok_or(InvalidDefinition::NotTexts(name))
-}
-
-/// Returns two text members of each object in a list.
-fn elements<'a>(
-    definition: &'a Map<String, Value>,
-    list: &'static str,
-    members: [&'static str; 2],
-) -> Result<Vec<[&'a str; 2]>, InvalidDefinition> {
-    let values = member(definition, list).ok_or(InvalidDefinition::Missing(list))?;
-    let read = |value: &'a Value| Some([value.get(members[0])?.as_str()?, value.get(members[1])?.as_str()?]);
-    let elements: Option<_> = values.as_array().and_then(|values| values.iter().map(read).collect());
-    elements.ok_or(InvalidDefinition::Elements { list, members })
+fn required<T: DeserializeOwned>(
+    definition: &Map<String, Value>,
+    name: &'static str,
+    what: &'static str,
+) -> Result<T, InvalidDefinition> {
+    optional(definition, name, what)?.ok_or(InvalidDefinition::Missing(name))
 }
 
 /// Reason why a text does not define an attached table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidDefinition {
-    /// The text is not JSON.
     #[error("it is not JSON: line {line}, column {column}")]
-    NotJson {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-    },
-    /// It is not an object.
+    NotJson { line: usize, column: usize },
     #[error("it is not a JSON object")]
     NotAnObject,
-    /// A member is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// A member is not a string.
-    #[error("{0} is not a string")]
-    NotText(&'static str),
-    /// A member is not a list of strings.
-    #[error("{0} is not a list of attribute names")]
-    NotTexts(&'static str),
-    /// A member is not a list of objects with these members.
-    #[error("{list} is not a list of objects with {} and {}", .members[0], .members[1])]
-    Elements {
-        /// Name of the list.
-        list: &'static str,
-        /// Members of each object.
-        members: [&'static str; 2],
-    },
-    /// A `KeyType` is unknown.
+    /// A member has another form.
+    #[error("{0} is not {1}")]
+    Member(&'static str, &'static str),
     #[error("KeySchema has the KeyType {0}, which is neither HASH nor RANGE")]
     KeyRole(String),
-    /// There are several keys of a kind.
     #[error("KeySchema has more than one attribute of KeyType {0}")]
     SeveralKeys(&'static str),
-    /// The type of a key attribute is not defined.
     #[error("AttributeDefinitions has no type of the key attribute {0}")]
     NoType(String),
-    /// The filter is invalid.
     #[error("Filter is invalid")]
     Filter(#[from] InvalidFilter),
-    /// The table cannot be attached.
     #[error(transparent)]
     Table(#[from] InvalidTable),
 }

@@ -39,13 +39,13 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec
     let parameters: Option<Vec<_>> = parameters
         .map(|(name, value)| Some(argument(&format!("{name}={}", sam_value(&value)?))))
         .collect();
-    let region = region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
     Some(vec![
         "sam build --template tools/attach/template.yaml".to_owned(),
         format!(
-            "sam deploy --template-file .aws-sam/build/template.yaml --stack-name {}{region} --capabilities CAPABILITY_IAM \
+            "sam deploy --template-file .aws-sam/build/template.yaml --stack-name {}{} --capabilities CAPABILITY_IAM \
              --resolve-s3 --parameter-overrides {}",
             stack_name(attached.history_table()),
+            region(table),
             parameters?.join(" ")
         ),
     ])
@@ -69,9 +69,10 @@ fn sam_value(value: &str) -> Option<String> {
     (!is_unreadable).then(|| format!("\"{text}\""))
 }
 
-/// Returns the Region of the table, from its ARN.
-pub fn region(table: &AttachableTable) -> Option<&str> {
-    table.arn.split(':').nth(3).filter(|region| !region.is_empty())
+/// Returns the option for the Region of the table, from its ARN.
+pub(crate) fn region(table: &AttachableTable) -> String {
+    let region = table.arn.split(':').nth(3).filter(|region| !region.is_empty());
+    region.map_or(String::new(), |region| format!(" --region {}", argument(region)))
 }
 
 /// Returns the name of a stack: letters, digits and hyphens, beginning with a letter.
@@ -192,34 +193,6 @@ mod tests {
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
             assert_eq!(read_by_sam(&sam_value(&text).unwrap()), Some(text));
         }
-    }
-
-    #[test]
-    fn the_shell_reads_each_word_that_was_passed() {
-        let options = Options {
-            version_attribute: Some("it's \"the\" $(id)".to_owned()),
-            ignored: vec!["a,b".to_owned(), "last seen".to_owned()],
-            ..Options::default()
-        };
-        let command = deploy(|_| {}, &options).unwrap();
-        let script = format!("sam() {{ for word in \"$@\"; do printf '%s\\n' \"$word\"; done; }}; {command}");
-        let shell = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-        let printed = String::from_utf8(shell.stdout).unwrap();
-        let words: Vec<_> = printed
-            .lines()
-            .skip_while(|word| *word != "--parameter-overrides")
-            .skip(3)
-            .collect();
-        let values = words.iter().map(|word| {
-            let (name, value) = word.split_once('=').unwrap();
-            (name, read_by_sam(value).unwrap())
-        });
-        let expected = [
-            ("VersionAttribute", "it's \"the\" $(id)"),
-            ("IgnoreAttributes", r#"["a,b","last seen"]"#),
-        ];
-        let expected = expected.map(|(name, value)| (name, value.to_owned()));
-        assert_eq!(values.collect::<Vec<_>>(), expected);
     }
 
     #[test]

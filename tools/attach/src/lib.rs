@@ -123,7 +123,7 @@ pub fn notes(table: &AttachableTable) -> Vec<String> {
 pub fn readers_command(table: &AttachableTable) -> Option<String> {
     let stream = table.stream.as_ref()?;
     let arn = argument(&stream.arn);
-    let region = deploy::region(table).map_or(String::new(), |region| format!(" --region {}", argument(region)));
+    let region = deploy::region(table);
     Some(format!(
         "aws lambda list-event-source-mappings --event-source-arn {arn}{region}"
     ))
@@ -132,9 +132,7 @@ pub fn readers_command(table: &AttachableTable) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::attachable::Stream;
-    use aws_sdk_dynamodb::types::ScalarAttributeType;
-
-    use shared::domain::attached::definition::InvalidDefinition as InvalidTable;
+    use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType};
 
     use super::*;
 
@@ -152,6 +150,9 @@ mod tests {
                 arn: format!("{arn}/stream/2026-11-22T06:24:48.123"),
                 view,
             }),
+            billing_mode: BillingMode::PayPerRequest,
+            deletion_protection: false,
+            encryption: false,
             replicas: Vec::new(),
             items: 0,
             bytes: 0,
@@ -159,76 +160,22 @@ mod tests {
         }
     }
 
+    /// `each_view_type_has_its_exit_code_and_the_next_step` has all view types.
     #[test]
-    fn only_streams_with_new_images_can_be_attached_and_notes_name_the_limits() {
-        // View type, status and replicas, `-` for none, the required change, and the notes.
-        for case in [
-            "- ACTIVE - | has no stream: enable one with --enable-stream |",
-            "NEW_AND_OLD_IMAGES ACTIVE - | | a baseline; at most two readers",
-            "NEW_IMAGE UPDATING - | | a missing record is not noticed; at most two readers",
-            "NEW_IMAGE CREATING - | the status of the table is CREATING, not ACTIVE | NEW_IMAGE",
-            "KEYS_ONLY ACTIVE - | the view type KEYS_ONLY, without new images | at most two readers",
-            "OLD_IMAGE ACTIVE - | the view type OLD_IMAGE, without new images | at most two readers",
-            "NEW_AND_OLD_IMAGES ACTIVE us-east-1,eu-north-1 | | replicas in us-east-1, eu-north-1: attach it in one Region only; \
-             at most one reader",
+    fn a_table_is_attached_when_it_is_active() {
+        for (status, required) in [
+            (TableStatus::Active, vec![]),
+            (TableStatus::Updating, vec![]),
+            (
+                TableStatus::Creating,
+                vec!["the status of the table is CREATING, not ACTIVE"],
+            ),
         ] {
-            let [state, change, noted] = case.split('|').map(str::trim).collect::<Vec<_>>().try_into().unwrap();
-            let [view, status, replicas] = state.split(' ').collect::<Vec<_>>().try_into().unwrap();
-            let named = |text: &str| Some(text.to_owned()).filter(|text| text != "-");
             let table = AttachableTable {
-                status: status.into(),
-                replicas: named(replicas)
-                    .iter()
-                    .flat_map(|all| all.split(','))
-                    .map(str::to_owned)
-                    .collect(),
-                ..table(named(view).map(|view| StreamViewType::from(view.as_str())))
+                status,
+                ..table(Some(StreamViewType::NewImage))
             };
-            let required = required_changes(&table);
-            assert_eq!(required.len(), usize::from(!change.is_empty()), "{required:?}");
-            assert!(required.iter().all(|found| found.contains(change)), "{required:?}");
-            let notes = notes(&table);
-            assert_eq!(notes.is_empty(), noted.is_empty());
-            for text in noted.split("; ") {
-                assert!(
-                    notes.is_empty() || notes.iter().any(|note| note.contains(text)),
-                    "{notes:?}"
-                );
-            }
+            assert_eq!(required_changes(&table), required);
         }
-    }
-
-    #[test]
-    fn the_definition_has_the_options() {
-        let table = table(None);
-        let (mut expected, parsed) = define(&table, &Options::default()).unwrap();
-        assert_eq!(parsed.history_table(), "Orders-history");
-        let plain = json!({
-            "TableName": "Orders",
-            "KeySchema": [
-                {"AttributeName": "customerId", "KeyType": "HASH"}, {"AttributeName": "orderNo", "KeyType": "RANGE"},
-            ],
-            "AttributeDefinitions": [
-                {"AttributeName": "customerId", "AttributeType": "S"}, {"AttributeName": "orderNo", "AttributeType": "N"},
-            ],
-        });
-        assert_eq!(expected, plain);
-        let options = Options {
-            history_table: Some("Log".to_owned()),
-            version_attribute: Some("rev".to_owned()),
-            ignored: vec!["seen".to_owned(), "a,b".to_owned()],
-            filter: Some(json!({"status": ["open"]})),
-        };
-        let (full, parsed) = define(&table, &options).unwrap();
-        (expected["HistoryTable"], expected["VersionAttribute"]) = (json!("Log"), json!("rev"));
-        (expected["IgnoreAttributes"], expected["Filter"]) = (json!(["seen", "a,b"]), json!({"status": ["open"]}));
-        assert_eq!(full, expected);
-        assert_eq!((parsed.ignored().len(), parsed.filter().is_some()), (2, true));
-        let options = Options {
-            ignored: vec!["orderNo".to_owned()],
-            ..Options::default()
-        };
-        let invalid = InvalidTable::IgnoredKey("orderNo".to_owned());
-        assert_eq!(define(&table, &options), Err(InvalidDefinition::Table(invalid)));
     }
 }

@@ -13,8 +13,7 @@ use crate::{
     error::BenchError,
     figure::{Figure, Target, percentile},
     hosted::Hosted,
-    limits::{Controllers, Limits},
-    print_error,
+    limits::Limits,
     stub::Stub,
     subject::{Role, Subject, Subjects},
 };
@@ -61,25 +60,18 @@ impl Bench {
     }
 }
 
-/// Returns where control groups can be created, or notes why `measurement` is skipped.
-pub(crate) fn controllers(measurement: &str) -> Option<Controllers> {
-    Controllers::find()
-        .inspect_err(|error| print_error(&format!("note: {measurement} is skipped: {error}")))
-        .ok()
-}
-
-/// The measurements of each subject, ours first.
-pub(crate) struct Measurements<'a, T>(Vec<(&'a Subject, Vec<T>)>);
+/// The measurements of each subject, ours first. Each has `N` values.
+pub(crate) struct Measurements<'a, const N: usize>(Vec<(&'a Subject, Vec<[f64; N]>)>);
 
 /// Measures each subject `rounds` times, alternating between them.
-pub(crate) async fn in_turn<'a, T, M, F>(
+pub(crate) async fn in_turn<'a, const N: usize, M, F>(
     subjects: impl Iterator<Item = &'a Subject>,
     rounds: usize,
     mut measure: M,
-) -> Result<Measurements<'a, T>, BenchError>
+) -> Result<Measurements<'a, N>, BenchError>
 where
     M: FnMut(&'a Subject) -> F,
-    F: Future<Output = Result<T, BenchError>>,
+    F: Future<Output = Result<[f64; N], BenchError>>,
 {
     let mut all: Vec<_> = subjects.map(|subject| (subject, Vec::with_capacity(rounds))).collect();
     for _ in 0..rounds {
@@ -90,34 +82,28 @@ where
     Ok(Measurements(all))
 }
 
-impl<T> Measurements<'_, T> {
-    /// Returns a percentile of the subject with this index, of which ours is the first, or NaN without any.
-    pub(crate) fn percentile(&self, subject: usize, share: f64, value: impl Fn(&T) -> f64) -> f64 {
+impl<const N: usize> Measurements<'_, N> {
+    /// Returns a percentile of a value of the subject with this index, of which ours is the first, or NaN without any.
+    pub(crate) fn percentile(&self, subject: usize, share: f64, value: usize) -> f64 {
         let measured = self.0.get(subject).map_or(&[][..], |(_, measured)| measured);
-        percentile(measured.iter().map(value), share)
+        percentile(measured.iter().map(|values| values[value]), share)
     }
 
-    /// Returns a figure for each peer, from the medians of `value`.
-    pub(crate) fn medians(&self, unit: &str, value: impl Fn(&T) -> f64, targets: &[(&str, Target)]) -> Vec<Figure> {
-        self.percentiles(0.5, unit, value, targets)
+    /// Returns our figure alone.
+    pub(crate) fn ours(&self, unit: impl Into<String>, share: f64, value: usize) -> Figure {
+        Figure::new(unit, self.percentile(0, share, value))
     }
 
     /// Returns a figure for each peer, or ours alone if there is none. A target applies to the peer that it names.
-    pub(crate) fn percentiles(
-        &self,
-        share: f64,
-        unit: &str,
-        value: impl Fn(&T) -> f64,
-        targets: &[(&str, Target)],
-    ) -> Vec<Figure> {
-        let ours = Figure::new(unit, self.percentile(0, share, &value));
+    pub(crate) fn figures(&self, unit: &str, share: f64, value: usize, targets: &[(&str, Target)]) -> Vec<Figure> {
+        let ours = self.ours(unit, share, value);
         if self.0.len() == 1 {
             return vec![ours];
         }
         let peers = self.0.iter().enumerate().skip(1).map(|(index, (peer, _))| {
             let figure = ours
                 .clone()
-                .compared_with(peer.name, self.percentile(index, share, &value));
+                .compared_with(peer.name, self.percentile(index, share, value));
             match targets.iter().find(|(name, _)| *name == peer.name) {
                 Some((_, target)) => figure.with_target(*target),
                 None => figure,

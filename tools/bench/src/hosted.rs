@@ -38,22 +38,6 @@ pub(crate) struct Hosted {
     limits: Option<Limits>,
 }
 
-/// Times of a process, in milliseconds.
-pub(crate) struct ColdStart {
-    /// From its start to its first poll.
-    pub(crate) to_first_poll: f64,
-    /// From its start to its first response.
-    pub(crate) to_first_response: f64,
-    /// From its first poll to its first response. Lambda bills it, unlike the initialization, at the function's share.
-    pub(crate) of_first_invocation: f64,
-}
-
-pub(crate) struct Batches {
-    pub(crate) per_second: f64,
-    /// CPU time of an item, in microseconds.
-    pub(crate) cpu_micros: f64,
-}
-
 impl Hosted {
     /// Hosts a function in one process, within limits if there are any. It starts with the first invocation.
     pub(crate) fn new(
@@ -104,26 +88,25 @@ impl Hosted {
         let response: Value = serde_json::from_slice(&invoked.payload).unwrap_or_default();
         let failures = response.get("batchItemFailures").and_then(Value::as_array);
         if invoked.is_error || failures.is_some_and(|failures| !failures.is_empty()) {
-            return Err(BenchError::Invocation {
-                subject: self.subject.clone(),
-                response: String::from_utf8_lossy(&invoked.payload).chars().take(200).collect(),
-                log: self.log.clone(),
-            });
+            let response: String = String::from_utf8_lossy(&invoked.payload).chars().take(200).collect();
+            let (subject, log) = (&self.subject, self.log.display());
+            return Err(BenchError::Failed(format!(
+                "{subject} failed: {response}; its log is {log}"
+            )));
         }
         Ok(responded)
     }
 
-    /// Invokes the function for the first time, which starts its process. With limits, the start is that of its program in them.
-    pub(crate) async fn cold_start(&self, event: &str) -> Result<ColdStart, BenchError> {
+    /// Invokes the function for the first time, which starts its process. With limits, the start is that of its program in them. Returns times in
+    /// milliseconds: from the start to the first poll, from the start to the first response, and from the first poll to the first response,
+    /// which Lambda bills, unlike the initialization, at the function's share.
+    pub(crate) async fn cold_start(&self, event: &str) -> Result<[f64; 3], BenchError> {
         let (responded, entered) = tokio::try_join!(self.invoke(event), self.entered())?;
         let process = self.process()?;
         let started = entered.unwrap_or(process.started);
         let ready = process.ready.unwrap_or(started);
-        Ok(ColdStart {
-            to_first_poll: millis(ready.duration_since(started)),
-            to_first_response: millis(responded.duration_since(started)),
-            of_first_invocation: millis(responded.duration_since(ready)),
-        })
+        let times = [(started, ready), (started, responded), (ready, responded)];
+        Ok(times.map(|(from, to)| millis(to.duration_since(from))))
     }
 
     /// Applies the CPU share of its limits.
@@ -146,8 +129,9 @@ impl Hosted {
         entered.map(Some).map_err(cannot("wait for the program"))
     }
 
-    /// Invokes the function once, which opens its connections, then measures `count` invocations with `items` items each.
-    pub(crate) async fn batches(&self, event: &str, items: usize, count: usize) -> Result<Batches, BenchError> {
+    /// Invokes the function once, which opens its connections, then measures `count` invocations with `items` items each. Returns the items a
+    /// second, and the CPU time of an item in microseconds.
+    pub(crate) async fn batches(&self, event: &str, items: usize, count: usize) -> Result<[f64; 2], BenchError> {
         self.invoke(event).await?;
         let cpu_before = self.cpu()?;
         let began = Instant::now();
@@ -158,10 +142,8 @@ impl Hosted {
         let cpu = self.cpu()?.saturating_sub(cpu_before);
         #[allow(clippy::cast_precision_loss, reason = "some thousands")]
         let items = (items * count) as f64;
-        Ok(Batches {
-            per_second: items / responded.duration_since(began).as_secs_f64(),
-            cpu_micros: cpu.as_secs_f64() * 1e6 / items,
-        })
+        let per_second = items / responded.duration_since(began).as_secs_f64();
+        Ok([per_second, cpu.as_secs_f64() * 1e6 / items])
     }
 
     /// Returns the mean time of invocations in milliseconds, one after the other for at least `time`.
@@ -194,7 +176,7 @@ impl Hosted {
     }
 
     fn ended(&self) -> BenchError {
-        BenchError::ProcessEnded(self.subject.clone())
+        BenchError::Failed(format!("{} ended before it could be measured", self.subject))
     }
 }
 

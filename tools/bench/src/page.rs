@@ -12,7 +12,7 @@ const END: &str = "<!-- end of results -->\n";
 ///
 /// # Errors
 ///
-/// [`BenchError::Page`] without exactly one pair of markers; [`BenchError::Io`] if the page cannot be read.
+/// [`BenchError::Usage`] without exactly one pair of markers; [`BenchError::Io`] if the page cannot be read.
 pub(crate) fn check(page: &Path) -> Result<(), BenchError> {
     replaced(page, "").map(drop)
 }
@@ -46,7 +46,10 @@ fn replaced(path: &Path, results: &str) -> Result<String, BenchError> {
         Some((before, after)) if is_unique(START) && is_unique(END) => {
             Ok(format!("{before}{START}\n{results}\n{END}{after}"))
         }
-        _ => Err(BenchError::Page(path.to_owned())),
+        _ => Err(BenchError::Usage(format!(
+            "{} needs a line <!-- results --> and a line <!-- end of results --> after it, each once",
+            path.display()
+        ))),
     }
 }
 
@@ -85,7 +88,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("p.md");
             fs::write(&path, &page).unwrap();
-            assert!(matches!(check(&path), Err(BenchError::Page(_))), "{page}");
+            assert!(matches!(check(&path), Err(BenchError::Usage(_))), "{page}");
             assert!(write(&path, "new\n", folder.path()).is_err());
             assert_eq!(fs::read_to_string(&path).unwrap(), page);
             assert!(!folder.path().join("p").exists());

@@ -41,7 +41,10 @@ impl Run {
             page::check(page)?;
             let missing = figures.missing(chosen);
             if !missing.is_empty() {
-                return Err(BenchError::IncompletePage(missing.join(", ")));
+                let missing = missing.join(", ");
+                return Err(BenchError::Usage(format!(
+                    "there are no results of {missing}, which the page needs: run these comparisons too"
+                )));
             }
         }
         let baseline = (!args.baseline.is_empty()).then(|| Baseline::read(&args.baseline));

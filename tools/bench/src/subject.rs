@@ -117,7 +117,10 @@ impl Subjects {
             Role::BOTH.map(|role| built.join(role.name()))
         };
         if let Some(missing) = programs.iter().find(|path| !path.is_file()) {
-            return Err(BenchError::NoBootstrap(missing.clone()));
+            let missing = missing.display();
+            return Err(BenchError::Usage(format!(
+                "there is no {missing}: build it with cargo lambda build --release"
+            )));
         }
         let mut peers = Vec::new();
         for (name, package, peer) in [
@@ -161,9 +164,8 @@ async fn build() -> Result<PathBuf, BenchError> {
         .output()
         .await?;
     if !built.status.success() {
-        return Err(BenchError::Build {
-            stderr: String::from_utf8_lossy(&built.stderr).into_owned(),
-        });
+        let stderr = String::from_utf8_lossy(&built.stderr);
+        return Err(BenchError::Failed(format!("cannot build the functions: {stderr}")));
     }
     // Beside this program, or, if this is a debug build, in the folder beside its own.
     let program = std::env::current_exe()?;

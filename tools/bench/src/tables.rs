@@ -2,11 +2,14 @@
 
 use aws_sdk_dynamodb::{Client, types::AttributeValue};
 use local::dynamodb::sdk_config;
+use serde_json::Value;
 use shared::{
+    config::{Ordering, WriteOptions},
     domain::{keys::VersionDigits, size},
     dynamodb::{Store, client::capacity::Meter},
 };
 use testkit::{requests::RequestCounter, server::Server, table};
+use writer_fn::{counter, update::Update};
 
 use crate::{
     error::{BenchError, cannot},
@@ -82,6 +85,18 @@ impl Tables {
             .map_err(cannot("read a version"))?;
         Ok(units_of(size::of_item(&output.item.unwrap_or_default().into())))
     }
+}
+
+/// Writes an update.
+pub(crate) async fn write(
+    store: &Store,
+    update: Value,
+    request_id: &str,
+    options: WriteOptions,
+) -> Result<(), BenchError> {
+    let update = Update::parse(update, request_id, Ordering::Arrival).map_err(cannot("parse an update"))?;
+    let written = counter::write(store, &update, options).await;
+    written.map(drop).map_err(cannot("write an update"))
 }
 
 /// Returns the write units of an item of this size in bytes.

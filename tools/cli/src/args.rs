@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        attach::Attach, audit::Audit, backfill::Backfill, console::Console, diff::Diff, get::Get, history::History,
-        items::Items, lag::Lag, metadata::Metadata, pin::Pin, prune::Prune, purge::Purge, quarantine::Quarantine,
+        attach::Attach, audit::Audit, backfill::Backfill, console::Console, diff::Diff, entity::Items, entity::Lag,
+        entity::Metadata, entity::Pin, get::Get, history::History, prune::Prune, purge::Purge, quarantine::Quarantine,
         redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table, write::Delete, write::Put,
     },
     connection::Width,

@@ -1,6 +1,6 @@
 //! Connection to the table, and the width of its version keys.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use aws_config::{
     Region, SdkConfig,
@@ -17,10 +17,10 @@ use aws_sdk_dynamodb::{
     config::{Credentials, ProvideCredentials as _},
 };
 use history_console::hosts::Hosts;
-use operations::{connection::Connection, read::scan_items::is_empty};
+use operations::{connection::Connection, read::items::is_empty};
 use shared::{
     config,
-    domain::{attached::AttachedTable, keys::VersionDigits},
+    domain::keys::VersionDigits,
     dynamodb::{
         Store,
         client::{self, ClientSettings, capacity::Meter, error::root_cause, http_client},
@@ -59,7 +59,12 @@ pub(crate) async fn open(
     }
     let client = Client::from_conf(config.build());
     let store = match &globals.attached {
-        Some(path) => Store::attached(client.clone(), definition(path)?),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&name, error))?;
+            let table = attach::parse(&text).map_err(|error| CliError::usage(&name, error))?;
+            Store::attached(client.clone(), table)
+        }
         None => store(globals, width, &client).await?,
     };
     let store = store.with_compression(globals.history_compression.unwrap_or_default());
@@ -76,13 +81,6 @@ pub(crate) async fn open(
     // Reading the width does not count as the command's own capacity.
     connection.clear_meters();
     Ok(connection)
-}
-
-/// Reads the definition of an attached table.
-fn definition(path: &Path) -> Result<AttachedTable, CliError> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&name, error))?;
-    attach::parse(&text).map_err(|error| CliError::usage(&name, error))
 }
 
 /// Loads the configuration of all AWS clients. The Region and the credentials can be missing.
@@ -151,15 +149,18 @@ async fn store(globals: &Globals, width: Width, client: &Client) -> Result<Store
     let layout = new.stored_layout().await?;
     // A table with items but without a stored width has the default width.
     let default = VersionDigits::default();
-    let stored = match layout.digits {
-        Some(stored) => stored,
+    let stored = match &layout {
+        Some(stored) => stored.digits,
         None if width == Width::Store => return Ok(new.claim_layout().await.map(|()| new)?),
         None if new.digits() == default || is_empty(&new).await? => return Ok(new),
         None => default,
     };
     match wanted {
         Some(requested) if requested != stored => Err(LayoutError::Width { stored, requested }.into()),
-        _ => Ok(Store::new(client.clone(), &globals.table, stored).with_history(layout.history)),
+        _ => {
+            Ok(Store::new(client.clone(), &globals.table, stored)
+                .with_history(layout.and_then(|layout| layout.history)))
+        }
     }
 }
 

@@ -2,11 +2,7 @@
 
 use std::error::Error;
 
-use operations::{
-    error::{Kind, OperationError, is_mismatch},
-    revision::RestoreError,
-    table::{adopt::AdoptError, copy_history::CopyError, create::CreateTableError},
-};
+use operations::error::{Kind, OperationError, is_mismatch};
 use patterns::time_series::LoadError;
 use shared::{
     domain::entity::InvalidEntityId,
@@ -35,10 +31,6 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Layout(#[from] LayoutError),
     #[error(transparent)]
-    Adopt(#[from] AdoptError),
-    #[error(transparent)]
-    CreateTable(#[from] CreateTableError),
-    #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
     Operation(#[from] OperationError),
@@ -57,29 +49,13 @@ pub(crate) enum CliError {
 impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Layout(error) | Self::Adopt(AdoptError::Layout(error)) if is_mismatch(error) => USAGE,
-            Self::Usage(_)
-            | Self::Adopt(AdoptError::NotNamed(_))
-            | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => USAGE,
+            Self::Layout(error) if is_mismatch(error) => USAGE,
+            Self::Usage(_) | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => USAGE,
             // DynamoDB rejects such a request regardless of its sender.
-            Self::CreateTable(CreateTableError::Service(error))
-            | Self::Load(LoadError::Service { source: error, .. })
-                if error.kind == ErrorKind::Rejected =>
-            {
-                USAGE
-            }
-            Self::Layout(_)
-            | Self::CreateTable(_)
-            | Self::Load(_)
-            | Self::Io(_)
-            | Self::Adopt(
-                AdoptError::Layout(_)
-                | AdoptError::Service(_)
-                | AdoptError::Create(_)
-                | AdoptError::Copy(CopyError::Put(_) | CopyError::Service(_)),
-            ) => UNAVAILABLE,
+            Self::Load(LoadError::Service { source, .. }) if source.kind == ErrorKind::Rejected => USAGE,
+            Self::Layout(_) | Self::Load(_) | Self::Io(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
-            Self::Conflict(_) | Self::Adopt(_) => CONFLICT,
+            Self::Conflict(_) => CONFLICT,
             Self::Operation(error) => match error.kind() {
                 Kind::Invalid => USAGE,
                 Kind::NotFound => NOT_FOUND,
@@ -119,4 +95,4 @@ macro_rules! from_library {
     };
 }
 
-from_library!(InvalidEntityId, ReadError, RestoreError, ServiceError, WriteError);
+from_library!(InvalidEntityId, ReadError, ServiceError, WriteError);

@@ -67,19 +67,15 @@ pub(crate) fn others() -> String {
     let hidden = command.get_arguments().filter(|argument| argument.is_hide_set());
     let lines = hidden.map(|argument| {
         let short = argument.get_short().map(|short| format!("-{short}, "));
-        let names = argument
-            .get_value_names()
-            .filter(|_| argument.get_action().takes_values());
+        let names = argument.get_value_names();
+        let names = names.filter(|_| argument.get_action().takes_values());
         let value = names.and_then(|names| Some(format!(" <{}>", names.first()?)));
         let variable = argument.get_env().and_then(std::ffi::OsStr::to_str);
-        format!(
-            "  {:4}--{}{}\n          {}{}",
-            short.unwrap_or_default(),
-            argument.get_long().unwrap_or_default(),
-            value.unwrap_or_default(),
-            argument.get_help().map(ToString::to_string).unwrap_or_default(),
-            variable.map(|name| format!(" [env: {name}]")).unwrap_or_default()
-        )
+        let variable = variable.map(|name| format!(" [env: {name}]"));
+        let [short, value, variable] = [short, value, variable].map(Option::unwrap_or_default);
+        let long = argument.get_long().unwrap_or_default();
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        format!("  {short:4}--{long}{value}\n          {help}{variable}")
     });
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -59,6 +59,15 @@ impl Output {
         self.grid(&table)
     }
 
+    /// Lists objects in columns that have the names of their members. A column without a name has all other members.
+    pub(crate) fn listing<'a>(&'a self, columns: &'a [&'a str]) -> Listing<'a> {
+        Listing {
+            output: self,
+            columns,
+            table: Grid::new(columns),
+        }
+    }
+
     fn grid(&self, grid: &Grid) -> Result<(), CliError> {
         let terminal = console::Term::stdout().size_checked().filter(|_| !self.is_full);
         print(&grid.text(terminal.map(|(_, columns)| columns.into())))
@@ -82,11 +91,36 @@ fn print_json(value: &Value) -> Result<(), CliError> {
     print(&printable::json(&value.to_string()))
 }
 
-/// Prints a table of sentences, which wrap on a narrow terminal.
-pub(crate) fn print_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), CliError> {
-    let mut table = Grid::new(header);
-    rows.into_iter().for_each(|row| table.add_row(row));
-    print(&table.wrapped())
+/// Objects that are printed in JSON at once, or as one table at the end, whose cells wrap on a narrow terminal.
+pub(crate) struct Listing<'a> {
+    output: &'a Output,
+    columns: &'a [&'a str],
+    table: Grid,
+}
+
+impl Listing<'_> {
+    pub(crate) fn add(&mut self, object: &Value) -> Result<(), CliError> {
+        if self.output.is_json() {
+            return print_json(object);
+        }
+        let members = object.as_object().into_iter().flatten();
+        let members = members.filter(|(name, value)| !value.is_null() && !self.columns.contains(&name.as_str()));
+        let others: Vec<_> = members.map(|(name, value)| format!("{name} {}", cell(value))).collect();
+        let row = self.columns.iter().map(|column| match object.get(*column) {
+            None if column.is_empty() => others.join(", "),
+            value => value.filter(|value| !value.is_null()).map(cell).unwrap_or_default(),
+        });
+        self.table.add_row(row.collect::<Vec<_>>());
+        Ok(())
+    }
+
+    /// Prints the table, or `none` if it has no rows.
+    pub(crate) fn end(self, none: Option<&str>) -> Result<(), CliError> {
+        match (self.table.is_empty(), none.filter(|_| !self.output.is_json())) {
+            (false, _) => print(&self.table.wrapped()),
+            (true, none) => none.map_or(Ok(()), print),
+        }
+    }
 }
 
 /// Returns a text as it is, any other value in JSON.
@@ -94,8 +128,12 @@ pub(crate) fn cell(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-pub(crate) fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+/// Returns an error that names the options which replace a question, if there is no terminal to ask it.
+pub(crate) fn check_can_ask(options: &str) -> Result<(), CliError> {
+    match io::stdin().is_terminal() && io::stderr().is_terminal() {
+        true => Ok(()),
+        false => Err(CliError::Usage(format!("cannot ask for confirmation: {options}"))),
+    }
 }
 
 /// Asks a question. Returns `false` unless the answer is yes.
@@ -158,12 +196,4 @@ pub(crate) fn without_null(mut object: Value) -> Value {
         members.retain(|_, member| !member.is_null());
     }
     object
-}
-
-/// Returns a table row of an object: two named members, then all others with their names.
-pub(crate) fn row(object: &Value, names: [&str; 2]) -> Vec<String> {
-    let others = object.as_object().into_iter().flatten();
-    let others = others.filter(|(name, _)| !names.contains(&name.as_str()));
-    let others: Vec<_> = others.map(|(name, value)| format!("{name} {}", cell(value))).collect();
-    vec![cell(&object[names[0]]), cell(&object[names[1]]), others.join(", ")]
 }

@@ -78,11 +78,8 @@ impl Place {
             ),
             // Other services use the same code for other resources.
             (_, Some("ResourceNotFoundException")) if !operation.contains("Stream") => {
-                let history = self
-                    .history
-                    .as_ref()
-                    .map(|history| format!(", or no history table {history}"));
-                let history = history.unwrap_or_default();
+                let history = self.history.as_ref();
+                let history = history.map_or_else(String::new, |name| format!(", or no history table {name}"));
                 let or_region = if self.region.is_some() { " or --region" } else { "" };
                 let text = format!(
                     "there is no table {table}{history}: correct --table{or_region}, or run `vzero admin table create`"

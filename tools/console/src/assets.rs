@@ -1,11 +1,6 @@
 //! Style sheet, script and icon, embedded in the program so that no other site is contacted.
 
-use axum::{
-    Router,
-    http::header,
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::{Router, http::header, routing::get};
 
 const ASSETS: [(&str, &str, &str); 3] = [
     (
@@ -27,10 +22,6 @@ pub(super) fn is_asset(path: &str) -> bool {
 
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     ASSETS.into_iter().fold(Router::new(), |router, (path, kind, content)| {
-        router.route(path, get(move || async move { asset(kind, content) }))
+        router.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], content)))
     })
-}
-
-fn asset(kind: &'static str, content: &'static str) -> Response {
-    ([(header::CONTENT_TYPE, kind)], content).into_response()
 }

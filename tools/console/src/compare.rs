@@ -2,15 +2,14 @@
 
 use item_diff::{Change, Changes, Depth, Step};
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::json;
 use shared::domain::{AttributeValue, entity::EntityId, version::Version, view::VersionView};
 
 use super::{
     address,
     app::App,
-    page::{Section, View},
-    query::Param,
+    page::{View, count, deleted, form, more},
+    query::Query,
     record,
     value::{self, DisplayLimits},
     version,
@@ -21,23 +20,15 @@ use crate::error::PageError;
 const MAX_CHANGES: usize = 300;
 const MAX_SAME: usize = 200;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    id: Param,
-    from: Param,
-    to: Param,
-}
-
-pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query.id.entity()?;
-    let to = match query.to.version("to")? {
+pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
+    let entity = query.entity()?;
+    let to = match query.version("to")? {
         Some(to) => version::one(app, &entity, to).await?,
         None => version::latest(app, &entity).await?,
     };
     // By default, the version before.
     let previous = Version::new(to.version.get().saturating_sub(1)).unwrap_or(to.version);
-    let from = query.from.version("from")?.unwrap_or(previous);
+    let from = query.version("from")?.unwrap_or(previous);
     let from = version::one(app, &entity, from).await?;
     if let Some(omitted) = [&from, &to].into_iter().find(|view| view.is_omitted()) {
         return Err(PageError::NotFound(format!(
@@ -58,29 +49,25 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         "Changed": changes.changed.iter().map(Change::to_json).collect::<Vec<_>>(),
         "Same": changes.same,
     });
-    Ok(View {
-        title: format!("Versions {} and {} of {}", from.version, to.version, entity.as_str()),
-        section: Section::Entities,
-        body: body(&entity, &from, &to, &changes),
-        json,
-    })
+    let title = format!("Versions {} and {} of {}", from.version, to.version, entity.as_str());
+    Ok(View::new(title, body(&entity, &from, &to, &changes), json))
 }
 
 fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Changes<'_>) -> Markup {
-    let (a, b) = (from.version.get(), to.version.get());
+    let (id, a, b) = (entity.as_str(), from.version.get(), to.version.get());
+    let fields = html! {
+        label { "From version " input type="number" name="from" min="1" value=(a) required; }
+        label { "To version " input type="number" name="to" min="1" value=(b) required; }
+        button { "Compare" }
+        a href=(address::compare(id, b, a)) { "Swap" }
+    };
     html! {
         (version::breadcrumbs(entity))
         h1 { "Compare versions " (a) " and " (b) }
-        form.row method="get" action="/compare" {
-            input type="hidden" name="id" value=(entity.as_str());
-            label { "From version " input type="number" name="from" min="1" value=(a) required; }
-            label { "To version " input type="number" name="to" min="1" value=(b) required; }
-            button { "Compare" }
-            a href=(address::compare(entity, b, a)) { "Swap" }
-        }
+        (form("/compare", id, &fields))
         nav.pages aria-label="Version pairs" {
-            @if a > 1 && b > 1 { a rel="prev" href=(address::compare(entity, a - 1, b - 1)) { "Previous pair" } }
-            a rel="next" href=(address::compare(entity, a.saturating_add(1), b.saturating_add(1))) { "Next pair" }
+            @if a > 1 && b > 1 { a rel="prev" href=(address::compare(id, a - 1, b - 1)) { "Previous pair" } }
+            a rel="next" href=(address::compare(id, a.saturating_add(1), b.saturating_add(1))) { "Next pair" }
         }
         div.scroll role="region" aria-label="Changes" tabindex="0" {
             (differences(changes, from, to))
@@ -88,14 +75,14 @@ fn body(entity: &EntityId, from: &VersionView, to: &VersionView, changes: &Chang
         }
         @if !changes.same.is_empty() {
             details {
-                summary { @match changes.same.len() { 1 => "1 unchanged attribute", same => { (same) " unchanged attributes" } } }
+                summary { (count(changes.same.len() as u64, "unchanged attribute")) }
                 dl.facts {
                     @for name in changes.same.iter().take(MAX_SAME) {
                         dt { (value::name(name)) }
                         dd { @if let Some(same) = to.attributes.get(*name) { (value::value(same, DisplayLimits::CELL)) } }
                     }
                 }
-                @if changes.same.len() > MAX_SAME { p.muted { "and " (changes.same.len() - MAX_SAME) " more" } }
+                (more(changes.same.len().saturating_sub(MAX_SAME), ""))
             }
         }
     }
@@ -105,24 +92,20 @@ pub(super) fn differences(changes: &Changes<'_>, from: &VersionView, to: &Versio
     let side = |view: &VersionView| {
         html! {
             a href=(address::version("/version", view.entity.as_str(), view.version.get())) { "Version " (view.version) }
-            @if view.deleted { " " span.tag.dead { "deleted" } }
+            (deleted(view.deleted))
             br; small { (record::created(view)) }
         }
     };
     let is_same = changes.changed.is_empty() && from.deleted == to.deleted;
     html! {
         table.compare {
-            caption { @match (is_same, changes.changed.len()) {
-                (true, _) => "No differences",
-                (false, 1) => "1 difference",
-                (false, count) => { (count) " differences" }
-            } }
+            caption { @if is_same { "No differences" } @else { (count(changes.changed.len() as u64, "difference")) } }
             thead { tr { th scope="col" { "Attribute" } th scope="col" { (side(from)) } th scope="col" { (side(to)) } } }
             tbody {
                 @for change in changes.changed.iter().take(MAX_CHANGES) { (row(change)) }
             }
         }
-        @if changes.changed.len() > MAX_CHANGES { p.muted { "and " (changes.changed.len() - MAX_CHANGES) " more differences" } }
+        (more(changes.changed.len().saturating_sub(MAX_CHANGES), " differences"))
     }
 }
 
@@ -157,7 +140,7 @@ fn elements(what: &str, elements: Option<&AttributeValue>, same: usize) -> Marku
             Some(elements) => { (what) ": " (value::value(elements, DisplayLimits::ITEM)) },
             None => span.muted { "Nothing " (what) },
         }
-        @if same > 0 { div.muted { (same) @if same == 1 { " unchanged element" } @else { " unchanged elements" } } }
+        @if same > 0 { div.muted { (count(same as u64, "unchanged element")) } }
     }
 }
 

@@ -7,8 +7,7 @@
 mod find;
 mod show;
 
-use operations::read::scan_latest::LatestFilter;
-use serde::Deserialize;
+use operations::read::scans::LatestFilter;
 use serde_json::json;
 use shared::domain::{entity::EntityId, keys::LATEST_KEY};
 
@@ -16,44 +15,25 @@ use self::{
     find::{Found, Position, SEGMENTS, Search},
     show::Results,
 };
-use super::{
-    app::App,
-    page::{Section, View},
-    query::Param,
-};
+use super::{app::App, page::View, query::Query};
 use crate::error::PageError;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    find: Param,
-    by: Param,
-    state: Param,
-    page: Param,
-}
-
-pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let deleted = match query.state.as_deref() {
-        None | Some("all") => None,
-        Some("live") => Some(false),
-        Some("deleted") => Some(true),
-        Some(_) => return Err(PageError::Unexpected("state", "all, live or deleted")),
-    };
-    let text = query.find.as_deref().unwrap_or_default().to_owned();
-    let search = match (query.by.as_deref(), text.is_empty()) {
-        (None | Some("key"), _) | (Some("request"), true) => Search::Latest(LatestFilter { text, deleted }),
-        (Some("request"), false) => Search::Request(text),
-        (Some(_), _) => return Err(PageError::Unexpected("by", "key or request")),
+pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
+    let states = [("all", None), ("live", Some(false)), ("deleted", Some(true))];
+    let deleted = query.choice("state", &states, "all, live or deleted")?;
+    let by_request = query.choice("by", &[("key", false), ("request", true)], "key or request")?;
+    let text = query.text("find").unwrap_or_default().to_owned();
+    let search = match by_request && !text.is_empty() {
+        true => Search::Request(text),
+        false => Search::Latest(LatestFilter { text, deleted }),
     };
     let segments = search.segments(app.store());
-    let start = match query.page.as_deref() {
-        Some(page) => {
-            Position::parse(page, segments).ok_or_else(|| PageError::Unexpected("page", "the address of a page"))?
-        }
+    let start = match query.text("page") {
+        Some(page) => Position::parse(page, segments).ok_or(PageError::Unexpected("page", "the address of a page"))?,
         None => Position::first(segments),
     };
     let (exact, found, table) = futures::join!(
-        exact(app, &search, query.page.is_none()),
+        exact(app, &search, query.text("page").is_none()),
         find::find(app.store(), &search, start),
         // The number is only shown, and it requires a permission of its own.
         app.store().describe(),
@@ -67,18 +47,14 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         items: table.ok().map(|table| table.items).filter(|_| segments == SEGMENTS),
         next: next.as_ref().map(Position::text),
     };
-    Ok(View {
-        title: "Entities".to_owned(),
-        section: Section::Entities,
-        body: show::body(&query, &results),
-        json: json!({
-            "Entities": results.rows.iter().map(|row| row.to_json(&search)).collect::<Vec<_>>(),
-            "Exact": results.exact.as_ref().map(EntityId::as_str),
-            "ItemsRead": read,
-            "AboutItems": results.items,
-            "Next": results.next,
-        }),
-    })
+    let json = json!({
+        "Entities": results.rows.iter().map(|row| row.to_json(&search)).collect::<Vec<_>>(),
+        "Exact": results.exact.as_ref().map(EntityId::as_str),
+        "ItemsRead": read,
+        "AboutItems": results.items,
+        "Next": results.next,
+    });
+    Ok(View::new("Entities", show::body(query, &results), json))
 }
 
 /// Returns the entity with the text as its complete key, which is read directly.

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 
 use maud::{Markup, html};
 use operations::{error::OperationError, metadata, quarantine::to_json};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -30,28 +29,14 @@ use self::{filter::Filter, history::History};
 use super::{
     address,
     app::App,
-    page::{self, Section, View},
+    page::{self, View, count, deleted},
     quarantine,
-    query::Param,
+    query::Query,
     record,
     value::{self, DisplayLimits},
     version,
 };
 use crate::error::PageError;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    id: Param,
-    /// Newest version of the page.
-    to: Param,
-    /// Scale of the time line, `time` or `version`.
-    scale: Param,
-    actor: Param,
-    attribute: Param,
-    since: Param,
-    until: Param,
-}
 
 struct Entity {
     latest: VersionView,
@@ -63,19 +48,16 @@ struct Entity {
     floor: Version,
 }
 
-pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let id = query.id.entity()?;
-    let to = query.to.version("to")?;
-    let by_time = match query.scale.as_deref() {
-        None | Some("time") => true,
-        Some("version") => false,
-        Some(_) => return Err(PageError::Unexpected("scale", "time or version")),
-    };
+pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
+    let id = query.entity()?;
+    // The newest version of the page, and the scale of its time line.
+    let to = query.version("to")?;
+    let by_time = query.choice("scale", &[("time", true), ("version", false)], "time or version")?;
     let filter = Filter {
-        actor: query.actor.0,
-        attribute: query.attribute.0,
-        since: query.since.parsed("since", RecordedAt::parse)?,
-        until: query.until.parsed("until", RecordedAt::parse)?,
+        actor: query.text("actor").map(str::to_owned),
+        attribute: query.text("attribute").map(str::to_owned),
+        since: query.parsed("since", RecordedAt::parse)?,
+        until: query.parsed("until", RecordedAt::parse)?,
     };
     let quarantined = operations::quarantine::quarantined(app.store(), &id).await?;
     let mut entity = match read(app, &id).await {
@@ -87,16 +69,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         Ok(None) => return Err(PageError::no_entity(&id)),
         Err(error) => return Err(error),
     };
-    let newest = match app.store().attached_table() {
+    let mut newest = entity.latest.version;
+    if app.store().attached_table().is_some() {
         // Late versions follow the latest one.
-        Some(_) => app
-            .store()
-            .newest(&id, app.consistent())
-            .await?
-            .map(|(newest, _)| newest),
-        None => None,
-    };
-    let newest = newest.unwrap_or(entity.latest.version);
+        let last = app.store().newest(&id, app.consistent()).await?;
+        newest = last.map_or(newest, |(last, _)| last);
+    }
     let history = History::read(app, &entity.latest, entity.floor, (newest, to), filter).await?;
     // The version item of another program has a time, but its latest item has none.
     match history.record_of_latest() {
@@ -106,32 +84,21 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
         }
         None => entity.latest = version::with_time(app, entity.latest).await?,
     }
-    Ok(View {
-        title: id.as_str().to_owned(),
-        section: Section::Entities,
-        body: html! {
-            (body(app, &entity, &history, by_time))
-            (quarantine::section(&quarantined))
-        },
-        json: json(&entity, &history, &quarantined),
-    })
+    let body = html! { (body(app, &entity, &history, by_time)) (quarantine::section(&quarantined)) };
+    Ok(View::new(id.as_str(), body, json(&entity, &history, &quarantined)))
 }
 
 /// Returns the page of an entity without a valid version.
 fn only_quarantine(id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
-    View {
-        title: id.as_str().to_owned(),
-        section: Section::Entities,
-        body: html! {
-            p.crumbs { a href="/" { "Entities" } }
-            h1.key { (value::word(id.as_str())) }
-            p.note { "No version of this entity can be read." }
-            (quarantine::section(quarantined))
-        },
-        json: json!({
-            "ID": id.as_str(), "Latest": Value::Null, "Quarantined": quarantined.iter().map(to_json).collect::<Vec<_>>(),
-        }),
-    }
+    let body = html! {
+        p.crumbs { a href="/" { "Entities" } }
+        h1.key { (value::word(id.as_str())) }
+        p.note { "No version of this entity can be read." }
+        (quarantine::section(quarantined))
+    };
+    let quarantined: Vec<_> = quarantined.iter().map(to_json).collect();
+    let json = json!({"ID": id.as_str(), "Latest": Value::Null, "Quarantined": quarantined});
+    View::new(id.as_str(), body, json)
 }
 
 /// Reads the latest item, the metadata and the floor, with one request.
@@ -158,11 +125,15 @@ async fn read(app: &App, id: &EntityId) -> Result<Option<Entity>, PageError> {
     let Some((version, latest)) = newest else {
         return Ok(None);
     };
+    let mut metadata = items.remove(metadata::SORT_KEY);
+    for name in [names::PK, names::SK] {
+        metadata.as_mut().map(|metadata| metadata.remove(name));
+    }
     Ok(Some(Entity {
         is_current,
         latest_size: size::of_item(&latest),
         latest: app.store().view(id, version, latest),
-        metadata: items.remove(metadata::SORT_KEY).map(without_keys),
+        metadata,
         floor: items.get(FLOOR_KEY).and_then(floor_of).unwrap_or(Version::FIRST),
     }))
 }
@@ -186,7 +157,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
     let link = |path: &str| address::of_entity(path, id.as_str());
     html! {
         p.crumbs { a href="/" { "Entities" } }
-        h1.key { (value::word(id.as_str())) @if latest.deleted { " " span.tag.dead { "deleted" } } " " (page::copy(id.as_str(), "key")) }
+        h1.key { (value::word(id.as_str())) (deleted(latest.deleted)) " " (page::copy(id.as_str(), "key")) }
         nav.pages aria-label="Entity" {
             a href=(address::version("/version", id.as_str(), latest.version.get())) { "View latest version" }
             a href=(link("/as-of")) { "View a point in time" }
@@ -206,7 +177,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
                 dl.facts {
                     (record::facts(latest, "Last change"))
                     dt { "History lag" }
-                    dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (history.behind) @if history.behind == 1 { " version" } @else { " versions" } @if history.is_behind_further { " or more" } } } }
+                    dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (count(history.behind, "version")) @if history.is_behind_further { " or more" } } } }
                     @if entity.floor > Version::FIRST { dt { "Oldest version" } dd { (entity.floor) ", earlier versions were pruned" } }
                     dt { "Latest item size" } dd { (value::bytes(entity.latest_size)) }
                     dt { "Log ID" } dd { code { (id.digest()) } " " (page::copy(&id.digest(), "log ID")) }
@@ -219,10 +190,4 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             }
         }
     }
-}
-
-fn without_keys(mut item: Item) -> Item {
-    item.remove(names::PK);
-    item.remove(names::SK);
-    item
 }

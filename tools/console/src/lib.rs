@@ -41,7 +41,6 @@ mod value;
 mod version;
 
 use std::{
-    fmt,
     net::{SocketAddr, TcpListener},
     sync::Arc,
 };
@@ -52,6 +51,7 @@ pub use self::options::Options;
 use self::{app::App, guard::Guard, secrets::Secrets};
 
 /// A console that serves until it is dropped.
+#[allow(missing_debug_implementations, reason = "it has secrets")]
 pub struct Console {
     address: SocketAddr,
     /// `http://` and the host.
@@ -59,15 +59,6 @@ pub struct Console {
     url: String,
     secrets: Arc<Secrets>,
     task: tokio::task::JoinHandle<()>,
-}
-
-impl fmt::Debug for Console {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the secrets.
-        f.debug_struct("Console")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Console {

@@ -10,13 +10,13 @@ use axum::{
 };
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
-use shared::logging::chain;
+use shared::{domain::recorded_at::RecordedAt, logging::chain};
 
 use super::{
     address::{self, ASSETS, SIGN_IN},
     app::App,
     secrets::CSRF,
-    value,
+    time, value,
 };
 use crate::error::PageError;
 
@@ -25,21 +25,25 @@ const FORMAT_JSON: &str = "format=json";
 
 pub(super) struct View {
     pub(super) title: String,
-    pub(super) section: Section,
+    /// Path of the section.
+    pub(super) section: &'static str,
     pub(super) body: Markup,
     pub(super) json: Value,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
-    Entities,
-    Health,
+impl View {
+    /// Creates a page of the section of entities.
+    pub(super) fn new(title: impl Into<String>, body: Markup, json: Value) -> Self {
+        Self {
+            title: title.into(),
+            section: "/",
+            body,
+            json,
+        }
+    }
 }
 
-impl Section {
-    const ALL: [(Self, &'static str, &'static str); 2] =
-        [(Self::Entities, "Entities", "/"), (Self::Health, "Health", "/health")];
-}
+const SECTIONS: [(&str, &str); 2] = [("Entities", "/"), ("Health", "/health")];
 
 pub(super) enum FormResponse {
     /// Another update was applied first, and nothing was changed.
@@ -84,7 +88,7 @@ impl ResponseFormat {
     fn view(self, app: &App, view: View) -> Response {
         match self.json {
             true => Json(view.json).into_response(),
-            false => page(app, &view.title, Some(view.section), &view.body).into_response(),
+            false => page(app, &view.title, view.section, &view.body).into_response(),
         }
     }
 
@@ -95,19 +99,13 @@ impl ResponseFormat {
         if self.json {
             return (status, Json(json!({"Error": why}))).into_response();
         }
-        let title = match status {
-            StatusCode::NOT_FOUND => "Not found",
-            StatusCode::FORBIDDEN => "Access denied",
-            StatusCode::BAD_REQUEST => "Invalid request",
-            StatusCode::CONFLICT => "Conflict",
-            _ => "Service unavailable",
-        };
+        let title = status.canonical_reason().unwrap_or("Error");
         let body = html! {
             h1 { (title) }
             p.note role="alert" { (value::plain(&why)) }
             p { a href="/" { "All entities" } }
         };
-        (status, page(app, title, None, &body)).into_response()
+        (status, page(app, title, "", &body)).into_response()
     }
 }
 
@@ -119,16 +117,14 @@ pub(super) fn accepts_only_json(headers: &HeaderMap) -> bool {
 }
 
 /// Renders a page with its header and footer.
-fn page(app: &App, title: &str, section: Option<Section>, body: &Markup) -> Markup {
+fn page(app: &App, title: &str, section: &str, body: &Markup) -> Markup {
     let connection = &app.connection;
     let body = html! {
         a.skip href="#main" { "Skip to main content" }
         header {
             nav aria-label="Main" {
                 a.brand href="/" { "vzero" }
-                @for (each, name, path) in Section::ALL {
-                    a href=(path) aria-current=[(section == Some(each)).then_some("page")] { (name) }
-                }
+                @for (name, path) in SECTIONS { a href=(path) aria-current=[(section == path).then_some("page")] { (name) } }
             }
             form.find role="search" action="/" method="get" {
                 label.hidden for="find" { "Find entities by part of the key" }
@@ -208,6 +204,46 @@ pub(super) fn csrf(app: &App) -> Markup {
 /// Renders the button that copies a text. The script shows it.
 pub(super) fn copy(text: &str, what: &str) -> Markup {
     html! { button.copy type="button" hidden data-copy=(text) aria-label={ "Copy " (what) } { "Copy" } }
+}
+
+/// Renders a form that opens a page of an entity.
+pub(super) fn form(path: &str, id: &str, fields: &Markup) -> Markup {
+    html! { form.row method="get" action=(path) { input type="hidden" name="id" value=(id); (fields) } }
+}
+
+/// Renders a field for a time. The script shows it in the time zone of the browser.
+pub(super) fn picker(label: &str, name: &str, value: Option<RecordedAt>, is_required: bool) -> Markup {
+    let value = value.map(time::of_picker);
+    html! {
+        label { (label) " " span.zone { "(UTC)" } " " input type="datetime-local" name=(name) step="any" value=[value] required[is_required]; }
+    }
+}
+
+/// Renders a table that scrolls within the page.
+pub(super) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll role="region" aria-label=(label) tabindex="0" {
+            table {
+                caption.hidden { (label) }
+                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// Returns a number of things, such as `1 version`.
+pub(super) fn count(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Renders the number of things that are not shown, nothing for 0.
+pub(super) fn more(number: usize, things: &str) -> Markup {
+    html! { @if number > 0 { p.muted { "and " (number) " more" (things) } } }
+}
+
+pub(super) fn deleted(is_deleted: bool) -> Markup {
+    html! { @if is_deleted { " " span.tag.dead { "deleted" } } }
 }
 
 pub(super) fn entity_link(id: &str) -> Markup {

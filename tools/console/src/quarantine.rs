@@ -6,10 +6,11 @@ use shared::domain::{attributes, quarantine::QuarantinedRecord, size};
 use stream_fn::record;
 
 use crate::{
-    time,
+    page, time,
     value::{self, DisplayLimits},
 };
 
+const COLUMNS: [&str; 6] = ["Version", "Kind", "Reason", "Time", "Image", "Sequence number"];
 /// Maximum number of displayed attributes of a record.
 const MAX_ATTRIBUTES: usize = 200;
 /// Maximum size of an image whose values are shown like those of an item. A larger one has the limits of a cell, so that the
@@ -25,13 +26,7 @@ pub(crate) fn section(records: &[QuarantinedRecord]) -> Markup {
             h2 #quarantine { "Quarantine" }
             p.note { "These changes can never become a version. " code { "vzero admin repair" } " stores those that can be stored after a repair, "
                 code { "vzero admin redrive quarantine:ID --drop-conflicts --drop-malformed" } " deletes them." }
-            div.scroll role="region" aria-label="Records in quarantine" tabindex="0" {
-                table {
-                    caption { "Records in quarantine" }
-                    thead { tr { @for name in ["Version", "Kind", "Reason", "Time", "Image", "Sequence number"] { th scope="col" { (name) } } } }
-                    tbody { @for record in records { (row(record)) } }
-                }
-            }
+            (page::table("Records in quarantine", &COLUMNS, &html! { @for record in records { (row(record)) } }))
         }
     }
 }

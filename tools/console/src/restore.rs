@@ -9,8 +9,7 @@ use operations::{
     error::OperationError,
     revision::{self, ChangeOptions},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::{
     config::Ordering,
     domain::{
@@ -22,60 +21,41 @@ use uuid::Uuid;
 use writer_fn::{counter::WriteOutcome, update::ExpectedVersion};
 
 use super::{
+    address,
     app::App,
     compare,
-    page::{self, FormResponse, Section, View, entity_link},
-    query::{Param, link},
+    page::{self, FormResponse, View, entity_link},
+    query::Query,
     time,
     value::{self, DisplayLimits},
     version,
 };
 use crate::error::PageError;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    id: Param,
-    version: Param,
-    expected: Param,
-    request: Param,
-    actor: Param,
-    reason: Param,
-}
-
 const RESTORE: &str = "/restore";
 const UNDELETE: &str = "/undelete";
 
-impl Query {
-    fn number(&self) -> Result<Version, PageError> {
-        self.version.version("version")?.ok_or(PageError::Missing("version"))
-    }
-
-    /// Returns the request id, and the actor, the reason and the expected latest version of the form.
-    fn change(&self, app: &App) -> Result<(RequestId, ChangeOptions), PageError> {
-        let request = self.request.parsed("request", |text| RequestId::new(text.to_owned()))?;
-        let expected = self
-            .expected
-            .version("expected")?
-            .ok_or(PageError::Missing("expected"))?;
-        let changes = [(names::ACTOR, &self.actor), (names::REASON, &self.reason)];
-        let changes = changes.into_iter().filter_map(|(name, text)| {
-            let text = text.0.clone()?;
-            Some((name.to_owned(), Change::Set(AttributeValue::S(text))))
-        });
-        let options = ChangeOptions {
-            expected: Some(ExpectedVersion::Is(expected)),
-            timestamp: (app.options.ordering == Ordering::Time).then(time::now),
-            sent_at: None,
-            changes: changes.collect(),
-        };
-        Ok((request.ok_or(PageError::Missing("request"))?, options))
-    }
+/// Returns the request id, and the actor, the reason and the expected latest version of a form.
+fn change(app: &App, query: &Query) -> Result<(RequestId, ChangeOptions), PageError> {
+    let request = query.parsed("request", |text| RequestId::new(text.to_owned()))?;
+    let expected = query.required_version("expected")?;
+    let changes = [(names::ACTOR, "actor"), (names::REASON, "reason")].into_iter();
+    let changes = changes.filter_map(|(name, field)| {
+        let text = AttributeValue::S(query.text(field)?.to_owned());
+        Some((name.to_owned(), Change::Set(text)))
+    });
+    let options = ChangeOptions {
+        expected: Some(ExpectedVersion::Is(expected)),
+        timestamp: (app.options.ordering == Ordering::Time).then(time::now),
+        sent_at: None,
+        changes: changes.collect(),
+    };
+    Ok((request.ok_or(PageError::Missing("request"))?, options))
 }
 
-pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query.id.entity()?;
-    let number = query.number()?;
+pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
+    let entity = query.entity()?;
+    let number = query.required_version("version")?;
     let latest = version::with_time(app, latest(app, &entity).await?).await?;
     let old = app.store().version(&entity, number, app.consistent()).await?;
     let old = old.ok_or_else(|| PageError::no_version(&entity, number))?;
@@ -96,14 +76,13 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     Ok(page)
 }
 
-pub(super) async fn undelete_view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query.id.entity()?;
+pub(super) async fn undelete_view(app: &App, query: &Query) -> Result<View, PageError> {
+    let entity = query.entity()?;
     let latest = latest(app, &entity).await?;
     if !latest.deleted {
         return Err(PageError::Conflict(format!("{} is not deleted", entity.as_str())));
     }
-    let old = revision::before_deletion(app.store(), &entity, latest.version).await;
-    let old = old.map_err(OperationError::from)?;
+    let old = revision::before_deletion(app.store(), &entity, latest.version).await?;
     let lead = html! {
         p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with the attributes of version " (old.version) ", the newest one before it that is not deleted." }
         (value::attributes(&state(&old), DisplayLimits::ITEM, usize::MAX))
@@ -184,42 +163,32 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
             }
         }
     };
-    View {
-        title,
-        section: Section::Entities,
-        body,
-        json,
-    }
+    View::new(title, body, json)
 }
 
-pub(super) async fn post(app: &App, query: Query) -> Result<FormResponse, PageError> {
-    let options = app.writes()?;
-    let (entity, number, (request, change)) = (query.id.entity()?, query.number()?, query.change(app)?);
-    let outcome = revision::restore(app.store(), &entity, number, request, change, options).await?;
-    Ok(response(&entity, RESTORE, Some(number), outcome))
+pub(super) async fn post(app: &App, query: &Query) -> Result<FormResponse, PageError> {
+    apply(app, query, Some(query.required_version("version")?)).await
 }
 
-pub(super) async fn undelete_post(app: &App, query: Query) -> Result<FormResponse, PageError> {
+pub(super) async fn undelete_post(app: &App, query: &Query) -> Result<FormResponse, PageError> {
+    apply(app, query, None).await
+}
+
+/// Restores a version, or undeletes the entity.
+async fn apply(app: &App, query: &Query, restored: Option<Version>) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
-    let (entity, (request, change)) = (query.id.entity()?, query.change(app)?);
-    let outcome = match revision::undelete(app.store(), &entity, request, change, options).await? {
+    let (store, entity, (request, change)) = (app.store(), query.entity()?, change(app, query)?);
+    let outcome = match restored {
+        Some(number) => Some(revision::restore(store, &entity, number, request, change, options).await?),
+        None => revision::undelete(store, &entity, request, change, options).await?,
+    };
+    let outcome = match outcome {
         Some(outcome) => outcome,
         None => WriteOutcome::Unchanged {
             version: latest(app, &entity).await?.version,
         },
     };
-    Ok(response(&entity, UNDELETE, None, outcome))
-}
-
-fn response(entity: &EntityId, action: &str, restored: Option<Version>, outcome: WriteOutcome) -> FormResponse {
     let id = entity.as_str();
-    let to = |path: &str, version: Option<Version>, done: Option<&str>| {
-        let (version, done) = (version.map(|version| version.to_string()), done.map(str::to_owned));
-        link(
-            path,
-            [("id", Some(id.to_owned())), ("version", version), ("done", done)],
-        )
-    };
     let (name, version) = match outcome {
         WriteOutcome::Written { version } => ("Written", version),
         WriteOutcome::Duplicate { version } => ("Duplicate", version),
@@ -227,21 +196,26 @@ fn response(entity: &EntityId, action: &str, restored: Option<Version>, outcome:
         // Another update was applied first.
         WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. } => {
             let why = OperationError::of_outcome(outcome).map_or_else(String::new, |error| error.to_string());
-            return FormResponse::Conflict(View {
-                title: "Conflict".to_owned(),
-                section: Section::Entities,
-                body: html! {
-                    p { (entity_link(id)) }
-                    h1 { "Conflict" }
-                    p.note role="alert" { "Another update was applied first: " (why) ". Nothing was changed." }
-                    p { a href=(to(action, restored, None)) { "Preview the change again" } }
-                },
-                json: json!({"Error": why}),
-            });
+            let again = match restored {
+                Some(version) => address::version(RESTORE, id, version.get()),
+                None => address::of_entity(UNDELETE, id),
+            };
+            let body = html! {
+                p { (entity_link(id)) }
+                h1 { "Conflict" }
+                p.note role="alert" { "Another update was applied first: " (why) ". Nothing was changed." }
+                p { a href=(again) { "Preview the change again" } }
+            };
+            return Ok(FormResponse::Conflict(View::new(
+                "Conflict",
+                body,
+                json!({"Error": why}),
+            )));
         }
     };
-    let outcome: Value = json!({"ID": id, "Version": version, "Outcome": name});
-    FormResponse::SeeOther(to("/version", Some(version), Some(name)), outcome)
+    let to = format!("{}&done={name}", address::version("/version", id, version.get()));
+    let outcome = json!({"ID": id, "Version": version, "Outcome": name});
+    Ok(FormResponse::SeeOther(to, outcome))
 }
 
 async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {

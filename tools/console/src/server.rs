@@ -27,7 +27,7 @@ macro_rules! page {
     ($view:path) => {
         get(
             async |State(app): State<Shared>, format: ResponseFormat, Query(query): Query<_>| {
-                Box::pin(format.page(&app, $view(&app, query))).await
+                Box::pin(format.page(&app, $view(&app, &query))).await
             },
         )
     };
@@ -37,7 +37,7 @@ macro_rules! form {
     ($routes:expr, $submit:path) => {
         $routes.post(
             async |State(app): State<Shared>, format: ResponseFormat, Form(form): Form<_>| {
-                format.form(&app, $submit(&app, form)).await
+                format.form(&app, $submit(&app, &form)).await
             },
         )
     };

@@ -49,9 +49,9 @@ pub(super) fn exact(time: RecordedAt) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns an exact time for a date picker, which has milliseconds.
-pub(super) fn of_picker(exact: &str) -> String {
-    exact.chars().take("2026-11-22T06:24:48.123".len()).collect()
+/// Returns a time for a date picker, which has milliseconds.
+pub(super) fn of_picker(time: RecordedAt) -> String {
+    exact(time).chars().take("2026-11-22T06:24:48.123".len()).collect()
 }
 
 pub(super) fn now() -> EpochMillis {

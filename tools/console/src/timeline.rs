@@ -73,14 +73,6 @@ impl Kind {
     pub(super) fn class(self) -> &'static str {
         self.words().1
     }
-
-    /// Returns the state of the version, for programs.
-    pub(super) fn state(self) -> &'static str {
-        match self {
-            Self::Restored => Self::Live.name(),
-            kind => kind.name(),
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,6 @@
 //! Page of a single version.
 
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::json;
 use shared::{
     domain::{entity::EntityId, names, recorded_at::RecordedAt, size, version::Version, view::VersionView},
@@ -11,26 +10,18 @@ use shared::{
 use super::{
     address,
     app::App,
-    page::{Section, View, entity_link},
-    query::Param,
+    page::{View, deleted, entity_link},
+    query::Query,
     record,
     value::{self, DisplayLimits},
 };
 use crate::error::PageError;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Query {
-    id: Param,
-    version: Param,
-    done: Param,
-}
-
-pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
-    let entity = query.id.entity()?;
+pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
+    let entity = query.entity()?;
     let newest = latest(app, &entity).await?;
     let latest = newest.version;
-    let view = match query.version.version("version")? {
+    let view = match query.version("version")? {
         Some(version) if version != latest => one(app, &entity, version).await?,
         _ => newest,
     };
@@ -39,12 +30,12 @@ pub(super) async fn view(app: &App, query: Query) -> Result<View, PageError> {
     json["Latest"] = json!(latest);
     let raw = serde_json::to_string_pretty(&json["Attributes"]).unwrap_or_default();
     let raw = printable::json(&raw);
-    Ok(View {
-        title: format!("Version {} of {}", view.version, entity.as_str()),
-        section: Section::Entities,
-        body: body(app, &view, latest, query.done.as_deref(), &raw),
+    let title = format!("Version {} of {}", view.version, entity.as_str());
+    Ok(View::new(
+        title,
+        body(app, &view, latest, query.text("done"), &raw),
         json,
-    })
+    ))
 }
 
 pub(super) async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {
@@ -94,7 +85,7 @@ pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
 }
 
 fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw: &str) -> Markup {
-    let (entity, version) = (&view.entity, view.version.get());
+    let (id, version) = (view.entity.as_str(), view.version.get());
     let done = match done {
         Some("Written") => Some("was created"),
         Some("Duplicate") => Some("was already created by this form"),
@@ -102,18 +93,16 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
         _ => None,
     };
     html! {
-        (breadcrumbs(entity))
-        h1 { "Version " (version) @if view.version == latest { " (latest)" } @if view.deleted { " " span.tag.dead { "deleted" } } }
+        (breadcrumbs(&view.entity))
+        h1 { "Version " (version) @if view.version == latest { " (latest)" } (deleted(view.deleted)) }
         @if let Some(done) = done { p.note.good role="status" { "Version " (version) " " (done) "." } }
         nav.pages aria-label="Versions" {
-            @if version > 1 { a rel="prev" href=(address::version("/version", entity.as_str(), version - 1)) { "Version " (version - 1) } }
-            @if view.version < latest { a rel="next" href=(address::version("/version", entity.as_str(), version + 1)) { "Version " (version + 1) } }
-            @if version > 1 { a href=(address::compare(entity, version - 1, version)) { "Compare with previous" } }
+            @if version > 1 { a rel="prev" href=(address::version("/version", id, version - 1)) { "Version " (version - 1) } }
+            @if view.version < latest { a rel="next" href=(address::version("/version", id, version + 1)) { "Version " (version + 1) } }
+            @if version > 1 { a href=(address::compare(id, version - 1, version)) { "Compare with previous" } }
             @if view.version < latest {
-                a href=(address::compare(entity, version, latest.get())) { "Compare with latest" }
-                @if app.allows_writes() {
-                    a href=(address::version("/restore", entity.as_str(), version)) { "Restore…" }
-                }
+                a href=(address::compare(id, version, latest.get())) { "Compare with latest" }
+                @if app.allows_writes() { a href=(address::version("/restore", id, version)) { "Restore…" } }
             }
         }
         dl.facts {
@@ -124,7 +113,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
         (value::attributes(&view.attributes, DisplayLimits::FULL, usize::MAX))
         details {
             summary { "Raw JSON" }
-            p { button.copy type="button" hidden data-copy-from="raw" { "Copy JSON" } " " a href={ (address::version("/version", entity.as_str(), version)) "&format=json" } { "Open as a document" } }
+            p { button.copy type="button" hidden data-copy-from="raw" { "Copy JSON" } " " a href={ (address::version("/version", id, version)) "&format=json" } { "Open as a document" } }
             pre #raw tabindex="0" role="region" aria-label="Raw JSON" { (raw) }
         }
     }

@@ -60,11 +60,11 @@ pub struct Args {
     pub attach: Option<PathBuf>,
 
     /// Parameter of the template; can be repeated
-    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair::<String>)]
     pub parameters: Vec<(String, String)>,
 
     /// Program of a function, from sam build or cargo lambda build; can be repeated [default: built in]
-    #[arg(long = "bootstrap", value_name = "FUNCTION=FILE", value_parser = bootstrap)]
+    #[arg(long = "bootstrap", value_name = "FUNCTION=FILE", value_parser = pair::<PathBuf>)]
     pub bootstraps: Vec<(String, PathBuf)>,
 }
 
@@ -77,12 +77,7 @@ Examples:
   local --parameter HistoryTable=own             history in a table of its own
   local --attach orders.json                     history of a table that your own programs write";
 
-fn pair(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once('=').ok_or("use NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
-fn bootstrap(text: &str) -> Result<(String, PathBuf), &'static str> {
-    let (function, file) = text.split_once('=').ok_or("use FUNCTION=FILE")?;
-    Ok((function.to_owned(), file.into()))
+fn pair<V: for<'a> From<&'a str>>(text: &str) -> Result<(String, V), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("an equals sign is missing")?;
+    Ok((name.to_owned(), value.into()))
 }

@@ -4,13 +4,9 @@
 //! The definition is the JSON of `aws dynamodb create-table --cli-input-json`, see [`shared::domain::attached::definition`]. The
 //! table is created from this JSON as it is, with indexes, and with a stream of both images.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
-use attach::definition::InvalidDefinition;
-use aws_sdk_dynamodb::{Client, operation::create_table::CreateTableError};
+use aws_sdk_dynamodb::Client;
 use aws_smithy_types::body::SdkBody;
 use operations::table::settings::TableSettings;
 use serde_json::{Map, Value, json};
@@ -18,11 +14,11 @@ use shared::{
     domain::attached::{self, AttachedTable},
     json,
 };
-use thiserror::Error;
 
 use crate::{
-    dynamodb::table::{self, TableError},
-    mapping::filter::{Filters, InvalidFilter},
+    dynamodb::table,
+    error::{LocalError, failed},
+    mapping::filter::Filters,
     template::{Table, Template},
 };
 
@@ -39,12 +35,12 @@ pub struct Attachment {
 
 impl Attachment {
     /// Reads the file of a definition.
-    pub fn read(path: &Path) -> Result<Self, AttachError> {
-        let text = std::fs::read_to_string(path).map_err(|error| AttachError::Read(path.to_owned(), error))?;
-        let invalid = |error| AttachError::Invalid(path.to_owned(), error);
-        let table = attach::parse(&text).map_err(invalid)?;
+    pub fn read(path: &Path) -> Result<Self, LocalError> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(failed(format!("{shown} cannot be read")))?;
+        let table = attach::parse(&text).map_err(failed(format!("{shown} does not define a table")))?;
         let Ok(Value::Object(mut create)) = json::parse(&text) else {
-            return Err(invalid(InvalidDefinition::NotAnObject));
+            return Err(LocalError::new(format!("{shown} is not a JSON object")));
         };
         create.retain(|name, _| !OWN_MEMBERS.contains(&name.as_str()));
         create.insert(
@@ -55,9 +51,10 @@ impl Attachment {
     }
 
     /// Attaches the stream function of a template to the table.
-    pub fn attach(self, template: &mut Template) -> Result<(), AttachError> {
+    pub fn attach(self, template: &mut Template) -> Result<(), LocalError> {
         if template.is_kinesis {
-            return Err(AttachError::Kinesis);
+            let what = "a table can only be attached with ChangeStream=DynamoDBStreams";
+            return Err(LocalError::new(what));
         }
         let table = &self.table;
         let environment = [
@@ -87,13 +84,14 @@ impl Attachment {
             name: self.table.history_table().to_owned(),
             settings: TableSettings::of_history(),
         });
-        template.mapping.filters = Filters::parse(self.table.filter())?;
+        let filters = Filters::parse(self.table.filter());
+        template.mapping.filters = filters.map_err(failed("the mapping does not support the filter"))?;
         template.attached = Some(self);
         Ok(())
     }
 
     /// Creates the table if it does not exist, and returns the ARN of its stream.
-    pub(crate) async fn ensure(&self, client: &Client) -> Result<String, TableError> {
+    pub(crate) async fn ensure(&self, client: &Client) -> Result<String, LocalError> {
         let body = Value::Object(self.create.clone()).to_string();
         // The definition can have parameters that this version of the SDK does not know.
         let created = client
@@ -104,25 +102,10 @@ impl Attachment {
                 request.headers_mut().insert("content-length", body.len().to_string());
                 *request.body_mut() = SdkBody::from(body.as_str());
             });
-        match created.send().await {
-            Ok(_) => {}
-            Err(error) => match error.as_service_error() {
-                Some(CreateTableError::ResourceInUseException(_)) => {}
-                _ => return Err(TableError::CreateAttached(Box::new(error.into()))),
-            },
+        match created.send().await.map_err(aws_sdk_dynamodb::Error::from) {
+            Ok(_) | Err(aws_sdk_dynamodb::Error::ResourceInUseException(_)) => {}
+            Err(error) => return Err(failed("cannot create the table")(error)),
         }
         table::stream_of(client, self.table.table()).await
     }
-}
-
-#[derive(Debug, Error)]
-pub enum AttachError {
-    #[error("{0} cannot be read")]
-    Read(PathBuf, #[source] io::Error),
-    #[error("{0} does not define a table")]
-    Invalid(PathBuf, #[source] InvalidDefinition),
-    #[error("the mapping does not support the filter")]
-    Filter(#[from] InvalidFilter),
-    #[error("a table can only be attached with ChangeStream=DynamoDBStreams")]
-    Kinesis,
 }

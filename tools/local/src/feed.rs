@@ -2,8 +2,10 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io::BufRead,
+    sync::Mutex,
 };
 
 use futures::{
@@ -12,12 +14,15 @@ use futures::{
 };
 use serde_json::Value;
 use shared::json;
-use thiserror::Error;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 use writer_fn::update::ID;
 
-use crate::lambda::{EXITED, InvokeOutput, Lambda, TIMED_OUT};
+use crate::{
+    error::{LocalError, failed},
+    lambda::{EXITED, InvokeOutput, Lambda, TIMED_OUT},
+    lock,
+};
 
 /// Number of parallel lanes. Each entity belongs to one lane.
 const LANES: usize = 8;
@@ -43,20 +48,20 @@ pub struct Summary {
 }
 
 /// Parses a feed line by line. Empty lines are skipped.
-pub fn read(reader: impl BufRead) -> impl Iterator<Item = Result<Line, FeedError>> {
+pub fn read(reader: impl BufRead) -> impl Iterator<Item = Result<Line, LocalError>> {
     let lines = reader.lines().enumerate().map(|(index, line)| (index + 1, line));
     lines.filter_map(|(number, line)| match line {
         Ok(json) if json.trim().is_empty() => None,
         Ok(json) => Some(Line::parse(number, json)),
-        Err(error) => Some(Err(FeedError::Read(number, error))),
+        Err(error) => Some(Err(failed(format!("line {number} of the feed cannot be read"))(error))),
     })
 }
 
 impl Line {
-    fn parse(number: usize, json: String) -> Result<Self, FeedError> {
-        let update = json::parse(&json).map_err(|_| FeedError::Bad(number, "it is not JSON".to_owned()))?;
+    fn parse(number: usize, json: String) -> Result<Self, LocalError> {
+        let update = json::parse(&json).map_err(|_| bad(number, "it is not JSON"))?;
         if !update.is_object() {
-            return Err(FeedError::Bad(number, "it is not a JSON object".to_owned()));
+            return Err(bad(number, "it is not a JSON object"));
         }
         // The entity of an envelope is nested: all lines without `ID` share a lane and keep their order.
         let entity = update.get(ID).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -65,7 +70,7 @@ impl Line {
 }
 
 /// Reads standard input on a separate thread, because reads block.
-pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
+pub fn standard_input() -> mpsc::Receiver<Result<Line, LocalError>> {
     let (send, lines) = mpsc::channel(MAX_QUEUED_LINES);
     std::thread::spawn(move || {
         // The receiver is dropped if the feed ends early.
@@ -78,12 +83,11 @@ pub fn standard_input() -> mpsc::Receiver<Result<Line, FeedError>> {
 ///
 /// # Errors
 ///
-/// Returns the error of a line that cannot be read ([`FeedError::Read`]), is invalid ([`FeedError::Bad`]), or could not be written
-/// ([`FeedError::Failed`]). Lines after it may have been sent.
+/// Returns the error of a line that cannot be read, is invalid, or could not be written. Lines after it may have been sent.
 pub async fn send(
     lambda: &Lambda,
-    mut lines: impl Stream<Item = Result<Line, FeedError>> + Unpin,
-) -> Result<Summary, FeedError> {
+    mut lines: impl Stream<Item = Result<Line, LocalError>> + Unpin,
+) -> Result<Summary, LocalError> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..LANES).map(|_| mpsc::channel(MAX_QUEUED_LINES)).unzip();
     let dispatch = async move {
         while let Some(line) = lines.next().await.transpose()? {
@@ -95,29 +99,25 @@ pub async fn send(
         }
         Ok(())
     };
+    let summary = Mutex::new(Summary::default());
     let lanes = receivers.into_iter().map(async |mut lines: mpsc::Receiver<Line>| {
-        let mut outcomes = Vec::new();
         while let Some(line) = lines.recv().await {
-            outcomes.push((line.number, invoke(lambda, &line).await?));
+            let (name, conflict) = invoke(lambda, &line).await?;
+            let mut summary = lock(&summary);
+            *summary.outcomes.entry(name).or_default() += 1;
+            summary.conflicts.extend(conflict.map(|message| (line.number, message)));
         }
-        Ok(outcomes)
+        Ok(())
     });
-    let ((), lanes) = try_join(dispatch, try_join_all(lanes)).await?;
-    let mut summary = Summary::default();
-    for (number, (name, conflict)) in lanes.into_iter().flatten() {
-        *summary.outcomes.entry(name).or_default() += 1;
-        summary.conflicts.extend(conflict.map(|message| (number, message)));
-    }
+    try_join(dispatch, try_join_all(lanes)).await?;
+    let mut summary = std::mem::take(&mut *lock(&summary));
     summary.conflicts.sort();
     Ok(summary)
 }
 
-/// Name of the outcome, and the message of a version conflict.
-type Outcome = (String, Option<String>);
-
-/// Sends a line. If the function is killed or times out, the line is sent again, with the same request id: writer-fn then recognizes
+/// Sends a line, and returns the name of the outcome, and the message of a version conflict. If the function is killed or times out, the line is sent again, with the same request id: writer-fn then recognizes
 /// an update that it has applied.
-async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
+async fn invoke(lambda: &Lambda, line: &Line) -> Result<(String, Option<String>), LocalError> {
     let number = line.number;
     let request_id = Uuid::new_v4().to_string();
     let mut attempt = 1;
@@ -129,7 +129,7 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
         let payload = line.json.clone().into_bytes();
         let output = lambda.invoke_as(request_id.clone(), WRITER, payload, is_last).await;
         match output {
-            None => return Err(FeedError::Bad(number, "there is no function writer-fn".to_owned())),
+            None => return Err(bad(number, "there is no function writer-fn")),
             Some(output) if is_last(&output) => break output,
             Some(_) => attempt += 1,
         }
@@ -141,8 +141,10 @@ async fn invoke(lambda: &Lambda, line: &Line) -> Result<Outcome, FeedError> {
         // The response to a batch has no outcome.
         _ if !output.is_error => Ok((member("Outcome", "Answered"), None)),
         kind if kind == "VersionConflict" => Ok((kind, Some(message))),
-        kind if kind == "InvalidEvent" => Err(FeedError::Bad(number, message)),
-        kind => Err(FeedError::Failed(number, format!("{kind}: {message}"))),
+        kind if kind == "InvalidEvent" => Err(bad(number, message)),
+        kind => Err(LocalError::new(format!(
+            "line {number} of the feed could not be written: {kind}: {message}"
+        ))),
     }
 }
 
@@ -150,21 +152,15 @@ fn response(output: &InvokeOutput) -> Value {
     json::parse_bytes(&output.payload).unwrap_or_default()
 }
 
-#[derive(Debug, Error)]
-pub enum FeedError {
-    #[error("line {0} of the feed cannot be read")]
-    Read(usize, #[source] std::io::Error),
-    #[error("line {0} of the feed is bad: {1}")]
-    Bad(usize, String),
-    #[error("line {0} of the feed could not be written: {1}")]
-    Failed(usize, String),
+fn bad(number: usize, why: impl Display) -> LocalError {
+    LocalError::new(format!("line {number} of the feed is bad: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn all(feed: &[u8]) -> Result<Vec<Line>, FeedError> {
+    fn all(feed: &[u8]) -> Result<Vec<Line>, LocalError> {
         read(feed).collect()
     }
 

@@ -9,6 +9,7 @@
 pub mod args;
 pub mod attach;
 pub mod dynamodb;
+pub mod error;
 pub mod feed;
 mod files;
 pub mod function;

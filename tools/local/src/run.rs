@@ -6,19 +6,16 @@ use std::{
     path::PathBuf,
     pin::Pin,
     process::ExitCode,
-    sync::atomic::Ordering,
     time::Duration,
 };
 
 use futures::{Stream, stream};
 use history_console::Console;
-use operations::{connection::Connection, read::scan_items::scan_items};
-use shared::dynamodb::client::error::ServiceError;
+use operations::{connection::Connection, read::items::scan_items};
 use shared::{
     domain::{Item, entity::is_reserved, keys::partition_key_of},
     logging::chain,
 };
-use thiserror::Error;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::Instant,
@@ -26,15 +23,16 @@ use tokio::{
 
 use crate::{
     args::Args,
-    attach::{AttachError, Attachment},
-    feed::{self, FeedError, Line},
+    attach::Attachment,
+    error::{LocalError, failed},
+    feed::{self, Line},
     report::{
         commands, dump,
         history::{self, Collections},
         items, progress,
     },
-    stack::{self, Options, Stack, StackError},
-    template::{Template, TemplateError},
+    stack::{self, Options, Stack},
+    template::Template,
 };
 
 /// Updates to feed without --feed.
@@ -58,9 +56,10 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
     })
 }
 
-async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
+async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
     let path = args.template.clone().map_or_else(find_template, Ok)?;
-    let mut template = Template::read(&path, &args.parameters).map_err(|error| RunError::Template(path, error))?;
+    let template = Template::read(&path, &args.parameters);
+    let mut template = template.map_err(failed(format!("cannot run the template {}", path.display())))?;
     template.mapping.startup = Duration::from_secs(args.mapping_startup.into());
     if let Some(path) = &args.attach {
         Attachment::read(path)?.attach(&mut template)?;
@@ -93,19 +92,13 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, RunError> {
 }
 
 /// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.
-async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Option<Feed>) -> Result<bool, RunError> {
-    match send(stack, feed).await {
-        // The stack is usable without the rest of the feed.
-        Err(RunError::Line(failed @ FeedError::Failed(..))) if !args.once => {
-            error(&format!("{}; the rest of the feed is not sent", chain(&failed)));
-        }
-        sent => sent?,
-    }
+async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Option<Feed>) -> Result<bool, LocalError> {
+    send(args, stack, feed).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(stack, within).await?;
     print(items::list(&collections).trim_end());
     if let Some(path) = &args.dump {
-        dump::write(path, &collections).map_err(failed_to(format!("{} cannot be written", path.display())))?;
+        dump::write(path, &collections).map_err(failed(format!("{} cannot be written", path.display())))?;
     }
     let complete = report(stack, &collections);
     if args.once {
@@ -118,7 +111,7 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Opti
     std::future::pending().await
 }
 
-fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
+fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
     let listener = match args.console_port {
         Some(port) => stack::listen(port)?,
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
@@ -127,7 +120,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, RunError> {
     let connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.digits)
         .with_history(stack.store.own_history().map(str::to_owned));
     let console = Console::serve(listener, connection, history_console::Options::default());
-    console.map_err(failed_to("cannot start the history browser"))
+    console.map_err(failed("cannot start the history browser"))
 }
 
 /// Prints to standard output. Write errors are ignored.
@@ -145,17 +138,18 @@ fn error(text: &str) {
 }
 
 /// Finds the template in the current folder or the nearest parent.
-fn find_template() -> Result<PathBuf, RunError> {
-    let here = std::env::current_dir().map_err(|_| RunError::NoTemplate)?;
+fn find_template() -> Result<PathBuf, LocalError> {
+    let here = std::env::current_dir().unwrap_or_default();
     let mut candidates = here.ancestors().map(|folder| folder.join("template.yaml"));
-    candidates.find(|path| path.is_file()).ok_or(RunError::NoTemplate)
+    let found = candidates.find(|path| path.is_file());
+    found.ok_or_else(|| LocalError::new("no template.yaml in this folder or a parent: pass --template FILE"))
 }
 
 /// The updates to feed.
-type Feed = Pin<Box<dyn Stream<Item = Result<Line, FeedError>>>>;
+type Feed = Pin<Box<dyn Stream<Item = Result<Line, LocalError>>>>;
 
 /// Opens the feed. `None` is the sample, which is sent only if the table is empty.
-fn open(args: &Args) -> Result<Option<Feed>, RunError> {
+fn open(args: &Args) -> Result<Option<Feed>, LocalError> {
     let lines = match &args.feed {
         // Parsed as it arrives.
         Some(path) if path.as_os_str() == "-" => {
@@ -164,7 +158,7 @@ fn open(args: &Args) -> Result<Option<Feed>, RunError> {
         }
         // Parsed completely before the stack starts.
         Some(path) => {
-            let file = File::open(path).map_err(failed_to(format!("{} cannot be read", path.display())))?;
+            let file = File::open(path).map_err(failed(format!("{} cannot be read", path.display())))?;
             feed::read(BufReader::new(file)).collect::<Result<Vec<_>, _>>()?
         }
         None if args.attach.is_none() => return Ok(None),
@@ -175,15 +169,22 @@ fn open(args: &Args) -> Result<Option<Feed>, RunError> {
 }
 
 /// Sends the feed.
-async fn send(stack: &Stack, feed: Option<Feed>) -> Result<(), RunError> {
+async fn send(args: &Args, stack: &Stack, feed: Option<Feed>) -> Result<(), LocalError> {
     // The library's own items, such as the width of version keys, are no content.
     let is_content = |item: &Item| !partition_key_of(item).is_some_and(is_reserved);
     let feed = match feed {
         Some(feed) => feed,
-        None if scan_items(&stack.store).await?.iter().any(is_content) => return Ok(()),
+        None if scan(stack).await?.iter().any(is_content) => return Ok(()),
         None => Box::pin(stream::iter(feed::read(SAMPLE.as_bytes()))),
     };
-    let summary = feed::send(&stack.lambda, feed).await?;
+    let summary = match feed::send(&stack.lambda, feed).await {
+        // The stack is usable without the rest of the feed.
+        Err(failed) if !args.once => {
+            error(&format!("{}; the rest of the feed is not sent", chain(&failed)));
+            return Ok(());
+        }
+        sent => sent?,
+    };
     let outcomes = summary.outcomes.iter().map(|(name, count)| format!("{count} {name}"));
     let outcomes: Vec<_> = outcomes.collect();
     if !outcomes.is_empty() {
@@ -195,20 +196,25 @@ async fn send(stack: &Stack, feed: Option<Feed>) -> Result<(), RunError> {
     Ok(())
 }
 
+async fn scan(stack: &Stack) -> Result<Vec<Item>, LocalError> {
+    scan_items(&stack.store).await.map_err(failed("cannot read the table"))
+}
+
 /// Waits until every history is complete or the timeout has passed. Without a timeout, records that failed also end the wait,
 /// and records in quarantine do not prolong it: they do not complete a history.
-async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, RunError> {
+async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, LocalError> {
     let started = Instant::now();
     loop {
         let read = Instant::now();
-        let collections = history::collect(scan_items(&stack.store).await?, stack.digits);
+        let collections = history::collect(scan(stack).await?, stack.digits);
         let missing = history::missing(&collections, stack.digits);
         // A version may be stored before its invocation has ended.
-        let is_idle = stack.mapping.counters.waiting() == 0;
-        let is_quarantined = |pk: &String| collections.get(pk).is_some_and(|items| items.quarantined() > 0);
+        let counts = stack.mapping.counters.get();
+        let is_idle = counts.waiting() == 0;
+        let is_quarantined = |pk: &String| collections.get(pk).is_some_and(|items| history::quarantined(items) > 0);
         let timed_out = match timeout {
             Some(timeout) => started.elapsed() >= timeout,
-            None => failed(stack) != [0, 0] || (is_idle && missing.keys().all(is_quarantined)),
+            None => counts.documents + counts.dropped > 0 || (is_idle && missing.keys().all(is_quarantined)),
         };
         if (missing.is_empty() && is_idle) || timed_out {
             return Ok(collections);
@@ -218,29 +224,23 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, R
     }
 }
 
-/// Returns the number of failure documents, and of the records that were dropped.
-fn failed(stack: &Stack) -> [u64; 2] {
-    let counters = &stack.mapping.counters;
-    [&counters.documents, &counters.dropped].map(|counter| counter.load(Ordering::Relaxed))
-}
-
 /// Prints the missing versions and the failed records. Returns `true` if no version is missing and no record was dropped.
 fn report(stack: &Stack, collections: &Collections) -> bool {
     let missing = history::missing(collections, stack.digits);
     for (pk, missing) in &missing {
         error(&format!("the history of {pk} is not complete: {}", missing.join(", ")));
     }
-    let quarantined = collections.values().map(|items| items.quarantined() as u64).sum();
-    let [documents, dropped] = failed(stack);
+    let quarantined = collections.values().map(|items| history::quarantined(items)).sum();
+    let counts = stack.mapping.counters.get();
     let (endpoint, folder) = (stack.dynamodb_endpoint(), stack.failed.display());
     for (count, text) in [
         (
             quarantined,
             format!("record(s) in quarantine: vzero --endpoint-url {endpoint} admin quarantine shows them"),
         ),
-        (documents, format!("failure document(s) in {folder}")),
+        (counts.documents, format!("failure document(s) in {folder}")),
         (
-            dropped,
+            counts.dropped,
             "record(s) were dropped, and are in no failure document".to_owned(),
         ),
     ] {
@@ -248,7 +248,7 @@ fn report(stack: &Stack, collections: &Collections) -> bool {
             error(&format!("{count} {text}"));
         }
     }
-    missing.is_empty() && dropped == 0
+    missing.is_empty() && counts.dropped == 0
 }
 
 /// Waits for Ctrl-C or SIGTERM.
@@ -263,27 +263,4 @@ async fn stop_signal() {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminated => {}
     }
-}
-
-#[derive(Debug, Error)]
-pub enum RunError {
-    #[error("no template.yaml in this folder or a parent: pass --template FILE")]
-    NoTemplate,
-    #[error(transparent)]
-    Attach(#[from] AttachError),
-    #[error("cannot run the template {0}")]
-    Template(PathBuf, #[source] TemplateError),
-    #[error(transparent)]
-    Line(#[from] FeedError),
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    #[error(transparent)]
-    Scan(#[from] ServiceError),
-    #[error("{0}")]
-    Io(String, #[source] io::Error),
-}
-
-/// Returns the conversion of an error of a file or a socket, for `map_err`.
-fn failed_to(text: impl ToString) -> impl FnOnce(io::Error) -> RunError {
-    move |error| RunError::Io(text.to_string(), error)
 }

@@ -5,26 +5,22 @@ use std::{
     fs::{File, TryLockError},
     io,
     net::{Ipv4Addr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
-use shared::{
-    clock,
-    domain::{keys::VersionDigits, setting::InvalidSetting},
-    dynamodb::{Store, read::layout_error::LayoutError},
-};
+use shared::{clock, domain::keys::VersionDigits, dynamodb::Store};
 use tempfile::TempDir;
-use thiserror::Error;
 use uuid::Uuid;
 
 use crate::{
     dynamodb::{
-        Embedded, EmbeddedError,
-        endpoint::{Dynamodb, Endpoint, NoCredentials},
+        Embedded,
+        endpoint::{Dynamodb, Endpoint},
         stream::TableStream,
         table,
     },
+    error::{LocalError, failed},
     files, function,
     lambda::{self, FunctionInvoker, Host, Lambda},
     mapping::{Counters, Environment, Identity, Mapping, position::InFile},
@@ -43,17 +39,6 @@ const FAILED: &str = "failed";
 const LOCK: &str = "lock";
 const LOGS: &str = "logs";
 const POSITIONS: &str = "mapping.json";
-/// Files and folders in the data folder, with those of `SQLite`.
-const DATA_FILES: [&str; 8] = [
-    DATABASE,
-    "dynamodb.sqlite-journal",
-    "dynamodb.sqlite-shm",
-    "dynamodb.sqlite-wal",
-    FAILED,
-    LOCK,
-    LOGS,
-    POSITIONS,
-];
 
 #[derive(Debug)]
 pub struct Options {
@@ -73,7 +58,6 @@ pub struct Options {
 }
 
 /// A stack that runs until it is dropped.
-#[derive(Debug)]
 pub struct Stack {
     pub store: Store,
     pub digits: VersionDigits,
@@ -92,7 +76,6 @@ pub struct Stack {
 }
 
 /// The environment of the stack's mapping.
-#[derive(Debug)]
 pub struct Local;
 
 impl Environment for Local {
@@ -104,19 +87,19 @@ impl Environment for Local {
 }
 
 impl Stack {
-    pub async fn start(options: Options) -> Result<Self, StackError> {
+    pub async fn start(options: Options) -> Result<Self, LocalError> {
         Self::start_on(options, None).await
     }
 
     /// Starts the stack with this DynamoDB, or with an embedded one.
-    pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, StackError> {
+    pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, LocalError> {
         let template = options.template;
         check(&options.bootstraps, &template)?;
         // Ports first: if one is in use, nothing is created.
         let dynamodb_listener = dynamodb.is_none().then(|| listen(options.dynamodb_port)).transpose()?;
         let lambda_listener = listen(options.lambda_port)?;
         let home = DataFolder::open(options.data_dir)?;
-        let failed = options.failed.unwrap_or_else(|| home.path.join(FAILED));
+        let folder = options.failed.unwrap_or_else(|| home.path.join(FAILED));
         let logs = home.path.join(LOGS);
 
         let embedded = dynamodb_listener
@@ -137,10 +120,13 @@ impl Stack {
             concurrency: CONCURRENCY,
             logs: logs.clone(),
         };
-        let lambda = Lambda::serve(lambda_listener, &template.functions, &host)?;
+        let lambda = Lambda::serve(lambda_listener, &template.functions, &host);
+        let lambda = lambda.map_err(failed("cannot serve the functions"))?;
         let activity = Arc::new(Activity::default());
-        lambda.observe(activity.clone());
-        let positions = InFile::open(home.path.join(POSITIONS), &stream_arn, Uuid::new_v4().to_string())?;
+        let observer = activity.clone();
+        lambda.observe(move |binary, event, output| observer.invoked(binary, event, output));
+        let positions = InFile::open(home.path.join(POSITIONS), &stream_arn, Uuid::new_v4().to_string());
+        let positions = positions.map_err(failed(format!("{POSITIONS} cannot be used")))?;
         if let Some(embedded) = &embedded {
             embedded.trim_processed(template.table.name.clone(), positions.clone());
         }
@@ -152,12 +138,12 @@ impl Stack {
                 function_arn: lambda::arn(&template.stream_function),
                 stream_arn: kinesis.clone().unwrap_or_else(|| stream_arn.clone()),
             },
-            source: TableStream::new(streams, stream_arn).as_kinesis(kinesis),
+            source: TableStream::new(streams, stream_arn, kinesis),
             invoker: FunctionInvoker {
                 lambda: lambda.clone(),
                 binary: template.stream_function,
             },
-            destination: Documents(failed.clone()),
+            destination: Documents(folder.clone()),
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping,
@@ -170,7 +156,7 @@ impl Stack {
             lambda,
             mapping: mapping.clone(),
             activity,
-            failed,
+            failed: folder,
             logs,
             config: endpoint.config,
             endpoint: embedded
@@ -199,7 +185,7 @@ async fn tables(
     client: aws_sdk_dynamodb::Client,
     template: &Template,
     digits: VersionDigits,
-) -> Result<(Store, String), StackError> {
+) -> Result<(Store, String), LocalError> {
     if let Some(history) = &template.history {
         table::ensure(&client, history).await?;
     }
@@ -211,18 +197,22 @@ async fn tables(
     let history = template.history.as_ref().map(|table| table.name.clone());
     let store = Store::new(client, &template.table.name, digits).with_history(history);
     // writer-fn does the same at its start; here, the error is reported in one line.
-    store.claim_layout().await?;
+    let claimed = store.claim_layout().await;
+    claimed.map_err(failed(format!("cannot use the table {}", template.table.name)))?;
     Ok((store, stream_arn))
 }
 
 /// Checks that each bootstrap exists and belongs to a function of the template.
-fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<(), StackError> {
+fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<(), LocalError> {
     for (name, path) in bootstraps {
         if !template.functions.iter().any(|function| function.binary == *name) {
-            return Err(StackError::NoFunction(name.clone()));
+            return Err(LocalError::new(format!("the template has no function {name}")));
         }
         if !path.is_file() {
-            return Err(StackError::NoBootstrap(path.clone()));
+            let path = path.display();
+            return Err(LocalError::new(format!(
+                "there is no bootstrap {path}: build it with sam build or cargo lambda build"
+            )));
         }
     }
     Ok(())
@@ -237,17 +227,18 @@ fn kinesis(template: &Template, stream_arn: &str) -> Option<String> {
 }
 
 /// Returns the width of version keys in the environment of the functions.
-fn digits(template: &Template) -> Result<VersionDigits, InvalidSetting> {
+fn digits(template: &Template) -> Result<VersionDigits, LocalError> {
     let mut functions = template.functions.iter();
     let digits = functions.find_map(|function| function.environment.get("VERSION_DIGITS"));
-    digits.map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse())
+    let digits = digits.map_or_else(|| Ok(VersionDigits::default()), |digits| digits.parse());
+    digits.map_err(failed("the template's VERSION_DIGITS is invalid"))
 }
 
 /// Binds a port of this machine, 0 for a free one.
-pub fn listen(port: u16) -> Result<TcpListener, StackError> {
+pub fn listen(port: u16) -> Result<TcpListener, LocalError> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => StackError::PortInUse(port),
-        _ => StackError::Port(port, error),
+        io::ErrorKind::AddrInUse => LocalError::new(format!("port {port} is in use")),
+        _ => failed(format!("port {port} cannot be used"))(error),
     })
 }
 
@@ -261,32 +252,36 @@ struct DataFolder {
 }
 
 impl DataFolder {
-    fn open(data_dir: Option<PathBuf>) -> Result<Self, StackError> {
+    fn open(data_dir: Option<PathBuf>) -> Result<Self, LocalError> {
         let Some(path) = data_dir else {
-            let folder = files::temporary_folder("version-control-")?;
+            let folder = files::temporary_folder();
+            let folder = folder.map_err(failed("cannot create a temporary folder"))?;
             return Ok(Self {
                 path: folder.path().to_owned(),
                 temporary: Some(folder),
                 _lock: None,
             });
         };
-        let unusable = |error| StackError::DataDir(path.clone(), error);
-        files::create_folder(&path).map_err(unusable)?;
-        let lock = files::append(&path.join(LOCK)).map_err(unusable)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StackError::DataDirInUse(path)),
-            Err(TryLockError::Error(error)) => return Err(StackError::DataDir(path, error)),
-        }
-        // Also what another program, or an older version of this one, created with other permissions.
-        for name in DATA_FILES {
-            files::restrict(&path.join(name)).map_err(unusable)?;
-        }
+        let shown = path.display();
+        let lock = Self::lock(&path).map_err(failed(format!("the data folder {shown} cannot be used")))?;
+        let lock =
+            lock.ok_or_else(|| LocalError::new(format!("the data folder {shown} is in use by another stack")))?;
         Ok(Self {
             path,
             temporary: None,
             _lock: Some(lock),
         })
+    }
+
+    /// Creates the folder. Returns `None` if another stack uses it.
+    fn lock(path: &Path) -> io::Result<Option<File>> {
+        files::create_folder(path)?;
+        let lock = files::append(&path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// Returns the database file. Without a data folder, the database is in memory.
@@ -303,32 +298,4 @@ impl Drop for DataFolder {
             folder.disable_cleanup(has_documents);
         }
     }
-}
-
-#[derive(Debug, Error)]
-pub enum StackError {
-    #[error("the template has no function {0}")]
-    NoFunction(String),
-    #[error("there is no bootstrap {0}: build it with sam build or cargo lambda build")]
-    NoBootstrap(PathBuf),
-    #[error("port {0} is in use")]
-    PortInUse(u16),
-    #[error("port {0} cannot be used")]
-    Port(u16, #[source] io::Error),
-    #[error("the data folder {0} is in use by another stack")]
-    DataDirInUse(PathBuf),
-    #[error("the data folder {0} cannot be used")]
-    DataDir(PathBuf, #[source] io::Error),
-    #[error(transparent)]
-    Embedded(#[from] EmbeddedError),
-    #[error(transparent)]
-    Table(#[from] table::TableError),
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    #[error("the template's VERSION_DIGITS is invalid")]
-    Digits(#[from] InvalidSetting),
-    #[error(transparent)]
-    NoCredentials(#[from] NoCredentials),
-    #[error("a file or a socket failed")]
-    Io(#[from] io::Error),
 }

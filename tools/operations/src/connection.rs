@@ -67,8 +67,7 @@ impl Connection {
     #[must_use]
     pub fn attached(mut self, table: AttachedTable) -> Self {
         table.table().clone_into(&mut self.table);
-        let clock = self.store.clock().clone();
-        self.store = Store::attached(self.client.clone(), table).with_clock(clock);
+        self.store = self.store.with_attached(table);
         self
     }
 

@@ -6,16 +6,18 @@ use shared::{
     domain::{attached::key::InvalidKey, entity::InvalidEntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
+        expression::{MAX_BYTES, MAX_OPERATORS},
         put::put_version::PutError,
         read::{layout_error::LayoutError, versions::ReadError},
     },
 };
 use thiserror::Error;
-use writer_fn::counter::{WriteError, WriteOutcome};
-
-use crate::{
-    item_restore::ItemRestoreError, purge::error::PurgeError, request_error::RequestError, revision::RestoreError,
+use writer_fn::{
+    counter::{WriteError, WriteOutcome},
+    update::MAX_ATTRIBUTES,
 };
+
+use crate::request_error::RequestError;
 
 #[derive(Debug, Error)]
 pub enum OperationError {
@@ -83,17 +85,52 @@ pub enum OperationError {
     Write(#[from] WriteError),
     #[error(transparent)]
     Record(#[from] PutError),
-    #[error(transparent)]
-    Purge(#[from] PurgeError),
+    /// Another client writes the entity that is purged.
+    #[error(
+        "it is being written: the versions that it had when the purge began are deleted, and another client wrote it since; \
+         stop its writers, and purge it again"
+    )]
+    WrittenAgain,
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The state before a deletion, or another version to restore, cannot be read.
-    #[error(transparent)]
-    Restore(RestoreError),
-    #[error(transparent)]
-    ItemRestore(#[from] ItemRestoreError),
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// The stream is behind. Nothing changed.
+    #[error("version {version} is not in the history yet: try again when the stream has delivered it")]
+    NotInHistory { version: Version },
+    /// History has no state from before the deletion: there was none, or it was pruned. Nothing changed.
+    #[error("the history has no version before the tombstone, version {tombstone}, that could be restored")]
+    NothingBefore { tombstone: Version },
+    /// The entity is not deleted, and more attributes differ than one request can set. Nothing changed.
+    #[error(
+        "{count} attributes differ, and one request can set {MAX_ATTRIBUTES}: delete the entity, and restore the version then"
+    )]
+    TooManyAttributes { count: usize },
+    #[error("the table is not attached")]
+    NotAttached,
+    /// The version does not have the state of the item.
+    #[error("the version has no state, because it did not fit: its record is in quarantine")]
+    Omitted,
+    /// The item is not in its newest state in history.
+    #[error("the item differs from its newest version: its last change is not in history yet, or is missing there")]
+    Differs,
+    /// Another client changed the item after it was read.
+    #[error("another client changed the item in the meantime, nothing is restored")]
+    Changed,
+    /// The item has too many attributes for one conditional request.
+    #[error(
+        "the restore needs {operators} operators and an expression of {bytes} bytes, and {MAX_OPERATORS} and {MAX_BYTES} are \
+         allowed: the item has too many attributes"
+    )]
+    TooManyConditions { operators: usize, bytes: usize },
+    #[error("{0}")]
+    Invalid(String),
+    /// The state of the table or of another table prevents the operation. Nothing changed.
+    #[error("{0}")]
+    Refused(String),
+    /// The table is still being created after these seconds.
+    #[error("the table is not active after {0} s; run the command again")]
+    NotActive(u64),
 }
 
 /// Class of an error, for exit codes and HTTP statuses.
@@ -120,15 +157,14 @@ impl OperationError {
             | Self::TwoKeys { .. }
             | Self::KeyNotNamed(_)
             | Self::SameTable(_)
-            | Self::Restore(RestoreError::TooManyAttributes { .. })
-            | Self::ItemRestore(ItemRestoreError::NotAttached | ItemRestoreError::TooManyAttributes { .. }) => {
-                Kind::Invalid
-            }
+            | Self::TooManyAttributes { .. }
+            | Self::TooManyConditions { .. }
+            | Self::NotAttached
+            | Self::Invalid(_) => Kind::Invalid,
             Self::NoEntity(_)
             | Self::NoVersion
             | Self::NoTable(_)
-            | Self::ItemRestore(ItemRestoreError::NoVersion)
-            | Self::Restore(RestoreError::NothingBefore { .. })
+            | Self::NothingBefore { .. }
             | Self::NoBucket(_)
             | Self::NoQueue(_)
             | Self::Read(
@@ -143,22 +179,20 @@ impl OperationError {
             | Self::Stale(_)
             | Self::Incomplete(_)
             | Self::Image(_)
-            | Self::Purge(PurgeError::WrittenAgain)
-            | Self::ItemRestore(ItemRestoreError::Differs | ItemRestoreError::Changed)
+            | Self::WrittenAgain
+            | Self::Differs
+            | Self::Changed
+            | Self::Refused(_)
             | Self::Write(
                 WriteError::Contended { .. }
                 | WriteError::Taken { .. }
                 | WriteError::RequestIdReused { .. }
-                | WriteError::Uncounted { .. }
-                | WriteError::Unordered { .. },
+                | WriteError::CounterMissing { .. }
+                | WriteError::TimeUnreadable { .. },
             )
             | Self::Read(ReadError::Uncounted | ReadError::Latest(_)) => Kind::Conflict,
             // DynamoDB rejects such a request regardless of its sender.
-            Self::Service(error) | Self::ItemRestore(ItemRestoreError::Service(error))
-                if error.kind == ErrorKind::Rejected =>
-            {
-                Kind::Invalid
-            }
+            Self::Service(error) if error.kind == ErrorKind::Rejected => Kind::Invalid,
             Self::Write(error) if error.kind() == ErrorKind::Rejected => Kind::Invalid,
             _ => Kind::Unavailable,
         }
@@ -176,29 +210,6 @@ impl OperationError {
 
 /// Returns `true` if the stored layout is not that of the table or of the settings, so that a retry does not help.
 pub fn is_mismatch(error: &LayoutError) -> bool {
-    match error {
-        LayoutError::Width { .. }
-        | LayoutError::History { .. }
-        | LayoutError::Copy { .. }
-        | LayoutError::NoTable { .. }
-        | LayoutError::Owned { .. }
-        | LayoutError::GlobalTable { .. }
-        | LayoutError::Attached(_) => true,
-        LayoutError::Absent { .. } | LayoutError::Unreadable | LayoutError::NotInTime | LayoutError::Service(_) => {
-            false
-        }
-    }
-}
-
-impl From<RestoreError> for OperationError {
-    fn from(error: RestoreError) -> Self {
-        match error {
-            RestoreError::NotFound => Self::NoVersion,
-            error @ (RestoreError::NotInHistory { .. }
-            | RestoreError::NothingBefore { .. }
-            | RestoreError::TooManyAttributes { .. }) => Self::Restore(error),
-            RestoreError::Read(error) => Self::Read(error),
-            RestoreError::Write(error) => Self::Write(error),
-        }
-    }
+    use LayoutError::{Absent, NotInTime, Service, Unreadable};
+    !matches!(error, Absent { .. } | Unreadable | NotInTime | Service(_))
 }

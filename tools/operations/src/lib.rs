@@ -2,7 +2,7 @@
 //!
 //! This is the library under the command `vzero` and the history console. It has no command line and prints nothing: a
 //! long run either is a value whose `step` the caller repeats ([`audit`], [`backfill`], [`prune`]), or reports to a
-//! [`Progress`](progress::Progress). A run that was interrupted resumes from its `checkpoint`. Every error is an
+//! [`Progress`](progress::Progress). A run that was interrupted resumes from its checkpoint. Every error is an
 //! [`OperationError`](error::OperationError), whose kind decides the exit code or the HTTP status.
 #![allow(
     missing_docs,
@@ -12,7 +12,6 @@
 pub mod as_of;
 pub mod audit;
 pub mod backfill;
-mod checkpoint;
 mod condition;
 pub mod connection;
 pub mod error;

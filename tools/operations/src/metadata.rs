@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::{operation::update_item::builders::UpdateItemInputBuilder, types::ReturnValue};
 use shared::{
-    domain::{Item, change::Change, entity::EntityId, names},
-    dynamodb::{Store, client::error::ServiceError, expression::Expression, s},
+    domain::{Item, change::Change, entity::EntityId},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, key, write::Write},
 };
 
-const OPERATION: &str = "UpdateItem";
 /// Sort key of the metadata.
 pub const SORT_KEY: &str = "Metadata";
 
@@ -22,15 +20,15 @@ pub async fn update(
     entity: &EntityId,
     changes: &BTreeMap<String, Change>,
 ) -> Result<Item, ServiceError> {
-    store.check_writable(OPERATION)?;
+    store.check_writable("UpdateItem")?;
     let mut expression = Expression::default();
     expression.changes(changes);
-    let request = UpdateItemInputBuilder::default()
-        .table_name(store.latest_table())
-        .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(SORT_KEY))
-        .return_values(ReturnValue::AllNew);
-    let output = expression.apply_to_request(request).send_with(store.client()).await;
-    let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-    Ok(Item::from(output.attributes.unwrap_or_default()))
+    let update = Write::update(store.latest_table(), key(entity.as_str(), SORT_KEY), expression);
+    match update.send(store.client()).await? {
+        Ok(changed) => Ok(changed.unwrap_or_default()),
+        Err(_) => Err(ServiceError::unusable(
+            "UpdateItem",
+            "changes members of a map that is missing",
+        )),
+    }
 }

@@ -2,16 +2,12 @@
 
 pub trait Progress {
     /// Called with the number of things processed so far.
-    fn at(&self, count: u64);
+    fn at(&self, _count: u64) {}
 
-    fn note(&self, note: &str);
+    fn note(&self, _note: &str) {}
 }
 
 #[derive(Debug, Clone, Copy)]
 pub struct Silent;
 
-impl Progress for Silent {
-    fn at(&self, _: u64) {}
-
-    fn note(&self, _: &str) {}
-}
+impl Progress for Silent {}

@@ -1,7 +1,5 @@
 //! Records in quarantine, entity by entity: of the entities that are named, or of the whole table, page by page.
 
-use std::collections::VecDeque;
-
 use aws_sdk_dynamodb::{
     error::BuildError,
     operation::{scan::builders::ScanInputBuilder, transact_write_items::builders::TransactWriteItemsInputBuilder},
@@ -84,74 +82,37 @@ pub(crate) fn delete_request(
     Ok(request)
 }
 
-pub struct Quarantine {
-    store: Store,
-    limiter: RateLimiter,
-    found: VecDeque<EntityId>,
-    last: Option<EntityId>,
-    /// Start of the next page, `None` at the end.
-    next: Option<Start>,
-    read: u64,
-}
-
-/// `None` at the beginning of the table.
-type Start = Option<Cursor>;
-
-impl Quarantine {
-    /// Returns the records of these entities, in their order.
-    pub fn named(store: Store, entities: impl IntoIterator<Item = EntityId>) -> Self {
-        Self {
-            store,
-            limiter: RateLimiter::unlimited(),
-            found: entities.into_iter().collect(),
-            last: None,
-            next: None,
-            read: 0,
+/// Passes the records of these entities, in their order, or of the whole table to `take`, entity by entity, with the number of items
+/// that were scanned so far.
+pub async fn each_quarantined<E: From<ServiceError>>(
+    store: &Store,
+    entities: Option<Vec<EntityId>>,
+    limiter: &RateLimiter,
+    mut take: impl AsyncFnMut(u64, Vec<QuarantinedRecord>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut is_at_end = entities.is_some();
+    let (mut found, mut start, mut read) = (entities.unwrap_or_default(), None, 0);
+    let mut last = None;
+    loop {
+        found.dedup();
+        last = found.last().cloned().or(last);
+        for entity in found {
+            take(read, quarantined(store, &entity).await?).await?;
         }
-    }
-
-    /// Scans the table.
-    pub fn of_table(store: Store, limiter: RateLimiter) -> Self {
-        Self {
-            limiter,
-            next: Some(None),
-            ..Self::named(store, [])
+        if is_at_end {
+            return Ok(());
         }
-    }
-
-    /// Returns the records of the next entity, `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Vec<QuarantinedRecord>>, ServiceError> {
-        loop {
-            if let Some(entity) = self.found.pop_front() {
-                // Its items are adjacent in a scan, and can be on two pages.
-                if self.last.as_ref() == Some(&entity) {
-                    continue;
-                }
-                let records = quarantined(&self.store, &entity).await?;
-                self.last = Some(entity);
-                return Ok(Some(records));
-            }
-            let Some(start) = self.next.take() else {
-                return Ok(None);
-            };
-            let (limit, table) = (self.limiter.page_limit(), self.store.history_table());
-            let scan = async || {
-                let request = scan_request(start.clone(), limit, table);
-                page(&self.store, request, |item| {
-                    EntityId::new(partition_key_of(&item)?).ok()
-                })
-                .await
-            };
-            let page = self.limiter.run(scan).await?;
-            self.read += page.read;
-            self.found.extend(page.items);
-            self.next = page.next.map(Some);
-        }
-    }
-
-    /// Returns the number of items that were read so far.
-    pub fn read(&self) -> u64 {
-        self.read
+        let scan = async || {
+            let request = scan_request(start.clone(), limiter.page_limit(), store.history_table());
+            page(store, request, |item| EntityId::new(partition_key_of(&item)?).ok()).await
+        };
+        let page = limiter.run(scan).await?;
+        read += page.read;
+        found = page.items;
+        // The items of an entity are adjacent in a scan, and can be on two pages.
+        found.retain(|entity| Some(entity) != last.as_ref());
+        start = page.next;
+        is_at_end = start.is_none();
     }
 }
 

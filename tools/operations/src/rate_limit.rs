@@ -6,12 +6,10 @@ use std::{
     time::Duration,
 };
 
-use shared::dynamodb::{
-    client::{
-        capacity::{Charge, Meter},
-        error::{ErrorKind, ServiceError},
-    },
-    put::put_version::PutError,
+use serde::{Deserialize, Serialize};
+use shared::dynamodb::client::{
+    capacity::{Charge, Meter},
+    error::{ErrorKind, ServiceError},
 };
 use tokio::time::Instant;
 use writer_fn::counter::WriteError;
@@ -34,7 +32,8 @@ pub struct Limits {
 }
 
 /// Consumed capacity units.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct Consumed {
     /// Read units.
     pub read: f64,
@@ -94,7 +93,14 @@ impl RateLimiter {
         (!wait.is_zero()).then(|| wait.max(Duration::from_millis(1)))
     }
 
-    /// Returns the units consumed so far.
+    /// Adds the units that an earlier run consumed. They do not count for the limit.
+    pub(crate) fn resume(&self, Consumed { read, write }: Consumed) {
+        let mut buckets = self.buckets();
+        buckets[0].0 += read;
+        buckets[1].0 += write;
+    }
+
+    /// Returns the units consumed so far, including earlier runs.
     pub fn consumed(&self) -> Consumed {
         let mut buckets = self.buckets();
         for Charge { operation, units } in self.meter.take() {
@@ -132,12 +138,6 @@ pub trait Throttling {
 impl Throttling for ServiceError {
     fn is_throttled(&self) -> bool {
         self.kind == ErrorKind::Throttled
-    }
-}
-
-impl Throttling for PutError {
-    fn is_throttled(&self) -> bool {
-        self.0.is_throttled()
     }
 }
 

@@ -39,6 +39,11 @@ impl RequestError {
         }
     }
 
+    /// Returns the function that creates the error of a request.
+    pub fn of<E: ProvideErrorMetadata, R>(operation: &'static str) -> impl Fn(SdkError<E, R>) -> Self {
+        move |error| Self::new(operation, &error)
+    }
+
     /// Creates the error of a response that lacks the expected content.
     pub fn unreadable(operation: &'static str) -> Self {
         Self {

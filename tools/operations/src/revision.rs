@@ -8,13 +8,14 @@ use shared::{
         attributes::same_value, attribution, change::Change, entity::EntityId, request_id::RequestId,
         time::EpochMillis, version::Version, view::VersionView,
     },
-    dynamodb::{Store, read::versions::ReadError},
+    dynamodb::Store,
 };
-use thiserror::Error;
 use writer_fn::{
     counter::{self, WriteError, WriteOutcome, ended_state::stage_state},
-    update::{ExpectedVersion, MAX_ATTRIBUTES, Update, nested, sent_at::SentAt},
+    update::{ExpectedVersion, Update, nested, sent_at::SentAt},
 };
+
+use crate::error::OperationError;
 
 /// Maximum number of attempts for a restore, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 5;
@@ -46,8 +47,9 @@ pub struct ChangeOptions {
 ///
 /// # Errors
 ///
-/// Returns [`RestoreError::NotFound`] if the entity or the version does not exist, [`RestoreError::NotInHistory`] if the version
-/// did not arrive in history, [`RestoreError::Read`] or [`RestoreError::Write`] if a request fails.
+/// Returns [`OperationError::NoVersion`] if the entity or the version does not exist, [`OperationError::NotInHistory`] if the version
+/// did not arrive in history, [`OperationError::TooManyAttributes`] if it differs too much from the latest one, and
+/// [`OperationError::Read`] or [`OperationError::Write`] if a request fails.
 pub async fn restore(
     store: &Store,
     entity: &EntityId,
@@ -55,38 +57,16 @@ pub async fn restore(
     request_id: RequestId,
     change: ChangeOptions,
     options: WriteOptions,
-) -> Result<WriteOutcome, RestoreError> {
-    let old = arrived_version(store, entity, version)
-        .await?
-        .ok_or(RestoreError::NotFound)?;
-    let payload = Update::restore_payload(version, &change.changes);
-    for _ in 0..MAX_ATTEMPTS {
-        let latest = store.latest(entity, true).await?;
-        // The attributes to remove are known only for this version.
-        let expected = latest
-            .as_ref()
-            .map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
-        let update = Update {
-            expected: change.expected.or(Some(expected)),
-            deleted: old.deleted,
-            changes: changes(&old, latest.as_ref(), &change),
-            request_payload: Some(payload.clone()),
-            restored_from: Some(version),
-            ..change.update(entity, &request_id)
-        };
-        match write_restored(store, &update, latest.as_ref(), options).await? {
-            WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
-            outcome => return Ok(outcome),
-        }
-    }
-    Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
+) -> Result<WriteOutcome, OperationError> {
+    let restored = restore_or_undelete(store, entity, Some(version), &request_id, &change, options);
+    restored.await?.ok_or(OperationError::NoVersion)
 }
 
 /// Creates a tombstone. `None` if the entity is deleted already.
 ///
 /// # Errors
 ///
-/// Returns [`RestoreError::NotFound`] if the entity does not exist, [`RestoreError::Read`] or [`RestoreError::Write`] if a request
+/// Returns [`OperationError::NoEntity`] if the entity does not exist, [`OperationError::Read`] or [`OperationError::Write`] if a request
 /// fails.
 pub async fn delete(
     store: &Store,
@@ -94,8 +74,8 @@ pub async fn delete(
     request_id: RequestId,
     change: ChangeOptions,
     options: WriteOptions,
-) -> Result<Option<WriteOutcome>, RestoreError> {
-    let latest = store.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
+) -> Result<Option<WriteOutcome>, OperationError> {
+    let latest = store.latest(entity, true).await?.ok_or_else(|| no_entity(entity))?;
     if latest.deleted && latest.request_id.as_deref() != Some(request_id.as_str()) {
         return Ok(None);
     }
@@ -113,7 +93,7 @@ pub async fn delete(
 ///
 /// # Errors
 ///
-/// Returns [`RestoreError::NotFound`] if the entity does not exist, [`RestoreError::NothingBefore`] if history has only tombstones
+/// Returns [`OperationError::NoEntity`] if the entity does not exist, [`OperationError::NothingBefore`] if history has only tombstones
 /// of it, otherwise as [`restore`].
 pub async fn undelete(
     store: &Store,
@@ -121,33 +101,61 @@ pub async fn undelete(
     request_id: RequestId,
     change: ChangeOptions,
     options: WriteOptions,
-) -> Result<Option<WriteOutcome>, RestoreError> {
+) -> Result<Option<WriteOutcome>, OperationError> {
+    restore_or_undelete(store, entity, None, &request_id, &change, options).await
+}
+
+/// Restores a version, or without a number the state before a deletion. `None` if the entity is not deleted then.
+async fn restore_or_undelete(
+    store: &Store,
+    entity: &EntityId,
+    version: Option<Version>,
+    request_id: &RequestId,
+    change: &ChangeOptions,
+    options: WriteOptions,
+) -> Result<Option<WriteOutcome>, OperationError> {
+    let (mut old, payload) = match version {
+        Some(version) => {
+            let old = arrived_version(store, entity, version).await?;
+            let old = old.ok_or(OperationError::NoVersion)?;
+            (Some(old), Update::restore_payload(version, &change.changes))
+        }
+        None => (None, Update::undelete_payload(&change.changes)),
+    };
     for _ in 0..MAX_ATTEMPTS {
-        let latest = store.latest(entity, true).await?.ok_or(RestoreError::NotFound)?;
-        // A repetition has the payload of the first delivery, whatever was restored.
-        let repeated = Update {
-            request_payload: Some(Update::undelete_payload(&change.changes)),
-            ..change.update(entity, &request_id)
+        let latest = store.latest(entity, true).await?;
+        if version.is_none() {
+            let latest = latest.as_ref().ok_or_else(|| no_entity(entity))?;
+            old = match latest.deleted {
+                true => Some(before_deletion(store, entity, latest.version).await?),
+                // A repetition has the payload of the first delivery, whatever was restored.
+                false if latest.request_id.as_deref() == Some(request_id.as_str()) => None,
+                false => return Ok(None),
+            };
+        }
+        let mut update = Update {
+            request_payload: Some(payload.clone()),
+            ..change.update(entity, request_id)
         };
-        let update = match latest.deleted {
-            false if latest.request_id.as_deref() == Some(request_id.as_str()) => repeated,
-            false => return Ok(None),
-            true => {
-                let old = before_deletion(store, entity, latest.version).await?;
-                Update {
-                    expected: change.expected.or(Some(ExpectedVersion::Is(latest.version))),
-                    changes: changes(&old, None, &change),
-                    restored_from: Some(old.version),
-                    ..repeated
-                }
-            }
-        };
-        match write_restored(store, &update, Some(&latest), options).await? {
+        if let Some(old) = &old {
+            let latest = latest.as_ref();
+            // The attributes to remove are known only for this version.
+            let expected = latest.map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
+            update.expected = update.expected.or(Some(expected));
+            update.deleted = old.deleted;
+            update.changes = changes(old, latest, change);
+            update.restored_from = Some(old.version);
+        }
+        match write_restored(store, &update, latest.as_ref(), options).await? {
             WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
             outcome => return Ok(Some(outcome)),
         }
     }
     Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
+}
+
+fn no_entity(entity: &EntityId) -> OperationError {
+    OperationError::NoEntity(entity.as_str().to_owned())
 }
 
 /// Writes a restore, if necessary in several requests.
@@ -156,7 +164,7 @@ async fn write_restored(
     update: &Update,
     latest: Option<&VersionView>,
     options: WriteOptions,
-) -> Result<WriteOutcome, RestoreError> {
+) -> Result<WriteOutcome, OperationError> {
     if update.is_wide() && !update.deleted {
         match latest {
             Some(latest) if latest.deleted => {
@@ -165,7 +173,7 @@ async fn write_restored(
             }
             Some(_) => {
                 let count = update.new_state().count();
-                return Err(RestoreError::TooManyAttributes { count });
+                return Err(OperationError::TooManyAttributes { count });
             }
             None => {}
         }
@@ -177,20 +185,20 @@ async fn write_restored(
 ///
 /// # Errors
 ///
-/// Returns [`RestoreError::NothingBefore`] if there is none, and [`RestoreError::NotInHistory`] if history does not have it yet.
+/// Returns [`OperationError::NothingBefore`] if there is none, and [`OperationError::NotInHistory`] if history does not have it yet.
 pub async fn before_deletion(
     store: &Store,
     entity: &EntityId,
     tombstone: Version,
-) -> Result<VersionView, RestoreError> {
+) -> Result<VersionView, OperationError> {
     for version in (1..tombstone.get()).rev().filter_map(Version::new) {
         let before = arrived_version(store, entity, version).await?;
-        let before = before.ok_or(RestoreError::NothingBefore { tombstone })?;
+        let before = before.ok_or(OperationError::NothingBefore { tombstone })?;
         if !before.deleted {
             return Ok(before);
         }
     }
-    Err(RestoreError::NothingBefore { tombstone })
+    Err(OperationError::NothingBefore { tombstone })
 }
 
 /// Reads a version, and waits until history has it. `None` if it does not exist, or was pruned.
@@ -198,7 +206,7 @@ async fn arrived_version(
     store: &Store,
     entity: &EntityId,
     version: Version,
-) -> Result<Option<VersionView>, RestoreError> {
+) -> Result<Option<VersionView>, OperationError> {
     let (mut waited, mut interval) = (Duration::ZERO, INITIAL_INTERVAL);
     loop {
         if let Some(view) = store.version(entity, version, true).await? {
@@ -206,12 +214,12 @@ async fn arrived_version(
         }
         let newest = store.newest(entity, true).await?;
         let is_counted = newest.is_some_and(|(newest, _)| version <= newest);
-        let floor = store.floor(entity, true).await.map_err(ReadError::from)?;
+        let floor = store.floor(entity, true).await?;
         if !is_counted || version < floor {
             return Ok(None);
         }
         if waited >= MAX_WAIT {
-            return Err(RestoreError::NotInHistory { version });
+            return Err(OperationError::NotInHistory { version });
         }
         tokio::time::sleep(interval).await;
         waited += interval;
@@ -269,38 +277,4 @@ fn changes(old: &VersionView, latest: Option<&VersionView>, change: &ChangeOptio
         changes.retain(|name, change| !attribution::is_state(name) || !is_same(name, change));
     }
     changes
-}
-
-/// Reason why a version was not restored.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum RestoreError {
-    /// The entity or the version does not exist.
-    #[error("there is no such version")]
-    NotFound,
-    /// The stream is behind. Nothing changed.
-    #[error("version {version} is not in the history yet: try again when the stream has delivered it")]
-    NotInHistory {
-        /// Missing version.
-        version: Version,
-    },
-    /// History has no state from before the deletion: there was none, or it was pruned. Nothing changed.
-    #[error("the history has no version before the tombstone, version {tombstone}, that could be restored")]
-    NothingBefore {
-        /// Version of the tombstone.
-        tombstone: Version,
-    },
-    /// The entity is not deleted, and more attributes differ than one request can set. Nothing changed.
-    #[error(
-        "{count} attributes differ, and one request can set {MAX_ATTRIBUTES}: delete the entity, and restore the version then"
-    )]
-    TooManyAttributes {
-        /// Number of attributes to set.
-        count: usize,
-    },
-    /// A version could not be read.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The new version could not be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
 }

@@ -7,9 +7,9 @@ use aws_sdk_dynamodbstreams::{
     error::SdkError,
     operation::describe_stream::DescribeStreamError,
     primitives::DateTimeFormat as Format,
-    types::{AttributeValue, Record, Shard},
+    types::{Record, Shard},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::{domain::Item, json};
 
 /// Lists the shards of a stream.
@@ -32,39 +32,32 @@ pub async fn shards(client: &Client, stream_arn: &str) -> Result<Vec<Shard>, Sdk
 /// Returns a record that `GetRecords` returned. The mapping adds the ARN of the stream. `None` if the record has no change.
 pub fn delivered(record: Record, stream_arn: &str) -> Option<Value> {
     let change = record.dynamodb?;
-    let created = match change.approximate_creation_date_time {
-        // Seconds since 1970, with the fraction that the stream has.
-        Some(created) => Some(json::parse(&created.fmt(Format::EpochSeconds).ok()?).ok()?),
-        None => None,
-    };
-    let view = change.stream_view_type;
-    let members = [
-        ("SequenceNumber", change.sequence_number.map(Value::from)),
-        ("Keys", change.keys.map(image)),
-        ("OldImage", change.old_image.map(image)),
-        ("NewImage", change.new_image.map(image)),
-        ("ApproximateCreationDateTime", created),
-        ("StreamViewType", view.map(|view| json!(view.as_str()))),
-        ("SizeBytes", change.size_bytes.map(Value::from)),
-    ];
-    let members = members.into_iter();
-    let dynamodb = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    // Attribute values always have a JSON form.
+    let image = |image: HashMap<_, _>| serde_json::to_value(Item::from(image)).unwrap_or_default();
+    // Seconds since 1970, with the fraction that the stream has.
+    let created = change.approximate_creation_date_time;
+    let created = created.and_then(|created| json::parse(&created.fmt(Format::EpochSeconds).ok()?).ok());
+    let mut dynamodb = json!({
+        "SequenceNumber": change.sequence_number,
+        "Keys": change.keys.map(image),
+        "OldImage": change.old_image.map(image),
+        "NewImage": change.new_image.map(image),
+        "ApproximateCreationDateTime": created,
+        "StreamViewType": change.stream_view_type.map(|view| view.as_str().to_owned()),
+        "SizeBytes": change.size_bytes,
+    });
+    dynamodb.as_object_mut()?.retain(|_, member| !member.is_null());
     let mut json = json!({
         "eventID": record.event_id,
         "eventName": record.event_name.map(|name| name.as_str().to_owned()),
         "eventVersion": record.event_version,
         "eventSource": record.event_source,
         "awsRegion": record.aws_region,
-        "dynamodb": dynamodb.collect::<Map<_, _>>(),
+        "dynamodb": dynamodb,
         "eventSourceARN": stream_arn,
     });
     if let Some(identity) = record.user_identity {
         json["userIdentity"] = json!({"type": identity.r#type, "principalId": identity.principal_id});
     }
     Some(json)
-}
-
-fn image(image: HashMap<String, AttributeValue>) -> Value {
-    // Attribute values always have a JSON form.
-    serde_json::to_value(Item::from(image)).unwrap_or_default()
 }

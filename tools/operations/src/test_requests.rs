@@ -21,16 +21,16 @@ use testkit::replay::{Replay, sent};
 
 use crate::{
     item_restore::{self, ItemRestore, change},
-    latest::{
-        move_latest::move_latest,
-        raise_latest::{count_first, raise_latest},
-    },
+    latest::write::{count_first, move_latest, raise_latest},
     prune::requests::{self, Mark},
     purge::requests as purges,
     quarantine,
-    read::{attached_items, item_collection, scan_latest, scan_request, sort_keys, versions_in_history},
+    read::{attached_items, items, scans, versions_in_history},
     segments::scan,
-    table::{create, owner, settings::TableSettings, state},
+    table::{
+        create, owner,
+        settings::{self, TableSettings},
+    },
 };
 
 /// Compares a request, or that which a store sends, with its snapshot.
@@ -107,14 +107,18 @@ async fn create_table() {
     snapshot!("create_table_backups", |store| create::enable_point_in_time_recovery(
         &store
     ));
-    snapshot!("table_state_ttl", |store| state::ttl(&store));
-    snapshot!("table_state_backups", |store| state::point_in_time_recovery(&store));
+    snapshot!("table_state_ttl", |store| settings::ttl(&store));
+    snapshot!("table_state_backups", |store| settings::point_in_time_recovery(&store));
 }
 
 #[tokio::test]
 async fn reads() {
-    let request = item_collection::request(&equipment(), true, None, "Table");
-    snapshot!("item_collection", request);
+    snapshot!("item_collection", |store| items::item_collection(
+        &store,
+        &equipment(),
+        true,
+        |_| ()
+    ));
     let segment = Some(scan::Segment { index: 2, total: 4 });
     let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
     let scan = scan::request(segment, Some(start), Some(100), "Table");
@@ -126,11 +130,11 @@ async fn reads() {
         ("scan_latest_deleted", "Equipment#", Some(true)),
     ] {
         let text = text.to_owned();
-        let wanted = scan_latest::LatestFilter { text, deleted };
-        snapshot!(name, scan_latest::of_latest(scan.clone(), &wanted));
+        let wanted = scans::LatestFilter { text, deleted };
+        snapshot!(name, scans::of_latest(scan.clone(), &wanted));
     }
     for (name, is_nested) in [("scan_request", false), ("scan_request_history", true)] {
-        snapshot!(name, scan_request::of_request(scan.clone(), "r1", is_nested));
+        snapshot!(name, scans::of_request(scan.clone(), "r1", is_nested));
     }
     snapshot!("scan_quarantined", quarantine::scan_request(None, Some(100), "Table"));
     let versions = [7, 8].map(|number| (equipment(), version(number)));
@@ -152,16 +156,14 @@ async fn pruning() {
         ("prune_pin", Mark::Pinned { now: time }),
         ("prune_unpin", Mark::Unpinned),
     ] {
-        let digits = VersionDigits::default();
-        let request = requests::mark_request(&equipment(), version(7), mark, "Table", digits);
-        snapshot!(name, request);
+        snapshot!(name, requests::mark_request(&equipment(), "v7", mark, "Table"));
     }
 }
 
 #[tokio::test]
 async fn purge() {
-    snapshot!("purge_keys", sort_keys::request(&equipment(), None, "Table"));
-    let deletions = purges::deletions(&equipment(), &["v1".to_owned(), "Metadata".to_owned()]).unwrap();
+    snapshot!("purge_keys", |store| items::sort_keys(&store, &equipment()));
+    let deletions = purges::deletions(&equipment(), &["v1", "Metadata"]).unwrap();
     snapshot!("purge_batch", purges::batch_request(deletions, "Table"));
     let latest = json!({"Latest": {"N": "7"}, "RecordedAt": {"S": now().to_string()}});
     for (name, seen) in [("purge_latest", latest), ("purge_latest_uncounted", json!({}))] {
@@ -262,8 +264,10 @@ async fn history_owner() {
     };
     let adopted = owned_by("an-earlier-id");
     for (name, read) in [("history_owner", None), ("history_owner_adopted", Some(&adopted))] {
-        snapshot!(name, owner::put_request(&owned_by("a-table-id"), read, "History"));
+        snapshot!(name, |store| owner::store_owner(&store, &owned_by("a-table-id"), read));
     }
-    let left = owner::delete_request(&table("a-table-id"), "History");
-    snapshot!("history_owner_left", left);
+    snapshot!("history_owner_left", |store| owner::delete_owner(
+        &store,
+        &table("a-table-id")
+    ));
 }

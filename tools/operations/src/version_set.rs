@@ -124,11 +124,7 @@ impl VersionSet {
 
 impl FromIterator<u64> for VersionSet {
     fn from_iter<T: IntoIterator<Item = u64>>(numbers: T) -> Self {
-        let mut set = Self::default();
-        for number in numbers {
-            set.insert(number);
-        }
-        set
+        Self::from(numbers.into_iter().map(|number| (number, number)).collect::<Vec<_>>())
     }
 }
 

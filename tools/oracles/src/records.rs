@@ -1,7 +1,7 @@
 //! The record parser of stream-fn.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use operations::latest::from_version::latest_from;
+use operations::latest::latest_from;
 use serde_json::{Value, json};
 use shared::{
     domain::{

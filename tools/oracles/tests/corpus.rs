@@ -18,7 +18,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// Runs each file as it is, and mutated with pieces of the corpus, as the fuzzer does, with fixed seeds.
 #[test]
 fn every_corpus_file_passes_as_it_is_and_mutated() {
-    const MUTATIONS: u64 = 300;
+    const MUTATIONS: u64 = 100;
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("fuzz");
     for (name, oracle) in oracles::TARGETS {
         let target = fuzz.join(format!("fuzz_targets/{name}.rs"));

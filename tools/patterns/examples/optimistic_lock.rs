@@ -10,7 +10,7 @@ use patterns::optimistic_lock::{Check, Locked, SaveError};
 use playground::{Failure, Playground};
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Book {
     #[serde(rename = "ISBN")]
     isbn: String,
@@ -23,46 +23,29 @@ async fn main() -> Result<(), Failure> {
     let playground = Playground::open().await?;
     playground.table("Books", &[("ISBN", S)]).await?;
     let books = Locked::<Book>::new(playground.client.clone(), "Books", &["ISBN"], "version");
-    let book = Book {
+    let book = |title: &str, version| Book {
         isbn: "978-3-16-148410-0".to_owned(),
-        title: "Old Title".to_owned(),
-        version: None,
+        title: title.to_owned(),
+        version,
     };
-    let loaded = match books.load(&book).await? {
+    let new = book("Old Title", None);
+    let loaded = match books.load(&new).await? {
         Some(stored) => stored,
-        None => books.save(&book, Check::Version).await?,
+        None => books.save(&new, Check::Version).await?,
     };
     playground.report(&format!("loaded version {:?}", loaded.version));
 
-    let theirs = books
-        .save(
-            &Book {
-                title: "Changed By Someone Else".to_owned(),
-                ..loaded.clone()
-            },
-            Check::Version,
-        )
-        .await?;
+    let theirs = book("Changed By Someone Else", loaded.version);
+    let theirs = books.save(&theirs, Check::Version).await?;
     playground.report(&format!("another client saves version {:?}", theirs.version));
-    let ours = Book {
-        title: "New Title".to_owned(),
-        ..loaded
-    };
-    match books.save(&ours, Check::Version).await {
+    match books.save(&book("New Title", loaded.version), Check::Version).await {
         Err(SaveError::Conflict { stored }) => {
             playground.report(&format!("ours conflicts with {:?}", stored.map(|book| book.title)));
         }
         other => println!("no conflict: {:?}", other?.version),
     }
-    let saved = books
-        .save(
-            &Book {
-                version: theirs.version,
-                ..ours.clone()
-            },
-            Check::Version,
-        )
-        .await?;
+    let ours = book("New Title", theirs.version);
+    let saved = books.save(&ours, Check::Version).await?;
     playground.report(&format!("saved after theirs, ours is version {:?}", saved.version));
     println!("the argument still has version {:?}", ours.version);
     // Another program adds an attribute that this type does not name. An update keeps it, a save would remove it.

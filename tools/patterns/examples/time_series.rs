@@ -31,41 +31,35 @@ async fn main() -> Result<(), Failure> {
     metadata::update(&store, &equipment, &metadata.into()).await?;
     playground.report("metadata of Equipment#1");
 
-    for (time, state) in [
+    let state = |time: &str, state: &str| {
+        Ok::<_, Failure>(State {
+            time: StateTime::parse(time)?,
+            attributes: item(json!({"State": {"S": state}}))?,
+        })
+    };
+    for (time, name) in [
         ("2020-11-12T20:00:00", "OK"),
         ("2020-11-12T20:02:00", "OK"),
         ("2020-11-12T20:04:00", "WARNING1"),
+        // Another state at the same time.
+        ("2020-11-12T20:04:00", "ERROR"),
     ] {
-        let outcome = series
-            .put(
-                &equipment,
-                &StateTime::parse(time)?,
-                item(json!({"State": {"S": state}}))?,
-                false,
-            )
-            .await?;
-        playground.report(&format!("{state} at {time}: {outcome:?}"));
+        let State { time, attributes } = state(time, name)?;
+        let outcome = series.put(&equipment, &time, attributes, false).await?;
+        playground.report(&format!("{name} at {time}: {outcome:?}"));
     }
-    let again = StateTime::parse("2020-11-12T20:04:00")?;
-    let outcome = series
-        .put(&equipment, &again, item(json!({"State": {"S": "ERROR"}}))?, false)
-        .await?;
-    playground.report(&format!("another state at the same time: {outcome:?}"));
     for (consistent, read) in [(true, "strongly"), (false, "eventually")] {
         let newest = series.latest(&equipment, consistent).await?;
+        let newest = newest.map(|state| state.time.to_string());
         playground.report(&format!(
             "newest state, {read} consistent: {}",
-            newest.map(|state| state.time.to_string()).unwrap_or_default()
+            newest.unwrap_or_default()
         ));
     }
-    let loaded = [("2020-11-13T08:00:00", "OK"), ("2020-11-13T08:02:00", "OK")].map(|(time, state)| {
-        let state = State {
-            time: StateTime::parse(time)?,
-            attributes: item(json!({"State": {"S": state}}))?,
-        };
-        Ok::<_, Failure>((equipment.clone(), state))
-    });
-    let loaded = loaded.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let loaded = [
+        (equipment.clone(), state("2020-11-13T08:00:00", "OK")?),
+        (equipment.clone(), state("2020-11-13T08:02:00", "OK")?),
+    ];
     let stored = series.load(&loaded, |_| ()).await?;
     playground.report(&format!("{stored} states loaded in one request"));
     let day = StateQuery {

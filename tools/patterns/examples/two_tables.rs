@@ -31,16 +31,14 @@ async fn main() -> Result<(), Failure> {
     let outcome = tables.rollback(hash, Version::FIRST, &id()).await?;
     playground.report(&format!("rollback to version 1: {outcome:?}"));
     let old = tables.version(hash, Version::FIRST).await?;
-    playground.report(&format!(
-        "version 1 has {} attributes",
-        old.map_or(0, |row| row.attributes.len())
-    ));
+    let count = old.map_or(0, |row| row.attributes.len());
+    playground.report(&format!("version 1 has {count} attributes"));
 
     let next = tables
         .read(hash)
         .await?
-        .and_then(|row| Version::new(row.version.get() + 1))
-        .unwrap_or(Version::FIRST);
+        .and_then(|row| Version::new(row.version.get() + 1));
+    let next = next.unwrap_or(Version::FIRST);
     tables.write_history(hash, next, row("never finished")?, &id()).await?;
     playground.report(&format!("a writer stops between its two writes of version {next}"));
     playground.show("resource-history", &["hash", "version"]).await?;

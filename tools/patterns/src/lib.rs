@@ -16,11 +16,20 @@ pub mod optimistic_lock;
 pub mod ratchet;
 pub mod time_series;
 pub mod two_tables;
-mod unanswered;
-mod write;
 
-use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use shared::{domain::Item, dynamodb::client::error::ServiceError};
+use aws_sdk_dynamodb::{Client, operation::query::builders::QueryFluentBuilder};
+use shared::{
+    domain::Item,
+    dynamodb::{client::error::ServiceError, write::Attributes},
+};
+
+/// Reads the item with a key.
+async fn get(client: &Client, table: &str, key: Attributes, consistent: bool) -> Result<Option<Item>, ServiceError> {
+    let request = client.get_item().table_name(table).set_key(Some(key));
+    let output = request.consistent_read(consistent).send().await;
+    let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
+    Ok(output.item.map(Item::from))
+}
 
 /// Sends a query until its last page.
 async fn query_all(query: QueryFluentBuilder) -> Result<Vec<Item>, ServiceError> {

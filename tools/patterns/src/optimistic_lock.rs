@@ -42,20 +42,26 @@
 
 use std::{collections::HashMap, marker::PhantomData};
 
-use aws_sdk_dynamodb::{Client, operation::transact_write_items::TransactWriteItemsError, types::TransactWriteItem};
+use aws_sdk_dynamodb::{Client, types::TransactWriteItem};
 use serde::{Serialize, de::DeserializeOwned};
+use serde_dynamo::from_item;
 use shared::{
     domain::{
         AttributeValue, Item,
-        attributes::{same_item, same_value},
+        attributes::{same_item, same_value, whole},
         change::Change,
-        number::Decimal,
     },
-    dynamodb::{client::error::ServiceError, expression::Expression, n},
+    dynamodb::{
+        cancellation,
+        client::error::ServiceError,
+        expression::Expression,
+        n,
+        write::{Failed, Write},
+    },
 };
 use thiserror::Error;
 
-use crate::write::{Failed, Write};
+use crate::get;
 
 /// Table of values with optimistic locking.
 #[derive(Debug)]
@@ -114,10 +120,8 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     /// Returns [`SaveError`], see its variants.
     pub async fn load(&self, key: &impl Serialize) -> Result<Option<T>, SaveError<T>> {
         let key = self.key_of(&serde_dynamo::to_item(key)?)?;
-        let request = self.client.get_item().table_name(&self.table).consistent_read(true);
-        let output = request.set_key(Some(key.into())).send().await;
-        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
-        Ok(output.item.map(|item| value(Item::from(item))).transpose()?)
+        let item = get(&self.client, &self.table, key.into(), true).await?;
+        Ok(item.map(from_item).transpose()?)
     }
 
     /// Replaces the stored item with a value, and returns the value with its new version.
@@ -126,7 +130,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn save(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
-        Ok(self::value(self.send(Action::Save, value, check).await?)?)
+        Ok(from_item(self.send(Action::Save, value, check).await?)?)
     }
 
     /// Sets the fields of a value, and returns the stored value with its new version.
@@ -138,7 +142,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn update(&self, value: &T, check: Check) -> Result<T, SaveError<T>> {
-        Ok(self::value(self.send(Action::Update, value, check).await?)?)
+        Ok(from_item(self.send(Action::Update, value, check).await?)?)
     }
 
     /// Deletes a value.
@@ -158,9 +162,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     /// Returns [`SaveError`], see its variants.
     pub fn prepare(&self, action: Action, value: &T, check: Check) -> Result<Prepared<T>, SaveError<T>> {
         let (write, next) = self.write(action, value, check)?;
-        let value = (action != Action::Delete).then(|| self::value(next)).transpose()?;
-        let item = write.into_transaction()?;
-        Ok(Prepared { item, value })
+        let value = (action != Action::Delete).then(|| from_item(next)).transpose()?;
+        Ok(Prepared {
+            item: write.into_transaction()?,
+            value,
+        })
     }
 
     /// Saves several values in one transaction, and returns the stored values.
@@ -169,29 +175,15 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     ///
     /// Returns [`SaveError`], see its variants.
     pub async fn save_all(&self, values: &[&T], check: Check) -> Result<Vec<T>, SaveError<T>> {
-        let (mut request, mut saved) = (self.client.transact_write_items(), Vec::new());
+        let (mut items, mut saved) = (Vec::new(), Vec::new());
         for value in values {
             let prepared = self.prepare(Action::Save, value, check)?;
-            request = request.transact_items(prepared.item);
+            items.push(prepared.item);
             saved.extend(prepared.value);
         }
-        let Err(error) = request.send().await else {
-            return Ok(saved);
-        };
-        let failed = match error.as_service_error() {
-            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
-                let mut reasons = cancelled.cancellation_reasons().iter();
-                reasons.find(|reason| reason.code() == Some("ConditionalCheckFailed"))
-            }
-            _ => None,
-        };
-        match failed {
-            Some(reason) => {
-                let stored = reason.item.clone().map(Item::from);
-                let stored = stored.map(self::value).transpose()?;
-                Err(SaveError::Conflict { stored })
-            }
-            None => Err(ServiceError::new("TransactWriteItems", &error).into()),
+        match cancellation::send(&self.client, items, &[cancellation::CONDITION]).await? {
+            Ok(()) => Ok(saved),
+            Err(stored) => Err(conflict(stored)),
         }
     }
 
@@ -206,10 +198,7 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             (_, None) => false,
         };
         let stored = match sent {
-            Err(failed) if !failed.was_unanswered || !is_own(&failed) => {
-                let stored = failed.stored.map(self::value).transpose()?;
-                return Err(SaveError::Conflict { stored });
-            }
+            Err(failed) if !failed.was_unanswered || !is_own(&failed) => return Err(conflict(failed.stored)),
             Ok(stored) | Err(Failed { stored, .. }) => stored,
         };
         Ok(match action {
@@ -250,18 +239,14 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
             }
             Action::Delete => Write::delete(&self.table, self.key_of(&next)?, expression),
         };
-        Ok((write.returning_stored(), next))
+        Ok((write, next))
     }
 
     /// Returns `None` for a new value.
     fn version_of(&self, item: &Item) -> Result<Option<u64>, SaveError<T>> {
         match item.get(&self.version) {
             None | Some(AttributeValue::Null(_)) => Ok(None),
-            Some(AttributeValue::N(number)) => {
-                let number = Decimal::parse(number).ok().and_then(|number| number.to_u64());
-                number.map(Some).ok_or(SaveError::Version)
-            }
-            Some(_) => Err(SaveError::Version),
+            Some(_) => whole(item, &self.version).map(Some).ok_or(SaveError::Version),
         }
     }
 
@@ -272,8 +257,11 @@ impl<T: Serialize + DeserializeOwned> Locked<T> {
     }
 }
 
-fn value<T: DeserializeOwned>(item: Item) -> Result<T, serde_dynamo::Error> {
-    serde_dynamo::from_item(item)
+fn conflict<T: DeserializeOwned>(stored: Option<Item>) -> SaveError<T> {
+    match stored.map(from_item).transpose() {
+        Ok(stored) => SaveError::Conflict { stored },
+        Err(error) => error.into(),
+    }
 }
 
 /// Returns `true` if the stored item has the result of an update. An update removes fields that are null.

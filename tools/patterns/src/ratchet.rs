@@ -25,17 +25,19 @@ use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::Client;
 use shared::{
-    domain::{
-        AttributeValue, Item, attributes,
-        entity::{EntityId, InvalidEntityId},
-        keys::VersionDigits,
-        names,
-        tombstone::is_deleted,
+    domain::{AttributeValue, Item, attributes, keys::VersionDigits, names, tombstone::is_deleted},
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        expression::Expression,
+        key, n,
+        read::batch_get_items::{MAX_KEYS, Tables},
+        s,
+        write::Write,
     },
-    dynamodb::{Store, client::error::ServiceError, expression::Expression, n, read::batch_get_items::MAX_KEYS, s},
 };
 
-use crate::{query_all, write::Write};
+use crate::{get, query_all};
 
 /// Default retention of a tombstone. No older write may arrive after it.
 pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -114,8 +116,8 @@ impl Ratchet {
     /// Returns [`ServiceError`] if a request fails.
     pub async fn delete(&self, key: &Key, timestamp: i64) -> Result<Outcome, ServiceError> {
         let retention = i64::try_from(self.retention.as_secs()).unwrap_or(i64::MAX);
-        self.delete_until(key, timestamp, (timestamp / 1000).saturating_add(retention))
-            .await
+        let expires = (timestamp / 1000).saturating_add(retention);
+        self.delete_until(key, timestamp, expires).await
     }
 
     /// Replaces an item with a tombstone that expires at a time in epoch seconds.
@@ -140,7 +142,7 @@ impl Ratchet {
             .condition("attribute_not_exists(#timestamp) OR :timestamp >= #timestamp")
             .name("#timestamp", names::TIMESTAMP)
             .value(":timestamp", n(timestamp));
-        let put = Write::put(self.store.latest_table(), item, expression).returning_stored();
+        let put = Write::put(self.store.latest_table(), item, expression);
         Ok(match put.send(self.store.client()).await? {
             Ok(_) => Outcome::Applied,
             Err(failed) => Outcome::Stale {
@@ -155,10 +157,10 @@ impl Ratchet {
     ///
     /// # Errors
     ///
-    /// Returns [`GetError`] if the partition key is invalid or a request fails.
-    pub async fn get(&self, key: &Key, consistent: bool) -> Result<Option<Item>, GetError> {
-        let entity = EntityId::new(key.pk.clone())?;
-        let item = self.store.get(&entity, &key.sk, consistent).await?;
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn get(&self, key: &Key, consistent: bool) -> Result<Option<Item>, ServiceError> {
+        let (client, table) = (self.store.client(), self.store.latest_table());
+        let item = get(client, table, self::key(&key.pk, &key.sk), consistent).await?;
         Ok(item.filter(|item| !is_deleted(item)))
     }
 
@@ -166,12 +168,13 @@ impl Ratchet {
     ///
     /// # Errors
     ///
-    /// Returns [`GetError`] if the partition key is invalid or a request fails.
-    pub async fn batch_get(&self, pk: &str, sks: &[String], consistent: bool) -> Result<Vec<Item>, GetError> {
-        let entity = EntityId::new(pk)?;
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn batch_get(&self, pk: &str, sks: &[String], consistent: bool) -> Result<Vec<Item>, ServiceError> {
         let mut items = Vec::new();
         for sks in sks.chunks(MAX_KEYS) {
-            items.extend(self.store.batch_get(&entity, sks, consistent).await?);
+            let keys = sks.iter().map(|sk| key(pk, sk)).collect();
+            let tables = Tables::from([(self.store.latest_table().to_owned(), keys)]);
+            items.extend(self.store.read_all(&[], tables, consistent).await?);
         }
         items.retain(|item| !is_deleted(item));
         Ok(items)
@@ -183,10 +186,8 @@ impl Ratchet {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn query(&self, pk: &str, consistent: bool) -> Result<Vec<Item>, ServiceError> {
-        let query = self
-            .store
-            .client()
-            .query()
+        let query = self.store.client().query();
+        let query = query
             .table_name(self.store.latest_table())
             .key_condition_expression("#pk = :pk")
             .filter_expression("attribute_not_exists(#deleted)")
@@ -196,15 +197,4 @@ impl Ratchet {
             .consistent_read(consistent);
         query_all(query).await
     }
-}
-
-/// Reason why an item could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GetError {
-    /// The partition key is invalid.
-    #[error(transparent)]
-    Key(#[from] InvalidEntityId),
-    /// A request failed.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
 }

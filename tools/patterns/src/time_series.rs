@@ -38,10 +38,8 @@ use shared::{
         names,
         time::{InvalidTime, timestamp},
     },
-    dynamodb::{Store, client::error::ServiceError, expression::Expression},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, write::Write},
 };
-
-use crate::write::Write;
 
 pub use self::{
     load::{InvalidState, LoadError},
@@ -132,11 +130,11 @@ impl TimeSeries {
         state: Item,
         replace: bool,
     ) -> Result<PutOutcome, ServiceError> {
-        let mut expression = Expression::default();
-        if !replace {
-            expression.condition("attribute_not_exists(#pk)").name("#pk", names::PK);
-        }
-        let put = Write::put(self.store.latest_table(), item(entity, time, state), expression);
+        let condition = match replace {
+            true => Expression::default(),
+            false => Expression::absent(),
+        };
+        let put = Write::put(self.store.latest_table(), item(entity, time, state), condition);
         Ok(match put.send(self.store.client()).await? {
             Ok(_) => PutOutcome::Put,
             Err(_) => PutOutcome::Taken,

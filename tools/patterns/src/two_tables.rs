@@ -33,20 +33,19 @@
 //! # }
 //! ```
 
-use aws_sdk_dynamodb::{
-    Client,
-    operation::{query::builders::QueryFluentBuilder, transact_write_items::TransactWriteItemsError},
-    types::CancellationReason,
-};
+use aws_sdk_dynamodb::{Client, operation::query::builders::QueryFluentBuilder};
 use shared::{
     domain::{Item, attributes, version::Version},
-    dynamodb::{client::error::ServiceError, expression::Expression, n, s},
+    dynamodb::{
+        cancellation,
+        client::error::ServiceError,
+        expression::Expression,
+        n, s,
+        write::{Attributes, Write},
+    },
 };
 
-use crate::{
-    query_all,
-    write::{Attributes, Write},
-};
+use crate::{get, query_all};
 
 /// Partition key of both tables.
 pub const HASH: &str = "hash";
@@ -196,19 +195,12 @@ impl TwoTables {
             .name("#write", WRITE_ID)
             .value(":write", s(write_id));
         let settle = Write::update(&self.history, key(hash, Some(version)), settled);
-        let request = self.client.transact_write_items();
-        let request = request.set_transact_items(Some(vec![put.into_transaction()?, settle.into_transaction()?]));
-        match request.send().await {
-            Ok(_) => Ok(Outcome::Written(version)),
-            Err(error) => match error.as_service_error() {
-                Some(TransactWriteItemsError::TransactionCanceledException(cancelled))
-                    if cancelled.cancellation_reasons().iter().any(is_conflict) =>
-                {
-                    Ok(Outcome::Conflict)
-                }
-                _ => Err(ServiceError::new("TransactWriteItems", &error)),
-            },
-        }
+        let items = vec![put.into_transaction()?, settle.into_transaction()?];
+        let reasons = [cancellation::CONDITION, cancellation::CONFLICT];
+        Ok(match cancellation::send(&self.client, items, &reasons).await? {
+            Ok(()) => Outcome::Written(version),
+            Err(_) => Outcome::Conflict,
+        })
     }
 
     /// Reads the latest row of a resource.
@@ -217,7 +209,8 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn read(&self, hash: &str) -> Result<Option<Row>, ServiceError> {
-        Ok(self.get(&self.resource, key(hash, None)).await?.and_then(row))
+        let item = get(&self.client, &self.resource, key(hash, None), true).await?;
+        Ok(item.and_then(row))
     }
 
     /// Reads one version of a resource, also after the deletion of the resource. A pending row is not returned.
@@ -226,15 +219,8 @@ impl TwoTables {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn version(&self, hash: &str, version: Version) -> Result<Option<Row>, ServiceError> {
-        let item = self.get(&self.history, key(hash, Some(version))).await?;
+        let item = get(&self.client, &self.history, key(hash, Some(version)), true).await?;
         Ok(item.filter(|item| !item.contains_key(WRITE_ID)).and_then(row))
-    }
-
-    async fn get(&self, table: &str, key: Attributes) -> Result<Option<Item>, ServiceError> {
-        let request = self.client.get_item().table_name(table).set_key(Some(key));
-        let output = request.consistent_read(true).send().await;
-        let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
-        Ok(output.item.map(Item::from))
     }
 
     /// Returns the query of a history, newest first, in which a placeholder is the mark of a pending row.
@@ -307,8 +293,4 @@ fn row(mut item: Item) -> Option<Row> {
         version,
         attributes: item,
     })
-}
-
-fn is_conflict(reason: &CancellationReason) -> bool {
-    matches!(reason.code(), Some("ConditionalCheckFailed" | "TransactionConflict"))
 }

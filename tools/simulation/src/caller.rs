@@ -5,13 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use shared::domain::keys::LATEST_KEY;
+use shared::domain::{entity::RESERVED, keys::LATEST_KEY};
 use tokio::sync::Notify;
 
 use crate::requests::is_version_key;
-
-/// Prefix of the partition keys of purge markers, whose requests do not name the entity.
-const RESERVED: &str = "#vzero";
 
 /// Number of the process of a function that is deployed with another layout than that of the table.
 pub(crate) const MISDEPLOYED: usize = 1000;
@@ -42,15 +39,8 @@ pub(crate) struct Caller {
     /// Number of the writer process.
     pub(crate) process: Option<usize>,
     pub(crate) kill: Notify,
-    hindered: Mutex<Hindered>,
-}
-
-/// What faults hinder a caller in.
-#[derive(Debug)]
-enum Hindered {
-    /// Requests for items with these partition keys and sort keys.
-    Items(HashSet<(String, String)>),
-    Everything,
+    /// Partition keys and sort keys of the items for which faults hinder its requests. `None` if they hinder everything.
+    hindered: Mutex<Option<HashSet<(String, String)>>>,
 }
 
 impl Caller {
@@ -64,7 +54,7 @@ impl Caller {
             author,
             process,
             kill: Notify::new(),
-            hindered: Mutex::new(Hindered::Items(HashSet::new())),
+            hindered: Mutex::new(Some(HashSet::new())),
         })
     }
 
@@ -92,26 +82,25 @@ impl Caller {
 
     /// Notes that a fault hinders requests for items with these partition keys and sort keys.
     pub(crate) fn hinder(&self, keys: Vec<(String, String)>) {
-        if let Hindered::Items(hindered) = &mut *lock(&self.hindered) {
+        if let Some(hindered) = &mut *lock(&self.hindered) {
             hindered.extend(keys);
         }
     }
 
     /// Notes that a fault hinders everything that the caller does.
     pub(crate) fn hinder_all(&self) {
-        *lock(&self.hindered) = Hindered::Everything;
+        *lock(&self.hindered) = None;
     }
 
     /// Returns `true` if a fault hinders the put of a version item. A fault of a request for another item of the entity, such as
     /// its purge marker, hinders all of its versions.
     pub(crate) fn hinders(&self, entity: &str, sort_key: &str) -> bool {
-        match &*lock(&self.hindered) {
-            Hindered::Everything => true,
-            Hindered::Items(keys) => keys.iter().any(|(partition_key, key)| {
-                let is_needed = key == sort_key || !is_version_key(key) && key != LATEST_KEY;
-                partition_key == entity && is_needed || partition_key.starts_with(RESERVED)
-            }),
-        }
+        let hinders = |(partition_key, key): &(String, String)| {
+            let is_needed = key == sort_key || !is_version_key(key) && key != LATEST_KEY;
+            partition_key == entity && is_needed || partition_key.starts_with(RESERVED)
+        };
+        let hindered = lock(&self.hindered);
+        hindered.as_ref().is_none_or(|keys| keys.iter().any(hinders))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Generates schedules.
 
-mod attached;
 mod faults;
 mod interleavings;
 mod script;
@@ -14,7 +13,7 @@ use self::{
     script::{MAX_OFFSET, Scale, jumps, pick},
     steps::steps,
 };
-use crate::schedule::{Fault, FaultKind, Origin, Point, Schedule, Settings, Update};
+use crate::schedule::{ChangeKind, Fault, FaultKind, Origin, Point, Schedule, Settings, StepKind, Update};
 
 /// Number of writer processes.
 const WRITERS: usize = 4;
@@ -38,67 +37,95 @@ const ORIGINS: [Origin; 5] = [
     Origin::Message,
     Origin::Invocation,
 ];
+/// Number of states of an item of an attached table.
+const STATES: u8 = 3;
+/// One schedule in this number has such items at the size limit.
+const LARGE_ITEMS: u8 = 12;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
 impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed);
-        let mut settings = Settings::draw(&mut rng);
-        let mut layout = Rng::with_seed(!seed);
+        let (mut rng, mut layout) = (Rng::with_seed(seed), Rng::with_seed(!seed));
+        let mut schedule = Self {
+            seed,
+            settings: Settings::draw(&mut rng),
+            ..Self::default()
+        };
+        let settings = &mut schedule.settings;
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
         if layout.u8(..ATTACHED) == 0 {
-            let (steps, mut faults) = attached::draw(&mut rng);
-            settings.attached = true;
-            settings.stale_reads = layout.bool();
-            settings.new_images = layout.u8(..NEW_IMAGES) == 0;
-            if layout.u8(..LATE_RECORDS) == 0 {
-                settings.maximum_retry_attempts = Some(layout.u32(..2));
-                faults.extend(Fault::draw_late_records(&mut layout));
-            }
-            return Self {
-                seed,
-                settings,
-                steps,
-                faults,
-                ..Self::default()
-            };
+            schedule.draw_attached(&mut rng, &mut layout);
+            return schedule;
         }
         // Close seeds have similar first numbers.
         let mut kind = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         if kind.u8(..SITUATION) == 0 {
-            return situations::draw(&mut rng, &mut kind, seed, settings);
+            situations::draw(&mut rng, &mut kind, &mut schedule);
+            return schedule;
         }
         settings.vary_processes(&mut layout);
         let scale = Scale::draw(&mut rng);
-        let mut updates: Vec<_> = (0..scale.updates)
-            .map(|number| Update::draw(&mut rng, number, &scale, &settings))
-            .collect();
+        let updates = (0..scale.updates).map(|number| Update::draw(&mut rng, number, &scale, settings));
+        let mut updates: Vec<_> = updates.collect();
         if rng.u8(..40) == 0 {
-            updates.extend(large(&mut rng, updates.len(), &settings));
+            updates.extend(large(&mut rng, updates.len(), settings));
         }
         if kind.u8(..MAPS) == 0 {
             let first = updates.len();
-            updates.extend((first..first + 4).map(|number| map(&mut kind, number, &settings)));
+            updates.extend((first..first + 4).map(|number| map(&mut kind, number, settings)));
         }
-        let steps = steps(&mut rng, &updates, &scale, &settings);
-        let mut faults: Vec<_> = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng, &scale)).collect();
+        schedule.steps = steps(&mut rng, &updates, &scale, settings);
+        schedule.updates = updates;
+        schedule.faults = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng, &scale)).collect();
         if scale.is_hot {
             // Other updates follow while the writer waits for a response.
-            faults.push(Fault {
-                on: Point::Bump,
-                nth: rng.u32(..40),
-                times: rng.u32(1..=3),
-                kind: pick(&mut rng, &[FaultKind::TimeOut, FaultKind::Delayed]),
-            });
+            let (nth, times) = (rng.u32(..40), rng.u32(1..=3));
+            let kind = pick(&mut rng, &[FaultKind::TimeOut, FaultKind::Delayed]);
+            schedule.fault(Point::Bump, nth, times, kind);
         }
-        Self {
-            seed,
-            settings,
-            updates,
-            steps,
-            faults,
+        schedule
+    }
+
+    /// Draws changes of clients to an attached table, and the faults of stream-fn beside them.
+    fn draw_attached(&mut self, rng: &mut Rng, layout: &mut Rng) {
+        let items = rng.u8(1..=4);
+        // Most changes come close together, so that an invocation has several of an item.
+        let pause = pick(rng, &[50, 400, 3000]);
+        let mut at = 0;
+        for _ in 0..rng.usize(4..50) {
+            at += rng.u64(0..pause);
+            let state = rng.u8(..STATES);
+            let (kind, splits) = match rng.u8(..12) {
+                0..=2 => (ChangeKind::Put(state), false),
+                3..=6 => (ChangeKind::Update(state), false),
+                7 | 8 => (ChangeKind::Touch(state), false),
+                9 | 10 => (ChangeKind::Delete, false),
+                _ => (ChangeKind::Put(state), rng.u8(..4) == 0),
+            };
+            let item = rng.u8(..items);
+            let change = StepKind::Change { item, kind };
+            self.step(at, 0, if splits { StepKind::SplitShard } else { change });
+        }
+        self.faults = (0..rng.usize(0..=5)).map(|_| Fault::draw_of_attached(rng)).collect();
+        if rng.u8(..LARGE_ITEMS) == 0 {
+            let kinds = self.steps.iter_mut().filter_map(|step| match &mut step.kind {
+                StepKind::Change { kind, .. } => Some(kind),
+                _ => None,
+            });
+            let puts = kinds.filter(|kind| matches!(kind, ChangeKind::Put(_)));
+            for kind in puts.take(3) {
+                *kind = ChangeKind::Large(rng.u8(..STATES));
+            }
+        }
+        let settings = &mut self.settings;
+        settings.attached = true;
+        settings.stale_reads = layout.bool();
+        settings.new_images = layout.u8(..NEW_IMAGES) == 0;
+        if layout.u8(..LATE_RECORDS) == 0 {
+            settings.maximum_retry_attempts = Some(layout.u32(..2));
+            self.faults.extend(Fault::draw_late_records(layout));
         }
     }
 }

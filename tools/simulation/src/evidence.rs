@@ -1,7 +1,8 @@
-//! The observations of a run that the guarantees are checked against.
+//! The observations of a run that the guarantees are checked against, and the violations of these.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -11,6 +12,7 @@ use shared::{domain::Item, dynamodb::read::versions::ReadError};
 
 use crate::{
     requests::{Items, is_version_key},
+    schedule::Command,
     stream::Written,
 };
 
@@ -48,14 +50,10 @@ pub(crate) struct Evidence {
     pub(crate) overlapping: HashSet<usize>,
     /// Partition key and sort key of each version item that an operator wrote.
     pub(crate) manual_versions: HashSet<(String, String)>,
-    /// Entities that were purged completely, with the number of records in the stream afterwards.
-    pub(crate) purges: Vec<(String, usize)>,
+    /// Commands that succeeded, with the number of records in the stream afterwards.
+    pub(crate) done: Vec<(Command, usize)>,
     /// Version items that were pruned and have expired: partition key and sort key.
     pub(crate) pruned: HashSet<(String, String)>,
-    /// Versions that were pinned, by their entities.
-    pub(crate) pins: Vec<(String, u64)>,
-    /// Actions of functions and operators on a copy of the table that are not allowed.
-    pub(crate) uses_of_copy: Vec<String>,
     /// Sequence numbers of the records that a fault hindered.
     pub(crate) hindered: HashSet<String>,
     /// Number of invocations of stream-fn.
@@ -72,7 +70,14 @@ pub(crate) struct Evidence {
     /// Time until then.
     pub(crate) settled_after: Duration,
     pub(crate) faults: BTreeMap<String, u64>,
-    pub(crate) recovery: Recovery,
+    /// Violations that only the running system shows.
+    pub(crate) found: Violations,
+    /// The table after the recovery: operators redrove and repaired, and senders sent unanswered updates again.
+    pub(crate) recovered: Items,
+    /// Findings of an audit of that table.
+    pub(crate) findings: Vec<Value>,
+    /// Updates that were not answered then, although no fault remained, with the last error of each.
+    pub(crate) unanswered: Vec<(usize, Option<String>)>,
 }
 
 impl Evidence {
@@ -81,17 +86,6 @@ impl Evidence {
         let is_put = |written: &&Written| written.event() == "INSERT" && is_version_key(written.key());
         self.stream.iter().filter(is_put).count()
     }
-}
-
-/// Observations after the recovery: operators redrove and repaired, and senders sent unanswered updates again.
-#[derive(Debug, Default)]
-pub(crate) struct Recovery {
-    /// The table at the end.
-    pub(crate) items: Items,
-    /// Findings of an audit of that table.
-    pub(crate) findings: Vec<Value>,
-    /// Updates that were not answered, although no fault remained, with the last error of each.
-    pub(crate) unanswered: Vec<(usize, Option<String>)>,
 }
 
 /// Response to a delivery of an update.
@@ -121,4 +115,27 @@ pub(crate) enum UpstreamResponse {
     Accepted,
     /// An error that a retry does not resolve.
     Rejected(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// Number of the guarantee in `docs/reliability.md`.
+    pub(crate) guarantee: u8,
+    pub(crate) description: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "guarantee {} violated: {}", self.guarantee, self.description)
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Violations(pub(crate) Vec<Violation>);
+
+impl Violations {
+    pub(crate) fn add<const GUARANTEE: u8>(&mut self, description: String) {
+        let guarantee = GUARANTEE;
+        self.0.push(Violation { guarantee, description });
+    }
 }

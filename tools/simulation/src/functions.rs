@@ -17,7 +17,7 @@ use crate::{
     connector::Connector,
     evidence::Seen,
     faults::{FaultKind, Point},
-    mutation::{Mutation, Mutations},
+    mutation::Mutations,
     requests::{sequence_number, text},
 };
 
@@ -47,29 +47,18 @@ pub(crate) async fn process<T>(
     }
 }
 
-/// A function as it is deployed with another layout than that of the table.
-#[derive(Debug, Clone)]
-pub(crate) struct Misdeployed<T> {
-    /// With another width of version keys.
-    pub(crate) width: T,
-    /// With another table of history.
-    pub(crate) history: T,
-}
-
-impl<T> Misdeployed<T> {
-    /// Returns the function that a fault of an invocation runs, if it runs one of these.
-    pub(crate) fn of(&self, fault: Option<FaultKind>) -> Option<&T> {
-        match fault {
-            Some(FaultKind::WrongLayout) => Some(&self.width),
-            Some(FaultKind::WrongHistory) => Some(&self.history),
-            _ => None,
-        }
+/// Returns the number of the [deployment](crate::setup::deployments) that an invocation with a fault runs.
+pub(crate) fn deployment(fault: Option<FaultKind>) -> usize {
+    match fault {
+        Some(FaultKind::WrongLayout) => 1,
+        Some(FaultKind::WrongHistory) => 2,
+        _ => 0,
     }
 }
 
 /// Returns the deadline of an invocation that ends after `left`. Its mutation sets it a day later.
 pub(crate) fn deadline(left: Duration, mutations: Mutations) -> Deadline {
-    let later = u64::from(mutations.disable(Mutation::Deadline)) * 86_400;
+    let later = u64::from(mutations.disable("deadline")) * 86_400;
     Deadline::after(left + Duration::from_secs(later))
 }
 
@@ -81,21 +70,15 @@ pub(crate) fn limit(fault: Option<FaultKind>, timeout: Duration, connector: &Con
     }
 }
 
-#[derive(Debug)]
-pub(crate) enum WriterResult {
-    Response(Value),
-    Error(String),
-    /// No response.
-    Lost,
-    /// Lambda did not start the invocation.
-    Throttled,
-}
+/// Error of an invocation that Lambda did not start.
+pub(crate) const NOT_INVOKED: &str = "not invoked";
+/// Error of an invocation without a response.
+pub(crate) const LOST: &str = "lost";
 
 #[derive(Clone)]
 pub(crate) struct StreamFunction {
-    pub(crate) writer: HistoryWriter,
-    /// `None` if there is no layout.
-    pub(crate) misdeployed: Option<Misdeployed<HistoryWriter>>,
+    /// One of each deployment.
+    pub(crate) deployments: [HistoryWriter; 3],
     pub(crate) connector: Connector,
     pub(crate) digits: VersionDigits,
     /// `true` if history depends on the order of an item's records, as that of an attached table does.
@@ -106,10 +89,10 @@ pub(crate) struct StreamFunction {
 impl StreamFunction {
     /// Starts the process with the other history table, by an invocation without records.
     pub(crate) async fn start_early(&self) {
-        let Some(misdeployed) = &self.misdeployed else { return };
+        let writer = &self.deployments[deployment(Some(FaultKind::WrongHistory))];
         let caller = Caller::of_process(Author::StreamFunction, Some(MISDEPLOYED));
         let event = json!({"Records": []});
-        let _ = self.run(&misdeployed.history, &event, &caller, STREAM_TIMEOUT).await;
+        let _ = self.run(writer, &event, &caller, STREAM_TIMEOUT).await;
     }
 
     fn hinder<'r>(&self, records: impl Iterator<Item = &'r Value>) {
@@ -141,7 +124,7 @@ impl StreamFunction {
         let is_overrun = limit == STREAM_TIMEOUT && matches!(ended, Err(Death::TimedOut));
         lock(&self.seen).overruns += u32::from(is_overrun);
         let mut response = serde_json::to_value(ended.ok()?.ok()?).ok()?;
-        mutations.failures(Mutation::PartialFailures, &mut response);
+        mutations.failures("partial-failures", &mut response);
         Some(response)
     }
 
@@ -171,7 +154,9 @@ impl StreamFunction {
         self.connector.run_late(async move {
             sleep(wait).await;
             let caller = Caller::new(Author::StreamFunction);
-            let _ = function.run(&function.writer, &event, &caller, STREAM_TIMEOUT).await;
+            let _ = function
+                .run(&function.deployments[0], &event, &caller, STREAM_TIMEOUT)
+                .await;
         });
     }
 
@@ -202,10 +187,10 @@ impl StreamFunction {
     async fn respond(&self, payload: &str) -> InvocationOutcome {
         let payload: Value = serde_json::from_str(payload).unwrap_or_default();
         let fault = self.connector.fault(Point::Invoke);
-        let misdeployed = self.misdeployed.as_ref().and_then(|all| all.of(fault));
+        let deployment = deployment(fault);
         // A misdeployed function leaves the records in the stream until it has the layout of the table.
-        let caller = Caller::of_process(Author::StreamFunction, misdeployed.map(|_| MISDEPLOYED));
-        if fault.is_some() && misdeployed.is_none() {
+        let caller = Caller::of_process(Author::StreamFunction, (deployment > 0).then_some(MISDEPLOYED));
+        if fault.is_some() && deployment == 0 {
             caller.hinder_all();
         }
         if fault == Some(FaultKind::NotInvoked) {
@@ -213,7 +198,7 @@ impl StreamFunction {
             return InvocationOutcome::NotInvoked;
         }
         let limit = limit(fault, STREAM_TIMEOUT, &self.connector);
-        let writer = misdeployed.unwrap_or(&self.writer);
+        let writer = &self.deployments[deployment];
         let mut response = self.run(writer, &payload, &caller, limit).await;
         match (fault, &mut response) {
             // The mapping does not receive the response.

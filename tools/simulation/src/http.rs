@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use aws_sdk_dynamodb::config::RuntimeComponents;
 use aws_smithy_runtime_api::{
     client::{
-        http::{HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector},
+        http::{HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector, http_client_fn},
         orchestrator::{HttpRequest, HttpResponse},
         result::ConnectorError,
     },
@@ -18,9 +17,7 @@ pub(crate) trait Service: Clone + Send + Sync + 'static {
     fn respond(self, request: HttpRequest) -> impl Future<Output = Result<HttpResponse, ConnectorError>> + Send;
 }
 
-/// HTTP client that sends all requests to a service.
-#[derive(Clone)]
-pub(crate) struct InProcess<S>(pub(crate) S);
+struct InProcess<S>(S);
 
 impl<S> fmt::Debug for InProcess<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,10 +31,10 @@ impl<S: Service> HttpConnector for InProcess<S> {
     }
 }
 
-impl<S: Service> HttpClient for InProcess<S> {
-    fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
-        SharedHttpConnector::new(self.clone())
-    }
+/// Returns an HTTP client that sends all requests to a service.
+pub(crate) fn client(service: &impl Service) -> SharedHttpClient {
+    let connector = SharedHttpConnector::new(InProcess(service.clone()));
+    http_client_fn(move |_, _| connector.clone())
 }
 
 /// Returns the operation of a request in the JSON of AWS.

@@ -27,7 +27,7 @@ mod world;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Parser, ValueEnum as _};
+use clap::Parser;
 use shared::logging::chain;
 
 use crate::{connector::InjectedPanic, mutation::Mutation, scenarios::Outcome};
@@ -50,7 +50,7 @@ struct Args {
     #[arg(long, default_value = "1", value_parser = parse_seed)]
     seed: u64,
     /// Disable a defense, to check that a guarantee is then violated
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = mutation::parser())]
     mutate: Option<Mutation>,
     /// Print the names for --mutate, one per line
     #[arg(long, exclusive = true)]
@@ -85,12 +85,7 @@ struct Args {
 fn main() -> ExitCode {
     let args = Args::parse();
     let names: Option<Vec<_>> = match (args.list_mutations, args.list_faults) {
-        (true, _) => Some(
-            Mutation::value_variants()
-                .iter()
-                .map(|mutation| mutation.name())
-                .collect(),
-        ),
+        (true, _) => Some(mutation::all().map(|(name, _)| name.to_owned()).collect()),
         (_, true) => Some(faults::names().into_iter().collect()),
         _ => None,
     };
@@ -110,7 +105,7 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
         Ok(Outcome { figures, violations }) => {
-            for violation in &violations {
+            for violation in violations.iter().take(20) {
                 print(violation);
             }
             println!("{figures}");

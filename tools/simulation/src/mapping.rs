@@ -27,8 +27,8 @@ use crate::{
     clock::Clock,
     connector::Connector,
     functions::StreamFunction,
-    mutation::{Mutation, Mutations},
-    schedule::{FaultKind, MALFORMED, Point, Settings},
+    mutation::Mutations,
+    schedule::{FaultKind, KEY, MALFORMED, Point, Settings},
     stream::Stream,
 };
 
@@ -83,7 +83,9 @@ pub(crate) fn settings(chosen: &Settings, mutations: Mutations) -> settings::Set
         report_batch_item_failures: true,
         maximum_retry_attempts: chosen.maximum_retry_attempts,
         maximum_record_age: chosen.maximum_record_age.map(Duration::from_secs),
-        filters: match mutations.is(Mutation::Filter) {
+        filters: match mutations.is("filter") {
+            // The records of history are in the stream for the checks only.
+            _ if chosen.attached => of_attached(),
             true => Filters::default(),
             false => filters(),
         },
@@ -92,6 +94,11 @@ pub(crate) fn settings(chosen: &Settings, mutations: Mutations) -> settings::Set
         // Days can pass between two steps.
         list_interval: Duration::from_secs(600),
     }
+}
+
+fn of_attached() -> Filters {
+    let pattern = json!({"dynamodb": {"Keys": {KEY: {"S": [{"exists": true}]}}}}).to_string();
+    Filters::parse([pattern.as_str()]).unwrap_or_default()
 }
 
 fn filters() -> Filters {
@@ -176,18 +183,8 @@ pub(crate) struct Bucket(pub(crate) Arc<Mutex<Documents>>);
 pub(crate) struct Documents {
     pub(crate) kept: Vec<Value>,
     pub(crate) dropped: Vec<Value>,
-    denied_until: Option<Instant>,
-}
-
-impl Bucket {
-    /// Lets the destination refuse documents for a while.
-    pub(crate) fn deny(&self, duration: Duration) {
-        lock(&self.0).denied_until = Some(Instant::now() + duration);
-    }
-
-    pub(crate) fn allow(&self) {
-        lock(&self.0).denied_until = None;
-    }
+    /// Time until which it refuses documents.
+    pub(crate) denied_until: Option<Instant>,
 }
 
 impl Destination for Bucket {

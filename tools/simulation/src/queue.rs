@@ -22,16 +22,14 @@ pub(crate) enum Queue {
 
 /// The queues of an account.
 #[derive(Clone)]
-pub(crate) struct Queues(Arc<Inner>);
-
-struct Inner {
+pub(crate) struct Queues {
     clock: Clock,
-    messages: Mutex<Vec<Message>>,
-    sent: Notify,
+    messages: Arc<Mutex<Vec<Message>>>,
+    sent: Arc<Notify>,
 }
 
 /// Times are epoch milliseconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Message {
     pub(crate) id: String,
     /// `None` if it was deleted.
@@ -52,11 +50,11 @@ pub(crate) struct Message {
 
 impl Queues {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self(Arc::new(Inner {
+        Self {
             clock,
-            messages: Mutex::default(),
-            sent: Notify::new(),
-        }))
+            messages: Arc::default(),
+            sent: Arc::default(),
+        }
     }
 
     /// Sends a message. Its `own_id` is that of an update that has no other request id: it is sent once. Returns the id of a new
@@ -68,7 +66,7 @@ impl Queues {
         own_id: Option<&str>,
         body: Option<String>,
     ) -> Option<String> {
-        let (now, mut messages) = (self.0.clock.millis(), lock(&self.0.messages));
+        let (now, mut messages) = (self.clock.millis(), lock(&self.messages));
         let id = own_id.map_or_else(|| format!("message-{}", messages.len()), str::to_owned);
         if messages.iter().any(|message| message.id == id) {
             return None;
@@ -79,24 +77,21 @@ impl Queues {
             update,
             body,
             sent: now,
-            first_received: None,
             visible_from: now,
-            receive_count: 0,
-            is_forgotten: false,
-            shown_count: 0,
+            ..Message::default()
         });
-        self.0.sent.notify_one();
+        self.sent.notify_one();
         Some(id)
     }
 
     /// Waits until a message is sent, or delivered again.
     pub(crate) async fn sent(&self) {
-        self.0.sent.notified().await;
+        self.sent.notified().await;
     }
 
     /// Moves the visible updates that were received too often to the dead-letter queue, with these bodies. Returns their number.
     pub(crate) fn bury(&self, body: impl Fn(usize) -> String) -> usize {
-        let (now, mut messages) = (self.0.clock.millis(), lock(&self.0.messages));
+        let (now, mut messages) = (self.clock.millis(), lock(&self.messages));
         let visible = messages
             .iter_mut()
             .filter(|message| message.is_visible(Queue::Updates, now));
@@ -110,7 +105,7 @@ impl Queues {
 
     /// Receives up to `count` messages, which are then hidden for some milliseconds.
     pub(crate) fn receive(&self, queue: Queue, count: usize, hidden: u64) -> Vec<Message> {
-        let (now, mut messages) = (self.0.clock.millis(), lock(&self.0.messages));
+        let (now, mut messages) = (self.clock.millis(), lock(&self.messages));
         let visible = messages.iter_mut().filter(|message| message.is_visible(queue, now));
         let received = visible.take(count).map(|message| {
             message.receive_count += 1;
@@ -127,14 +122,14 @@ impl Queues {
 
     /// Returns the messages of a queue, also the hidden ones.
     pub(crate) fn messages(&self, queue: Queue) -> Vec<Message> {
-        let messages = lock(&self.0.messages);
+        let messages = lock(&self.messages);
         let of_queue = messages.iter().filter(|message| message.queue == Some(queue));
         of_queue.cloned().collect()
     }
 
     /// Returns the time at which the next update becomes visible.
     pub(crate) fn next_visible(&self) -> Option<u64> {
-        let messages = lock(&self.0.messages);
+        let messages = lock(&self.messages);
         let updates = messages.iter().filter(|message| message.queue == Some(Queue::Updates));
         updates.map(|message| message.visible_from).min()
     }
@@ -145,7 +140,7 @@ impl Queues {
 
     /// Hides a message for some milliseconds.
     pub(crate) fn hide(&self, id: &str, millis: u64) {
-        let until = self.0.clock.millis() + millis;
+        let until = self.clock.millis() + millis;
         self.change(id, |message| message.visible_from = until);
     }
 
@@ -159,18 +154,18 @@ impl Queues {
                 message.is_forgotten = as_first;
             }
         });
-        self.0.sent.notify_one();
+        self.sent.notify_one();
     }
 
     /// Returns the id of a message of an update.
     pub(crate) fn message_of(&self, update: usize) -> Option<String> {
-        let messages = lock(&self.0.messages);
+        let messages = lock(&self.messages);
         let is_of = |message: &&Message| message.update == Some(update) && message.body.is_none();
         messages.iter().find(is_of).map(|message| message.id.clone())
     }
 
     fn change(&self, id: &str, change: impl FnOnce(&mut Message)) {
-        if let Some(message) = lock(&self.0.messages).iter_mut().find(|message| message.id == id) {
+        if let Some(message) = lock(&self.messages).iter_mut().find(|message| message.id == id) {
             change(message);
         }
     }

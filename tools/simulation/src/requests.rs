@@ -41,11 +41,7 @@ pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     match operation {
         "PutItem" => vec![of(&body["Item"])],
-        "BatchGetItem" => {
-            let tables = body["RequestItems"].as_object().into_iter().flatten();
-            let keys = tables.flat_map(|(_, table)| list(&table["Keys"]));
-            keys.map(|key| of(&key)).collect()
-        }
+        "BatchGetItem" => keys_of_batch(body).iter().map(of).collect(),
         "TransactWriteItems" => {
             let items = list(&body["TransactItems"]);
             let keys = items.iter().flat_map(|item| item.as_object().into_iter().flatten());
@@ -64,6 +60,13 @@ pub(crate) fn keys(operation: &str, body: &Value) -> Vec<(String, String)> {
         }
         _ => vec![of(&body["Key"])],
     }
+}
+
+/// Returns the keys that a `BatchGetItem` reads.
+pub(crate) fn keys_of_batch(body: &Value) -> Vec<Value> {
+    let tables = body["RequestItems"].as_object().into_iter().flatten();
+    let keys = tables.filter_map(|(_, table)| table["Keys"].as_array());
+    keys.flatten().cloned().collect()
 }
 
 /// Converts an item of the history table to one whose attributes are flat.
@@ -130,10 +133,6 @@ impl FromIterator<Value> for Items {
 }
 
 impl Items {
-    pub(crate) fn len(&self) -> usize {
-        self.0.values().map(BTreeMap::len).sum()
-    }
-
     pub(crate) fn get(&self, entity: &str, key: &str) -> Option<&Value> {
         self.0.get(entity)?.get(key)
     }

@@ -13,11 +13,12 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    Args, attached,
+    Args,
     caller::lock,
-    check::{Checked, Violation, check},
+    check::check,
     error::SimulationError,
-    mutation::Mutation,
+    evidence::{Evidence, Violation},
+    mutation::{self, Mutation},
     print,
     scenarios::Outcome,
     schedule::Schedule,
@@ -39,17 +40,13 @@ struct Tally {
     error: Option<SimulationError>,
 }
 
+type Checked = (Evidence, Vec<Violation>);
+
 /// Runs one schedule, and checks it.
-pub(crate) fn run_one(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Checked, SimulationError> {
-    if schedule.is_attached() {
-        return attached::run(schedule, mutation);
-    }
+fn run_one(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Checked, SimulationError> {
     let evidence = world::run(schedule, mutation)?;
-    Ok(Checked {
-        violations: check(schedule, &evidence),
-        versions: evidence.versions(),
-        faults: evidence.faults,
-    })
+    let violations = check(schedule, &evidence);
+    Ok((evidence, violations))
 }
 
 /// Runs the schedules that the options choose.
@@ -83,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, SimulationError> {
         return Err(error);
     }
     args.mutate
-        .map_or(Ok(()), |mutation| mutation.verdict(tally.schedules))?;
+        .map_or(Ok(()), |mutation| mutation::verdict(mutation, tally.schedules))?;
     if let Some((schedule, violations)) = &tally.found {
         explain(args, name, schedule, violations);
     }
@@ -120,7 +117,7 @@ pub(crate) fn in_threads(threads: usize, count: u64, run: impl Fn(u64) -> bool +
 impl Tally {
     /// Adds a schedule. Returns `true` if the next one is run.
     fn add(&mut self, schedule: Schedule, checked: Result<Checked, SimulationError>, all: bool) -> bool {
-        let checked = match checked {
+        let (evidence, violations) = match checked {
             Ok(checked) => checked,
             Err(error) => {
                 self.error = Some(error);
@@ -132,11 +129,10 @@ impl Tally {
             true => schedule.steps.len(),
             false => schedule.updates.len(),
         };
-        self.versions += checked.versions;
-        for (name, count) in checked.faults {
+        self.versions += evidence.versions();
+        for (name, count) in evidence.faults {
             *self.faults.entry(name).or_default() += count;
         }
-        let violations = checked.violations;
         let Some(first) = violations.first() else { return true };
         if all {
             print(&format!("seed {}: {first}", schedule.seed));
@@ -155,17 +151,15 @@ fn explain(args: &Args, name: &str, schedule: &Schedule, violations: &[Violation
     for violation in violations.iter().take(5) {
         print(&violation.to_string());
     }
-    let mutate = args.mutate.map(|mutation| format!(" --mutate {}", mutation.name()));
+    let mutate = args.mutate.map(|mutation| format!(" --mutate {mutation}"));
     let mutate = mutate.unwrap_or_default();
     let (seed, command) = (schedule.seed, "  cargo run --release -p simulation --");
     print(&format!("seed {seed}; to reproduce:"));
     print(&format!("{command} --{name} 1 --seed {seed}{mutate}"));
-    if args.no_minimize {
+    let Some(first) = violations.first().filter(|_| !args.no_minimize) else {
         return;
-    }
-    let run = |schedule: &Schedule| Some(run_one(schedule, args.mutate).ok()?.violations);
-    let (small, violation) = shrink(schedule, violations, run);
-    let Violation { guarantee, description } = violation;
+    };
+    let (small, Violation { guarantee, description }) = shrink(schedule, first, args.mutate);
     let text = serde_json::to_string_pretty(&small).unwrap_or_default();
     print(&format!(
         "minimized schedule, which violates guarantee {guarantee}: {description}"
@@ -177,57 +171,42 @@ fn explain(args: &Args, name: &str, schedule: &Schedule, violations: &[Violation
     }
 }
 
-/// Removes faults and steps as long as the same guarantee is violated. `run` returns the violations of a schedule, `None` if it cannot be
-/// run.
-fn shrink(
-    schedule: &Schedule,
-    found: &[Violation],
-    run: impl Fn(&Schedule) -> Option<Vec<Violation>>,
-) -> (Schedule, Violation) {
-    let mut smallest = schedule.clone();
-    let mut violation = found.first().cloned().unwrap_or_else(|| Violation {
-        guarantee: 0,
-        description: String::new(),
-    });
-    let guarantee = violation.guarantee;
-    let violates = |schedule: &Schedule| -> Option<Violation> {
-        let mut violations = run(schedule)?.into_iter();
-        violations.find(|violation| violation.guarantee == guarantee)
-    };
-    let mut runs = 0;
+/// Removes faults and steps as long as the same guarantee is violated.
+fn shrink(schedule: &Schedule, found: &Violation, mutation: Option<Mutation>) -> (Schedule, Violation) {
+    let (mut smallest, mut violation, mut runs) = (schedule.clone(), found.clone(), 0);
     // Removes halves first, then quarters, down to single elements.
     let mut size = smallest.steps.len().max(smallest.faults.len()).max(1);
     while size > 0 && runs < MAX_RUNS {
-        let mut smaller = false;
-        for candidate in without(&smallest, size) {
+        let smaller = without(&smallest, size).find_map(|candidate| {
             runs += 1;
-            if let Some(found) = violates(&candidate) {
-                (smallest, violation, smaller) = (candidate, found, true);
-                break;
-            }
-        }
-        if !smaller {
-            size /= 2;
+            let violations = run_one(&candidate, mutation).ok()?.1;
+            let mut same = violations
+                .into_iter()
+                .filter(|other| other.guarantee == found.guarantee);
+            same.next().map(|violation| (candidate, violation))
+        });
+        match smaller {
+            Some(smaller) => (smallest, violation) = smaller,
+            None => size /= 2,
         }
     }
     (smallest, violation)
 }
 
 /// Returns the schedules with `size` consecutive steps or faults removed.
-fn without(schedule: &Schedule, size: usize) -> Vec<Schedule> {
-    let ranges = |length: usize| {
-        (0..length)
-            .step_by(size)
-            .map(move |start| start..(start + size).min(length))
-    };
-    let copy = |change: &dyn Fn(&mut Schedule)| {
+fn without(schedule: &Schedule, size: usize) -> impl Iterator<Item = Schedule> {
+    let (faults, steps) = (schedule.faults.len(), schedule.steps.len());
+    let starts = |length: usize| (0..length).step_by(size);
+    let faults = starts(faults).map(move |start| {
         let mut copy = schedule.clone();
-        change(&mut copy);
+        copy.faults.drain(start..(start + size).min(faults));
         copy
-    };
-    let faults = ranges(schedule.faults.len()).map(|range| copy(&|copy| drop(copy.faults.drain(range.clone()))));
-    let steps = ranges(schedule.steps.len()).map(|range| copy(&|copy| drop(copy.steps.drain(range.clone()))));
-    faults.chain(steps).collect()
+    });
+    faults.chain(starts(steps).map(move |start| {
+        let mut copy = schedule.clone();
+        copy.steps.drain(start..(start + size).min(steps));
+        copy
+    }))
 }
 
 fn read(path: &Path) -> Result<Schedule, SimulationError> {
@@ -252,12 +231,6 @@ mod tests {
             .chain((1..=4).map(Schedule::draw_interleaving));
         for schedule in schedules {
             let seed = schedule.seed;
-            if schedule.is_attached() {
-                let runs = [(); 2].map(|()| run_one(&schedule, None).unwrap());
-                assert_eq!(runs[0], runs[1], "seed {seed}");
-                assert_eq!(runs[0].violations, [], "seed {seed}");
-                continue;
-            }
             // A large schedule takes minutes in a debug build.
             if schedule.updates.len() > 100 {
                 continue;
@@ -288,16 +261,15 @@ mod tests {
     #[test]
     fn a_violating_schedule_is_minimized_and_can_be_replayed() {
         crate::silence_injected_panics();
-        let mutation = Some(Mutation::Condition);
-        let violations_of = |schedule: &Schedule| run_one(schedule, mutation).unwrap().violations;
+        let mutation = Some("condition");
+        let violations_of = |schedule: &Schedule| run_one(schedule, mutation).unwrap().1;
         let found = (1..100).find_map(|seed| {
             let schedule = Schedule::draw(seed);
             let violations = violations_of(&schedule);
             (!violations.is_empty()).then_some((schedule, violations))
         });
         let (schedule, violations) = found.unwrap();
-        let run = |schedule: &Schedule| Some(violations_of(schedule));
-        let (small, violation) = shrink(&schedule, &violations, run);
+        let (small, violation) = shrink(&schedule, &violations[0], mutation);
         assert!(small.steps.len() + small.faults.len() < schedule.steps.len() + schedule.faults.len());
         let text = serde_json::to_string(&small).unwrap();
         let again: Schedule = serde_json::from_str(&text).unwrap();
@@ -308,7 +280,7 @@ mod tests {
     #[test]
     fn interleavings_create_versions_and_apply_no_request_twice() {
         let checked = (1..=60).map(|seed| run_one(&Schedule::draw_interleaving(seed), None).unwrap());
-        let (versions, violations): (Vec<_>, Vec<_>) = checked.map(|run| (run.versions, run.violations)).unzip();
+        let (versions, violations): (Vec<_>, Vec<_>) = checked.map(|(run, found)| (run.versions(), found)).unzip();
         assert_eq!(violations.concat(), []);
         assert!(versions.iter().sum::<usize>() > 60 * 15);
     }

@@ -11,6 +11,12 @@ pub(crate) use crate::faults::{Fault, FaultKind, Point, Scope};
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].
 pub(crate) const HISTORY: &str = "History";
+/// Key attribute of an attached table.
+pub(crate) const KEY: &str = "id";
+/// Attribute of its items that fit into no version item.
+pub(crate) const LARGE: &str = "Large";
+/// Attribute whose change alone makes no version.
+pub(crate) const IGNORED: &str = "seen";
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
 /// Prefix of the partition keys of entities that only a backfill creates.

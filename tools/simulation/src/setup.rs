@@ -11,9 +11,18 @@ use shared::{
 
 use crate::{
     error::SimulationError,
-    http::{InProcess, Service},
+    http::{self, Service},
     schedule::{Settings, TABLE},
 };
+
+/// Returns the configuration of the functions, that of a deployment with another width of version keys, and that of one with another
+/// table of history.
+pub(crate) fn deployments(settings: &Settings) -> Result<[Config; 3], SimulationError> {
+    let (mut width, mut history) = (settings.clone(), settings.clone());
+    width.digits += 1;
+    history.own_history = !history.own_history;
+    Ok([config(settings)?, config(&width)?, config(&history)?])
+}
 
 /// Returns the configuration of the functions.
 pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
@@ -56,11 +65,7 @@ pub(crate) fn partition() -> String {
 
 /// Creates the DynamoDB client of the functions, with the same timeouts and retries as on AWS.
 pub(crate) fn dynamodb_client(service: &impl Service) -> aws_sdk_dynamodb::Client {
-    client_with(service, ClientSettings::default())
-}
-
-/// As [`dynamodb_client`], with other timeouts and retries.
-pub(crate) fn client_with(service: &impl Service, settings: ClientSettings) -> aws_sdk_dynamodb::Client {
+    let settings = ClientSettings::default();
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .region(Region::new("us-east-1"))
@@ -68,7 +73,7 @@ pub(crate) fn client_with(service: &impl Service, settings: ClientSettings) -> a
         .timeout_config(settings.timeouts())
         .retry_config(settings.retries())
         .retry_partition(aws_sdk_dynamodb::config::retry::RetryPartition::new(partition()))
-        .http_client(InProcess(service.clone()))
+        .http_client(http::client(service))
         .build();
     aws_sdk_dynamodb::Client::from_conf(config)
 }

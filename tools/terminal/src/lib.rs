@@ -39,7 +39,7 @@ pub fn arguments<A: Parser>() -> A {
         if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             error.exit()
         }
-        let command = command_of(&A::command(), &arguments);
+        let command = command_of(A::command(), &arguments);
         let line = one_line(&error.render().to_string(), &command);
         let _ = write_line(&mut io::stderr(), &line);
         std::process::exit(error.exit_code())
@@ -47,33 +47,15 @@ pub fn arguments<A: Parser>() -> A {
 }
 
 /// Returns the name of the program, with the command and its subcommands that the arguments name.
-fn command_of(program: &clap::Command, arguments: &[OsString]) -> String {
-    let (mut command, mut names) = (program, vec![program.get_name()]);
-    let mut is_value = false;
-    for argument in arguments.iter().skip(1).filter_map(|argument| argument.to_str()) {
-        if std::mem::take(&mut is_value) {
-            continue;
-        }
-        if let Some(option) = argument.strip_prefix('-') {
-            // A global option is one of the program, too.
-            is_value = [program, command].iter().any(|command| takes_value(command, option));
-        } else if let Some(subcommand) = command.find_subcommand(argument) {
-            names.push(subcommand.get_name());
-            command = subcommand;
-        }
+fn command_of(program: clap::Command, arguments: &[OsString]) -> String {
+    let mut command = program.get_name().to_owned();
+    let matches = program.ignore_errors(true).try_get_matches_from(arguments).ok();
+    let mut level = matches.as_ref();
+    while let Some((name, inner)) = level.and_then(clap::ArgMatches::subcommand) {
+        command.extend([" ", name]);
+        level = Some(inner);
     }
-    names.join(" ")
-}
-
-/// Returns `true` if the next argument is the value of this option, of which the first hyphen was removed.
-fn takes_value(command: &clap::Command, option: &str) -> bool {
-    let mut arguments = command
-        .get_arguments()
-        .filter(|argument| match option.strip_prefix('-') {
-            Some(long) => argument.get_long() == Some(long),
-            None => argument.get_short().map(String::from).as_deref() == Some(option),
-        });
-    arguments.any(|argument| argument.get_action().takes_values())
+    command
 }
 
 /// Joins the lines of a usage error, and replaces the usage by the command that shows it.
@@ -196,7 +178,7 @@ mod tests {
         ] {
             let arguments: Vec<_> = ["program"].iter().chain(arguments).map(OsString::from).collect();
             let error = Commands::try_parse_from(&arguments).unwrap_err();
-            let command = command_of(&<Commands as clap::CommandFactory>::command(), &arguments);
+            let command = command_of(<Commands as clap::CommandFactory>::command(), &arguments);
             assert_eq!(one_line(&error.render().to_string(), &command), expected);
         }
     }

@@ -4,7 +4,7 @@
 
 use std::{io::Write as _, ops::Deref, time::Duration};
 
-use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
+use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType, StreamViewType};
 use serde_json::{Value, json};
 use shared::{
     clock::Deadline,
@@ -15,7 +15,7 @@ use shared::{
     },
     dynamodb::Store,
 };
-use stream_fn::HistoryWriter;
+use stream_fn::{HistoryWriter, Purpose};
 
 use crate::{
     database,
@@ -88,7 +88,7 @@ impl Orders {
 
     /// Returns stream-fn, as an invocation runs it.
     pub fn writer(&self) -> HistoryWriter {
-        HistoryWriter::attached(self.client.clone(), self.definition.clone())
+        HistoryWriter::from_store(self.store(), Purpose::Invocation)
     }
 
     /// Puts the order with this number, with these other attributes in DynamoDB JSON.
@@ -127,11 +127,16 @@ impl Orders {
 
     /// Returns the stored items of an order's history.
     pub fn stored(&self, no: u64) -> Vec<Value> {
-        let id = self.entity(no);
-        let mut items = self.block_on(database::items(&self.client, &self.history));
-        items.retain(|item| item["PK"]["S"] == id.as_str());
-        items.sort_by_key(|item| item["SK"]["S"].as_str().map(str::to_owned));
-        items
+        let query = self.client.query().table_name(&self.history).consistent_read(true);
+        let id = AttributeValue::S(self.entity(no).as_str().to_owned());
+        let query = query
+            .key_condition_expression("PK = :id")
+            .expression_attribute_values(":id", id);
+        let found = query.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
+        let found = self.block_on(found).unwrap().into_iter();
+        found
+            .map(|item| serde_json::to_value(Item::from(item)).unwrap())
+            .collect()
     }
 
     /// Returns the versions of an order: the sort key without zeros, the mark, and the attribute `state`.

@@ -41,6 +41,11 @@ impl Message {
         Some(message)
     }
 
+    /// Returns the status of a response.
+    pub fn status(&self) -> u16 {
+        self.head.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
         let header = headers.find(|(found, _)| found.eq_ignore_ascii_case(name));

@@ -23,6 +23,8 @@ pub struct Counts {
     pub failed_conditions: u32,
     /// Write units of transactions, by table.
     pub transactions: BTreeMap<String, f64>,
+    /// Body of the last response.
+    pub response: Vec<u8>,
 }
 
 /// Interceptor that counts the requests of a client.
@@ -58,6 +60,8 @@ impl Intercept for RequestCounter {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let mut counts = self.0.lock().unwrap();
+        let body = context.response().and_then(|response| response.body().bytes());
+        body.unwrap_or_default().clone_into(&mut counts.response);
         match context.output_or_error() {
             Some(Ok(output)) => {
                 let output = output.downcast_ref().map(TransactWriteItemsOutput::consumed_capacity);

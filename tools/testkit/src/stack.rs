@@ -4,13 +4,12 @@ use std::{
     collections::BTreeMap,
     ops::Deref,
     path::{Path, PathBuf},
-    process::ExitCode,
 };
 
 pub use local::stack::Stack;
 use local::{
     function,
-    report::history::{self, Collection, Collections},
+    report::history::{self, Collections},
     stack::Options,
     template::Template,
 };
@@ -43,11 +42,6 @@ pub fn options(template: Template, program: Option<&str>) -> Options {
         program: program.map_or_else(function::this_program, PathBuf::from),
         bootstraps: BTreeMap::new(),
     }
-}
-
-/// Runs a function, if a stack started this program as one. For tests that have a `main` of their own.
-pub fn run_function() -> Option<ExitCode> {
-    function::requested().map(|binary| function::main(&binary))
 }
 
 /// A stack, and the DynamoDB it uses. The stack is dropped first.
@@ -129,7 +123,7 @@ pub async fn write(stack: &Stack, update: Value) -> (String, Value) {
 
 pub async fn table(stack: &Stack) -> Collections {
     history::collect(
-        operations::read::scan_items::scan_items(&stack.store).await.unwrap(),
+        operations::read::items::scan_items(&stack.store).await.unwrap(),
         stack.digits,
     )
 }
@@ -137,7 +131,7 @@ pub async fn table(stack: &Stack) -> Collections {
 /// Returns an item in DynamoDB JSON, or null.
 pub async fn item(stack: &Stack, pk: &str, sk: &str) -> Value {
     let table = table(stack).await;
-    let items = table.get(pk).into_iter().flat_map(Collection::items);
+    let items = table.get(pk).into_iter().flatten();
     let found = items.into_iter().find(|(key, _)| *key == sk);
     found.map_or(Value::Null, |(_, item)| serde_json::to_value(item).unwrap())
 }

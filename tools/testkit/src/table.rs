@@ -4,11 +4,8 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use aws_sdk_dynamodb::Client;
 pub use local::mapping::{failure::Document, record::Record};
-use local::{
-    dynamodb::table::{self, TableError},
-    template,
-};
-use operations::{read::scan_items::scan_items, table::settings::TableSettings};
+use local::{dynamodb::table, error::LocalError, template};
+use operations::{read::items::scan_items, table::settings::TableSettings};
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -96,7 +93,7 @@ impl Table {
         let written = self.block_on(updates::apply(&self.store, &update, mode(WriteMode::Inline)));
         let is_expected = matches!(
             written,
-            Ok(WriteOutcome::Written { .. }) | Err(WriteError::Uncounted { .. })
+            Ok(WriteOutcome::Written { .. }) | Err(WriteError::CounterMissing { .. })
         );
         assert!(is_expected, "{written:?}");
     }
@@ -182,12 +179,12 @@ pub fn with_open_payload(mut body: Value) -> Value {
 }
 
 /// Creates a table with the keys and the stream of `template.yaml`, and returns the ARN of the stream.
-pub async fn create(client: &Client, name: &str) -> Result<String, TableError> {
+pub async fn create(client: &Client, name: &str) -> Result<String, LocalError> {
     table::ensure_with_stream(client, &settings(name, TableSettings::default())).await
 }
 
 /// Creates a history table.
-pub async fn create_history(client: &Client, name: &str) -> Result<(), TableError> {
+pub async fn create_history(client: &Client, name: &str) -> Result<(), LocalError> {
     table::ensure(client, &settings(name, TableSettings::of_history())).await
 }
 

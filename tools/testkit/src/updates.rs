@@ -11,7 +11,7 @@ use writer_fn::counter;
 
 pub use operations::{
     metadata,
-    revision::{self, ChangeOptions, RestoreError},
+    revision::{self, ChangeOptions},
 };
 pub use shared::{
     config::{Idempotency, Ordering, Retention, WriteMode, WriteOptions},

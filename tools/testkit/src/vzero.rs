@@ -52,7 +52,7 @@ impl Vzero {
         let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
         let (environment, options) = runtime.block_on(endpoint.command_options());
         Self {
-            stream: TableStream::new(streams, stream_arn.clone()),
+            stream: TableStream::new(streams, stream_arn.clone(), None),
             environment,
             options: options.into_iter().map(OsString::from).collect(),
             endpoint,

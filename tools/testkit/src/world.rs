@@ -8,7 +8,6 @@ use operations::{
 };
 use serde_json::{Value, json};
 use shared::{
-    clock::Clock,
     domain::{
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
@@ -70,13 +69,7 @@ impl<'a> World<'a> {
     /// Returns the table with a clock that shows this number of seconds since 1970.
     #[must_use]
     pub fn at(&self, second: u64) -> Self {
-        self.at_millis(second * 1000)
-    }
-
-    #[must_use]
-    pub fn at_millis(&self, millis: u64) -> Self {
-        let clock = Clock::new(move || Duration::from_millis(millis));
-        let store = self.store.clone().with_clock(clock);
+        let store = database::at_second(&self.store, second);
         Self { store, ..self.clone() }
     }
 

@@ -1,4 +1,4 @@
-//! Decides an update against the stored latest item: by the first of its [rules] that fails.
+//! Decides an update against the stored latest item: by the first of its [rules] that it violates.
 //!
 //! After a conditional check failure, the item that DynamoDB returns with it explains the failure. A transaction is planned from an item
 //! that was read.
@@ -7,7 +7,7 @@ use shared::{
     domain::{
         AttributeValue, Item,
         attributes::{self, same_item, text},
-        attribution::{self, Writer},
+        attribution::{self, WrittenBy},
         incarnation::Incarnation,
         keys::LATEST_KEY,
         names,
@@ -26,7 +26,7 @@ use crate::{
     counter::{
         outcome::{WriteError, WriteOutcome},
         recent_requests,
-        rules::{self, Failure},
+        rules::{self, Violation},
         stamp::Stamp,
     },
     update::{
@@ -40,19 +40,25 @@ use crate::{
 /// # Errors
 ///
 /// Returns [`WriteError::RequestIdReused`] if the request id belongs to another update, [`WriteError::NoMap`] if the update changes
-/// members of a missing map, [`WriteError::Unordered`] if the time of the latest item cannot be read, and [`WriteError::Latest`] if
+/// members of a missing map, [`WriteError::TimeUnreadable`] if the time of the latest item cannot be read, and [`WriteError::Latest`] if
 /// the decision needs the latest version and the latest item has no valid one, or the greatest one.
 pub fn decide(update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
     let mut request = Expression::default();
-    for rule in rules::of_update(update, &mut request) {
-        if !rule.condition.holds(stored, &request)
-            && let Some(outcome) = rule.failure.outcome(update, stored)?
+    request.name("#hash", RequestHash::of(&update.request_id).key());
+    let mut rules = rules::of_update(update, &mut request, |_| false);
+    rules.sort_by_key(|rule| rule.violation);
+    for rule in rules {
+        let item = match rule.violation {
+            Violation::NoMap => live(update, stored),
+            _ => stored,
+        };
+        if !rule.condition.holds(item, &request)
+            && let Some(outcome) = rule.violation.outcome(update, stored)?
         {
             return Ok(Some(outcome));
         }
     }
-    // A deletion starts from an item without state, and so does an update that follows one.
-    check_maps(update, live(update, stored)).map(|()| None)
+    Ok(None)
 }
 
 /// Returns an error if an update changes members of a map that an item does not have.
@@ -65,14 +71,18 @@ pub(crate) fn check_maps(update: &Update, item: Option<&Item>) -> Result<(), Wri
     }
 }
 
-/// Returns the item whose state an update changes.
+/// Returns the item whose state an update changes. A deletion starts from an item without state, and so does an update that follows one.
 fn live<'a>(update: &Update, stored: Option<&'a Item>) -> Option<&'a Item> {
     stored.filter(|stored| !update.deleted && !is_deleted(stored))
 }
 
-impl Failure {
-    /// Returns the outcome of an update on whose stored latest item a rule failed. `None` if another form of the request can be applied.
+impl Violation {
+    /// Returns the outcome of an update that violates a rule on its stored latest item. `None` if another form of the request can be
+    /// applied.
     fn outcome(self, update: &Update, stored: Option<&Item>) -> Result<Option<WriteOutcome>, WriteError> {
+        if self == Self::NoMap {
+            return check_maps(update, live(update, stored)).map(|()| None);
+        }
         let none = Item::default();
         let stored = stored.unwrap_or(&none);
         match self {
@@ -86,7 +96,7 @@ impl Failure {
                 Some(true) => Ok(Some(WriteOutcome::Stale {
                     version: latest_of(stored)?,
                 })),
-                None => Err(WriteError::Unordered {
+                None => Err(WriteError::TimeUnreadable {
                     version: latest_of(stored)?,
                 }),
             },
@@ -96,7 +106,7 @@ impl Failure {
                 // DynamoDB rejects the calculation.
                 Err(_) => Ok(None),
             },
-            Self::Form => Ok(None),
+            Self::NoMap | Self::OtherForm => Ok(None),
         }
     }
 }
@@ -107,9 +117,9 @@ fn duplicate(update: &Update, stored: &Item) -> Result<Option<WriteOutcome>, Wri
         // A latest item without a map has only the last request.
         None if text(stored, names::REQUEST_ID) == Some(update.request_id.as_str()) => {
             let latest = latest_of(stored)?;
-            let version = match Writer::of(stored, latest) {
-                Writer::Stale(version) => version,
-                Writer::Own | Writer::Other => latest,
+            let version = match WrittenBy::of(stored, latest) {
+                WrittenBy::Stale(version) => version,
+                WrittenBy::Own | WrittenBy::Other => latest,
             };
             (version, is_payload_of(stored, update))
         }

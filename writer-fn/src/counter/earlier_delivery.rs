@@ -3,7 +3,7 @@
 //!
 //! The [recent requests](crate::counter::recent_requests) have each request above the version `D`, `RequestsDropped`. History has
 //! the request of every version, so it is the complete list of an entity's requests. It is read only if the update can have been
-//! applied in a version up to `D`. The [`Guard`] in the condition of the update makes sure of that:
+//! applied in a version up to `D`. The [`EarlierDeliveries`] in the condition of the update makes sure of that:
 //!
 //! | attempt | condition |
 //! |---|---|
@@ -66,9 +66,10 @@ const SEARCHED_ATTRIBUTES: [&str; 6] = [
     names::RECORDED_BY,
 ];
 
-/// Part of an update's condition that prevents a second application of the update, and what is known of its earlier attempts.
+/// Earlier deliveries and attempts of an update, as far as they are known, and the part of its condition that prevents a second
+/// application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Guard {
+pub struct EarlierDeliveries {
     /// Earliest time at which the update was sent. `None` if it was not sent before.
     pub sent: Option<EpochMillis>,
     /// `true` if a sender claims this time, by a clock that can be wrong.
@@ -79,8 +80,8 @@ pub struct Guard {
     pub unanswered: Option<RecordedAt>,
 }
 
-impl Guard {
-    /// Returns the guard for the first attempt of an update, at this time of the writer's clock.
+impl EarlierDeliveries {
+    /// Returns what is known before the first attempt of an update, at this time of the writer's clock.
     pub fn of(update: &Update, now: RecordedAt) -> Self {
         let sent = update.sent_at.map(|sent| SentCode::floor(bounded(sent, now).earliest));
         Self {
@@ -90,16 +91,7 @@ impl Guard {
         }
     }
 
-    /// Returns the guard after an attempt got no response. `first` is the time of the first attempt.
-    #[must_use]
-    pub fn after_unanswered(self, first: RecordedAt) -> Self {
-        Self {
-            unanswered: Some(first),
-            ..self
-        }
-    }
-
-    /// Returns the guard after the request of the update was found neither in the latest item nor in history.
+    /// Returns what is known after the request of the update was found neither in the latest item nor in history.
     ///
     /// # Errors
     ///
@@ -166,7 +158,7 @@ pub(crate) fn bounded(sent: SentAt, now: RecordedAt) -> SentAt {
 
 /// Result of the search for an earlier delivery.
 #[derive(Debug)]
-pub(crate) enum Earlier {
+pub(crate) enum Search {
     /// An earlier delivery created this version.
     Applied(Version),
     /// There was none up to this latest item, which was read last.
@@ -190,24 +182,28 @@ enum Page {
 }
 
 /// Searches history for the request of an update, of which the map of the stored latest item is
-/// [not complete](Guard::is_complete_in).
+/// [not complete](EarlierDeliveries::is_complete_in).
 ///
 /// # Errors
 ///
-/// Returns [`WriteError::RequestIdReused`] if another update has the request id, [`WriteError::Undetermined`] if a version
-/// that is needed is not in history, [`WriteError::Pruned`] if it was pruned, [`WriteError::Undecided`] if more than
+/// Returns [`WriteError::RequestIdReused`] if another update has the request id, [`WriteError::HistoryBehind`] if a version
+/// that is needed is not in history, [`WriteError::Pruned`] if it was pruned, [`WriteError::TooManyToSearch`] if more than
 /// [`MAX_SEARCHED`] versions are needed, and [`WriteError::Service`] or [`WriteError::Latest`] if a read fails.
 pub(crate) async fn find_earlier_delivery(
     store: &Store,
     update: &Update,
     stored: Option<Item>,
-    guard: Guard,
-) -> Result<Earlier, WriteError> {
+    earlier: EarlierDeliveries,
+) -> Result<Search, WriteError> {
     let Some(mut stored) = stored.filter(|stored| stored.contains_key(names::LATEST)) else {
-        return Ok(Earlier::NotApplied(None));
+        return Ok(Search::NotApplied(None));
     };
-    let mut checked = guard.base.map_or(0, Version::get);
-    let mut since = guard.base.is_none().then(|| guard.earliest_version(&stored)).flatten();
+    let mut checked = earlier.base.map_or(0, Version::get);
+    let mut since = earlier
+        .base
+        .is_none()
+        .then(|| earlier.earliest_version(&stored))
+        .flatten();
     let (mut ranges, mut waited, mut interval) = (Vec::new(), Duration::ZERO, INITIAL_INTERVAL);
     let (mut page_size, mut left) = (FIRST_PAGE, MAX_SEARCHED);
     loop {
@@ -223,17 +219,17 @@ pub(crate) async fn find_earlier_delivery(
         }
         checked = latest.get();
         let Some(range) = ranges.last_mut() else {
-            return Ok(Earlier::NotApplied(Some(stored)));
+            return Ok(Search::NotApplied(Some(stored)));
         };
         match search_page(store, update, *range, page_size.min(left)).await? {
-            Page::Found(version) => return Ok(Earlier::Applied(version)),
+            Page::Found(version) => return Ok(Search::Applied(version)),
             Page::Next(next) if next < range.low => {
                 ranges.pop();
             }
             Page::Next(next) => {
                 left -= range.high - next;
                 if left == 0 {
-                    return Err(WriteError::Undecided);
+                    return Err(WriteError::TooManyToSearch);
                 }
                 range.high = next;
                 (page_size, waited, interval) = (max_page(store), Duration::ZERO, INITIAL_INTERVAL);
@@ -245,7 +241,7 @@ pub(crate) async fn find_earlier_delivery(
                     return Err(WriteError::Pruned { version });
                 }
                 if waited >= MAX_WAIT {
-                    return Err(WriteError::Undetermined { version });
+                    return Err(WriteError::HistoryBehind { version });
                 }
                 tokio::time::sleep(interval).await;
                 waited += interval;
@@ -253,10 +249,10 @@ pub(crate) async fn find_earlier_delivery(
             }
         }
         let Some(newest) = store.get(&update.entity, LATEST_KEY, true).await? else {
-            return Ok(Earlier::NotApplied(None));
+            return Ok(Search::NotApplied(None));
         };
         match decide(update, Some(&newest)) {
-            Ok(Some(WriteOutcome::Duplicate { version })) => return Ok(Earlier::Applied(version)),
+            Ok(Some(WriteOutcome::Duplicate { version })) => return Ok(Search::Applied(version)),
             Err(error @ (WriteError::RequestIdReused { .. } | WriteError::Latest(_))) => return Err(error),
             _ => stored = newest,
         }
@@ -279,7 +275,7 @@ async fn search_page(store: &Store, update: &Update, range: Range, size: u64) ->
     let keys = store.digits().version_keys(from.get()..=to.get());
     let keys = keys.iter().map(|key| (&update.entity, key));
     let items = match store.has_own_history() {
-        true => store.batch_get_keys(keys, true).await?,
+        true => store.batch_get_only(&[], keys, true).await?,
         false => store.batch_get_only(&SEARCHED_ATTRIBUTES, keys, true).await?,
     };
     let items: HashMap<_, _> = items
@@ -327,18 +323,22 @@ mod tests {
     #[test]
     fn an_update_needs_history_if_the_map_can_have_dropped_its_request() {
         let time = |millis| RecordedAt::from_millis(EpochMillis::new(millis));
-        let first = Guard::default();
-        let late = Guard {
+        let first = EarlierDeliveries::default();
+        let late = EarlierDeliveries {
             sent: Some(EpochMillis::new(5)),
             ..first
         };
-        let unanswered = first.after_unanswered(time(950));
-        let base = |number| Guard {
+        let after = |before, first| EarlierDeliveries {
+            unanswered: Some(time(first)),
+            ..before
+        };
+        let unanswered = after(first, 950);
+        let base = |number| EarlierDeliveries {
             base: Version::new(number),
             ..late
         };
-        // Guard, latest item, whether the condition holds, and whether the map is complete.
-        for (guard, item, holds, is_complete) in [
+        // What is known, latest item, whether the condition holds, and whether the map is complete.
+        for (earlier, item, holds, is_complete) in [
             (first, stored(30, Some(20), Some(9)), true, true),
             (late, stored(30, None, None), true, true),
             (late, stored(30, Some(20), Some(4)), true, true),
@@ -348,19 +348,14 @@ mod tests {
             (unanswered, stored(30, Some(1), Some(899)), true, true),
             (unanswered, stored(30, Some(1), Some(900)), true, false),
             // The first attempt was before the time that the sender claims.
-            (
-                late.after_unanswered(time(3)),
-                stored(30, Some(20), Some(3)),
-                true,
-                false,
-            ),
+            (after(late, 3), stored(30, Some(20), Some(3)), true, false),
             (base(25), stored(30, None, Some(9)), true, true),
             (base(25), stored(30, Some(25), Some(9)), true, true),
             (base(25), stored(30, Some(26), Some(9)), false, false),
             (base(25), stored(30, Some(26), Some(4)), false, true),
             // It was not sent before, and each attempt has failed.
             (
-                Guard { sent: None, ..base(25) },
+                EarlierDeliveries { sent: None, ..base(25) },
                 stored(30, Some(26), Some(9)),
                 false,
                 true,
@@ -369,11 +364,11 @@ mod tests {
             (base(25), stored(24, Some(20), Some(9)), false, true),
         ] {
             assert_eq!(
-                rules::hold(|expression| guard.add_to(expression), Some(&item)),
+                rules::hold(|expression| earlier.add_to(expression), Some(&item)),
                 holds,
-                "{guard:?} {item:?}"
+                "{earlier:?} {item:?}"
             );
-            assert_eq!(guard.is_complete_in(Some(&item)), is_complete, "{guard:?} {item:?}");
+            assert_eq!(earlier.is_complete_in(Some(&item)), is_complete, "{earlier:?} {item:?}");
         }
         assert!(rules::hold(|expression| late.add_to(expression), None) && late.is_complete_in(None));
         // Another program removed the map.

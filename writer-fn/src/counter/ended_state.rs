@@ -29,26 +29,10 @@ use shared::{
 use crate::{
     counter::{
         form::latest_item,
-        outcome::WriteError,
         rules::{self, assign},
     },
     update::{MAX_ATTRIBUTES, Update},
 };
-
-/// Removes what a deletion has left of the state, also after a repetition: the first delivery may have stopped before.
-pub(crate) async fn end_state(
-    store: &Store,
-    update: &Update,
-    version: Version,
-    latest: &Item,
-) -> Result<(), WriteError> {
-    if !update.deleted {
-        return Ok(());
-    }
-    let removed = remove_ended_state(store, &update.entity, latest).await;
-    removed.map_err(|source| WriteError::StateRemains { version, source })?;
-    Ok(())
-}
 
 /// Removes the attributes that a tombstone still has although their state has ended, in as many requests as their names need.
 /// Returns `false` if there are none. It stops if the latest item has another version meanwhile.

@@ -8,18 +8,18 @@ use shared::{
     config::Window,
     domain::{
         Item, attribution, entity::EntityId, incarnation::Incarnation, keys::LATEST_KEY, names,
-        recorded_at::RecordedAt, version::Version, version_item::InvalidImage,
+        recorded_at::RecordedAt, version_item::InvalidImage,
     },
     dynamodb::{expression::Expression, n, s},
 };
 
 use crate::{
     counter::{
-        earlier_delivery::Guard,
+        earlier_delivery::EarlierDeliveries,
         lifetime::Lifetime,
         order::Order,
-        recent_requests::form::{Contention, RecentRequests},
-        rules::{self, assign},
+        recent_requests::change::{Contention, RecentRequests},
+        rules::{self, Rule, assign},
         stamp::Stamp,
     },
     update::{Update, payload::Payload},
@@ -33,7 +33,7 @@ pub struct Form {
     /// Time of the version.
     pub stamp: Stamp,
     /// Protection against a second application.
-    pub guard: Guard,
+    pub earlier: EarlierDeliveries,
     /// Lifetime of the latest item.
     pub lifetime: Lifetime,
     /// Order by time.
@@ -46,7 +46,7 @@ impl Form {
         Self {
             recent_requests,
             stamp: Stamp::At(now),
-            guard: Guard::default(),
+            earlier: EarlierDeliveries::default(),
             lifetime: Lifetime::default(),
             order: Order::default(),
         }
@@ -55,13 +55,13 @@ impl Form {
     /// Returns the form that most latest items need.
     pub(crate) fn assumed(update: &Update, window: Window, now: RecordedAt) -> Self {
         Self {
-            guard: Guard::of(update, now),
+            earlier: EarlierDeliveries::of(update, now),
             ..Self::first(RecentRequests::assumed(update, window, now), now)
         }
     }
 
     /// Changes the form to the one that fits a stored latest item, after this one did not. History was searched already if the
-    /// [guard](Guard::is_complete_in) requires it. `first` is the time of the first attempt.
+    /// [search](EarlierDeliveries::is_complete_in) is needed. `first` is the time of the first attempt.
     ///
     /// # Errors
     ///
@@ -82,10 +82,21 @@ impl Form {
             _ => Contention::None,
         };
         self.recent_requests = RecentRequests::fitting(update, window, now, stored, contention)?;
-        self.guard = self.guard.after_check(stored)?;
+        self.earlier = self.earlier.after_check(stored)?;
         self.lifetime = Lifetime::fitting(update, stored);
         self.order = Order::fitting(stored);
         Ok(())
+    }
+
+    /// Returns `true` if other rules or changes of the form imply a rule of the update.
+    fn implies(&self, rule: Rule) -> bool {
+        match rule {
+            // There is no map yet, or the ledger has the request, and the version that was read is required.
+            rules::NOT_RECENT_REQUEST => !self.recent_requests.is_added(),
+            rules::RATCHET => self.order.is_by_time(),
+            rules::MEMBER_MAPS => true,
+            _ => false,
+        }
     }
 }
 
@@ -118,16 +129,12 @@ pub(crate) fn latest_item(entity: &EntityId, table: &str) -> UpdateItemInputBuil
 /// Builds the changes of the latest item and their condition.
 pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     let mut expression = Expression::default();
-    expression
-        .value(":zero", n(0))
-        .value(":one", n(1))
-        .value(":max", n(Version::MAX));
+    expression.value(":zero", n(0)).value(":one", n(1));
     rules::set(&mut expression, "#latest = if_not_exists(#latest, :zero) + :one");
     assign(&mut expression, "#request = :request", s(update.request_id.as_str()));
-    rules::NOT_LAST_REQUEST.add_to(&mut expression);
-    rules::HAS_NEXT_VERSION.add_to(&mut expression);
+    rules::of_update(update, &mut expression, |rule| form.implies(rule));
     form.recent_requests.add_to(&mut expression);
-    form.guard.add_to(&mut expression);
+    form.earlier.add_to(&mut expression);
     form.lifetime.add_to(&mut expression, update);
     // Its calculation takes long for a large update.
     let payload = form.recent_requests.payload().cloned();
@@ -135,9 +142,6 @@ pub(crate) fn expression(update: &Update, form: &Form) -> Expression {
     add_record(&mut expression, update, &payload, &form.stamp);
     if let Some(timestamp) = update.timestamp {
         form.order.add_to(&mut expression, timestamp);
-    }
-    if let Some(expected) = rules::expected(update, &mut expression) {
-        expected.add_to(&mut expression);
     }
     form.lifetime.add_changes(&mut expression, update);
     expression
@@ -172,7 +176,7 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use shared::config::Ordering;
+    use shared::{config::Ordering, domain::version::Version};
 
     use super::*;
 
@@ -244,9 +248,9 @@ mod tests {
         let recent_requests = RecentRequests::fitting(&update, window, now, Some(&stored), Contention::None);
         let form = Form {
             stamp: Stamp::Tick { from: now },
-            guard: Guard {
+            earlier: EarlierDeliveries {
                 base: Some(Version::FIRST),
-                ..Guard::default()
+                ..EarlierDeliveries::default()
             },
             ..Form::first(recent_requests.unwrap(), now)
         };

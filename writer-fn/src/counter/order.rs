@@ -24,12 +24,14 @@ impl Order {
     /// Adds this part to the expression of an update at this time.
     pub(crate) fn add_to(&self, expression: &mut Expression, timestamp: EpochMillis) {
         assign(expression, "#timestamp = :timestamp", n(timestamp.get()));
-        match &self.0 {
-            None => rules::RATCHET.add_to(expression),
-            Some(time) => {
-                expression.value(":before_time", time.clone().into());
-                rules::AFTER_TIME.add_to(expression);
-            }
+        if let Some(time) = &self.0 {
+            expression.value(":before_time", time.clone().into());
+            rules::AFTER_TIME.add_to(expression);
         }
+    }
+
+    /// Returns `true` if `Time` is compared instead of `Timestamp`.
+    pub(crate) fn is_by_time(&self) -> bool {
+        self.0.is_some()
     }
 }

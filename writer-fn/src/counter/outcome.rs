@@ -57,7 +57,7 @@ pub enum WriteError {
     /// The condition failed on an item that satisfies it: another client wrote the item, for example with a `Timestamp` that
     /// is not a number.
     #[error("the condition failed on an item that satisfies it")]
-    Unexplained,
+    FailedWithoutViolation,
     /// The update was applied, but its version item could not be put. The stream, a repair or a retry can still put it.
     #[error("version {version} was applied but not recorded")]
     NotRecorded {
@@ -80,13 +80,13 @@ pub enum WriteError {
     #[error(
         "the entity reached version {version} or a later one, but no latest item counts it: run `vzero admin repair --revive`"
     )]
-    Uncounted {
+    CounterMissing {
         /// Highest version in history, or its floor.
         version: Version,
     },
     /// Updates are ordered by time, but the time of the latest item cannot be read. Nothing changed.
     #[error("the time of version {version} cannot be read, so it is not known whether the update is older")]
-    Unordered {
+    TimeUnreadable {
         /// Latest version.
         version: Version,
     },
@@ -111,16 +111,16 @@ pub enum WriteError {
     /// The update was sent before, and history does not have a version that is needed to find out whether it was applied: the
     /// stream is behind. Nothing changed.
     #[error("version {version}, which is needed to detect a duplicate, is not in the history")]
-    Undetermined {
+    HistoryBehind {
         /// Missing version.
         version: Version,
     },
-    /// As [`Self::Undetermined`], but more versions are needed than one search reads. Nothing changed.
+    /// As [`Self::HistoryBehind`], but more versions are needed than one search reads. Nothing changed.
     #[error(
         "it cannot be decided whether the update was applied before: more than {MAX_SEARCHED} versions were created since it was sent"
     )]
-    Undecided,
-    /// As [`Self::Undetermined`], but the version was pruned: the update can never be applied. Nothing changed.
+    TooManyToSearch,
+    /// As [`Self::HistoryBehind`], but the version was pruned: the update can never be applied. Nothing changed.
     #[error("version {version}, which is needed to detect a duplicate, was pruned")]
     Pruned {
         /// Missing version.
@@ -147,12 +147,12 @@ impl WriteError {
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
             Self::Latest(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => ErrorKind::Rejected,
-            Self::Unexplained
-            | Self::Undetermined { .. }
-            | Self::Undecided
+            Self::FailedWithoutViolation
+            | Self::HistoryBehind { .. }
+            | Self::TooManyToSearch
             | Self::Pruned { .. }
-            | Self::Uncounted { .. }
-            | Self::Unordered { .. }
+            | Self::CounterMissing { .. }
+            | Self::TimeUnreadable { .. }
             | Self::Taken { .. } => ErrorKind::Unavailable,
         }
     }

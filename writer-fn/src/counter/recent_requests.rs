@@ -14,7 +14,7 @@
 //! `RequestsDropped` that a writer of this project created has its request in the map. Neither `RequestsDropped` nor
 //! `RequestsSince` ever decreases. Without them, the map is complete. None of these attributes is part of a version item.
 
-pub mod form;
+pub mod change;
 
 use std::{collections::HashMap, time::Duration};
 

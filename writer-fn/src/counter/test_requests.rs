@@ -1,12 +1,14 @@
 //! A snapshot of every request of the counter, as it goes over the wire.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
     config::{Ordering, Window, WriteMode, WriteOptions},
     domain::{
-        AttributeValue, Item, keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis, version::Version,
-        version_item::VersionItem,
+        AttributeValue, Item, change::Change, keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis,
+        version::Version, version_item::VersionItem,
     },
     dynamodb::Store,
 };
@@ -16,16 +18,16 @@ use crate::{
     counter::{
         self,
         decision::apply,
-        earlier_delivery::Guard,
+        earlier_delivery::EarlierDeliveries,
         ended_state,
         form::{self, Form},
         lifetime::Lifetime,
         order::Order,
-        recent_requests::form::{Contention, RecentRequests},
+        recent_requests::change::{Contention, RecentRequests},
         stamp::Stamp,
         transaction,
     },
-    update::Update,
+    update::{Update, sent_at::SentAt},
 };
 
 fn now() -> RecordedAt {
@@ -107,17 +109,17 @@ async fn forms_of_an_update() {
         ..form(recent_requests.clone())
     };
     insta::assert_json_snapshot!("write_version_tick", updated(&update, &tick).await);
-    let late = Guard {
+    let late = EarlierDeliveries {
         sent: Some(EpochMillis::new(7)),
-        ..Guard::default()
+        ..EarlierDeliveries::default()
     };
-    let read = Guard {
+    let read = EarlierDeliveries {
         base: Version::new(6),
         ..late
     };
-    for (name, guard) in [("guard_sent", late), ("guard_base", read)] {
+    for (name, earlier) in [("guard_sent", late), ("guard_base", read)] {
         let guarded = Form {
-            guard,
+            earlier,
             ..form(recent_requests.clone())
         };
         insta::assert_json_snapshot!(name, updated(&update, &guarded).await);
@@ -130,6 +132,14 @@ async fn forms_of_an_update() {
         ..form(RecentRequests::assumed(&timed, window, now()))
     };
     insta::assert_json_snapshot!("write_version_after_time", updated(&timed, &after_time).await);
+    let mut early = update.clone();
+    early.sent_at = Some(SentAt {
+        is_claimed: true,
+        is_ahead: true,
+        ..SentAt::exactly(EpochMillis::new(now().floor_millis().get() + 60_000))
+    });
+    let ahead = form(RecentRequests::assumed(&early, window, now()));
+    insta::assert_json_snapshot!("recent_requests_ahead", updated(&early, &ahead).await);
     update.sender = Some("app via AIDA".to_owned());
     update.restored_from = Some(Version::FIRST);
     insta::assert_json_snapshot!("write_version_restore", updated(&update, &form(recent_requests)).await);
@@ -175,8 +185,14 @@ async fn forms_before_and_after_a_deletion() {
         ..form(RecentRequests::assumed(&deletion, window, now()))
     };
     insta::assert_json_snapshot!("write_version_deletion", updated(&deletion, &deleting).await);
+    let version = Version::new(7).unwrap();
+    let part = BTreeMap::from([("State".to_owned(), Change::Set(AttributeValue::S("OK".to_owned())))]);
+    for (name, before) in [("stage_restore", None), ("stage_restore_next", Some("token-1"))] {
+        let staging = ended_state::stage_request(&deletion.entity, version, &part, (before, "token-2"), "Table");
+        insta::assert_json_snapshot!(name, sent(async |client| staging.send_with(&client).await).await);
+    }
     let ended = ["Note".to_owned(), "State".to_owned()];
-    let removal = ended_state::request(&deletion.entity, Version::new(7).unwrap(), &ended, "Table");
+    let removal = ended_state::request(&deletion.entity, version, &ended, "Table");
     insta::assert_json_snapshot!(
         "remove_ended_state",
         sent(async |client| removal.send_with(&client).await).await

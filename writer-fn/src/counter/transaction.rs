@@ -12,29 +12,23 @@ use aws_sdk_dynamodb::{
 };
 use shared::{
     config::{Idempotency, WriteMode, WriteOptions},
-    domain::{
-        Item,
-        keys::LATEST_KEY,
-        names,
-        version::Version,
-        version_item::{VersionItem, latest_of},
-    },
+    domain::{Item, keys::LATEST_KEY, names, version::Version, version_item::VersionItem},
     dynamodb::{Store, cancellation, n, put::put_together, s},
 };
 
 use crate::{
     counter::{
+        completion::{complete, end_state, put_with_retries},
         decision::{apply, decide, unchanged_version},
-        earlier_delivery::{Earlier, Guard, find_earlier_delivery},
-        ended_state::{end_state, remove_ended_state},
+        earlier_delivery::{EarlierDeliveries, Search, find_earlier_delivery},
+        ended_state::remove_ended_state,
         form::{self, Form},
-        inline::put_with_retries,
         ledger::{self, version_in_ledger},
         lifetime::Lifetime,
         order::Order,
         outcome::{WriteError, WriteOutcome},
         race::{Race, race},
-        recent_requests::form::{Contention, RecentRequests},
+        recent_requests::change::{Contention, RecentRequests},
         rules,
         stamp::Stamp,
         uncounted::counted_instead,
@@ -60,9 +54,9 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         Idempotency::Ledger(retention) => Some(retention),
         Idempotency::Recent(_) => None,
     };
-    let mut guard = match retention {
-        Some(_) => Guard::default(),
-        None => Guard::of(update, store.now()),
+    let mut earlier = match retention {
+        Some(_) => EarlierDeliveries::default(),
+        None => EarlierDeliveries::of(update, store.now()),
     };
     let first = retention.is_none().then(|| store.now());
     let mut has_no_versions = false;
@@ -79,10 +73,10 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
             decide(update, stored.as_ref()),
             Ok(Some(WriteOutcome::Duplicate { .. }))
         );
-        if !guard.is_complete_in(stored.as_ref()) && !is_duplicate {
-            match find_earlier_delivery(store, update, stored, guard).await? {
-                Earlier::Applied(version) => return Ok(WriteOutcome::Duplicate { version }),
-                Earlier::NotApplied(newest) => stored = newest,
+        if !earlier.is_complete_in(stored.as_ref()) && !is_duplicate {
+            match find_earlier_delivery(store, update, stored, earlier).await? {
+                Search::Applied(version) => return Ok(WriteOutcome::Duplicate { version }),
+                Search::NotApplied(newest) => stored = newest,
             }
         }
         if let Some(outcome) = refused(store, update, stored.as_ref(), options).await? {
@@ -90,7 +84,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         }
         if retention.is_none() {
             // A transaction that counts as lost may have been applied, or may still be applied.
-            guard = guard.after_check(stored.as_ref())?;
+            earlier = earlier.after_check(stored.as_ref())?;
         }
         store.check_writable("TransactWriteItems")?;
         let now = store.now();
@@ -104,7 +98,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
                 RecentRequests::fitting(update, window, now, stored.as_ref(), Contention::None)?
             }
         };
-        // It has no guard: the transaction requires the version that was checked.
+        // It needs no earlier deliveries: the transaction requires the version that was checked.
         let form = Form {
             stamp,
             lifetime: Lifetime::fitting(update, stored.as_ref()),
@@ -142,14 +136,14 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         match race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
             Some(Race::Lost) => {}
             // As after no response.
-            Some(Race::InProgress) => guard.unanswered = first,
+            Some(Race::InProgress) => earlier.unanswered = first,
             Some(Race::AlreadyApplied(marker)) => {
                 let applied = match marker {
                     Some(marker) => Some(ledger::applied_version(update, &marker)?),
                     None => version_in_ledger(store, update).await?,
                 };
                 if let Some(version) = applied {
-                    return duplicate(store, update, version, stored, options).await;
+                    return complete(store, update, options.mode, WriteOutcome::Duplicate { version }, stored).await;
                 }
             }
             Some(Race::Taken) => return Err(WriteError::Taken { version }),
@@ -178,11 +172,10 @@ async fn refused(
         None => refusal?,
     };
     match refusal {
-        Some(WriteOutcome::Duplicate { version }) => {
-            let duplicate = duplicate(store, update, version, stored.cloned(), options);
-            duplicate.await.map(Some)
-        }
-        refusal => Ok(refusal),
+        Some(refusal) => complete(store, update, options.mode, refusal, stored.cloned())
+            .await
+            .map(Some),
+        None => Ok(None),
     }
 }
 
@@ -201,26 +194,6 @@ pub fn refusal(
         _ => None,
     };
     Ok(skipped.map(|version| WriteOutcome::Unchanged { version }))
-}
-
-/// Completes a duplicate: in [`WriteMode::Inline`], the first delivery may have stopped before the put.
-async fn duplicate(
-    store: &Store,
-    update: &Update,
-    version: Version,
-    stored: Option<Item>,
-    options: WriteOptions,
-) -> Result<WriteOutcome, WriteError> {
-    if let Some(stored) = &stored {
-        end_state(store, update, version, stored).await?;
-    }
-    if options.mode == WriteMode::Inline
-        && let Some(stored) = stored
-        && latest_of(&stored).ok() == Some(version)
-    {
-        put_with_retries(store, version, VersionItem::from_image(stored, store.digits())?).await?;
-    }
-    Ok(WriteOutcome::Duplicate { version })
 }
 
 /// Parts of the transaction in addition to the update.
@@ -250,14 +223,15 @@ pub fn request(
 ) -> Result<TransactWriteItemsInputBuilder, BuildError> {
     let mut expression = form::expression(update, &parts.form);
     // The decision holds only for the version that was read.
-    match version.get() {
-        1 if parts.is_absent => rules::STILL_ABSENT.add_first(&mut expression),
-        1 => rules::STILL_UNCOUNTED.add_first(&mut expression),
+    let same = match version.get() {
+        1 if parts.is_absent => rules::STILL_ABSENT,
+        1 => rules::STILL_UNCOUNTED,
         next => {
             expression.value(":read", n(next - 1));
-            rules::SAME_VERSION.add_first(&mut expression);
+            rules::SAME_VERSION
         }
-    }
+    };
+    same.add_to(&mut expression);
     let latest = UpdateItem::builder()
         .table_name(table)
         .key(names::PK, s(update.entity.as_str()))

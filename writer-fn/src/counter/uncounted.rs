@@ -14,7 +14,7 @@ use crate::counter::outcome::WriteError;
 ///
 /// # Errors
 ///
-/// Returns [`WriteError::Uncounted`] if there are versions that no latest item counts, and [`WriteError::Service`] if a request
+/// Returns [`WriteError::CounterMissing`] if there are versions that no latest item counts, and [`WriteError::Service`] if a request
 /// fails.
 pub async fn counted_latest(store: &Store, entity: &EntityId) -> Result<Option<Item>, WriteError> {
     if !store.has_history(entity, true).await? {
@@ -27,7 +27,7 @@ pub async fn counted_latest(store: &Store, entity: &EntityId) -> Result<Option<I
     let floor = store.floor(entity, true).await?;
     // Pruned versions, or a latest item at a padded key, if there is no newest one.
     let newest = store.newest_in_history(entity, true).await?.map(|(version, _)| version);
-    Err(WriteError::Uncounted {
+    Err(WriteError::CounterMissing {
         version: newest.map_or(floor, |newest| newest.max(floor)),
     })
 }

@@ -1,12 +1,16 @@
 //! Update of the latest item: one `UpdateItem` that increments the version and applies the changes.
 //!
-//! The condition rejects duplicate, stale and conflicting updates. DynamoDB returns the item that failed the condition, and
-//! [`decide`] explains the failure. If the item satisfies all rules, the request had a form that does not fit the item, and
-//! is sent again in the [`Form`] that fits.
+//! It sends one request if the update is newer than the latest item, and if the recent requests have room for one more. Otherwise
+//! the condition fails, and [`decide`] explains the failure by the item that DynamoDB returns. If the item violates no rule of the
+//! update, the request had a form that does not fit the item, and is sent again in the [`Form`] that fits.
 //!
 //! The SDK does not retry this request; this module does, with the retry settings and the operation timeout of the client.
 //! After a request without a response, the update may have been applied, or may still be applied. The identical request is sent
-//! again: its condition fails after either. The [guard](crate::counter::earlier_delivery) of later requests excludes a second application.
+//! again: its condition fails after either. The [earlier deliveries](crate::counter::earlier_delivery) in the condition of later
+//! requests exclude a second application.
+//!
+//! A deletion reads the latest item before, and removes the attributes that it had, see [`lifetime`](crate::counter::lifetime). In the
+//! write mode `inline`, `PutItem` of the version item follows.
 
 use aws_sdk_dynamodb::{
     config::http::HttpResponse,
@@ -15,7 +19,7 @@ use aws_sdk_dynamodb::{
     types::ReturnValue,
 };
 use shared::{
-    config::Window,
+    config::{Window, WriteMode},
     domain::{Item, keys::LATEST_KEY, version_item::latest_of},
     dynamodb::{
         Store,
@@ -26,13 +30,14 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
     counter::{
+        completion::complete,
         decision::{check_maps, decide},
-        earlier_delivery::{Earlier, find_earlier_delivery},
-        ended_state::{end_state, remove_ended_state},
+        earlier_delivery::{Search, find_earlier_delivery},
+        ended_state::remove_ended_state,
         form::{self, Form, removes_ended_state},
         lifetime::Lifetime,
         outcome::{WriteError, WriteOutcome},
-        recent_requests::form::RecentRequests,
+        recent_requests::change::RecentRequests,
         uncounted::counted_instead,
     },
     update::{ExpectedVersion, Update},
@@ -42,43 +47,22 @@ const OPERATION: &str = "UpdateItem";
 /// Maximum number of attempts, if the latest item changes between attempts.
 const MAX_ATTEMPTS: u32 = 20;
 
-/// Applies an update to the latest item, unless it is a duplicate. stream-fn puts the version item.
+/// Applies an update to the latest item, unless it is a duplicate. In the write mode `stream`, stream-fn puts the version item.
 ///
 /// # Errors
 ///
 /// Returns [`WriteError`], see its variants.
-pub(super) async fn write(store: &Store, update: &Update, window: Window) -> Result<WriteOutcome, WriteError> {
-    let (outcome, _) = bump(store, update, window, ReturnValue::UpdatedNew).await?;
-    Ok(outcome)
-}
-
-/// Applies an update, and returns the outcome with the new item, or with the item that decided against the update.
-///
-/// It sends one request if the update is newer than the latest item, and if the recent requests have room for one more.
-/// Otherwise the condition fails, and the request is sent again in the form that fits the returned item.
-///
-/// A deletion reads the latest item before, and removes the attributes that it had, see [`lifetime`](crate::counter::lifetime).
-pub(crate) async fn bump(
+pub(super) async fn write(
     store: &Store,
     update: &Update,
     window: Window,
-    returns: ReturnValue,
-) -> Result<(WriteOutcome, Option<Item>), WriteError> {
-    let returns = if update.deleted { ReturnValue::AllNew } else { returns };
-    let (outcome, item) = send_update(store, update, window, returns).await?;
-    if let (WriteOutcome::Written { version } | WriteOutcome::Duplicate { version }, Some(latest)) = (outcome, &item) {
-        Box::pin(end_state(store, update, version, latest)).await?;
-    }
-    Ok((outcome, item))
-}
-
-async fn send_update(
-    store: &Store,
-    update: &Update,
-    window: Window,
-    returns: ReturnValue,
-) -> Result<(WriteOutcome, Option<Item>), WriteError> {
+    mode: WriteMode,
+) -> Result<WriteOutcome, WriteError> {
     store.check_writable(OPERATION)?;
+    let returns = match mode {
+        WriteMode::Stream if !update.deleted => ReturnValue::UpdatedNew,
+        _ => ReturnValue::AllNew,
+    };
     let mut now = store.now();
     let mut form = Form::assumed(update, window, now);
     if update.deleted || update.is_wide() {
@@ -109,7 +93,7 @@ async fn send_update(
             let is_in_time = end.is_none_or(|end| Instant::now() + wait < end);
             if failures < store.max_attempts() && is_in_time {
                 if failure == Failure::Unanswered {
-                    form.guard = form.guard.after_unanswered(first);
+                    form.earlier.unanswered = Some(first);
                 }
                 sleep(wait).await;
                 continue;
@@ -119,7 +103,14 @@ async fn send_update(
             Ok(output) => {
                 let latest = Item::from(output.attributes.unwrap_or_default());
                 let version = latest_of(&latest)?;
-                return Ok((WriteOutcome::Written { version }, Some(latest)));
+                return Box::pin(complete(
+                    store,
+                    update,
+                    mode,
+                    WriteOutcome::Written { version },
+                    Some(latest),
+                ))
+                .await;
             }
             Err(error) => error,
         };
@@ -127,18 +118,13 @@ async fn send_update(
             return Err(ServiceError::new(OPERATION, &error).into());
         };
         let rejecting = failure.item().cloned().map(Item::from);
-        let counted = Box::pin(counted_instead(
-            store,
-            &update.entity,
-            rejecting.as_ref(),
-            &mut has_no_versions,
-        ))
-        .await?;
+        let counted = counted_instead(store, &update.entity, rejecting.as_ref(), &mut has_no_versions);
+        let counted = Box::pin(counted).await?;
         let is_rejecting = counted.is_none();
         let mut stored = counted.or(rejecting);
         let decision = decide(update, stored.as_ref());
         if decision == Ok(None) && is_rejecting && form::expression(update, &form).holds(stored.as_ref()) {
-            return Err(WriteError::Unexplained);
+            return Err(WriteError::FailedWithoutViolation);
         }
         // An update that was applied before can violate the rules by now.
         let may_be_applied = match &decision {
@@ -146,14 +132,14 @@ async fn send_update(
             Ok(Some(_)) => false,
             Err(error) => matches!(error, WriteError::NoMap { .. }),
         };
-        if may_be_applied && !form.guard.is_complete_in(stored.as_ref()) {
-            match Box::pin(find_earlier_delivery(store, update, stored, form.guard)).await? {
-                Earlier::Applied(version) => return Ok((WriteOutcome::Duplicate { version }, None)),
-                Earlier::NotApplied(newest) => stored = newest,
+        if may_be_applied && !form.earlier.is_complete_in(stored.as_ref()) {
+            match Box::pin(find_earlier_delivery(store, update, stored, form.earlier)).await? {
+                Search::Applied(version) => return Ok(WriteOutcome::Duplicate { version }),
+                Search::NotApplied(newest) => stored = newest,
             }
         }
         if let Some(refusal) = decision? {
-            return Ok((refusal, stored));
+            return Box::pin(complete(store, update, mode, refusal, stored)).await;
         }
         now = store.now().max(first);
         form.fit(update, window, now, first, stored.as_ref())?;

@@ -36,7 +36,7 @@ pub(crate) async fn write(
     metrics::batch(tally, total);
     let entries: Vec<Entry> = messages
         .into_iter()
-        .map(|message| Entry::open(message, |envelope, carrier| writer.open(envelope, carrier)))
+        .map(|message| Entry::open(message, |envelope, carrier| envelope.open(carrier, writer.ordering())))
         .collect();
     let lanes = lanes(&entries);
     let mut failed: Vec<usize> = stream::iter(lanes)

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::{
     config::Ordering,
     domain::{names, size, time::EpochMillis},
@@ -137,6 +137,28 @@ fn tree(text: &str) -> Result<Value, InvalidEvent> {
     })
 }
 
+/// Kind of an envelope.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// `EventBridge` event, with its content as JSON in `detail`.
+    Event,
+    /// SNS notification, with its content as text in `Message`.
+    Notification,
+}
+
+impl Kind {
+    /// Returns `None` for the members of the update.
+    fn of(members: &Map<String, Value>) -> Option<Self> {
+        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+        match () {
+            () if members.contains_key(update::ID) => None,
+            () if members.contains_key("detail-type") && members.contains_key("detail") => Some(Self::Event),
+            () if text("Type") == "Notification" && !text("Message").is_empty() => Some(Self::Notification),
+            () => None,
+        }
+    }
+}
+
 /// Content and members of an envelope.
 struct Inner {
     content: Value,
@@ -147,27 +169,46 @@ struct Inner {
 
 /// Removes an envelope. `None` if the value is the update.
 fn remove_envelope(value: &mut Value) -> Result<Option<Inner>, InvalidEvent> {
-    let members = value.as_object_mut();
-    let Some(members) = members.filter(|members| !members.contains_key(update::ID)) else {
+    let Some((members, kind)) = value.as_object_mut().and_then(|members| {
+        let kind = Kind::of(members)?;
+        Some((members, kind))
+    }) else {
         return Ok(None);
     };
-    let is_notification = members.get("Type").and_then(Value::as_str) == Some("Notification");
-    let (content, [id, time], source) = if members.contains_key("detail-type")
-        && let Some(detail) = members.remove("detail")
-    {
-        (detail, ["id", "time"], text(members.remove("source")))
-    } else if is_notification && let Some(message) = text(members.remove("Message")) {
-        (tree(&message)?, ["MessageId", "Timestamp"], None)
-    } else {
-        return Ok(None);
+    let (content, id, time, source) = match kind {
+        Kind::Event => ("detail", "id", "time", Some("source")),
+        Kind::Notification => ("Message", "MessageId", "Timestamp", None),
     };
-    let time = text(members.remove(time)).and_then(|time| EpochMillis::parse_iso(&time).ok());
+    let content = match (kind, members.remove(content).unwrap_or_default()) {
+        (Kind::Notification, Value::String(message)) => tree(&message)?,
+        (_, content) => content,
+    };
+    let mut take = |name: &str| text(members.remove(name));
     Ok(Some(Inner {
         content,
-        id: text(members.remove(id)),
-        sent: time,
-        source,
+        sent: take(time).and_then(|time| EpochMillis::parse_iso(&time).ok()),
+        id: take(id),
+        source: source.and_then(take),
     }))
+}
+
+/// Edits the update inside the envelopes of an event. Returns the result of `edit`, which is `true` if it changed the update; `None`
+/// if the event contains no update: a value with the member `ID`.
+pub fn edit_update(event: &mut Value, edit: impl FnOnce(&mut Map<String, Value>) -> bool) -> Option<bool> {
+    let mut members = event.as_object_mut()?;
+    while let Some(Kind::Event) = Kind::of(members) {
+        members = members.get_mut("detail")?.as_object_mut()?;
+    }
+    let Some(Kind::Notification) = Kind::of(members) else {
+        return members.contains_key(update::ID).then(|| edit(members));
+    };
+    let message = members.get_mut("Message")?;
+    let mut content = tree(message.as_str()?).ok()?;
+    let is_changed = edit_update(&mut content, edit)?;
+    if is_changed {
+        *message = Value::String(content.to_string());
+    }
+    Some(is_changed)
 }
 
 fn text(value: Option<Value>) -> Option<String> {

@@ -24,9 +24,18 @@ pub enum InvalidUpdate {
     /// [`ID`](super::ID) is missing.
     #[error("ID is missing")]
     NoId,
-    /// [`ID`](super::ID) has another type.
-    #[error("ID is not a string")]
-    IdIsNoString,
+    /// A member that is a string has another type.
+    #[error("{name} is not a string")]
+    NotAString {
+        /// Name of the member.
+        name: &'static str,
+    },
+    /// A member that is `true` or `false` has another type.
+    #[error("{name} is not true or false")]
+    NotABool {
+        /// Name of the member.
+        name: &'static str,
+    },
     /// [`ID`](super::ID) is not a valid partition key.
     #[error("ID is not a partition key")]
     Id(#[from] InvalidEntityId),
@@ -36,21 +45,12 @@ pub enum InvalidUpdate {
         /// Name of the attribute.
         name: &'static str,
     },
-    /// `RequestId` has another type.
-    #[error("RequestId is not a string")]
-    RequestIdIsNoString,
     /// `RequestId` or its default has an invalid length.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
     /// [`EXPECTED_VERSION`](super::EXPECTED_VERSION) is not a whole number from 0.
     #[error("ExpectedVersion is not a whole number from 0")]
     ExpectedVersion,
-    /// `Deleted` has another type.
-    #[error("Deleted is not true or false")]
-    DeletedIsNoBool,
-    /// [`TYPED_VALUES`](super::TYPED_VALUES) has another type.
-    #[error("TypedValues is not true or false")]
-    TypedValuesIsNoBool,
     /// Updates are ordered by time, and this update has no time.
     #[error("Time is missing, and updates are ordered by time")]
     NoTime,

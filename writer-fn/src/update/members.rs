@@ -23,7 +23,9 @@ impl Members {
         match self.take(names::REQUEST_ID) {
             Some(Value::String(id)) => Ok(RequestId::new(id)?),
             None => Ok(RequestId::new(default)?),
-            Some(_) => Err(InvalidUpdate::RequestIdIsNoString),
+            Some(_) => Err(InvalidUpdate::NotAString {
+                name: names::REQUEST_ID,
+            }),
         }
     }
 
@@ -36,9 +38,10 @@ impl Members {
         Ok(Some(version.map_or(ExpectedVersion::Absent, ExpectedVersion::Is)))
     }
 
-    /// Takes a member that is `false` by default. `None` if it is neither `true` nor `false`.
-    pub(super) fn flag(&mut self, name: &str) -> Option<bool> {
-        self.take(name).map_or(Some(false), |flag| flag.as_bool())
+    /// Takes a member that is `false` by default.
+    pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, InvalidUpdate> {
+        let flag = self.take(name).map_or(Some(false), |flag| flag.as_bool());
+        flag.ok_or(InvalidUpdate::NotABool { name })
     }
 
     /// Returns the time that the client gives to an update, in `Time`, in `Timestamp`, or in both.

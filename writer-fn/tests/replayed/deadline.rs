@@ -15,7 +15,7 @@ use testkit::{
     scripted::{Reply, Scripted},
 };
 use tokio::time::Instant;
-use writer_fn::{Writer, error::Error};
+use writer_fn::Writer;
 
 use super::{TIMEOUT, message};
 
@@ -167,8 +167,14 @@ async fn a_batch_of_any_shape_ends_before_the_deadline() {
     }
     let writer = writer(NeverClient::new(), &client_settings()[1], WriteOptions::default());
     let deadline = Deadline::after(Duration::from_secs(20));
-    let update = writer.handle(r#"{"ID": "E", "Timestamp": 1}"#, "request-1", deadline);
-    assert!(matches!(update.await, Err(Error::NotInTime)));
+    let response = super::handle_until(&writer, &json!({"ID": "E", "Timestamp": 1}), deadline).await;
+    assert!(
+        response["errorMessage"]
+            .as_str()
+            .unwrap()
+            .contains("before the deadline"),
+        "{response}"
+    );
     assert!(deadline.finish_by <= Instant::now());
 }
 

@@ -102,15 +102,16 @@ async fn a_lost_race_is_retried_with_a_new_read() {
         assert_eq!(outcome, Ok(WriteOutcome::Written { version: version(3) }), "{lost}");
         assert_eq!(replay.operations().len(), 4);
     }
-    // If a version is expected, the winner of the race decides the outcome.
+    // If a version is expected, the winner of the race decides the outcome. It can be a previous delivery of the same request.
     let lost = cancelled(["ConditionalCheckFailed", "None"]);
-    let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", "b")]);
-    let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
-    assert_eq!(outcome, Ok(WriteOutcome::Conflict { expected: 1, latest: 2 }));
-    // The winner can be a previous delivery of the same request.
-    let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", "request-1")]);
-    let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
-    assert_eq!(outcome, Ok(WriteOutcome::Duplicate { version: version(2) }));
+    for (winner, expected) in [
+        ("b", WriteOutcome::Conflict { expected: 1, latest: 2 }),
+        ("request-1", WriteOutcome::Duplicate { version: version(2) }),
+    ] {
+        let (store, _) = replaying(&[read("1", "a"), lost.clone(), read("2", winner)]);
+        let outcome = write(&store, WriteMode::Transaction, json!({"ID": "E", "ExpectedVersion": 1})).await;
+        assert_eq!(outcome, Ok(expected));
+    }
     // The number of attempts is limited.
     let round = [read("1", "a"), lost];
     let (store, replay) = replaying(&round.iter().cycle().take(40).cloned().collect::<Vec<_>>());
@@ -225,7 +226,7 @@ async fn the_update_expression_depends_on_the_map_of_recent_requests() {
     assert_eq!(sent[1].matches("#recent.#f").count(), entries + 1 - window.get());
     // A condition check that fails although the returned item meets it is an error.
     let (outcome, _) = bodies(&[rejected(Some(full.clone())), rejected(Some(full))]).await;
-    assert_eq!(outcome, Err(WriteError::Unexplained));
+    assert_eq!(outcome, Err(WriteError::FailedWithoutViolation));
 }
 
 /// Returns a latest item of version 40 that has dropped all requests but the last one, and a condition that failed on it.
@@ -296,7 +297,7 @@ async fn a_retry_finds_its_first_request_in_history() {
         .collect();
     let (store, _) = replaying(&responses);
     let outcome = write(&store, WriteMode::Stream, json!({"ID": "E"})).await;
-    assert_eq!(outcome, Err(WriteError::Undetermined { version: version(39) }));
+    assert_eq!(outcome, Err(WriteError::HistoryBehind { version: version(39) }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,7 +344,7 @@ async fn a_search_that_needs_too_many_versions_decides_nothing() {
     responses.pop();
     let (store, replay) = replaying(&responses);
     let outcome = write(&store, WriteMode::Stream, json!({"ID": "E", "RequestSentAt": 0})).await;
-    assert_eq!(outcome, Err(WriteError::Undecided));
+    assert_eq!(outcome, Err(WriteError::TooManyToSearch));
     assert_eq!(replay.operations().len(), responses.len());
 }
 

@@ -16,7 +16,7 @@ use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
 use shared::{clock::Deadline, dynamodb::client::ClientSettings};
 use testkit::{replay, scripted::Scripted};
-use writer_fn::Writer;
+use writer_fn::{Writer, event::request::Carrier};
 
 /// Timeout of the function in `template.yaml`.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,8 +31,12 @@ fn writer_with(settings: &ClientSettings, http: impl HttpClient + 'static) -> Wr
 
 /// Returns the response, or the error as Lambda reports it. No error contains the text `secret`.
 async fn handle(writer: &Writer, event: &Value) -> Value {
-    let event = event.to_string();
-    match writer.handle(&event, "request-1", Deadline::after(TIMEOUT)).await {
+    handle_until(writer, event, Deadline::after(TIMEOUT)).await
+}
+
+async fn handle_until(writer: &Writer, event: &Value, deadline: Deadline) -> Value {
+    let invocation = Carrier::invocation("request-1");
+    match writer.handle(&invocation, Some(&event.to_string()), deadline).await {
         Ok(response) => serde_json::to_value(response).unwrap(),
         Err(error) => {
             assert!(!format!("{error:?}").contains("secret"), "{error:?}");

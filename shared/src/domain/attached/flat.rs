@@ -47,7 +47,7 @@ const OURS: [&str; 16] = [
 
 /// Returns all names that have a meaning in the items of the library.
 pub(super) fn ours() -> impl Iterator<Item = &'static str> {
-    OURS.into_iter().chain(attribution::bookkeeping())
+    OURS.into_iter().chain(attribution::besides_attributes())
 }
 
 fn is_ours(name: &str) -> bool {

@@ -75,7 +75,7 @@ pub fn stored(
         members.extend(around.in_order_at.map(|time| (IN_ORDER_AT, time.value())));
     }
     if let Some(omission) = state.omission {
-        members.insert(OMITTED, omission.value());
+        members.insert(OMITTED, serde_dynamo::to_attribute_value(omission).ok()?);
     }
     let mark = state.origin.mark();
     let deleted = state.is_deleted.then_some(names::DELETED);

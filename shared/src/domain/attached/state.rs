@@ -2,20 +2,14 @@
 //!
 //! A state that fits into no version item is [omitted](Omission): its version has the key attributes and `Omitted`.
 
-use std::collections::HashMap;
+use serde::{Deserialize, Serialize};
 
 use super::{
     change::{Place, Principal},
     definition::AttachedTable,
     names::{BASELINE, LATE, MISSED, OMITTED},
 };
-use crate::domain::{
-    AttributeValue, Item,
-    attributes::{n, s, whole},
-    recorded_at::RecordedAt,
-    size,
-    version::Version,
-};
+use crate::domain::{Item, recorded_at::RecordedAt, size, version::Version};
 
 /// State of an item, which becomes a version.
 #[derive(Clone, PartialEq)]
@@ -62,8 +56,10 @@ pub struct Around {
     pub in_order_at: Option<RecordedAt>,
 }
 
-/// Reason why a version has no state, and the size of the state in bytes. The record is in quarantine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Reason why a version has no state, and the size of the state in bytes: `{"Bytes": 409590, "Reason": "TooLarge"}`. The record is in
+/// quarantine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct Omission {
     /// Size of the item.
     pub bytes: usize,
@@ -72,7 +68,7 @@ pub struct Omission {
 }
 
 /// Reason why a state is not part of its version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OmissionReason {
     /// The version item would be larger than DynamoDB allows, also compressed.
     TooLarge,
@@ -80,44 +76,10 @@ pub enum OmissionReason {
     Rejected,
 }
 
-impl OmissionReason {
-    /// Returns the stored text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TooLarge => "TooLarge",
-            Self::Rejected => "Rejected",
-        }
-    }
-}
-
 impl Omission {
     /// Returns the omission of a version, `None` if it has its state.
     pub fn of(outer: &Item) -> Option<Self> {
-        let AttributeValue::M(members) = outer.get(OMITTED)? else {
-            return None;
-        };
-        let is_rejected = members.get("Reason") == Some(&s(OmissionReason::Rejected.name()));
-        Some(Self {
-            bytes: whole(members, "Bytes")
-                .and_then(|bytes| usize::try_from(bytes).ok())
-                .unwrap_or_default(),
-            reason: match is_rejected {
-                true => OmissionReason::Rejected,
-                false => OmissionReason::TooLarge,
-            },
-        })
-    }
-
-    /// Returns `{"Bytes": 409590, "Reason": "TooLarge"}`.
-    pub fn to_json(self) -> serde_json::Value {
-        serde_json::json!({"Bytes": self.bytes, "Reason": self.reason.name()})
-    }
-
-    pub(super) fn value(self) -> AttributeValue {
-        AttributeValue::M(HashMap::from([
-            ("Bytes".to_owned(), n(self.bytes)),
-            ("Reason".to_owned(), s(self.reason.name())),
-        ]))
+        serde_dynamo::from_attribute_value(outer.get(OMITTED)?.clone()).ok()
     }
 }
 

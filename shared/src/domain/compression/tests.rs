@@ -82,7 +82,7 @@ fn an_image_with_a_long_text_is_neither_compressed_nor_read() {
     let zeros = |bytes: usize| {
         let mut encoder = ZlibEncoder::new(Vec::new(), Level::default());
         let text = format!(r#"{{"A":{{"S":"{}"}}}}"#, "0".repeat(bytes - 14));
-        io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        encoder.write_all(text.as_bytes()).unwrap();
         (text.len(), encoder.finish().unwrap())
     };
     for (bytes, is_read) in [(MAX_JSON, true), (MAX_JSON + 1, false), (2 * MAX_JSON, false)] {

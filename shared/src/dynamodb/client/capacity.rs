@@ -26,16 +26,6 @@ pub struct Charge {
 }
 
 /// Interceptor that requests the consumed capacity of every request of a client, and collects it.
-///
-/// ```
-/// use aws_sdk_dynamodb::{Client, config::{BehaviorVersion, Config}};
-/// use shared::dynamodb::client::capacity::Meter;
-///
-/// let meter = Meter::default();
-/// let config = Config::builder().behavior_version(BehaviorVersion::v2026_01_12()).interceptor(meter.clone()).build();
-/// let client = Client::from_conf(config);
-/// assert!(meter.take().is_empty());
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Meter(Arc<Mutex<Vec<Charge>>>);
 
@@ -51,29 +41,13 @@ impl Meter {
     }
 }
 
-/// Capacity in an output, of one table or several tables.
-trait Consumed {
-    fn units(&self) -> f64;
+fn units<'a>(consumed: impl Iterator<Item = &'a ConsumedCapacity>) -> f64 {
+    consumed.filter_map(|consumed| consumed.capacity_units).sum()
 }
 
-impl Consumed for Option<ConsumedCapacity> {
-    fn units(&self) -> f64 {
-        self.iter().filter_map(|consumed| consumed.capacity_units).sum()
-    }
-}
-
-impl Consumed for Option<Vec<ConsumedCapacity>> {
-    fn units(&self) -> f64 {
-        self.iter()
-            .flatten()
-            .filter_map(|consumed| consumed.capacity_units)
-            .sum()
-    }
-}
-
-/// Writes the functions with one arm for each operation that consumes capacity.
+/// Writes the functions with one arm for each operation that consumes capacity, of one table, or of several with `flatten`.
 macro_rules! operations {
-    ($($module:ident, $name:literal, $input:ident, $output:ident, $error:ident;)*) => {
+    ($($module:ident, $name:literal, $input:ident, $output:ident, $error:ident $(, $each:ident)?;)*) => {
         /// Sets the request parameter that returns the consumed capacity.
         pub(crate) fn request_capacity(input: &mut Input) {
             $(if let Some(input) = input.downcast_mut::<$module::$input>() {
@@ -84,7 +58,7 @@ macro_rules! operations {
         /// Returns the consumed capacity of an output, `None` for an operation that consumes none.
         pub(crate) fn consumed(output: &Output) -> Option<Charge> {
             $(if let Some(output) = output.downcast_ref::<$module::$output>() {
-                let units = output.consumed_capacity.units();
+                let units = units(output.consumed_capacity.iter()$(.$each())?);
                 return Some(Charge { operation: $name, units });
             })*
             None
@@ -108,11 +82,11 @@ operations! {
     query, "Query", QueryInput, QueryOutput, QueryError;
     scan, "Scan", ScanInput, ScanOutput, ScanError;
     batch_execute_statement, "BatchExecuteStatement",
-        BatchExecuteStatementInput, BatchExecuteStatementOutput, BatchExecuteStatementError;
-    batch_get_item, "BatchGetItem", BatchGetItemInput, BatchGetItemOutput, BatchGetItemError;
-    batch_write_item, "BatchWriteItem", BatchWriteItemInput, BatchWriteItemOutput, BatchWriteItemError;
+        BatchExecuteStatementInput, BatchExecuteStatementOutput, BatchExecuteStatementError, flatten;
+    batch_get_item, "BatchGetItem", BatchGetItemInput, BatchGetItemOutput, BatchGetItemError, flatten;
+    batch_write_item, "BatchWriteItem", BatchWriteItemInput, BatchWriteItemOutput, BatchWriteItemError, flatten;
     transact_write_items, "TransactWriteItems",
-        TransactWriteItemsInput, TransactWriteItemsOutput, TransactWriteItemsError;
+        TransactWriteItemsInput, TransactWriteItemsOutput, TransactWriteItemsError, flatten;
 }
 
 impl Intercept for Meter {

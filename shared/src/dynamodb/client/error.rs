@@ -166,7 +166,10 @@ impl ServiceError {
     /// Creates the error of one statement of a batch.
     pub(crate) fn of_statement(operation: &'static str, code: &str) -> Self {
         let detail = format!("failed with {code} for one of its statements");
-        Self::without_response(operation, kind_of(code), detail)
+        Self {
+            code: Some(code.to_owned()),
+            ..Self::without_response(operation, kind_of(code), detail)
+        }
     }
 
     /// Adds the reason for the failure: its code and, if `message` names a known limit, that limit.
@@ -242,7 +245,10 @@ pub(crate) fn kind_of(code: &str) -> ErrorKind {
         | "ProvisionedThroughputExceeded"
         | "ThrottlingError"
         | "TransactionConflict" => ErrorKind::Throttled,
-        "ValidationException" | "ItemCollectionSizeLimitExceededException" => ErrorKind::Rejected,
+        "ValidationException"
+        | "ItemCollectionSizeLimitExceededException"
+        | "ValidationError"
+        | "ItemCollectionSizeLimitExceeded" => ErrorKind::Rejected,
         _ => ErrorKind::Unavailable,
     }
 }

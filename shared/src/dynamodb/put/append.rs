@@ -5,7 +5,7 @@
 //!
 //! A late version is inserted with its [late entry](item::late_entry) in one transaction: a read by time finds both or none.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use crate::{
     clock::Deadline,
@@ -17,6 +17,7 @@ use crate::{
         },
         compression::Compression,
         entity::EntityId,
+        keys::partition_key_of,
         recorded_at::RecordedAt,
         size,
         version::Version,
@@ -38,20 +39,7 @@ pub struct Append {
     item: Item,
     late_entry: Option<Item>,
     omission: Option<Omission>,
-    text: usize,
-}
-
-/// Outcome of an append.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Appended {
-    /// The version was written.
-    Recorded,
-    /// There is a version with this number.
-    Taken,
-    /// The deadline passed before it was written.
-    NotReached,
-    /// The request failed.
-    Failed(PutError),
+    bytes: usize,
 }
 
 impl Append {
@@ -110,9 +98,10 @@ impl Append {
             PutError(error.with_reason(ErrorKind::Rejected, reason, None))
         };
         let item = item.ok_or_else(|| rejected("an item that cannot be serialized"))?;
-        size::check_version_bytes(size::of_item(&item)).map_err(|_| rejected("a version item above 400 KB"))?;
+        let bytes = size::of_item(&item);
+        size::check_version_bytes(bytes).map_err(|_| rejected("a version item above 400 KB"))?;
         Ok(Self {
-            text: batch::text_of_item(&item),
+            bytes,
             item,
             late_entry: None,
             omission: None,
@@ -131,17 +120,22 @@ impl Append {
 }
 
 // The item holds attribute values, which logs must not contain.
-crate::domain::redacted::redacted!(Append, text);
+crate::domain::redacted::redacted!(Append, bytes);
 
-/// Returns the ends of consecutive batches, each no larger than a request accepts. No two versions may be of the same entity.
-pub fn batch_ends(appends: &[Append]) -> Vec<usize> {
-    batch::ends(appends.iter().map(|append| append.text))
+/// Returns consecutive batches, each no larger than a request accepts.
+pub fn batches(appends: &[Append]) -> Vec<Range<usize>> {
+    batch::ranges(
+        appends
+            .iter()
+            .map(|append| (partition_key_of(&append.item), append.bytes)),
+    )
 }
 
 impl Store {
-    /// Appends the versions of one batch, and returns the outcome of each. A statement has as many attempts as the client's
-    /// settings allow for a request. Versions that DynamoDB rejects together are sent again one by one.
-    pub async fn append_versions(&self, appends: &[Append], deadline: Deadline) -> Vec<Appended> {
+    /// Appends the versions of one batch, and returns for each `true` if it was written, `false` if there is a version with its number,
+    /// and `None` if the deadline passed before. A statement has as many attempts as the client's settings allow for a request.
+    /// Versions that DynamoDB rejects together are sent again one by one.
+    pub async fn append_versions(&self, appends: &[Append], deadline: Deadline) -> Vec<Option<Inserted>> {
         let table = self.history_table();
         // The names of the attributes around the image are short.
         let inserts = appends.iter().map(|append| {
@@ -149,7 +143,7 @@ impl Store {
             items.filter_map(|item| Insert::new(item, table)).collect::<Vec<_>>()
         });
         let inserts: Vec<_> = inserts.collect();
-        let mut outcomes = vec![Appended::NotReached; appends.len()];
+        let mut outcomes = vec![None; appends.len()];
         // A late version is one transaction, all others are one batch.
         let (late, others): (Vec<_>, Vec<_>) = (0..appends.len()).partition(|index| inserts[*index].len() > 1);
         let mut groups = VecDeque::from([others]);
@@ -158,18 +152,12 @@ impl Store {
             let statements: Vec<_> = group.iter().map(|index| &inserts[*index][..]).collect();
             let inserted = self.insert_in_time(&statements, deadline).await;
             for (index, inserted) in group.iter().zip(inserted) {
-                outcomes[*index] = match inserted {
-                    None => Appended::NotReached,
-                    Some(Inserted::Recorded) => Appended::Recorded,
-                    Some(Inserted::Taken) => Appended::Taken,
-                    Some(Inserted::Rejected(_)) if group.len() > 1 => {
+                match inserted {
+                    Some(Err(error)) if error.kind == ErrorKind::Rejected && group.len() > 1 => {
                         groups.push_back(vec![*index]);
-                        Appended::NotReached
                     }
-                    Some(Inserted::Rejected(error) | Inserted::Retry(error) | Inserted::Failed(error)) => {
-                        Appended::Failed(PutError(error))
-                    }
-                };
+                    inserted => outcomes[*index] = inserted,
+                }
             }
         }
         outcomes

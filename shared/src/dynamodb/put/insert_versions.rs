@@ -2,13 +2,8 @@
 //! never overwrites: if the key is taken, it fails with `DuplicateItem`, and the other statements are not affected.
 
 use aws_sdk_dynamodb::{
-    error::{BuildError, SdkError},
-    operation::{
-        RequestId,
-        batch_execute_statement::{
-            BatchExecuteStatementError, BatchExecuteStatementOutput, builders::BatchExecuteStatementInputBuilder,
-        },
-    },
+    error::BuildError,
+    operation::batch_execute_statement::builders::BatchExecuteStatementInputBuilder,
     types::{
         AttributeValue, BatchStatementErrorCodeEnum as Code, BatchStatementRequest, BatchStatementResponse,
         ParameterizedStatement,
@@ -26,29 +21,15 @@ use crate::{
 };
 
 const OPERATION: &str = "BatchExecuteStatement";
-/// Code of a request that DynamoDB rejects.
-const VALIDATION: &str = "ValidationException";
 /// Maximum number of statements in a request, see
 /// [`BatchExecuteStatement`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html).
 pub const MAX_STATEMENTS: usize = 25;
 /// Maximum length of a statement. DynamoDB counts characters, DynamoDB Local counts bytes.
 pub const MAX_STATEMENT_BYTES: usize = 8192;
 
-/// Outcome of one statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Inserted {
-    /// The item was written.
-    Recorded,
-    /// The key is taken. The output does not include the stored item: `ReturnValuesOnConditionCheckFailure` applies only to
-    /// `UPDATE` and `DELETE`.
-    Taken,
-    /// DynamoDB rejected the statement or the request.
-    Rejected(ServiceError),
-    /// The statement can be retried. The SDK retries requests, but not single statements.
-    Retry(ServiceError),
-    /// The statement failed with another error.
-    Failed(ServiceError),
-}
+/// Outcome of one statement: `true` if the item was written, `false` if its key is taken. The output does not include the stored item:
+/// `ReturnValuesOnConditionCheckFailure` applies only to `UPDATE` and `DELETE`.
+pub type Inserted = Result<bool, ServiceError>;
 
 /// An item as a statement, with a parameter for each attribute.
 #[derive(Debug)]
@@ -106,18 +87,18 @@ impl<'a> Insert<'a> {
 }
 
 impl Store {
-    /// Inserts an item.
+    /// Inserts an item. Returns `false` if its key is taken.
     pub(crate) async fn insert_one(&self, insert: &Insert<'_>) -> Inserted {
-        let inserted = self.insert(&[insert]).await.pop();
-        inserted.unwrap_or_else(|| Inserted::Failed(ServiceError::of_statement(OPERATION, "no response")))
+        self.insert(&[insert]).await?.pop().unwrap_or_else(|| outcome(None))
     }
 
     /// Sends at most [`MAX_STATEMENTS`] statements for items with different keys, and returns the outcome of each.
-    async fn insert(&self, inserts: &[&Insert<'_>]) -> Vec<Inserted> {
-        match request(inserts) {
-            Ok(request) => outcomes(inserts.len(), request.send_with(&self.client).await),
-            Err(_) => vec![Inserted::Failed(ServiceError::not_built(OPERATION)); inserts.len()],
-        }
+    async fn insert(&self, inserts: &[&Insert<'_>]) -> Result<Vec<Inserted>, ServiceError> {
+        let request = request(inserts).map_err(|_| ServiceError::not_built(OPERATION))?;
+        let output = request.send_with(&self.client).await;
+        let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
+        let responses = output.responses();
+        Ok((0..inserts.len()).map(|index| outcome(responses.get(index))).collect())
     }
 
     /// Inserts items with different keys in one request, with as many attempts as the client's settings allow. Several
@@ -138,20 +119,27 @@ impl Store {
             }
             let send = async {
                 match items {
-                    [statements] if statements.len() > 1 => vec![self.insert_together(statements).await],
+                    [statements] if statements.len() > 1 => Ok(vec![self.insert_together(statements).await?]),
                     _ => {
                         let statements: Vec<_> = open.iter().flat_map(|index| items[*index]).collect();
                         self.insert(&statements).await
                     }
                 }
             };
-            let Ok(inserted) = timeout_at(deadline.finish_by, send).await else {
-                break;
+            let inserted = match timeout_at(deadline.finish_by, send).await {
+                Ok(Ok(inserted)) => inserted,
+                Ok(Err(error)) => {
+                    for index in open {
+                        outcomes[index] = Some(Err(error.clone()));
+                    }
+                    break;
+                }
+                Err(_) => break,
             };
             for (index, inserted) in open.iter().zip(inserted) {
                 outcomes[*index] = Some(inserted);
             }
-            open.retain(|index| matches!(outcomes[*index], Some(Inserted::Retry(_))));
+            open.retain(|index| matches!(&outcomes[*index], Some(Err(error)) if is_transient(error)));
         }
         outcomes
     }
@@ -168,61 +156,31 @@ pub(crate) fn request(inserts: &[&Insert<'_>]) -> Result<BatchExecuteStatementIn
     Ok(BatchExecuteStatementInputBuilder::default().set_statements(Some(statements)))
 }
 
-/// Returns the outcome of each statement of a request.
-fn outcomes<R>(
-    statements: usize,
-    output: Result<BatchExecuteStatementOutput, SdkError<BatchExecuteStatementError, R>>,
-) -> Vec<Inserted>
-where
-    R: std::fmt::Debug,
-    SdkError<BatchExecuteStatementError, R>: RequestId,
-{
-    match output {
-        Ok(output) => {
-            let responses = output.responses();
-            (0..statements).map(|index| outcome(responses.get(index))).collect()
-        }
-        Err(error) => {
-            let error = ServiceError::new(OPERATION, &error);
-            let each = match error.kind {
-                ErrorKind::Rejected => Inserted::Rejected(ServiceError::of_statement(OPERATION, VALIDATION)),
-                _ => Inserted::Failed(error),
-            };
-            vec![each; statements]
-        }
+fn outcome(response: Option<&BatchStatementResponse>) -> Inserted {
+    let failed = |code| Err(ServiceError::of_statement(OPERATION, code));
+    match response.map(BatchStatementResponse::error) {
+        None => failed("no response"),
+        Some(None) => Ok(true),
+        Some(Some(error)) => match error.code() {
+            Some(Code::DuplicateItem | Code::ConditionalCheckFailed) => Ok(false),
+            code => failed(code.map_or("an error without a code", Code::as_str)),
+        },
     }
 }
 
-fn outcome(response: Option<&BatchStatementResponse>) -> Inserted {
-    let Some(response) = response else {
-        return Inserted::Failed(ServiceError::of_statement(OPERATION, "no response"));
-    };
-    let Some(error) = response.error() else {
-        return Inserted::Recorded;
-    };
-    let code = error.code().map_or("an error without a code", Code::as_str);
-    let of = |code| ServiceError::of_statement(OPERATION, code);
-    match error.code() {
-        Some(Code::DuplicateItem | Code::ConditionalCheckFailed) => Inserted::Taken,
-        Some(Code::ValidationError | Code::ItemCollectionSizeLimitExceeded) => Inserted::Rejected(of(VALIDATION)),
-        Some(
-            Code::ProvisionedThroughputExceeded
-            | Code::ThrottlingError
-            | Code::RequestLimitExceeded
-            | Code::TransactionConflict
-            | Code::InternalServerError,
-        ) => Inserted::Retry(of(code)),
-        _ => Inserted::Failed(of(code)),
+/// Returns `true` if a statement or a transaction can be retried. The SDK retries requests, but not these.
+fn is_transient(error: &ServiceError) -> bool {
+    let code = error.code.as_deref();
+    match error.kind {
+        ErrorKind::Throttled => true,
+        ErrorKind::Unavailable => matches!(code, Some("InternalServerError" | "TransactionCanceledException")),
+        ErrorKind::Rejected => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodb::{
-        config::http::HttpResponse,
-        error::{ConnectorError, ErrorMetadata},
-        types::BatchStatementError,
-    };
+    use aws_sdk_dynamodb::types::BatchStatementError;
     use serde_json::json;
 
     use super::*;
@@ -277,77 +235,38 @@ mod tests {
         assert!(Insert::new(&many(2000), "Table").is_none() && Insert::new(&many(290), "Table").is_some());
     }
 
-    fn answered(codes: &[Option<&str>]) -> BatchExecuteStatementOutput {
-        let response = |code: Option<&str>| {
-            let error = BatchStatementError::builder().message("secret");
-            let error = code.map(|code| match code {
-                "" => error.build(),
-                code => error.code(code.into()).build(),
-            });
-            BatchStatementResponse::builder().set_error(error).build()
-        };
-        let responses = codes.iter().copied().map(response).collect();
-        let output = BatchExecuteStatementOutput::builder();
-        output.set_responses(Some(responses)).build()
-    }
-
-    type Answer = Result<BatchExecuteStatementOutput, SdkError<BatchExecuteStatementError, HttpResponse>>;
-
-    /// Returns the outcomes of two statements, such as `Retry Throttled`.
-    fn shown(answer: Answer) -> Vec<String> {
-        let shown = |inserted: Inserted| match inserted {
-            Inserted::Recorded | Inserted::Taken => format!("{inserted:?}"),
-            Inserted::Rejected(error) => format!("Rejected {:?}", error.kind),
-            Inserted::Retry(error) => format!("Retry {:?}", error.kind),
-            Inserted::Failed(error) => format!("Failed {:?}", error.kind),
-        };
-        let outcomes = outcomes(2, answer);
-        assert!(!format!("{outcomes:?}").contains("secret"));
-        outcomes.into_iter().map(shown).collect()
-    }
-
     #[test]
     fn outcomes_of_statements() {
         for (code, expected) in [
-            (None, "Recorded"),
-            (Some("DuplicateItem"), "Taken"),
-            (Some("ConditionalCheckFailed"), "Taken"),
-            (Some("ValidationError"), "Rejected Rejected"),
-            (Some("ItemCollectionSizeLimitExceeded"), "Rejected Rejected"),
-            (Some("ProvisionedThroughputExceeded"), "Retry Throttled"),
-            (Some("ThrottlingError"), "Retry Throttled"),
-            (Some("RequestLimitExceeded"), "Retry Throttled"),
-            (Some("TransactionConflict"), "Retry Throttled"),
-            (Some("InternalServerError"), "Retry Unavailable"),
-            (Some("ResourceNotFound"), "Failed Unavailable"),
-            (Some("AccessDenied"), "Failed Unavailable"),
-            (Some("Unheard"), "Failed Unavailable"),
-            (Some(""), "Failed Unavailable"),
+            (None, "true"),
+            (Some("DuplicateItem"), "false"),
+            (Some("ConditionalCheckFailed"), "false"),
+            (Some("ValidationError"), "Rejected"),
+            (Some("ItemCollectionSizeLimitExceeded"), "Rejected"),
+            (Some("ProvisionedThroughputExceeded"), "Throttled, again"),
+            (Some("ThrottlingError"), "Throttled, again"),
+            (Some("RequestLimitExceeded"), "Throttled, again"),
+            (Some("TransactionConflict"), "Throttled, again"),
+            (Some("InternalServerError"), "Unavailable, again"),
+            (Some("ResourceNotFound"), "Unavailable"),
+            (Some("AccessDenied"), "Unavailable"),
+            (Some("Unheard"), "Unavailable"),
+            (Some(""), "Unavailable"),
         ] {
-            assert_eq!(shown(Ok(answered(&[None, code]))), ["Recorded", expected], "{code:?}");
+            let error = |code: &str| {
+                let code = Some(code).filter(|code| !code.is_empty()).map(Code::from);
+                BatchStatementError::builder().message("secret").set_code(code).build()
+            };
+            let response = BatchStatementResponse::builder().set_error(code.map(error)).build();
+            let inserted = outcome(Some(&response));
+            assert!(!format!("{inserted:?}").contains("secret"));
+            let shown = inserted.map_or_else(
+                |error| format!("{:?}{}", error.kind, if is_transient(&error) { ", again" } else { "" }),
+                |is_new| is_new.to_string(),
+            );
+            assert_eq!(shown, expected, "{code:?}");
         }
         // A statement without a response does not count as written.
-        assert_eq!(shown(Ok(answered(&[None]))), ["Recorded", "Failed Unavailable"]);
-    }
-
-    #[test]
-    fn outcomes_of_a_failed_request() {
-        let refused = |code: &str| {
-            let error = ErrorMetadata::builder().code(code).message("secret").build();
-            let response = HttpResponse::new(400.try_into().unwrap(), "".into());
-            SdkError::service_error(BatchExecuteStatementError::generic(error), response)
-        };
-        for (error, expected) in [
-            (refused("ValidationException"), "Rejected Rejected"),
-            (refused("ThrottlingException"), "Failed Throttled"),
-            (refused("InternalServerError"), "Failed Unavailable"),
-            (SdkError::timeout_error("late"), "Failed Unavailable"),
-            (
-                SdkError::dispatch_failure(ConnectorError::io("reset".into())),
-                "Failed Unavailable",
-            ),
-        ] {
-            assert_eq!(shown(Err(error)), [expected; 2]);
-        }
+        assert!(outcome(None).is_err());
     }
 }

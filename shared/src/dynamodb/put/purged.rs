@@ -61,7 +61,7 @@ impl Store {
         let keys: Vec<_> = markers.iter().map(|key| (key, SORT_KEY)).chain(floors).collect();
         let mut items = HashMap::new();
         for keys in keys.chunks(MAX_KEYS) {
-            for item in self.batch_get_keys(keys.iter().copied(), true).await? {
+            for item in self.batch_get_only(&[], keys.iter().copied(), true).await? {
                 if let Some(key) = partition_key_of(&item) {
                     items.insert(key.to_owned(), item);
                 }

@@ -49,11 +49,7 @@ impl Store {
             // The names of the attributes are short.
             let inserts = items.iter().filter_map(|item| Insert::new(item, self.history_table()));
             let inserts: Vec<_> = inserts.collect();
-            return match self.insert_together(&inserts).await {
-                Inserted::Recorded => Ok(true),
-                Inserted::Taken => Ok(false),
-                Inserted::Rejected(error) | Inserted::Retry(error) | Inserted::Failed(error) => Err(error),
-            };
+            return self.insert_together(&inserts).await?;
         }
         let request = put_request(items, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
         match request.send_with(&self.client).await {
@@ -63,13 +59,12 @@ impl Store {
         }
     }
 
-    /// Inserts items in one transaction of statements: the only writes to a table of history that IAM can restrict to new items.
-    pub(super) async fn insert_together(&self, inserts: &[Insert<'_>]) -> Inserted {
-        let Ok(request) = insert_request(inserts) else {
-            return Inserted::Failed(ServiceError::not_built(INSERT));
-        };
+    /// Inserts items in one transaction of statements: the only writes to a table of history that IAM can restrict to new items. The
+    /// error is one of the request, and the outcome that of its statements.
+    pub(super) async fn insert_together(&self, inserts: &[Insert<'_>]) -> Result<Inserted, ServiceError> {
+        let request = insert_request(inserts).map_err(|_| ServiceError::not_built(INSERT))?;
         let Err(error) = request.send_with(&self.client).await else {
-            return Inserted::Recorded;
+            return Ok(Ok(true));
         };
         let failed = ServiceError::new(INSERT, &error);
         let reasons = match error.as_service_error() {
@@ -78,16 +73,15 @@ impl Store {
         };
         let is_invalid = |reason: &&CancellationReason| reason.code() == Some("ValidationError");
         if reasons.iter().any(is_duplicate) {
-            return Inserted::Taken;
+            return Ok(Ok(false));
         }
         match reasons.iter().find(is_invalid) {
             Some(reason) => {
-                Inserted::Rejected(failed.with_reason(ErrorKind::Rejected, "ValidationError", reason.message()))
+                let failed = failed.with_reason(ErrorKind::Rejected, "ValidationError", reason.message());
+                Ok(Err(failed))
             }
-            // Without reasons, the client has tried again.
-            None if !reasons.is_empty() => Inserted::Retry(failed),
-            None if failed.kind == ErrorKind::Rejected => Inserted::Rejected(failed),
-            None => Inserted::Failed(failed),
+            None if !reasons.is_empty() => Ok(Err(failed)),
+            None => Err(failed),
         }
     }
 }

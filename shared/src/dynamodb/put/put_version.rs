@@ -19,7 +19,7 @@ use crate::{
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        put::insert_versions::{Insert, Inserted},
+        put::insert_versions::Insert,
     },
 };
 
@@ -57,20 +57,26 @@ impl Store {
 
     /// Puts the items of a version, unless its key is taken.
     async fn put_stored(&self, version: &VersionItem, items: &[Item]) -> Result<PutOutcome, PutError> {
-        match items {
-            [item] if self.has_own_history() => self.insert_version(version, item).await,
+        let is_put = match items {
+            [item] if self.has_own_history() => {
+                // The only write to a table of history that IAM can restrict to new items.
+                let insert = Insert::new(item, self.history_table());
+                let insert = insert.ok_or_else(|| PutError(ServiceError::not_built(INSERT)))?;
+                self.insert_one(&insert).await.map_err(PutError)?
+            }
             [item] => match stored_of(request(item, &self.table).send_with(&self.client).await)? {
-                None => Ok(PutOutcome::Recorded),
+                None => true,
                 Some(stored) => {
                     let flat = self.flat_all(std::iter::once(stored), &self.table).await;
                     let flat = flat.map_err(PutError)?.pop();
-                    Ok(flat.map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(&stored, version)))
+                    return Ok(flat.map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(&stored, version)));
                 }
             },
-            items => match self.put_together(items).await.map_err(PutError)? {
-                true => Ok(PutOutcome::Recorded),
-                false => self.compare_with_stored(version).await,
-            },
+            items => self.put_together(items).await.map_err(PutError)?,
+        };
+        match is_put {
+            true => Ok(PutOutcome::Recorded),
+            false => self.compare_with_stored(version).await,
         }
     }
 
@@ -80,23 +86,6 @@ impl Store {
             // The item was deleted in the meantime.
             PutOutcome::Recorded => Ok(PutOutcome::Conflict),
             outcome => Ok(outcome),
-        }
-    }
-
-    /// Puts a version item by a statement: the only write to a table of history that IAM can restrict to new items.
-    async fn insert_version(&self, version: &VersionItem, item: &Item) -> Result<PutOutcome, PutError> {
-        let rejected = |reason| {
-            let error = ServiceError::not_built(INSERT);
-            Err(PutError(error.with_reason(ErrorKind::Rejected, reason, None)))
-        };
-        let Some(insert) = Insert::new(item, self.history_table()) else {
-            return rejected("a statement that is too long");
-        };
-        match self.insert_one(&insert).await {
-            Inserted::Recorded => Ok(PutOutcome::Recorded),
-            Inserted::Taken => self.compare_with_stored(version).await,
-            Inserted::Retry(error) | Inserted::Failed(error) => Err(PutError(error)),
-            Inserted::Rejected(_) => rejected("ValidationError"),
         }
     }
 

@@ -10,13 +10,15 @@ use crate::{
     domain::{
         Item,
         keys::{partition_key_of, sort_key_of},
+        size,
         version_item::VersionItem,
     },
     dynamodb::{
         Store,
+        client::error::ErrorKind,
         put::{
             batch,
-            insert_versions::{Insert, Inserted},
+            insert_versions::Insert,
             put_version::{PutError, PutOutcome},
         },
     },
@@ -33,29 +35,11 @@ pub enum BatchOutcome {
     NotReached,
 }
 
-/// Splits versions into batches of indexes, each with at most [`MAX_STATEMENTS`](super::insert_versions::MAX_STATEMENTS) versions, no key twice, and no more text
-/// than a request accepts. DynamoDB rejects a request in which two statements have the same key.
+/// Splits versions into batches of indexes, each of which one request can insert.
 pub fn batches<'a>(versions: impl IntoIterator<Item = &'a VersionItem>) -> Vec<Vec<usize>> {
-    // The first version of every key, then the second of each repeated key, and so on.
-    let mut seen: HashMap<_, usize> = HashMap::new();
-    let mut layers: Vec<Vec<(usize, usize)>> = Vec::new();
-    for (index, version) in versions.into_iter().enumerate() {
-        let times = seen.entry((version.entity(), version.version())).or_default();
-        if layers.len() == *times {
-            layers.push(Vec::new());
-        }
-        layers[*times].push((index, batch::text_of_item(version.item())));
-        *times += 1;
-    }
-    let mut batches: Vec<Vec<usize>> = Vec::new();
-    for layer in layers {
-        let mut start = 0;
-        for end in batch::ends(layer.iter().map(|(_, text)| *text)) {
-            batches.push(layer[start..end].iter().map(|(index, _)| *index).collect());
-            start = end;
-        }
-    }
-    batches
+    let versions = versions.into_iter();
+    let keys = versions.map(|version| ((version.entity(), version.version()), size::of_item(version.item())));
+    batch::ranges(keys).into_iter().map(Iterator::collect).collect()
 }
 
 impl Store {
@@ -76,13 +60,13 @@ impl Store {
             .zip(self.insert_in_time(&statements, deadline).await)
         {
             outcomes[index] = match inserted {
-                Some(Inserted::Recorded) => BatchOutcome::Done(Ok(PutOutcome::Recorded)),
-                Some(Inserted::Rejected(_)) => BatchOutcome::Alone,
-                Some(Inserted::Failed(error) | Inserted::Retry(error)) => BatchOutcome::Done(Err(PutError(error))),
-                Some(Inserted::Taken) => {
+                Some(Ok(true)) => BatchOutcome::Done(Ok(PutOutcome::Recorded)),
+                Some(Ok(false)) => {
                     taken.push(index);
                     BatchOutcome::NotReached
                 }
+                Some(Err(error)) if error.kind == ErrorKind::Rejected => BatchOutcome::Alone,
+                Some(Err(error)) => BatchOutcome::Done(Err(PutError(error))),
                 None => BatchOutcome::NotReached,
             };
         }
@@ -102,7 +86,7 @@ impl Store {
             let version = versions[*index];
             (version.entity(), self.digits.version_key(version.version()))
         });
-        match self.batch_get_keys(keys, true).await {
+        match self.batch_get_only(&[], keys, true).await {
             Err(error) => vec![BatchOutcome::Done(Err(PutError(error))); taken.len()],
             Ok(found) => {
                 let found: HashMap<_, _> = found.iter().map(|item| (key(item), item)).collect();
@@ -131,7 +115,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::test_values::version_item,
-        dynamodb::put::{batch::MAX_TEXT, insert_versions::MAX_STATEMENTS},
+        dynamodb::put::{batch::MAX_BYTES, insert_versions::MAX_STATEMENTS},
     };
 
     fn version(entity: u8, number: u64, text: &Value) -> VersionItem {
@@ -146,7 +130,7 @@ mod tests {
             keys in prop::collection::vec((0..4u8, 1..40u64, 0..30usize), 0..300)
         ) {
             let versions = keys.iter().map(|(entity, number, tenths)| {
-                version(*entity, *number, &json!({"S": "x".repeat(tenths * MAX_TEXT / 100)}))
+                version(*entity, *number, &json!({"S": "x".repeat(tenths * MAX_BYTES / 100)}))
             });
             let versions: Vec<_> = versions.collect();
             let batches = batches(&versions);
@@ -157,8 +141,8 @@ mod tests {
                 let distinct: HashSet<_> = batch.iter().map(|index| (keys[*index].0, keys[*index].1)).collect();
                 prop_assert_eq!(distinct.len(), batch.len());
                 prop_assert!((1..=MAX_STATEMENTS).contains(&batch.len()));
-                let text: usize = batch.iter().map(|index| batch::text_of_item(versions[*index].item())).sum();
-                prop_assert!(text <= MAX_TEXT || batch.len() == 1);
+                let bytes: usize = batch.iter().map(|index| size::of_item(versions[*index].item())).sum();
+                prop_assert!(bytes <= MAX_BYTES || batch.len() == 1);
             }
         }
     }
@@ -175,7 +159,7 @@ mod tests {
         let many: Vec<_> = (1..=100).map(|number| (0, number)).collect();
         assert_eq!(of(&many), [25; 4]);
         assert_eq!(of(&many[..26]), [25, 1]);
-        assert_eq!(of(&[(0, 1), (0, 1), (1, 1), (0, 1), (1, 1)]), [2, 2, 1]);
+        assert_eq!(of(&[(0, 1), (0, 1), (1, 1), (0, 1), (1, 1)]), [1, 2, 2]);
         let twice: Vec<_> = many.iter().chain(&many).copied().collect();
         assert_eq!(of(&twice), [25; 8]);
         assert!(of(&[]).is_empty());

@@ -12,12 +12,8 @@ use aws_sdk_dynamodb::{
 };
 
 use crate::{
-    domain::{Item, entity::EntityId, keys::LATEST_KEY, names},
-    dynamodb::{
-        Store,
-        client::error::{ErrorKind, ServiceError},
-        s,
-    },
+    domain::{Item, entity::EntityId, keys::LATEST_KEY},
+    dynamodb::{Store, client::error::ServiceError, key},
 };
 
 const OPERATION: &str = "BatchGetItem";
@@ -51,19 +47,6 @@ impl Store {
         self.batch_get_only(&[], keys, consistent).await
     }
 
-    /// Reads the items with these sort keys, of any entities.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn batch_get_keys(
-        &self,
-        keys: impl Iterator<Item = (&EntityId, impl AsRef<str>)>,
-        consistent: bool,
-    ) -> Result<Vec<Item>, ServiceError> {
-        self.batch_get_only(&[], keys, consistent).await
-    }
-
     /// Reads some attributes of items of several entities, or all if there are no names. The consumed capacity is the same.
     ///
     /// # Errors
@@ -83,7 +66,7 @@ impl Store {
                 latest.extend(Box::pin(self.attached_latest(entity, consistent)).await?);
                 continue;
             }
-            let (sort_key, key) = (sort_key.as_ref(), key(entity, sort_key.as_ref()));
+            let (sort_key, key) = (sort_key.as_ref(), key(entity.as_str(), sort_key.as_ref()));
             tables.entry(self.table_of(sort_key).to_owned()).or_default().push(key);
         }
         let mut items = self.read_all(only, tables, consistent).await?;
@@ -120,8 +103,7 @@ impl Store {
             empty_responses = if found == items.len() { empty_responses + 1 } else { 0 };
             if !tables.is_empty() {
                 if empty_responses == MAX_EMPTY_RESPONSES {
-                    let error = ServiceError::not_built(OPERATION);
-                    return Err(error.with_reason(ErrorKind::Throttled, "UnprocessedKeys", None));
+                    return Err(ServiceError::unprocessed(OPERATION));
                 }
                 tokio::time::sleep(INITIAL_WAIT * (1 << empty_responses)).await;
             }
@@ -136,17 +118,13 @@ impl Store {
 ///
 /// Returns [`BuildError`] if the SDK rejects the keys.
 pub fn request(tables: Tables, only: &[&str], consistent: bool) -> Result<BatchGetItemInputBuilder, BuildError> {
-    let names = only
-        .iter()
-        .map(|name| (format!("#{}", name.to_lowercase()), (*name).to_owned()));
-    let names: Vec<_> = names.collect();
-    let shown: Vec<_> = names.iter().map(|(placeholder, _)| placeholder.as_str()).collect();
+    let (expression, names) = projection(only);
     let is_whole = only.is_empty();
     let mut request = BatchGetItemInputBuilder::default();
     for (table, keys) in tables {
         let keys = KeysAndAttributes::builder()
-            .set_projection_expression((!is_whole).then(|| shown.join(", ")))
-            .set_expression_attribute_names((!is_whole).then(|| names.iter().cloned().collect()))
+            .set_projection_expression((!is_whole).then(|| expression.clone()))
+            .set_expression_attribute_names((!is_whole).then(|| names.clone()))
             .set_keys(Some(keys))
             .consistent_read(consistent)
             .build()?;
@@ -155,9 +133,12 @@ pub fn request(tables: Tables, only: &[&str], consistent: bool) -> Result<BatchG
     Ok(request)
 }
 
-fn key(entity: &EntityId, sort_key: &str) -> HashMap<String, AttributeValue> {
-    HashMap::from([
-        (names::PK.to_owned(), s(entity.as_str())),
-        (names::SK.to_owned(), s(sort_key)),
-    ])
+/// Returns the projection of these attributes, with the names of its placeholders: `#pk` for `PK`.
+pub fn projection(attributes: &[&str]) -> (String, HashMap<String, String>) {
+    let placeholders: Vec<_> = attributes
+        .iter()
+        .map(|name| format!("#{}", name.to_lowercase()))
+        .collect();
+    let names = attributes.iter().map(|name| (*name).to_owned());
+    (placeholders.join(", "), placeholders.into_iter().zip(names).collect())
 }

@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::operation::get_item::builders::GetItemInputBuilder;
 
 use crate::{
-    domain::{Item, entity::EntityId, keys::LATEST_KEY, names},
-    dynamodb::{Store, client::error::ServiceError, s},
+    domain::{Item, entity::EntityId, keys::LATEST_KEY},
+    dynamodb::{Store, client::error::ServiceError, key},
 };
 
 const OPERATION: &str = "GetItem";
@@ -43,7 +43,6 @@ impl Store {
 pub fn request(partition_key: &str, sort_key: &str, consistent: bool, table: &str) -> GetItemInputBuilder {
     GetItemInputBuilder::default()
         .table_name(table)
-        .key(names::PK, s(partition_key))
-        .key(names::SK, s(sort_key))
+        .set_key(Some(key(partition_key, sort_key)))
         .consistent_read(consistent)
 }

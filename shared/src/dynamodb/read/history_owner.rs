@@ -21,7 +21,7 @@ use crate::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        put::insert_versions::{Insert, Inserted},
+        put::insert_versions::Insert,
         read::{
             layout_error::LayoutError,
             table_config::{PARTITION_KEY, TABLE_ID, TABLE_NAME, adopt_command, table_of},
@@ -83,11 +83,8 @@ impl Store {
         let item = owner.item();
         let not_built = || ServiceError::not_built("BatchExecuteStatement");
         let insert = Insert::new(&item, &history.table).ok_or_else(not_built)?;
-        match self.insert_one(&insert).await {
-            Inserted::Recorded => return Ok(()),
-            Inserted::Taken => {}
-            Inserted::Retry(error) | Inserted::Failed(error) => return Err(error.into()),
-            Inserted::Rejected(_) => return Err(not_built().into()),
+        if self.insert_one(&insert).await? {
+            return Ok(());
         }
         let found = history.stored_owner().await?;
         match found {

@@ -65,34 +65,32 @@ impl Store {
     /// Returns [`ServiceError`] if a request fails.
     pub async fn has_history(&self, entity: &EntityId, consistent: bool) -> Result<bool, ServiceError> {
         let now = self.clock.now();
-        let mut range = Range {
-            consistent,
-            ..Range::from_floor(Some(FIRST_PAGE))
-        };
         let padded = self.digits.padded_latest_key();
         let is_history = |item: &Item| {
             let is_padded = padded.is_some() && padded.as_deref() == sort_key_of(item);
             let is_version = || self.digits.version_of_item(item).is_some() && !is_expired(item, now);
             is_padded || is_version() || floor_of_item(item).is_some()
         };
-        let range_of_versions = Range::all_versions(None);
-        let mut cursor = None;
-        loop {
-            let (items, next) = self.query_page(entity, &range, cursor).await?;
-            if items.iter().any(is_history) {
-                return Ok(true);
-            }
-            let Some(next) = next else { return Ok(false) };
-            let is_before = items
-                .last()
-                .and_then(sort_key_of)
-                .is_some_and(|last| last < range_of_versions.from.as_str());
-            (cursor, range.limit) = (Some(next), None);
-            // The floor is in the first page. Items of other programs are skipped.
-            if is_before {
-                (cursor, range.from) = (None, range_of_versions.from.clone());
-            }
+        let range = Range {
+            consistent,
+            ..Range::from_floor(Some(FIRST_PAGE))
+        };
+        let (items, next) = self.query_page(entity, &range, None).await?;
+        let mut has_history = items.iter().any(is_history);
+        if has_history || next.is_none() {
+            return Ok(has_history);
         }
+        // The floor is in the first page. Items of other programs are skipped.
+        let range = Range {
+            consistent,
+            ..Range::all_versions(None)
+        };
+        self.each_page(entity, range, |items| {
+            has_history = items.iter().any(is_history);
+            !has_history
+        })
+        .await?;
+        Ok(has_history)
     }
 
     /// Reads the highest version in history, `None` if there is none. The order of keys is not that of versions, so it reads
@@ -107,25 +105,39 @@ impl Store {
         consistent: bool,
     ) -> Result<Option<(Version, Item)>, ServiceError> {
         let now = self.clock.now();
-        let mut range = Range {
+        let range = Range {
             consistent,
             ..Range::all_versions(Some(FIRST_PAGE))
         };
-        let (mut newest, mut cursor) = (None::<(Version, Item)>, None);
+        let mut newest = None;
+        self.each_page(entity, range, |items| {
+            let versions = items.into_iter().filter(|item| !is_expired(item, now));
+            let versions = versions.filter_map(|item| Some((self.digits.version_of_item(&item)?, item)));
+            newest = newest
+                .take()
+                .into_iter()
+                .chain(versions)
+                .max_by_key(|(version, _)| *version);
+            true
+        })
+        .await?;
+        Ok(newest)
+    }
+
+    /// Reads the pages of a range, the first one with its limit, until a function returns `false`.
+    async fn each_page(
+        &self,
+        entity: &EntityId,
+        mut range: Range,
+        mut read: impl FnMut(Vec<Item>) -> bool,
+    ) -> Result<(), ServiceError> {
+        let mut cursor = None;
         loop {
             let (items, next) = self.query_page(entity, &range, cursor).await?;
-            for item in items {
-                let version = self.digits.version_of_item(&item).filter(|_| !is_expired(&item, now));
-                if let Some(version) = version
-                    && newest.as_ref().is_none_or(|(highest, _)| *highest < version)
-                {
-                    newest = Some((version, item));
-                }
+            if !read(items) || next.is_none() {
+                return Ok(());
             }
             (cursor, range.limit) = (next, None);
-            if cursor.is_none() {
-                return Ok(newest);
-            }
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     dynamodb::{
         Store,
         client::error::ServiceError,
+        expression::Expression,
         n,
         read::{layout_error::LayoutError, scan_items, table_identity::TableIdentity},
         s,
@@ -51,18 +52,9 @@ pub const HISTORY_TABLE: &str = "HistoryTable";
 
 const OPERATION: &str = "UpdateItem";
 
-/// Layout that a table stores.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Layout {
-    /// Width of version keys, `None` if it is not stored.
-    pub digits: Option<VersionDigits>,
-    /// Table of history, `None` if history is in the table itself.
-    pub history: Option<String>,
-}
-
-/// Stored layout, and the table that it belongs to.
+/// Layout that a table stores, and the table that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredLayout {
+pub struct Layout {
     /// Width of version keys.
     pub digits: VersionDigits,
     /// Table of history, `None` if history is in the table itself.
@@ -72,15 +64,15 @@ pub struct StoredLayout {
 }
 
 impl Store {
-    /// Reads the stored layout.
+    /// Reads the stored layout, `None` if the table stores none.
     ///
     /// # Errors
     ///
     /// Returns [`LayoutError::Service`] if a request fails, [`LayoutError::Unreadable`] if the stored layout is invalid,
     /// [`LayoutError::Copy`] or [`LayoutError::GlobalTable`] if the table shares the layout with another one.
-    pub async fn stored_layout(&self) -> Result<Layout, LayoutError> {
+    pub async fn stored_layout(&self) -> Result<Option<Layout>, LayoutError> {
         let (table, stored) = self.identity_and_layout().await?;
-        stored.map_or_else(|| Ok(Layout::default()), |stored| stored.of(&table))
+        stored.map(|stored| stored.of(&table)).transpose()
     }
 
     /// Checks that the table stores the layout of this store. Returns `false` if it stores none and this one is the default: a
@@ -91,17 +83,14 @@ impl Store {
     /// As [`Self::stored_layout`], and returns [`LayoutError::Absent`] if no layout is stored and this one is not the default,
     /// [`LayoutError::Width`] or [`LayoutError::History`] if another one is stored.
     pub async fn check_layout(&self) -> Result<bool, LayoutError> {
-        let stored = self.stored_layout().await?;
-        if stored.digits.is_none() {
+        match self.stored_layout().await? {
+            Some(stored) => self.check(stored.digits, stored.history.as_deref()).map(|()| true),
             // Only other programs may write the latest items, so that no writer claims a layout.
-            return match self.has_default_layout() {
-                true => Ok(false),
-                false => Err(LayoutError::Absent {
-                    table: self.table.clone(),
-                }),
-            };
+            None if self.has_default_layout() => Ok(false),
+            None => Err(LayoutError::Absent {
+                table: self.table.clone(),
+            }),
         }
-        self.check(&stored).map(|()| true)
     }
 
     /// Checks that the table has no other layout, and stores this one if none is stored. It sends two reads, and before the layout is stored a few requests more: a history table gets
@@ -114,19 +103,17 @@ impl Store {
     pub async fn claim_layout(&self) -> Result<(), LayoutError> {
         let (table, stored) = self.identity_and_layout().await?;
         if let Some(stored) = stored {
-            return self.check(&stored.of(&table)?);
+            let stored = stored.of(&table)?;
+            return self.check(stored.digits, stored.history.as_deref());
         }
         if !self.has_default_layout() && !self.has_no_entities().await? {
             // A table with items but without a stored layout has the default.
-            self.check(&Layout {
-                digits: Some(VersionDigits::default()),
-                history: None,
-            })?;
+            self.check(VersionDigits::default(), None)?;
         }
         if self.has_own_history() {
             self.claim_history(&table).await?;
         }
-        let claimed = StoredLayout {
+        let claimed = Layout {
             digits: self.digits,
             history: self.own_history().map(|history| layout::table_name(history).to_owned()),
             table: Some(table),
@@ -143,7 +130,7 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`LayoutError`] if a request fails.
-    pub async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<StoredLayout>), LayoutError> {
+    pub async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<Layout>), LayoutError> {
         let reserved = EntityId::reserved();
         let (config, table) = tokio::join!(self.get(&reserved, SORT_KEY, true), self.identity());
         let stored = config?.map(|config| layout_of(&config)).transpose()?;
@@ -155,20 +142,20 @@ impl Store {
     /// # Errors
     ///
     /// Returns [`LayoutError`] if a request fails.
-    pub async fn store_layout(&self, layout: &StoredLayout, read: Option<&StoredLayout>) -> Result<bool, LayoutError> {
+    pub async fn store_layout(&self, layout: &Layout, read: Option<&Layout>) -> Result<bool, LayoutError> {
         let request = request(layout, read, &self.table);
         is_stored(request.send_with(&self.client).await)
     }
 
     /// Compares this store's layout with the stored one.
-    fn check(&self, stored: &Layout) -> Result<(), LayoutError> {
-        if let Some(digits) = stored.digits.filter(|digits| *digits != self.digits) {
+    fn check(&self, digits: VersionDigits, history: Option<&str>) -> Result<(), LayoutError> {
+        if digits != self.digits {
             return Err(LayoutError::Width {
                 stored: digits,
                 requested: self.digits,
             });
         }
-        let stored = stored.history.as_deref().unwrap_or(layout::table_name(&self.table));
+        let stored = history.unwrap_or(layout::table_name(&self.table));
         let requested = layout::table_name(self.history_table());
         match stored == requested {
             true => Ok(()),
@@ -208,19 +195,16 @@ pub async fn in_time<T>(
     checked.unwrap_or(Err(LayoutError::NotInTime))
 }
 
-impl StoredLayout {
+impl Layout {
     /// Returns `true` if the layout belongs to this table.
     pub fn is_of(&self, table: &TableIdentity) -> bool {
         self.table.as_ref().is_some_and(|owner| owner.id == table.id)
     }
 
     /// Returns the layout if it belongs to this table.
-    fn of(self, table: &TableIdentity) -> Result<Layout, LayoutError> {
+    fn of(self, table: &TableIdentity) -> Result<Self, LayoutError> {
         if self.is_of(table) {
-            return Ok(Layout {
-                digits: Some(self.digits),
-                history: self.history,
-            });
+            return Ok(self);
         }
         let (name, has_history) = (table.name.clone(), self.history.is_some());
         Err(match self.table {
@@ -238,53 +222,45 @@ impl StoredLayout {
 }
 
 /// Builds the request that stores a layout if the stored one is still what was read.
-pub fn request(layout: &StoredLayout, read: Option<&StoredLayout>, table: &str) -> UpdateItemInputBuilder {
-    let mut set = "SET #digits = :digits".to_owned();
-    let mut request = UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(PARTITION_KEY))
-        .key(names::SK, s(SORT_KEY))
-        .expression_attribute_names("#digits", VERSION_DIGITS)
-        .expression_attribute_names("#id", TABLE_ID)
-        .expression_attribute_names("#name", TABLE_NAME)
-        .expression_attribute_names("#history", HISTORY_TABLE)
-        .expression_attribute_values(":digits", n(layout.digits));
+pub fn request(layout: &Layout, read: Option<&Layout>, table: &str) -> UpdateItemInputBuilder {
+    let mut expression = Expression::default();
+    expression
+        .name("#digits", VERSION_DIGITS)
+        .name("#id", TABLE_ID)
+        .name("#name", TABLE_NAME)
+        .name("#history", HISTORY_TABLE)
+        .set("#digits = :digits")
+        .value(":digits", n(layout.digits));
     if let Some(table) = &layout.table {
-        set.push_str(", #id = :id, #name = :name");
-        request = request
-            .expression_attribute_values(":id", s(&table.id))
-            .expression_attribute_values(":name", s(&table.name));
+        expression.set("#id = :id").value(":id", s(&table.id));
+        expression.set("#name = :name").value(":name", s(&table.name));
     }
     match &layout.history {
-        Some(history) => {
-            set.push_str(", #history = :history");
-            request = request.expression_attribute_values(":history", s(history));
-        }
-        None => set.push_str(" REMOVE #history"),
-    }
-    let Some(read) = read else {
-        return request
-            .update_expression(set)
-            .condition_expression("attribute_not_exists(#digits)");
+        Some(history) => expression.set("#history = :history").value(":history", s(history)),
+        None => expression.remove("#history"),
     };
-    let history = match &read.history {
-        Some(history) => {
-            request = request.expression_attribute_values(":readHistory", s(history));
-            "#history = :readHistory"
-        }
-        None => "attribute_not_exists(#history)",
-    };
-    let table = if let Some(table) = &read.table {
-        request = request.expression_attribute_values(":readId", s(&table.id));
-        "#id = :readId"
+    if let Some(read) = read {
+        expression
+            .condition("#digits = :readDigits")
+            .value(":readDigits", n(read.digits));
+        match &read.table {
+            Some(table) => expression.condition("#id = :readId").value(":readId", s(&table.id)),
+            None => expression
+                .condition("NOT (attribute_type(#id, :text) AND attribute_type(#name, :text))")
+                .value(":text", s("S")),
+        };
+        match &read.history {
+            Some(history) => expression
+                .condition("#history = :readHistory")
+                .value(":readHistory", s(history)),
+            None => expression.condition("attribute_not_exists(#history)"),
+        };
     } else {
-        request = request.expression_attribute_values(":text", s("S"));
-        "NOT (attribute_type(#id, :text) AND attribute_type(#name, :text))"
-    };
-    request
-        .update_expression(set)
-        .condition_expression(format!("#digits = :readDigits AND {table} AND {history}"))
-        .expression_attribute_values(":readDigits", n(read.digits))
+        expression.condition("attribute_not_exists(#digits)");
+    }
+    let request = UpdateItemInputBuilder::default().table_name(table);
+    let request = request.key(names::PK, s(PARTITION_KEY)).key(names::SK, s(SORT_KEY));
+    expression.apply_to_request(request)
 }
 
 /// Returns the command that gives a table a layout of its own.
@@ -306,7 +282,7 @@ where
     }
 }
 
-fn layout_of(config: &Item) -> Result<StoredLayout, LayoutError> {
+fn layout_of(config: &Item) -> Result<Layout, LayoutError> {
     let digits = match config.get(VERSION_DIGITS) {
         Some(AttributeValue::N(digits)) => digits.parse().map_err(|_| LayoutError::Unreadable)?,
         _ => return Err(LayoutError::Unreadable),
@@ -316,7 +292,7 @@ fn layout_of(config: &Item) -> Result<StoredLayout, LayoutError> {
         None => None,
         Some(_) => return Err(LayoutError::Unreadable),
     };
-    Ok(StoredLayout {
+    Ok(Layout {
         digits,
         history,
         table: table_of(config),

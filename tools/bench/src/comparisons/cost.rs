@@ -6,7 +6,7 @@
 
 use serde_json::json;
 use shared::{
-    config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
+    config::{Idempotency, Retention, Window, WriteMode, WriteOptions},
     domain::{
         compression::Compression,
         entity::EntityId,
@@ -16,14 +16,13 @@ use shared::{
     },
     dynamodb::{Store, client::capacity::Charge},
 };
-use writer_fn::{counter, update::Update};
 
 use crate::{
     error::{BenchError, cannot},
     figure::{Figure, Measured, Target},
     harness::Bench,
     print_error,
-    tables::{Tables, units_of},
+    tables::{self, Tables, units_of},
 };
 
 /// Text in English. A repetition of it is farther away than the 32 KB that zlib looks back.
@@ -131,10 +130,7 @@ async fn write(
     tables.requests.take();
     let update = json!({"ID": id, "State": state, "N": number});
     // Most request IDs have 36 characters.
-    let update = Update::parse(update, &format!("{number:036}"), Ordering::Arrival);
-    let update = update.map_err(cannot("parse an update"))?;
-    let written = counter::write(store, &update, options).await;
-    written.map_err(cannot("write an update"))?;
+    tables::write(store, update, &format!("{number:036}"), options).await?;
     // stream-fn gets the image from the stream; this function reads it.
     let image = latest().await?.unwrap_or_default();
     let version = VersionItem::from_image(image, store.digits()).map_err(cannot("parse the latest item"))?;

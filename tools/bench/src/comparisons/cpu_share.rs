@@ -6,8 +6,8 @@ use crate::{
     error::BenchError,
     events,
     figure::{Figure, Measured, Plot, Target, median, millis},
-    harness::{Bench, LATENCY, controllers, in_turn},
-    hosted::{ColdStart, Hosted},
+    harness::{Bench, LATENCY, in_turn},
+    hosted::Hosted,
     limits::{Controllers, Limits, MEMORY_SIZES},
     print_error,
     stub::Stub,
@@ -31,28 +31,18 @@ fn workloads(role: Role) -> [Workload; 2] {
     }
 }
 
-/// A function in one process.
-struct Run {
-    start: ColdStart,
-    /// Mean time of the warm invocations of each workload, in milliseconds.
-    warm: [f64; 2],
-}
-
-impl Run {
-    /// A subject that fails with these limits.
-    const FAILED: Self = Self {
-        start: ColdStart {
-            to_first_poll: f64::NAN,
-            to_first_response: f64::NAN,
-            of_first_invocation: f64::NAN,
-        },
-        warm: [f64::NAN; 2],
-    };
-}
+/// Values of a run of one process, in milliseconds: those of [`Hosted::cold_start`], and the mean time of the warm invocations of each workload.
+type Run = [f64; 5];
+/// Indexes of the last two.
+const WARM: [usize; 2] = [3, 4];
 
 pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
-    let Some(controllers) = controllers("CPU share") else {
-        return Ok(Vec::new().into());
+    let controllers = match Controllers::find() {
+        Ok(controllers) => controllers,
+        Err(error) => {
+            print_error(&format!("note: CPU share is skipped: {error}"));
+            return Ok(Vec::new().into());
+        }
     };
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
     let (mut figures, mut series) = (Vec::new(), Vec::new());
@@ -103,21 +93,18 @@ impl Size<'_> {
         .await?;
         let target = |target| (self.memory_mb == TARGET_MB).then_some((PYTHON, target));
         let mut figures = Vec::new();
-        let (poll, response) = (target(Target::AtMost(80.0)), target(Target::RatioAtMost(0.03)));
-        figures.extend(runs.medians(
-            &self.unit("to the first poll"),
-            |run| run.start.to_first_poll,
-            poll.as_slice(),
-        ));
-        figures.extend(runs.medians(
-            &self.unit("to the first response"),
-            |run| run.start.to_first_response,
-            response.as_slice(),
-        ));
-        let warm = [0, 1].map(|index| runs.percentile(0, 0.5, |run: &Run| run.warm[index]));
+        for (index, (what, most)) in [
+            ("to the first poll", Target::AtMost(80.0)),
+            ("to the first response", Target::RatioAtMost(0.03)),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            figures.extend(runs.figures(&self.unit(what), 0.5, index, target(most).as_slice()));
+        }
+        let warm = WARM.map(|index| runs.percentile(0, 0.5, index));
         let first = |what: &str, millis: f64| Figure::new(self.unit(what), millis).compared_with("a warm one", warm[0]);
-        let limited = runs.percentile(0, 0.5, |run| run.start.of_first_invocation);
-        figures.push(first("of the first invocation", limited));
+        figures.push(first("of the first invocation", runs.percentile(0, 0.5, 2)));
         let initialized = first(
             "of the first invocation, initialized with a full CPU",
             self.after_initialization().await?,
@@ -126,8 +113,8 @@ impl Size<'_> {
             Some((_, target)) => initialized.with_target(target),
             None => initialized,
         });
-        for (index, (name, _)) in workloads.into_iter().enumerate() {
-            figures.extend(runs.medians(&self.unit(&format!("of a {name}")), |run| run.warm[index], &[]));
+        for (index, (name, _)) in WARM.into_iter().zip(workloads) {
+            figures.extend(runs.figures(&self.unit(&format!("of a {name}")), 0.5, index, &[]));
         }
         if self.role == Role::Stream && !bench.quick {
             // In one process of each subject: a full batch takes half a minute in a peer with the smallest share.
@@ -136,7 +123,7 @@ impl Size<'_> {
                 self.run(subject, workloads, Duration::ZERO)
             })
             .await?;
-            figures.extend(runs.medians(&self.unit(&format!("of a {}", FULL_BATCH.0)), |run| run.warm[1], &[]));
+            figures.extend(runs.figures(&self.unit(&format!("of a {}", FULL_BATCH.0)), 0.5, WARM[1], &[]));
         }
         Ok((figures, warm))
     }
@@ -150,12 +137,20 @@ impl Size<'_> {
         let limits = Limits::create(self.controllers, memory_mb)?;
         let hosted = self.bench.host(subject, role, self.stub, Some(limits))?;
         let events = workloads.map(|(_, items)| events::event(role, items, subject));
-        match run(&hosted, &events, time).await {
+        let run = async {
+            let [to_poll, to_response, invocation] = hosted.cold_start(&events[0]).await?;
+            let first = hosted.mean_time(&events[0], time).await?;
+            // The first invocation with this event opens further connections.
+            hosted.invoke(&events[1]).await?;
+            let second = hosted.mean_time(&events[1], time).await?;
+            Ok([to_poll, to_response, invocation, first, second])
+        };
+        match run.await {
             // For example, more memory than the limit.
             Err(error) if !subject.is_ours() => {
                 let (name, subject) = (role.name(), subject.name);
                 print_error(&format!("note: {name} of {subject} fails with {memory_mb} MB: {error}"));
-                Ok(Run::FAILED)
+                Ok([f64::NAN; 5])
             }
             result => result,
         }
@@ -187,15 +182,4 @@ async fn limit_when_ready(hosted: &Hosted) -> Result<Instant, BenchError> {
         std::thread::sleep(Duration::from_micros(50));
         tokio::task::yield_now().await;
     }
-}
-
-async fn run(hosted: &Hosted, events: &[String; 2], time: Duration) -> Result<Run, BenchError> {
-    let start = hosted.cold_start(&events[0]).await?;
-    let first = hosted.mean_time(&events[0], time).await?;
-    // The first invocation with this event opens further connections.
-    hosted.invoke(&events[1]).await?;
-    Ok(Run {
-        start,
-        warm: [first, hosted.mean_time(&events[1], time).await?],
-    })
 }

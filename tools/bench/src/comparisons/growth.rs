@@ -13,7 +13,7 @@ use operations::{
 };
 use serde_json::json;
 use shared::{
-    config::{Ordering, WriteOptions},
+    config::WriteOptions,
     domain::{
         entity::EntityId,
         keys::{LATEST_KEY, VersionDigits},
@@ -23,14 +23,13 @@ use shared::{
     },
     dynamodb::Store,
 };
-use writer_fn::{counter, update::Update};
 
 use crate::{
     error::{BenchError, cannot},
     figure::{Figure, Measured, Plot, Target, median, millis},
     harness::Bench,
     print_error,
-    tables::Tables,
+    tables::{Tables, write},
 };
 
 const TABLE: &str = "Growth";
@@ -85,10 +84,7 @@ impl Operation {
             }
             Self::Update => {
                 let update = json!({"ID": entity.as_str(), "State": "WARNING1"});
-                let update = Update::parse(update, &format!("update-{at}"), Ordering::Arrival);
-                let update = update.map_err(cannot("parse an update"))?;
-                let written = counter::write(store, &update, WriteOptions::default()).await;
-                written.map_err(cannot("write an update"))?;
+                write(store, update, &format!("update-{at}"), WriteOptions::default()).await?;
                 true
             }
         })
@@ -147,9 +143,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                 tables.requests.take();
                 let began = Instant::now();
                 if !operation.run(&store, *versions, at).await? {
-                    return Err(BenchError::UnexpectedResult(format!(
-                        "{name}: not found in {versions} versions"
-                    )));
+                    return Err(BenchError::Failed(format!("{name}: not found in {versions} versions")));
                 }
                 runs.push(Run {
                     millis: millis(began.elapsed()),

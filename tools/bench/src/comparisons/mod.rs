@@ -1,13 +1,10 @@
 //! The comparisons, and the run of those that the command line names.
 
-mod cold_path;
 mod cost;
 mod cpu_share;
 mod growth;
-mod memory;
 mod package;
-mod start;
-mod throughput;
+mod processes;
 
 use futures::future::{FutureExt as _, LocalBoxFuture, ready};
 
@@ -17,13 +14,13 @@ type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, Benc
 
 /// Every comparison by its name, in the order of the results.
 const COMPARISONS: [(&str, Measure); 10] = [
-    ("start", |bench| start::measure(bench).boxed_local()),
-    ("cold path", |bench| cold_path::measure(bench).boxed_local()),
+    ("start", |bench| processes::start(bench).boxed_local()),
+    ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
-    ("stream throughput", |bench| throughput::stream(bench).boxed_local()),
-    ("stream CPU", |bench| throughput::stream_cpu(bench).boxed_local()),
-    ("writer", |bench| throughput::writer(bench).boxed_local()),
-    ("memory", |bench| memory::measure(bench).boxed_local()),
+    ("stream throughput", |bench| processes::stream(bench).boxed_local()),
+    ("stream CPU", |bench| processes::stream_cpu(bench).boxed_local()),
+    ("writer", |bench| processes::writer(bench).boxed_local()),
+    ("memory", |bench| processes::memory(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
     ("cost", |bench| cost::measure(bench).boxed_local()),
     ("growth", |bench| growth::measure(bench).boxed_local()),
@@ -55,10 +52,10 @@ fn chosen(wanted: &[String]) -> Result<Vec<(&'static str, Measure)>, BenchError>
     let normalized = |name: &str| name.replace(['-', '_'], " ").to_lowercase();
     let is = |known: &str, name: &String| normalized(known) == normalized(name);
     if let Some(unknown) = wanted.iter().find(|name| !names().iter().any(|known| is(known, name))) {
-        return Err(BenchError::UnknownComparison {
-            name: unknown.clone(),
-            known: names().join(", "),
-        });
+        let known = names().join(", ");
+        return Err(BenchError::Usage(format!(
+            "there is no comparison \"{unknown}\"; there are: {known}"
+        )));
     }
     let is_wanted = |known: &str| wanted.is_empty() || wanted.iter().any(|name| is(known, name));
     let chosen = COMPARISONS.into_iter().filter(|(known, _)| is_wanted(known));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use operations::{
-    audit::{EntitiesAudit, EntityStep, TableAudit, auditor::EntityFindings, segment::Counts},
+    audit::{EntitiesAudit, TableAudit, auditor::EntityFindings, segment::Counts},
     connection::Connection,
     rate_limit::RateLimiter,
 };
@@ -13,7 +13,7 @@ use shared::domain::entity::EntityId;
 use super::segments::{ReadRate, Segments, bar};
 use crate::{
     error::CliError,
-    output::{self, Output},
+    output::{self, Listing, Output},
 };
 
 #[derive(Debug, clap::Args)]
@@ -43,20 +43,15 @@ Example: vzero audit --all --max-read-units 100 --state audit.json";
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
-        let (pace, mut report) = (
-            self.rate.limiter(connection),
-            Report {
-                output,
-                rows: Vec::new(),
-            },
-        );
+        let (pace, mut report) = (self.rate.limiter(connection), output.listing(&["ID", "Finding", ""]));
         let (counts, read_units, not_found) = match self.all {
             true => self.table(connection, &pace, &mut report).await?,
             false => self.entities(connection, &pace, &mut report).await?,
         };
-        if !report.rows.is_empty() {
-            output::print_table(&["ID", "Finding", ""], report.rows)?;
+        for entity in &not_found {
+            output::note(&format!("there is no {}", entity.as_str()));
         }
+        report.end(None)?;
         output.object(&json!({
             "Entities": counts.entities,
             "Versions": counts.versions,
@@ -66,79 +61,50 @@ impl Audit {
         if counts.wrong {
             return Err(CliError::Conflict("the audit found errors".to_owned()));
         }
-        not_found.map_or(Ok(()), |entity| Err(CliError::no_entity(entity.as_str())))
+        match not_found.last() {
+            Some(entity) => Err(CliError::no_entity(entity.as_str())),
+            None => Ok(()),
+        }
     }
 
-    /// Audits single entities. Returns the last entity that does not exist, too.
+    /// Audits single entities.
     async fn entities(
         &self,
         connection: &Connection,
         pace: &RateLimiter,
-        report: &mut Report<'_>,
+        report: &mut Listing<'_>,
     ) -> Result<Audited, CliError> {
-        let (mut counts, mut not_found) = (Counts::default(), None);
-        let mut audit = EntitiesAudit::new(connection.store.clone(), pace.clone(), self.lag(), &self.ids)?;
-        while let Some(step) = audit.step().await? {
-            let audited = match step {
-                EntityStep::Examined(versions, audited) => {
-                    counts.entities += 1;
-                    counts.versions += versions;
-                    audited
-                }
-                EntityStep::Settled(audited) => audited,
-                EntityStep::NotFound(entity) => {
-                    output::note(&format!("there is no {}", entity.as_str()));
-                    not_found = Some(entity);
-                    continue;
-                }
-            };
-            counts.add(&audited);
-            report.add(&audited)?;
+        let lag = Duration::from_secs(self.lag);
+        let mut audit = EntitiesAudit::new(connection.store.clone(), pace.clone(), lag, &self.ids)?;
+        while let Some(audited) = audit.step().await? {
+            add(report, &audited)?;
         }
-        Ok((counts, pace.consumed().read, not_found))
+        Ok((audit.counts, pace.consumed().read, audit.not_found))
     }
 
     async fn table(
         &self,
         connection: &Connection,
         pace: &RateLimiter,
-        report: &mut Report<'_>,
+        report: &mut Listing<'_>,
     ) -> Result<Audited, CliError> {
-        let (segments, state) = (self.segments.segments, self.segments.state());
-        let mut audit = TableAudit::new(&connection.store, pace, self.lag(), segments, state)?;
+        let plan = self.segments.plan(connection, pace);
+        let mut audit = TableAudit::new(plan, Duration::from_secs(self.lag))?;
         let bar = bar(connection).await;
         while let Some(audited) = audit.step().await? {
-            bar.suspend(|| audited.iter().try_for_each(|audited| report.add(audited)))?;
+            bar.suspend(|| audited.iter().try_for_each(|audited| add(report, audited)))?;
             let counts = audit.counts();
             let found: u64 = counts.findings.values().sum();
             bar.set(counts.items, format!(", {found} findings"));
         }
-        Ok((audit.counts(), audit.read_units(), None))
-    }
-
-    fn lag(&self) -> Duration {
-        Duration::from_secs(self.lag)
+        Ok((audit.counts(), audit.consumed().read, Vec::new()))
     }
 }
 
-/// Counts, consumed read units, and an entity that does not exist.
-type Audited = (Counts, f64, Option<EntityId>);
+/// Counts, consumed read units, and the entities that do not exist.
+type Audited = (Counts, f64, Vec<EntityId>);
 
-/// Prints findings: as JSON at once, as a table at the end.
-struct Report<'a> {
-    output: &'a Output,
-    rows: Vec<Vec<String>>,
-}
-
-impl Report<'_> {
-    fn add(&mut self, audited: &EntityFindings) -> Result<(), CliError> {
-        for finding in &audited.findings {
-            let json = finding.to_json(&audited.entity);
-            match self.output.is_json() {
-                true => self.output.object(&json)?,
-                false => self.rows.push(output::row(&json, ["ID", "Finding"])),
-            }
-        }
-        Ok(())
-    }
+fn add(report: &mut Listing<'_>, audited: &EntityFindings) -> Result<(), CliError> {
+    let mut findings = audited.findings.iter();
+    findings.try_for_each(|finding| report.add(&finding.to_json(&audited.entity)))
 }

@@ -14,7 +14,7 @@ use shared::{
     dynamodb::read::describe_table::Description,
 };
 
-use super::segments::{Rates, Segments};
+use super::segments::{Rates, Segments, summary};
 use crate::{
     error::CliError,
     output::{self, Output},
@@ -53,11 +53,8 @@ pub(crate) struct Backfill {
 impl Backfill {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let must_ask = !self.yes && !self.dry_run;
-        if must_ask && !output::can_ask() {
-            return Err(CliError::Usage(
-                "cannot ask for confirmation: use --yes to write, or --dry-run to only show what would be written"
-                    .to_owned(),
-            ));
+        if must_ask {
+            output::check_can_ask("use --yes to write, or --dry-run to only show what would be written")?;
         }
         let is_attached = connection.store.attached_table().is_some();
         if is_attached && (self.from_table.is_some() || self.id.is_some() || !self.rename.is_empty()) {
@@ -73,12 +70,10 @@ impl Backfill {
             rename: self.rename.iter().cloned().collect(),
             ordering: self.writing.ordering,
             write: self.writing.options()?,
-            pace: self.rates.limiter(connection),
             dry_run: self.dry_run,
         };
-        let run = import
-            .run(connection, self.segments.segments, self.segments.state())
-            .await;
+        let pace = self.rates.limiter(connection);
+        let run = import.run(connection, self.segments.plan(connection, &pace)).await;
         let (table, run) = run.map_err(with_option)?;
         let (to, about) = (&connection.table, table.items);
         let question = match is_attached {
@@ -105,18 +100,8 @@ impl Backfill {
             bar.set(counts.items, format!(", {} written", counts.written));
         }
         drop(bar);
-        let (counts, consumed) = (run.counts(), run.consumed());
-        output.object(&json!({
-            "Items": counts.items,
-            "Written": counts.written,
-            "AlreadyThere": counts.already_there,
-            "Conflicts": counts.conflicts,
-            "Skipped": counts.skipped,
-            "Refused": counts.refused,
-            "ReadUnits": consumed.read,
-            "WriteUnits": consumed.write,
-            "DryRun": self.dry_run,
-        }))?;
+        let counts = run.counts();
+        output.object(&summary(counts, run.consumed(), self.dry_run))?;
         match counts.refused + counts.conflicts {
             0 => Ok(()),
             left => Err(CliError::Conflict(format!(

@@ -3,18 +3,21 @@
 use std::num::NonZeroU64;
 
 use operations::{
-    as_of::{as_of, effective_at::effective_at},
+    as_of::{
+        as_of,
+        effective_at::{client_time, effective_at},
+    },
     connection::Connection,
     progress::Progress as _,
 };
 use shared::{
-    domain::{entity::EntityId, recorded_at::RecordedAt, time::ClientTime, view::VersionView},
+    domain::{entity::EntityId, recorded_at::RecordedAt, view::VersionView},
     dynamodb::read::{batch_get_items::MAX_KEYS, versions::ReadError},
     logging::chain,
 };
 
 use super::values::{missing, version};
-use crate::{error::CliError, output::Output, progress::Counter};
+use crate::{error::CliError, output::Output, progress::Bar};
 
 /// Maximum number of versions that a read by the time of the client reads.
 const LIMIT: u64 = 10_000;
@@ -86,9 +89,9 @@ impl Get {
         let invalid = |_| {
             CliError::Usage("--effective-at: it is neither an ISO 8601 date and time nor epoch milliseconds".to_owned())
         };
-        let time = ClientTime::parse(time).map_err(invalid)?;
+        let time = client_time(time).map_err(invalid)?;
         let limit = self.limit.map_or(LIMIT, NonZeroU64::get);
-        let counter = Counter::from("versions read", MAX_KEYS as u64 + 1);
+        let counter = Bar::counter("versions read", MAX_KEYS as u64 + 1);
         let progress = |read| counter.at(read);
         let found = effective_at(&connection.store, entity, time, limit, connection.consistent, progress);
         found.await.map_err(|error| self.undetermined(error))

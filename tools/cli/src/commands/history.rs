@@ -2,10 +2,11 @@
 
 mod selection;
 
-use std::collections::BTreeSet;
-
-use operations::connection::Connection;
-use operations::read::history::{self, HistoryQuery};
+use operations::{
+    connection::Connection,
+    read::history::{self, HistoryQuery},
+    version_set::VersionSet,
+};
 use serde_json::{Value, json};
 use shared::domain::recorded_at::RecordedAt;
 
@@ -60,7 +61,12 @@ impl History {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let entity = connection.entity(&self.id)?;
         let first = self.from.map(version).transpose()?;
-        let filter = self.filter()?;
+        let filter = Filter {
+            since: parsed("--since", self.since.as_deref(), RecordedAt::parse)?,
+            until: parsed("--until", self.until.as_deref(), RecordedAt::parse)?,
+            actor: self.actor.clone(),
+            changed: self.changed.clone(),
+        };
         let excludes = filter.excludes();
         let mut selection = Selection::new(filter, first, self.oldest_first, self.changes, self.limit);
         let query = HistoryQuery {
@@ -72,19 +78,23 @@ impl History {
         };
         let history = history::History::read(&connection.store, &entity, query).await?;
         let mut history = history.ok_or_else(|| CliError::no_entity(&self.id))?;
-        let (mut seen, mut unknown, mut table) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (mut seen, mut unknown, mut table) = (VersionSet::default(), VersionSet::default(), Vec::new());
         let (mut printed, mut is_at_end) = (0, false);
         while !is_at_end {
             let views = history.next_page().await?;
             is_at_end = views.is_none();
             let views = views.unwrap_or_default();
-            seen.extend(views.iter().map(|view| view.version.get()));
+            for view in &views {
+                seen.insert(view.version.get());
+            }
             let mut page: Vec<_> = views.into_iter().filter_map(|view| selection.push(view)).collect();
             is_at_end |= selection.is_done();
             page.extend(is_at_end.then(|| selection.finish()).flatten());
             printed += page.len();
             let is_unknown = |one: &&Selected| self.changed.is_some() && one.comparison.is_none();
-            unknown.extend(page.iter().filter(is_unknown).map(|one| one.view.version.get()));
+            for one in page.iter().filter(is_unknown) {
+                unknown.insert(one.view.version.get());
+            }
             if self.changes {
                 page.iter().try_for_each(|one| print_changes(one, output))?;
                 continue;
@@ -99,24 +109,22 @@ impl History {
             output::note("no version matches");
         }
         if !self.changes && !unknown.is_empty() {
-            output::note(&format!("previous version not available: {}", ranges(unknown)));
+            output::note(&format!("previous version not available: {}", ranges(&unknown)));
         }
         if !selection.undated.is_empty() {
-            let undated = ranges(std::mem::take(&mut selection.undated));
-            output::note(&format!("left out, because they have no known RecordedAt: {undated}"));
+            let undated = selection.undated.iter().copied().collect();
+            output::note(&format!(
+                "left out, because they have no known RecordedAt: {}",
+                ranges(&undated)
+            ));
         }
         // Versions outside of the period were left out on purpose.
         let (from, period) = (self.from.unwrap_or(1), &selection.range);
         let gaps = |from: u64| {
             let from = from.max(*period.start());
-            let seen = seen.range(from..=(*period.end()).max(from)).copied();
-            // Versions are dense, so history lags or has a gap there.
-            let gaps = seen.scan(from, |expected, number| {
-                let gap = (*expected..number).is_empty();
-                let first = std::mem::replace(expected, number + 1);
-                Some((!gap).then(|| range(first, number - 1)))
-            });
-            gaps.flatten().collect::<Vec<_>>().join(", ")
+            // Versions are dense, so history lags or has a gap before a version.
+            let last = seen.within(from, (*period.end()).max(from)).last();
+            ranges(&last.map(|last| seen.gaps(from, last)).unwrap_or_default())
         };
         if self.limit.is_none() && !gaps(from).is_empty() {
             let floor = connection.store.floor(&entity, connection.consistent).await?;
@@ -126,15 +134,6 @@ impl History {
             }
         }
         Ok(())
-    }
-
-    fn filter(&self) -> Result<Filter, CliError> {
-        Ok(Filter {
-            since: parsed("--since", self.since.as_deref(), RecordedAt::parse)?,
-            until: parsed("--until", self.until.as_deref(), RecordedAt::parse)?,
-            actor: self.actor.clone(),
-            changed: self.changed.clone(),
-        })
     }
 }
 
@@ -164,17 +163,11 @@ fn print_changes(one: &Selected, output: &Output) -> Result<(), CliError> {
     output::print(&output::change_line(&one.view, &changes))
 }
 
-/// Returns numbers as ranges in ascending order: `1 to 3, 7`.
-fn ranges(mut numbers: Vec<u64>) -> String {
-    numbers.sort_unstable();
-    let ranges = numbers.chunk_by(|a, b| a + 1 == *b);
-    let ranges = ranges.filter_map(|numbers| Some(range(*numbers.first()?, *numbers.last()?)));
-    ranges.collect::<Vec<_>>().join(", ")
-}
-
-fn range(first: u64, last: u64) -> String {
-    match first == last {
+/// Returns numbers as ranges: `1 to 3, 7`.
+fn ranges(numbers: &VersionSet) -> String {
+    let ranges = numbers.ranges().map(|(first, last)| match first == last {
         true => first.to_string(),
         false => format!("{first} to {last}"),
-    }
+    });
+    ranges.collect::<Vec<_>>().join(", ")
 }

@@ -9,7 +9,7 @@ use operations::{
 use serde_json::json;
 
 use super::{
-    segments::{Rates, Segments, bar},
+    segments::{Rates, Segments, bar, summary},
     values::age,
 };
 use crate::{
@@ -102,8 +102,8 @@ impl Prune {
     }
 
     async fn table(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let (pace, segments) = (self.rates.limiter(connection), self.segments.segments);
-        let mut run = TablePrune::new(connection, self.options()?, &pace, segments, self.segments.state())?;
+        let pace = self.rates.limiter(connection);
+        let mut run = TablePrune::new(self.segments.plan(connection, &pace), self.options()?)?;
         let bar = bar(connection).await;
         while let Some(failed) = run.step().await? {
             bar.suspend(|| {
@@ -114,20 +114,10 @@ impl Prune {
             bar.set(counts.items, format!(", {} marked", counts.marked));
         }
         drop(bar);
-        let (counts, consumed) = (run.counts(), run.consumed());
-        output.object(&json!({
-            "Entities": counts.entities,
-            "Pruned": counts.pruned,
-            "Marked": counts.marked,
-            "Left": counts.left,
-            "Undated": counts.undated,
-            "Stopped": counts.stopped,
-            "Failed": counts.failed,
-            "ReadUnits": consumed.read,
-            "WriteUnits": consumed.write,
-            "DryRun": self.dry_run,
-        }))?;
-        match counts.failed {
+        let mut summary = summary(run.counts(), run.consumed(), self.dry_run);
+        summary.as_object_mut().map(|members| members.shift_remove("Items"));
+        output.object(&summary)?;
+        match run.counts().failed {
             0 => Ok(()),
             failed => Err(CliError::Conflict(format!("{failed} entities could not be pruned"))),
         }

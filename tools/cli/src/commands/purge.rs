@@ -7,7 +7,6 @@ use std::{
 
 use operations::{
     connection::Connection,
-    error::OperationError,
     purge::{self, ItemCounts, to_json},
 };
 use serde_json::json;
@@ -44,18 +43,17 @@ impl Purge {
         if !self.yes {
             confirm(&self.id, &purge.existing)?;
         }
+        let waiting = |wait: Duration| {
+            let seconds = wait.as_secs_f64().ceil();
+            output::note(&format!(
+                "waiting {seconds} s for versions that are still in the stream"
+            ));
+        };
         let done = purge.run(self.wait, waiting).await;
         // Also after an error.
         output.object(&json!({"ID": entity.as_str(), "Deleted": to_json(&purge.deleted)}))?;
-        Ok(done.map_err(OperationError::from)?)
+        Ok(done?)
     }
-}
-
-fn waiting(wait: Duration) {
-    let seconds = wait.as_secs_f64().ceil();
-    output::note(&format!(
-        "waiting {seconds} s for versions that are still in the stream"
-    ));
 }
 
 /// Asks the user to type the partition key.

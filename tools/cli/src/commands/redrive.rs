@@ -4,11 +4,11 @@ use operations::{
     connection::Connection,
     error::OperationError,
     failures::source::Source,
-    redrive::{Dropped, Options, Tally, redrive},
+    redrive::{CONFLICTS, Count, Options, Tally, redrive},
 };
 
 use super::services::{ServiceOptions, print_tally};
-use crate::{error::CliError, output::Output, progress::Counter};
+use crate::{error::CliError, output::Output, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
@@ -56,16 +56,20 @@ impl Redrive {
                     .to_owned(),
             ));
         }
+        let mut dropped = Vec::new();
+        if self.drop_conflicts {
+            dropped.extend(CONFLICTS);
+        }
+        if self.drop_malformed {
+            dropped.push(Count::Malformed);
+        }
         let options = Options {
             is_dry: self.dry_run,
-            drop: Dropped {
-                conflicts: self.drop_conflicts,
-                malformed: self.drop_malformed,
-            },
+            drop: dropped,
             from_table: self.from_table.clone(),
             to: self.to.clone(),
         };
-        let (services, counter) = (self.services.to_services(), Counter::new("documents and updates"));
+        let (services, counter) = (self.services.to_services(), Bar::counter("documents and updates", 0));
         let mut tally = Tally::default();
         let redriven = redrive(connection, &services, &self.sources, &options, &counter, &mut tally).await;
         // Ends the counter's line before the summary.

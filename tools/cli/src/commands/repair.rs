@@ -5,14 +5,14 @@ use std::time::Duration;
 use operations::{
     connection::Connection,
     failures::source::Source,
-    repair::{self, Options, Plan, Scope},
+    repair::{self, Options},
 };
 
 use super::services::{ServiceOptions, print_tally};
 use crate::{
     error::CliError,
     output::{self, Output},
-    progress::Counter,
+    progress::Bar,
 };
 
 #[derive(Debug, clap::Args)]
@@ -56,15 +56,13 @@ The plan is shown first. No version is overwritten.";
 
 impl Repair {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        if !self.yes && !self.dry_run && !output::can_ask() {
-            return Err(CliError::Usage(
-                "cannot ask for confirmation: use --yes to execute the plan, or --dry-run to only show it".to_owned(),
-            ));
+        if !self.yes && !self.dry_run {
+            output::check_can_ask("use --yes to execute the plan, or --dry-run to only show it")?;
         }
-        let (services, counter) = (self.services.to_services(), Counter::new("documents"));
-        let (scope, read) = match self.all {
-            true => (Scope::Table, Counter::new("items read")),
-            false => (Scope::Entities(&self.ids), Counter::new("entities")),
+        let (services, counter) = (self.services.to_services(), Bar::counter("documents", 0));
+        let (ids, read) = match self.all {
+            true => (None, Bar::counter("items read", 0)),
+            false => (Some(&*self.ids), Bar::counter("entities", 0)),
         };
         let stream = self.stream.then_some(Source::Stream);
         let sources: Vec<_> = self.from.iter().cloned().chain(stream).collect();
@@ -74,26 +72,16 @@ impl Repair {
             services: &services,
             revive: self.revive,
         };
-        let mut repair = repair::Repair::plan(connection, scope, &options, &read, &counter).await?;
+        let mut repair = repair::plan(connection, ids, &options, &read, &counter).await?;
         drop((read, counter));
-        show(&repair.plan, output)?;
-        let is_agreed =
-            self.yes || (!self.dry_run && !repair.plan.steps.is_empty() && output::ask("Execute the plan?")?);
+        let mut plan = output.listing(&["ID", "Step", ""]);
+        repair.to_json().iter().try_for_each(|step| plan.add(step))?;
+        plan.end(None)?;
+        let is_agreed = self.yes || (!self.dry_run && !repair.steps.is_empty() && output::ask("Execute the plan?")?);
         if is_agreed {
-            repair.execute(connection, &Counter::new("steps")).await;
+            repair.execute(&connection.store, &Bar::counter("steps", 0)).await;
         }
         print_tally(&repair.tally, !is_agreed, output)?;
         Ok(repair.verdict()?)
     }
-}
-
-fn show(plan: &Plan, output: &Output) -> Result<(), CliError> {
-    let lines = plan.to_json();
-    if output.is_json() || lines.is_empty() {
-        return lines.iter().try_for_each(|line| output.object(line));
-    }
-    output::print_table(
-        &["ID", "Step", ""],
-        lines.iter().map(|line| output::row(line, ["ID", "Step"])),
-    )
 }

@@ -3,8 +3,8 @@
 use operations::{
     connection::Connection,
     error::OperationError,
-    item_restore::{ItemRestoreError, change::Restore as Change, plan_item_restore, restore_item},
-    revision::{self, RestoreError},
+    item_restore::{change::Restore as Change, plan_item_restore, restore_item},
+    revision,
 };
 use serde_json::{Map, json};
 use shared::domain::{
@@ -16,7 +16,7 @@ use shared::domain::{
 
 use super::{
     values::{missing, version},
-    written,
+    write,
 };
 use crate::{changes, error::CliError, output::Output, write_options::WriteOptions};
 
@@ -53,15 +53,15 @@ impl Restore {
             ));
         }
         let number = version(self.number)?;
-        let (entity, request_id, revision) = written::parts(changes::update(&self.id, &self.options, Map::new())?);
+        let (entity, request_id, revision) = write::parts(changes::update(&self.id, &self.options, Map::new())?);
         let options = self.options.writing.options()?;
         let store = &connection.store;
         let restored = revision::restore(store, &entity, number, request_id, revision, options).await;
         let outcome = match restored {
-            Err(RestoreError::NotFound) => return Err(missing(connection, &entity, &self.id, self.number).await),
+            Err(OperationError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
             restored => restored?,
         };
-        written::print(&self.id, outcome, output)
+        write::print(&self.id, outcome, output)
     }
 
     /// Puts an old state of an item back into an attached table.
@@ -84,13 +84,13 @@ impl Restore {
         let key = key::attributes(table, &self.id).map_err(OperationError::from)?;
         let entity = connection.entity(&self.id)?;
         let restore = match plan_item_restore(store, &entity, key, number).await {
-            Err(ItemRestoreError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
-            restore => restore.map_err(OperationError::from)?,
+            Err(OperationError::NoVersion) => return Err(missing(connection, &entity, &self.id, self.number).await),
+            restore => restore?,
         };
         if self.dry_run {
             return output.object(&self.planned(&entity, &restore.change));
         }
-        restore_item(store, &restore).await.map_err(OperationError::from)?;
+        restore_item(store, &restore).await?;
         output.object(&json!({"ID": entity.as_str(), "Version": self.number, "Outcome": outcome(&restore.change)}))
     }
 

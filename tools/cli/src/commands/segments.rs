@@ -1,14 +1,14 @@
 //! Options of commands that read a whole table: rate limits, parallel segments and the file of the progress.
 
-use std::{
-    num::NonZeroU32,
-    path::{Path, PathBuf},
-};
+use std::{num::NonZeroU32, path::PathBuf};
 
 use operations::{
     connection::Connection,
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::{Consumed, Limits, RateLimiter},
+    segments::Plan,
 };
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{error::CliError, progress::Bar};
 
@@ -51,15 +51,21 @@ impl Rates {
 pub(crate) struct Segments {
     /// Number of parallel segments of the table [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(super) segments: Option<u32>,
+    segments: Option<u32>,
     /// Store the progress in this file, and resume from it
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 }
 
 impl Segments {
-    pub(super) fn state(&self) -> Option<&Path> {
-        self.state.as_deref()
+    /// Returns the plan of a run over the table.
+    pub(super) fn plan<'a>(&'a self, connection: &'a Connection, pace: &'a RateLimiter) -> Plan<'a> {
+        Plan {
+            store: &connection.store,
+            pace,
+            segments: self.segments,
+            checkpoint: self.state.as_deref(),
+        }
     }
 
     /// Rejects the options for single entities.
@@ -69,6 +75,15 @@ impl Segments {
             false => Err(CliError::Usage("--state and --segments need --all".to_owned())),
         }
     }
+}
+
+/// Returns the counts of a run, and the units that it consumed.
+pub(super) fn summary(counts: impl Serialize, consumed: Consumed, is_dry: bool) -> Value {
+    let mut summary = json!(counts);
+    summary["ReadUnits"] = consumed.read.into();
+    summary["WriteUnits"] = consumed.write.into();
+    summary["DryRun"] = is_dry.into();
+    summary
 }
 
 /// Returns a bar for the items of the table.

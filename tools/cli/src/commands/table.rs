@@ -3,18 +3,17 @@
 use operations::{
     connection::Connection,
     error::OperationError,
-    read::scan_items::is_empty,
+    read::items::is_empty,
     table::{
         adopt::{Adopted, adopt_table},
-        create::{CreateOutcome, create_table},
-        settings::TableSettings,
-        state::{TableState, table_state},
+        create::{NotApplied, create_table},
+        settings::{TableSettings, TableState, table_state},
     },
 };
 use serde_json::{Value, json};
 use shared::{
     domain::keys::VersionDigits,
-    dynamodb::{Store, client::error::ServiceError, read::layout_error::LayoutError},
+    dynamodb::{Store, read::layout_error::LayoutError},
     logging::chain,
 };
 
@@ -66,23 +65,26 @@ impl Table {
             let adopted = adopt_table(&store, history_table.as_deref(), digits).await?;
             return output.object(&shown_adopted(name, &adopted));
         }
-        let outcome = create_table(&store, &settings).await?;
+        let created = create_table(&store, &settings).await?;
         let state = table_state(&store).await?;
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
-        let fits = settings.check(&state);
-        let stored = match (&outcome, &fits) {
-            (CreateOutcome::Created(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|()| digits),
-            (CreateOutcome::Exists, Ok(())) => existing_digits(&store, digits).await,
+        let fits = settings.check(&state.table);
+        let stored = match (&created, &fits) {
+            (Some(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|()| digits),
+            (None, Ok(())) => existing_digits(&store, digits).await,
             _ => Ok(None),
         };
-        output.object(&shown(name, &outcome, &state, stored.as_ref().ok().copied().flatten()))?;
+        output.object(&shown(
+            name,
+            created.is_some(),
+            &state,
+            stored.as_ref().ok().copied().flatten(),
+        ))?;
         for missing in settings.missing(&state) {
             output::note(&missing);
         }
         fits.map_err(|misfit| CliError::Conflict(format!("the table {name} exists, but {misfit}")))?;
-        if let CreateOutcome::Created(not_applied) = &outcome {
-            check_applied(name, not_applied)?;
-        }
+        check_applied(name, &created.unwrap_or_default())?;
         match (stored?, digits) {
             (Some(stored), Some(requested)) if stored != requested => {
                 Err(LayoutError::Width { stored, requested }.into())
@@ -94,7 +96,8 @@ impl Table {
 
 /// Returns the stored width of an existing table. Its first write stores the width of a table without items.
 async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result<Option<VersionDigits>, LayoutError> {
-    let (stored, default) = (store.stored_layout().await?.digits, VersionDigits::default());
+    let stored = store.stored_layout().await?.map(|layout| layout.digits);
+    let default = VersionDigits::default();
     match digits.filter(|requested| stored.is_none() && *requested != default) {
         Some(requested) if !is_empty(store).await? => Err(LayoutError::Width {
             stored: default,
@@ -124,34 +127,29 @@ fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
     }))
 }
 
-fn shown(name: &str, outcome: &CreateOutcome, state: &TableState, digits: Option<VersionDigits>) -> Value {
-    let keys = state.keys.iter();
+fn shown(name: &str, is_new: bool, state: &TableState, digits: Option<VersionDigits>) -> Value {
+    let keys = state.table.keys.iter();
     let keys: Value = keys.map(|(name, kind)| (name.clone(), kind.as_str())).collect();
-    let outcome = match outcome {
-        CreateOutcome::Created(_) => "Created",
-        CreateOutcome::Exists => "Exists",
-    };
     output::without_null(json!({
         "Table": name,
-        "Outcome": outcome,
-        "Status": state.status.as_str(),
+        "Outcome": if is_new { "Created" } else { "Exists" },
+        "Status": state.table.status.as_str(),
         "Keys": keys,
-        "BillingMode": state.billing_mode.as_str(),
-        "Stream": state.stream.as_ref().map(aws_sdk_dynamodb::types::StreamViewType::as_str),
+        "BillingMode": state.table.billing_mode.as_str(),
+        "Stream": state.table.stream.as_ref().map(|stream| stream.view.as_str()),
         "TimeToLive": state.ttl.as_ref().ok().cloned().flatten(),
-        "DeletionProtection": state.deletion_protection,
+        "DeletionProtection": state.table.deletion_protection,
         "PointInTimeRecovery": state.point_in_time_recovery.as_ref().ok(),
-        "Encryption": state.encryption,
+        "Encryption": state.table.encryption,
         "VersionDigits": digits.map(VersionDigits::get),
     }))
 }
 
 /// Returns an error that names the settings which could not be applied. A setting that the endpoint does not support is none.
-fn check_applied(name: &str, not_applied: &[(&str, ServiceError)]) -> Result<(), CliError> {
+fn check_applied(name: &str, not_applied: &NotApplied) -> Result<(), CliError> {
     let failed = not_applied.iter().filter(|(_, error)| !error.is_unsupported);
-    let failed: Vec<_> = failed
-        .map(|(setting, error)| format!("{setting} ({})", chain(error)))
-        .collect();
+    let failed = failed.map(|(setting, error)| format!("{setting} ({})", chain(error)));
+    let failed: Vec<_> = failed.collect();
     if failed.is_empty() {
         return Ok(());
     }

@@ -30,6 +30,10 @@ impl Grid {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(super) fn add_row(&mut self, row: impl IntoIterator<Item = impl AsRef<str>>) {
         self.rows.push(visible(row));
     }

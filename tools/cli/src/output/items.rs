@@ -1,7 +1,7 @@
 //! All items of an entity, and its states: one JSON line for each item, or one table for each kind of items.
 
 use item_diff::line::text_of;
-use operations::read::item_collection::ItemCollection;
+use operations::read::items::ItemCollection;
 use patterns::time_series::State;
 use serde_json::{Value, json};
 use shared::{

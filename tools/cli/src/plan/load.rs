@@ -78,7 +78,7 @@ impl Units {
 }
 
 /// Returns one unit for each KB, rounded up.
-pub(super) fn write_units(bytes: u64) -> f64 {
+pub(crate) fn write_units(bytes: u64) -> f64 {
     bytes.div_ceil(1024).max(1) as f64
 }
 

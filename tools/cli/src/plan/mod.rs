@@ -17,6 +17,7 @@ mod month;
 use shared::config::Window;
 
 use self::figures::MAX_ITEM_BYTES;
+pub(crate) use self::load::write_units;
 use crate::{error::CliError, output::Output, write_options::Method};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -74,11 +75,6 @@ impl PlanArgs {
     fn retention_days(&self) -> f64 {
         self.retention_days.unwrap_or(30.0)
     }
-}
-
-/// Returns the write units of an item of this size.
-pub(crate) fn write_units(item_bytes: u64) -> f64 {
-    load::write_units(item_bytes)
 }
 
 /// Parses a number within bounds. NaN is not.

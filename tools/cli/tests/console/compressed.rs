@@ -60,14 +60,16 @@ fn compressed(table: &Table) -> Vec<String> {
     keys
 }
 
-fn numbers(lines: &[Value]) -> Vec<u64> {
-    lines.iter().map(|line| line["Version"].as_u64().unwrap()).collect()
-}
-
 #[test]
-fn every_command_reads_compressed_versions() {
+fn every_command_and_page_reads_compressed_versions() {
     let table = table();
+    let console = Console::of(&table);
     assert_eq!(compressed(&table), ["v1", "v3"]);
+    let entity = console.json("/entity?id=E");
+    let versions = entity["Versions"].as_array().unwrap().iter();
+    assert_eq!(versions.map(|row| &row["Version"]).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_ne!(console.json("/compare?id=E&from=1&to=3")["Changed"], json!([]));
+    assert!(console.page("/version?id=E&version=3").text.contains("SKU-39"));
     for number in 1..=3 {
         let shown = table.json(&["get", "E", "--version", &number.to_string()], 0);
         assert_eq!(shown["Attributes"]["N"], json!(number));
@@ -78,6 +80,11 @@ fn every_command_reads_compressed_versions() {
         );
         assert_eq!(shown["Attributes"]["Data"], json!({"$binary": "AAECAw=="}));
         assert!(shown.to_string().contains("12345678901234567890123456789012345678"));
+        let version = console.json(&format!("/version?id=E&version={number}"));
+        assert_eq!(version["Attributes"], shown["Attributes"]);
+        // The filter of the request reads both forms.
+        let found = console.json(&format!("/?by=request&find=r-{number}"));
+        assert_eq!(found["Entities"], json!([{"ID": "E", "Version": number}]));
     }
     let at = table.json("get E --version 1", 0)["RecordedAt"].clone();
     let text = format!(
@@ -120,22 +127,4 @@ fn a_restore_writes_the_state_of_a_compressed_version() {
         assert_eq!(table.json("get E", 0)["Attributes"]["N"], 1);
         table.json("audit E --lag 0", 0);
     }
-}
-
-#[test]
-fn pages_show_compressed_versions() {
-    let table = table();
-    let console = Console::of(&table);
-    let version = console.json("/version?id=E&version=1");
-    assert_eq!(version["Attributes"]["N"], 1);
-    let entity = console.json("/entity?id=E");
-    assert_eq!(numbers(entity["Versions"].as_array().unwrap()), [3, 2, 1]);
-    let compared = console.json("/compare?id=E&from=1&to=3");
-    assert!(!compared["Changed"].as_array().unwrap().is_empty());
-    for number in 1..=3 {
-        // The filter of the request reads both forms.
-        let found = console.json(&format!("/?by=request&find=r-{number}"));
-        assert_eq!(found["Entities"], json!([{"ID": "E", "Version": number}]));
-    }
-    assert!(console.page("/version?id=E&version=3").text.contains("SKU-39"));
 }

@@ -111,9 +111,10 @@ fn long_addresses_and_many_parameters_are_rejected_or_ignored() {
     let addresses =
         [63_000, 70_000, 130_000, 1_000_000].map(|length| format!("GET /?find={} HTTP/1.1\r\n", "x".repeat(length)));
     for request in addresses.iter().chain([&format!("GET / HTTP/1.1\r\n{headers}")]) {
-        let answer = http::try_send(console.port, request);
+        let answer = http::exchange(console.port, &format!("{request}Host: 127.0.0.1\r\n"), "");
+        let is_refused = |status: &str| answer.starts_with(&format!("HTTP/1.1 {status} "));
         assert!(
-            ["HTTP/1.1 401", "HTTP/1.1 414", "HTTP/1.1 431", ""].contains(&answer.as_str()),
+            answer.is_empty() || ["401", "414", "431"].into_iter().any(is_refused),
             "{}: {answer}",
             request.len()
         );

@@ -11,15 +11,16 @@ const READ_TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    headers: Vec<(String, String)>,
+    head: String,
     pub(crate) body: String,
 }
 
 impl Answer {
     /// Returns a header that occurs at most once.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self.headers.iter().filter(|(known, _)| known == name);
-        let value = found.next().map(|(_, value)| value.as_str());
+        let headers = self.head.lines().filter_map(|line| line.split_once(':'));
+        let mut found = headers.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let value = found.next().map(|(_, value)| value.trim());
         assert!(found.next().is_none(), "{name} occurs twice");
         value
     }
@@ -32,30 +33,20 @@ impl Answer {
 
 /// Sends a request to a local port over a new connection. The path is sent unchanged.
 pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
-    let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\n");
     for (name, value) in headers {
-        request.extend([name, ": ", value, "\r\n"]);
+        head.extend([name, ": ", value, "\r\n"]);
     }
     if !body.is_empty() {
-        request.push_str("Content-Type: application/x-www-form-urlencoded\r\n");
-        request.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
+        let length = body.len().to_string();
+        let kind = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: ";
+        head.extend([kind, &length, "\r\n"]);
     }
-    write!(stream, "{request}\r\n{body}").unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let answer = String::from_utf8(answer).unwrap();
+    let answer = exchange(port, &head, body);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let mut lines = head.lines();
-    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-    let headers = lines.map(|line| {
-        let (name, value) = line.split_once(':').unwrap();
-        (name.to_lowercase(), value.trim().to_owned())
-    });
     let answer = Answer {
-        status,
-        headers: headers.collect(),
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.to_owned(),
         body: body.to_owned(),
     };
     let length = answer.header("content-length").map(|length| length.parse().unwrap());
@@ -66,17 +57,15 @@ pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)]
     answer
 }
 
-/// Sends a request line and headers, and returns the version and the status code, or nothing if the server closes the
-/// connection.
-pub(crate) fn try_send(port: u16, request: &str) -> String {
+/// Sends a request with this head, and returns the response, or nothing if the server closes the connection.
+pub(crate) fn exchange(port: u16, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
     // The server can close the connection before it has read everything.
-    let _ = write!(stream, "{request}Host: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    let _ = write!(stream, "{head}Connection: close\r\n\r\n{body}");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer);
-    answer.chars().take("HTTP/1.1 200".len()).collect()
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 pub(crate) fn form(fields: &[(impl AsRef<str>, impl AsRef<str>)]) -> String {

@@ -1,7 +1,8 @@
-//! Checks of every page: accessibility in both color schemes, and the width of a phone.
+//! Checks of every page: accessibility in both color schemes, the width of a phone, and keyboard operation.
 
 use std::sync::OnceLock;
 
+use fantoccini::key::Key;
 use serde_json::json;
 
 use crate::browser::{self, Browser, DESK, required_env};
@@ -31,26 +32,12 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
         std::fs::copy(from.join(format!("{name}.png")), to.join(format!("{name}.png"))).unwrap();
     }
     browser.size(PHONE, true).await;
-    fits(browser, name).await;
+    // Wider elements scroll within the page.
+    let wider = browser.script(include_str!("wider.js"), vec![json!(PHONE.0)]).await;
+    assert_eq!(wider, json!([]), "{name} is wider than a phone");
     is_accessible(browser, &format!("{name}, on a phone")).await;
     browser.keep(&format!("{name}-phone")).await;
     browser.size(DESK, false).await;
-}
-
-/// Checks that the page is not wider than a phone. Wider elements scroll within the page.
-async fn fits(browser: &Browser, name: &str) {
-    let wider = browser
-        .script(
-            "const max = arguments[0];
-            if (document.documentElement.scrollWidth <= max) return [];
-            const scrolls = element => element && (getComputedStyle(element).overflowX !== 'visible' || scrolls(element.parentElement));
-            return [document.documentElement.scrollWidth + ' pixels', ...[...document.body.querySelectorAll('*')]
-                .filter(element => element.getBoundingClientRect().right > max && !scrolls(element.parentElement))
-                .map(element => element.outerHTML.slice(0, 150))]",
-            vec![json!(PHONE.0)],
-        )
-        .await;
-    assert_eq!(wider, json!([]), "{name} is wider than a phone");
 }
 
 /// Checks that axe-core finds no violation.
@@ -60,20 +47,24 @@ async fn is_accessible(browser: &Browser, name: &str) {
     if browser.script("return typeof axe", vec![]).await != "object" {
         browser.script(axe, vec![]).await;
     }
-    let found = browser
-        .async_script(
-            "const done = arguments[arguments.length - 1];
-            axe.run(document, {resultTypes: ['violations'], runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
-                .then(({violations, passes}) => done({passes: passes.length, violations: violations.map(({id, impact, help, nodes}) =>
-                    ({id, impact, help, nodes: nodes.map(({html, failureSummary}) => html.slice(0, 200) + ': ' + failureSummary).slice(0, 5)}))}))
-                .catch(error => done({error: String(error)}))",
-            vec![],
-        )
-        .await;
-    assert!(
-        found["passes"].as_u64().is_some_and(|passes| passes > 5),
-        "{name}: axe does not run: {found}"
-    );
+    let found = browser.async_script(include_str!("accessible.js")).await;
+    let is_run = found["passes"].as_u64().is_some_and(|passes| passes > 5);
+    assert!(is_run, "{name}: axe does not run: {found}");
     let violations = found["violations"].as_array().unwrap();
     assert!(violations.is_empty(), "{name}: {violations:#?}");
+}
+
+/// Presses Tab through the page, and checks that every control gets the focus and shows it.
+pub(crate) async fn all_controls_are_reached(browser: &Browser) {
+    let wanted = browser.script(include_str!("controls.js"), vec![]).await;
+    let wanted = wanted.as_u64().unwrap();
+    assert!(wanted > 5, "{wanted}");
+    for _ in 0..wanted + 2 {
+        browser.press(Key::Tab).await;
+        let invisible = browser.script(include_str!("focused.js"), vec![]).await;
+        assert_eq!(invisible, json!(null), "the focus is not visible");
+    }
+    let left = "return window.wanted.map(element => element.outerHTML.slice(0, 200))";
+    let left = browser.script(left, vec![]).await;
+    assert_eq!(left, json!([]), "not reached at {}", browser.url().await);
 }

@@ -7,7 +7,7 @@ use std::{
 
 use operations::{
     progress::Silent,
-    repair::{self, Plan, of_entities},
+    repair::{Repair, of_entities},
 };
 use serde_json::{Value, json};
 use testkit::{command::Run, script, table::Table};
@@ -88,19 +88,19 @@ fn check_conflict(table: &Table, late: Value) {
     assert_eq!(table.items(), before);
 }
 
-fn plan(table: &Table) -> Plan {
+fn plan(table: &Table) -> Repair {
     let ids = ["E".to_owned()];
     let plan = table.runtime.block_on(async {
         let (found, _) = of_entities(&table.store, &ids, Duration::ZERO, &Silent).await.unwrap();
-        Plan::of(&table.store, &found, true).await.unwrap()
+        Repair::of(&table.store, &found, true).await.unwrap()
     });
     assert_eq!(plan.steps.len(), 1, "{plan:?}");
     plan
 }
 
-fn execute(table: &Table, plan: Plan) -> Value {
-    let executed = repair::execute(&table.store, plan.steps, &Silent);
-    table.runtime.block_on(executed).summary(false)
+fn execute(table: &Table, mut plan: Repair) -> Value {
+    table.runtime.block_on(plan.execute(&table.store, &Silent));
+    plan.tally.summary(false)
 }
 
 #[test]

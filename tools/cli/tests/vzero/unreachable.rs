@@ -79,7 +79,7 @@ fn serve((rejected, code): (&'static str, &'static str)) -> String {
                 "TableStatus": "ACTIVE", "DeletionProtectionEnabled": true, "SSEDescription": {"Status": "ENABLED"},
                 "BillingModeSummary": {"BillingMode": "PAY_PER_REQUEST"},
                 "KeySchema": [{"AttributeName": "PK", "KeyType": "HASH"}, {"AttributeName": "SK", "KeyType": "RANGE"}],
-                "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"},
+                "StreamSpecification": {"StreamEnabled": true, "StreamViewType": "NEW_IMAGE"}, "LatestStreamArn": "arn",
             }}),
             "DescribeContinuousBackups" => json!({"ContinuousBackupsDescription": {
                 "ContinuousBackupsStatus": "ENABLED",

@@ -10,10 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue::S;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::future::try_join_all;
 use operations::{
-    read::{
-        scan_latest::{LatestFilter, LatestItem, scan_latest},
-        scan_request::scan_request,
-    },
+    read::scans::{LatestFilter, LatestItem, scan_latest, scan_request},
     segments::scan::{Page, Segment},
 };
 use serde::{Deserialize, Serialize};
@@ -186,49 +183,4 @@ fn keys(cursor: &Cursor) -> Option<(String, String)> {
 fn sort(hits: &mut Vec<LatestItem>) {
     hits.sort_by_cached_key(|hit| (Reverse(hit.recorded_at), hit.entity.clone(), hit.version));
     hits.dedup();
-}
-
-#[cfg(test)]
-mod tests {
-    use shared::domain::{entity::EntityId, recorded_at::RecordedAt, version::Version};
-
-    use super::*;
-
-    #[test]
-    fn positions_survive_a_round_trip() {
-        let key = ("Equipment#1 \"ü\"".to_owned(), "v10".to_owned());
-        let position = Position {
-            left: BTreeMap::from([(0, None), (3, Some(key.clone()))]),
-            rounds: 2,
-            skip: 50,
-            read: 1000,
-        };
-        assert_eq!(Position::parse(&position.text(), 4), Some(position.clone()));
-        assert_eq!(Position::parse(&position.text(), 3), None);
-        for text in ["", "x", "bnVsbA", "W10"] {
-            assert_eq!(Position::parse(text, 4), None, "{text}");
-        }
-        assert_eq!(keys(&cursor(&key)), Some(key));
-    }
-
-    #[test]
-    fn the_last_change_comes_first() {
-        let hit = |id: &str, time: Option<&str>| LatestItem {
-            entity: EntityId::new(id).unwrap(),
-            version: Some(Version::FIRST),
-            deleted: false,
-            recorded_at: time.map(|time| RecordedAt::parse(time).unwrap()),
-        };
-        let mut hits = vec![
-            hit("a", None),
-            hit("d", Some("2026-01-01")),
-            hit("c", Some("2026-01-02")),
-            hit("b", Some("2026-01-01")),
-            // The same version, from its version item and from the latest item.
-            hit("a", None),
-        ];
-        sort(&mut hits);
-        let ids: Vec<_> = hits.iter().map(|hit| hit.entity.as_str()).collect();
-        assert_eq!(ids, ["c", "b", "d", "a"]);
-    }
 }

@@ -1,12 +1,19 @@
 //! The list as HTML and JSON.
 
 use maud::{Markup, html};
-use operations::read::{lag::lag, scan_latest::LatestItem, versions_in_history::versions_in_history};
+use operations::read::{lag::lag, scans::LatestItem, versions_in_history::versions_in_history};
 use serde_json::{Value, json};
 use shared::domain::{entity::EntityId, version::Version};
 
-use super::{Query, find::Search};
-use crate::{address, app::App, error::PageError, page::entity_link, query::link, time};
+use super::find::Search;
+use crate::{
+    address,
+    app::App,
+    error::PageError,
+    page::{self, count, entity_link},
+    query::Query,
+    time,
+};
 
 /// Maximum number of entities whose exact lag is read.
 const MAX_LAGS: usize = 10;
@@ -30,19 +37,13 @@ pub(super) struct Results<'a> {
 
 /// Reads the lag of the history of each entity. A version that a request created has none.
 pub(super) async fn rows(app: &App, search: &Search, found: Vec<LatestItem>) -> Result<Vec<Row>, PageError> {
-    let versions = found
-        .iter()
-        .filter_map(|found| Some((found.entity.clone(), found.version?)));
-    let versions: Vec<_> = versions.filter(|_| matches!(search, Search::Latest(_))).collect();
-    let mut behind = versions_in_history(app.store(), &versions, app.consistent()).await?;
-    behind = versions
-        .into_iter()
-        .map(|(entity, _)| entity)
-        .filter(|entity| !behind.contains(entity))
-        .collect();
+    let is_latest = matches!(search, Search::Latest(_));
+    let versions = found.iter().filter(|_| is_latest);
+    let versions = versions.filter_map(|found| Some((found.entity.clone(), found.version?)));
+    let stored = versions_in_history(app.store(), &versions.collect::<Vec<_>>(), app.consistent()).await?;
     let (mut rows, mut lags_read) = (Vec::with_capacity(found.len()), 0);
     for found in found {
-        let lag = match behind.contains(&found.entity) {
+        let lag = match is_latest && found.version.is_some() && !stored.contains(&found.entity) {
             false => Some(0),
             true if lags_read == MAX_LAGS => None,
             true => {
@@ -79,12 +80,11 @@ impl Row {
                     },
                     (Search::Latest(_), version) => {
                         td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
-                        td.right { @match version { Some(version) => { (version) } None => { span.bad { "None" } } } }
+                        td.right { @if let Some(version) = version { (version) } @else { span.bad { "None" } } }
                         td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
                         td { @match self.lag {
                             Some(0) => span.good { "None" },
-                            Some(1) => span.warn { "1 version" },
-                            Some(versions) => span.warn { (versions) " versions" },
+                            Some(versions) => span.warn { (count(versions, "version")) },
                             None => span.warn { "1 version or more" },
                         } }
                     },
@@ -108,11 +108,11 @@ pub(super) fn body(query: &Query, results: &Results<'_>) -> Markup {
 }
 
 fn form(query: &Query, search: &Search) -> Markup {
-    let state = query.state.as_deref().unwrap_or("all");
+    let state = query.text("state").unwrap_or("all");
     let is_request = matches!(search, Search::Request(_));
     html! {
         form.row method="get" action="/" {
-            label { "Find " input type="search" name="find" value=[query.find.as_deref()] spellcheck="false" autocomplete="off" maxlength="2048"; }
+            label { "Find " input type="search" name="find" value=[query.text("find")] spellcheck="false" autocomplete="off" maxlength="2048"; }
             label { "in " select name="by" {
                 option value="key" selected[!is_request] { "keys" }
                 option value="request" selected[is_request] { "request IDs" }
@@ -155,43 +155,25 @@ fn percent(read: u64, items: u64) -> u64 {
 }
 
 fn table(results: &Results<'_>) -> Markup {
-    html! {
-        div.scroll role="region" aria-label="Entities" tabindex="0" {
-            table {
-                caption.hidden { @match results.search { Search::Latest(_) => "Entities", Search::Request(_) => "Versions of the request" } }
-                thead { tr {
-                    th scope="col" { "Entity" }
-                    @match results.search {
-                        Search::Request(_) => th scope="col" { "Version" },
-                        Search::Latest(_) => {
-                            th scope="col" { "Last change" }
-                            th.right scope="col" { "Version" }
-                            th scope="col" { "State" }
-                            th scope="col" { "History lag" }
-                        },
-                    }
-                } }
-                tbody { @for row in &results.rows { (row.html(results.search)) } }
-            }
-        }
-    }
+    let (label, columns) = match results.search {
+        Search::Latest(_) => (
+            "Entities",
+            &["Entity", "Last change", "Version", "State", "History lag"][..],
+        ),
+        Search::Request(_) => ("Versions of the request", &["Entity", "Version"][..]),
+    };
+    let rows = html! { @for row in &results.rows { (row.html(results.search)) } };
+    page::table(label, columns, &rows)
 }
 
 fn pages(query: &Query, next: Option<String>) -> Markup {
     let page = |position: Option<String>| {
-        link(
-            "/",
-            [
-                ("find", query.find.0.clone()),
-                ("by", query.by.0.clone()),
-                ("state", query.state.0.clone()),
-                ("page", position),
-            ],
-        )
+        let filter = ["find", "by", "state"].map(|name| (name, query.text(name).map(str::to_owned)));
+        address::link("/", filter.into_iter().chain([("page", position)]))
     };
     html! {
         nav.pages aria-label="Pages" {
-            @if query.page.is_some() { a href=(page(None)) { "First page" } }
+            @if query.text("page").is_some() { a href=(page(None)) { "First page" } }
             @if let Some(next) = next { a rel="next" href=(page(Some(next))) { "Next" } }
         }
     }

@@ -25,7 +25,6 @@ use crate::{
     address,
     app::App,
     error::PageError,
-    query::link,
     record, summary, time,
     timeline::{Kind, Mark},
 };
@@ -226,7 +225,7 @@ impl History {
             ("to", to.map(|to| to.to_string())),
             ("scale", (!by_time).then(|| "version".to_owned())),
         ];
-        link("/entity", parameters.into_iter().chain(self.filter.pairs()))
+        address::link("/entity", parameters.into_iter().chain(self.filter.pairs()))
     }
 
     /// Returns `true` if there may be selected versions before the page.
@@ -249,18 +248,19 @@ impl Row {
     /// Returns `{"Version": 7, "State": "live", "RecordedAt": …, "RequestId": …, "Actor": …, "Reason": …, "Time": …, "Size": 120,
     /// "Pinned": false, "Changes": "State: OK → BAD"}`. `Changes` is missing if the version before is.
     pub(super) fn to_json(&self) -> Value {
-        let mut json = json!({"Version": self.version, "State": self.kind.state()});
+        let kind = if self.kind == Kind::Restored {
+            Kind::Live
+        } else {
+            self.kind
+        };
+        let mut json = json!({"Version": self.version, "State": kind.name()});
         if let (Some(details), Some(members)) = (&self.details, json.as_object_mut()) {
             members.extend(details.view.record_json());
             members.insert("Time".to_owned(), json!(details.time.map(time::iso)));
             members.insert("Size".to_owned(), details.size.into());
             members.insert("Pinned".to_owned(), details.is_pinned.into());
-            members.extend(
-                details
-                    .changes
-                    .iter()
-                    .map(|changes| ("Changes".to_owned(), changes.as_str().into())),
-            );
+            let changes = details.changes.iter();
+            members.extend(changes.map(|changes| ("Changes".to_owned(), changes.as_str().into())));
         }
         json
     }

@@ -1,11 +1,14 @@
 //! The history of an entity as a list: one line for each version, which opens to show its details.
 
+use item_diff::line::text_of;
 use maud::{Markup, html};
 use shared::domain::AttributeValue;
 
 use super::history::{Details, History, PAGE, Row};
 use crate::{
-    address, record, summary, time,
+    address,
+    page::{count, form, picker},
+    record, time,
     timeline::{self, Kind, Scale},
     value,
 };
@@ -15,37 +18,27 @@ const MAX_TEXT: usize = 40;
 
 /// Renders the form that filters the history.
 pub(super) fn filters(history: &History) -> Markup {
-    let filter = &history.filter;
-    let time = |time: Option<_>| time.map(|time| time::of_picker(&time::exact(time)));
-    let id = history.entity.as_str();
+    let (filter, id, newest) = (&history.filter, history.entity.as_str(), history.newest);
+    let filters = html! {
+        label { "Actor " input type="text" name="actor" value=[filter.actor.as_deref()] size="12" autocomplete="off"; }
+        label { "Changed attribute " input type="text" name="attribute" value=[filter.attribute.as_deref()] size="12" autocomplete="off" spellcheck="false"; }
+        (picker("From", "since", filter.since, false))
+        (picker("Until", "until", filter.until, false))
+        button { "Filter" }
+        @if filter.is_active() { a href=(address::of_entity("/entity", id)) { "Clear filter" } }
+    };
+    let version = |label: &str, name: &str, value: Option<u64>| {
+        html! { label { (label) input type="number" name=(name) min="1" max=(newest) value=[value] required; } }
+    };
+    let before = newest.saturating_sub(1).max(1);
+    let pair = html! { (version("Compare version ", "from", Some(before))) (version("with ", "to", Some(newest))) };
     html! {
         details.filters open[filter.is_active()] {
             summary { "Filter, jump to a version or a time" }
-            form.row method="get" action="/entity" {
-                input type="hidden" name="id" value=(id);
-                label { "Actor " input type="text" name="actor" value=[filter.actor.as_deref()] size="12" autocomplete="off"; }
-                label { "Changed attribute " input type="text" name="attribute" value=[filter.attribute.as_deref()] size="12" autocomplete="off" spellcheck="false"; }
-                label { "From " span.zone { "(UTC)" } " " input type="datetime-local" name="since" step="any" value=[time(filter.since)]; }
-                label { "Until " span.zone { "(UTC)" } " " input type="datetime-local" name="until" step="any" value=[time(filter.until)]; }
-                button { "Filter" }
-                @if filter.is_active() { a href=(address::of_entity("/entity", id)) { "Clear filter" } }
-            }
-            form.row method="get" action="/version" {
-                input type="hidden" name="id" value=(id);
-                label { "Version " input type="number" name="version" min="1" max=(history.newest) required; }
-                button { "Go to version" }
-            }
-            form.row method="get" action="/as-of" {
-                input type="hidden" name="id" value=(id);
-                label { "As of " span.zone { "(UTC)" } " " input type="datetime-local" name="at" step="any" required; }
-                button { "Show state" }
-            }
-            form.row method="get" action="/compare" {
-                input type="hidden" name="id" value=(id);
-                label { "Compare version " input type="number" name="from" min="1" max=(history.newest) value=(history.newest.saturating_sub(1).max(1)) required; }
-                label { "with " input type="number" name="to" min="1" max=(history.newest) value=(history.newest) required; }
-                button { "Compare" }
-            }
+            (form("/entity", id, &filters))
+            (form("/version", id, &html! { (version("Version ", "version", None)) button { "Go to version" } }))
+            (form("/as-of", id, &html! { (picker("As of", "at", None, true)) button { "Show state" } }))
+            (form("/compare", id, &html! { (pair) button { "Compare" } }))
         }
     }
 }
@@ -62,8 +55,7 @@ pub(super) fn list(history: &History, by_time: bool) -> Markup {
     html! {
         @if history.filter.is_active() {
             p role="status" {
-                (history.rows.len()) @if history.rows.len() == 1 { " version" } @else { " versions" }
-                " selected of versions " (history.from) " to " (history.to) "."
+                (count(history.rows.len() as u64, "version")) " selected of versions " (history.from) " to " (history.to) "."
                 @if history.has_older() { " Choose Older to search further." }
             }
         }
@@ -127,7 +119,7 @@ fn row(history: &History, row: &Row) -> Markup {
                     @if let Some(time) = details.time { dt { "Time (client)" } dd { (time::shown(time)) } }
                     dt { "Size" } dd { (value::bytes(details.size)) }
                 }
-                @if number > 1 { a href=(address::compare(&history.entity, number - 1, number)) { "Compare with previous" } }
+                @if number > 1 { a href=(address::compare(id, number - 1, number)) { "Compare with previous" } }
             }
         }
     }
@@ -154,9 +146,5 @@ fn changes(row: &Row, details: &Details) -> Markup {
 
 /// Renders an actor or a reason within a line.
 fn line(value: &AttributeValue) -> Markup {
-    let text = match value {
-        AttributeValue::S(text) => value::visible(text, MAX_TEXT),
-        other => summary::of_value(other),
-    };
-    html! { bdi { (text) } }
+    html! { bdi { (value::visible(&text_of(value), MAX_TEXT)) } }
 }

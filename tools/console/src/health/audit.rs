@@ -10,6 +10,7 @@ use operations::{
     connection::Connection,
     error::OperationError,
     rate_limit::{Limits, RateLimiter},
+    segments::Plan,
 };
 use serde_json::{Value, json};
 use shared::{
@@ -67,9 +68,11 @@ impl Report {
         }
     }
 
-    pub(super) fn findings_not_kept(&self) -> u64 {
+    pub(super) fn findings_not_kept(&self) -> usize {
         let all: u64 = self.counts.findings.values().sum();
-        all.saturating_sub(self.findings.len() as u64)
+        usize::try_from(all)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(self.findings.len())
     }
 
     fn add(&mut self, audited: &[EntityFindings], counts: Counts) {
@@ -158,7 +161,7 @@ async fn work(
     report: &Mutex<Report>,
 ) -> Result<(), OperationError> {
     lock(report).approximate_items = store.describe().await.map_or(0, |table| table.items);
-    let mut audit = TableAudit::new(store, limiter, lag, None, None)?;
+    let mut audit = TableAudit::new(Plan::new(store, limiter), lag)?;
     while let Some(audited) = audit.step().await? {
         connection.clear_meters();
         lock(report).add(&audited, audit.counts());

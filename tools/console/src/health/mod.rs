@@ -4,7 +4,6 @@ pub(super) mod audit;
 
 use maud::{Markup, html};
 use operations::audit::collection::Finding;
-use serde::Deserialize;
 use serde_json::json;
 use shared::{
     domain::{entity::EntityId, time::EpochMillis},
@@ -14,7 +13,8 @@ use shared::{
 use self::audit::{End, Report};
 use super::{
     app::App,
-    page::{self, FormResponse, Section, View},
+    page::{self, FormResponse, View, count, more},
+    query::Query,
     time,
 };
 use crate::error::PageError;
@@ -24,10 +24,7 @@ const AUDIT_REFRESH: u32 = 1000;
 /// Maximum number of displayed findings. JSON contains all that are kept.
 const MAX_FINDINGS: usize = 200;
 
-#[derive(Debug, Deserialize)]
-pub(super) struct Query {}
-
-pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
+pub(super) async fn view(app: &App, _: &Query) -> Result<View, PageError> {
     let report = app.audit.report();
     let json = json!({
         "Audit": report.as_ref().map(Report::to_json),
@@ -35,7 +32,7 @@ pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
     });
     Ok(View {
         title: "Health".to_owned(),
-        section: Section::Health,
+        section: "/health",
         body: html! {
             h1 { "Health" }
             p { a href="/health" { "Refresh" } }
@@ -46,12 +43,12 @@ pub(super) async fn view(app: &App, _: Query) -> Result<View, PageError> {
 }
 
 /// Starts an audit. Read-only consoles allow it, because it writes nothing.
-pub(super) async fn start(app: &App, _: Query) -> Result<FormResponse, PageError> {
+pub(super) async fn start(app: &App, _: &Query) -> Result<FormResponse, PageError> {
     app.audit.start(&app.connection, &app.options);
     Ok(to_health(app))
 }
 
-pub(super) async fn stop(app: &App, _: Query) -> Result<FormResponse, PageError> {
+pub(super) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError> {
     app.audit.stop();
     Ok(to_health(app))
 }
@@ -78,10 +75,7 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
                 @if is_running {
                     form.inline method="post" action="/health/audit/stop" { (page::csrf(app)) button #audit-button { "Stop" } }
                 } @else {
-                    form.inline method="post" action="/health/audit" {
-                        (page::csrf(app))
-                        button #audit-button { "Start audit" }
-                    }
+                    form.inline method="post" action="/health/audit" { (page::csrf(app)) button #audit-button { "Start audit" } }
                 }
                 @if let Some(report) = report { (findings(report)) }
             }
@@ -100,8 +94,7 @@ fn progress(app: &App, report: &Report) -> Markup {
                 (Some((_, End::Stopped)), _) => "The audit was stopped.",
                 (Some((_, End::Failed(error))), _) => { "The audit failed: " (chain(error)) },
                 (Some((_, End::Done)), 0) => "The audit is complete: no findings.",
-                (Some((_, End::Done)), 1) => "The audit is complete: 1 finding.",
-                (Some((_, End::Done)), found) => { "The audit is complete: " (found) " findings." },
+                (Some((_, End::Done)), found) => { "The audit is complete: " (count(found, "finding")) "." },
             }
         }
         @if report.end.is_none() && report.approximate_items > 0 {
@@ -124,20 +117,14 @@ fn progress(app: &App, report: &Report) -> Markup {
 
 fn findings(report: &Report) -> Markup {
     let counts = &report.counts;
+    let shown = html! { @for (entity, one) in report.findings.iter().take(MAX_FINDINGS) { (finding(entity, one)) } };
     html! {
         @if !counts.findings.is_empty() {
             h3 { "Findings" }
             dl.facts { @for (kind, count) in &counts.findings { dt { (kind) } dd { (count) } } }
             p { code { "vzero admin repair --all --dry-run" } " shows how to repair them." }
-            div #findings-table .scroll role="region" aria-label="Findings" tabindex="0" {
-                table {
-                    caption { "Findings" }
-                    thead { tr { th scope="col" { "Finding" } th scope="col" { "Details" } } }
-                    tbody { @for (entity, one) in report.findings.iter().take(MAX_FINDINGS) { (finding(entity, one)) } }
-                }
-            }
-            @let more = report.findings_not_kept() + report.findings.len().saturating_sub(MAX_FINDINGS) as u64;
-            @if more > 0 { p.muted { "and " (more) " more" } }
+            div #findings-table { (page::table("Findings", &["Finding", "Details"], &shown)) }
+            (more(report.findings_not_kept() + report.findings.len().saturating_sub(MAX_FINDINGS), ""))
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 
 use std::{
-    io,
+    error::Error,
     net::TcpListener,
     path::Path,
     sync::{Arc, OnceLock},
@@ -14,12 +14,12 @@ use std::{
 
 use dynoxide::Database;
 use shared::{clock, domain::sequence::SequenceNumber};
-use thiserror::Error;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::{public_port, sqlite::Sqlite};
 use crate::{
+    error::{LocalError, failed},
     files,
     listener::{bind_random_address, in_runtime, serve},
     mapping::position::InFile,
@@ -32,6 +32,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 const SWEEP_PAUSE: u32 = 100;
 /// Interval between two deletions of stream records, and of two searches for tables without an index.
 const TRIM_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The embedded DynamoDB stores sequence numbers without this offset.
 const SEQUENCE_NUMBER_OFFSET: u128 = 10_u128.pow(20);
 
@@ -52,9 +53,12 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// - [`EmbeddedError::Open`]: the file is no database, or a different version of one.
-    /// - [`EmbeddedError::Serve`]: the file, the socket or the thread failed.
-    pub fn serve(listener: TcpListener, file: Option<&Path>) -> Result<Self, EmbeddedError> {
+    /// The file is no database, or a different version of one, or a file, a socket or a thread failed.
+    pub fn serve(listener: TcpListener, file: Option<&Path>) -> Result<Self, LocalError> {
+        Self::start(listener, file).map_err(failed("cannot serve the database"))
+    }
+
+    fn start(listener: TcpListener, file: Option<&Path>) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let path = match file {
             Some(file) => {
                 // SQLite creates its other files with the permissions of this one.
@@ -64,8 +68,8 @@ impl Embedded {
             // In memory, and shared by the connections of this process that use the same name.
             None => format!("file:{}?mode=memory&cache=shared", Uuid::new_v4()),
         };
-        let database = Database::new(&path).map_err(EmbeddedError::Open)?;
-        let sqlite = Sqlite::open(&path).map_err(|error| EmbeddedError::Open(error.into()))?;
+        let database = Database::new(&path)?;
+        let sqlite = Sqlite::open(&path)?;
         let processed = Arc::<Processed>::default();
         let server = bind_random_address()?;
         let (address, server_address) = (listener.local_addr()?, server.local_addr()?);
@@ -149,15 +153,6 @@ fn stored(number: &SequenceNumber) -> Option<i64> {
     number.checked_sub(SEQUENCE_NUMBER_OFFSET)?.try_into().ok()
 }
 
-#[derive(Debug, Error)]
-pub enum EmbeddedError {
-    #[error("cannot open the database")]
-    Open(#[source] dynoxide::DynoxideError),
-    /// The file, the socket or the thread failed.
-    #[error("cannot serve the database")]
-    Serve(#[from] io::Error),
-}
-
 #[cfg(test)]
 mod tests {
     use dynoxide::actions::get_shard_iterator::encode_shard_iterator;
@@ -184,5 +179,15 @@ mod tests {
         let numbers = read(0);
         let first = SequenceNumber::new(numbers[0].clone()).unwrap();
         assert_eq!(read(stored(&first).unwrap()), numbers[1..]);
+    }
+
+    /// Otherwise a page could try all ports of 127.0.0.1.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_server_behind_the_public_port_is_at_a_random_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let embedded = Embedded::serve(listener, None).unwrap();
+        let is_known = |url: &str| url.starts_with("http://127.0.0.1:");
+        assert!(is_known(embedded.endpoint()) && !is_known(embedded.direct_endpoint()));
     }
 }

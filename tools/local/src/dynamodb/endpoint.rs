@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 use aws_config::{Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, ProvideCredentials as _};
 use shared::dynamodb::client::{self, ClientSettings};
-use thiserror::Error;
 
-use crate::template::resolve::REGION;
+use crate::{
+    error::{LocalError, failed},
+    template::resolve::REGION,
+};
 
 /// Maximum time in which the mapping receives a page of stream records. A page can have many MB, which the embedded database creates
 /// in seconds. With the timeouts of the functions, the mapping would read such a page again and again.
@@ -34,7 +36,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) async fn of(dynamodb: Dynamodb) -> Result<Self, NoCredentials> {
+    pub(crate) async fn of(dynamodb: Dynamodb) -> Result<Self, LocalError> {
         Ok(match dynamodb {
             Dynamodb::At(url) => {
                 let settings = ClientSettings {
@@ -83,9 +85,10 @@ async fn sdk_config_with(endpoint: &str, access_key: &str, settings: &ClientSett
 }
 
 /// Returns the Region and credentials of a configuration as environment variables.
-pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, NoCredentials> {
-    let provider = config.credentials_provider().ok_or(NoCredentials)?;
-    let credentials = provider.provide_credentials().await.map_err(|_| NoCredentials)?;
+pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, LocalError> {
+    let none = "no AWS credentials found";
+    let provider = config.credentials_provider().ok_or_else(|| LocalError::new(none))?;
+    let credentials = provider.provide_credentials().await.map_err(failed(none))?;
     let region = config.region().map(Region::as_ref).unwrap_or_default();
     let variables = [
         ("AWS_REGION", Some(region)),
@@ -98,7 +101,3 @@ pub async fn environment(config: &SdkConfig) -> Result<Vec<(String, String)>, No
     let given = given.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
     Ok(given.collect())
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("no AWS credentials found")]
-pub struct NoCredentials;

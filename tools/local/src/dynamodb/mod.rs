@@ -7,8 +7,4 @@ mod sqlite;
 pub mod stream;
 pub mod table;
 
-pub use self::{
-    embedded::{Embedded, EmbeddedError},
-    endpoint::sdk_config,
-    sqlite::Trimmed,
-};
+pub use self::{embedded::Embedded, endpoint::sdk_config, sqlite::Trimmed};

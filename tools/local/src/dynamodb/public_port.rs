@@ -99,7 +99,11 @@ impl Forward {
         }
         // The reservation lasts until the response.
         let (mut body, _reservation) = self.budget.read(body, MAX_BODY).await.map_err(|why| match why {
-            BodyError::Exhausted => error(StatusCode::BAD_REQUEST, "ThrottlingException", &why.to_string()),
+            BodyError::Exhausted => error(
+                StatusCode::BAD_REQUEST,
+                "ThrottlingException",
+                "too many requests are waiting",
+            ),
             BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
             BodyError::Incomplete => StatusCode::BAD_REQUEST.into_response(),
         })?;
@@ -177,8 +181,18 @@ fn known(headers: HeaderMap) -> HeaderMap {
 fn has_reserved_name(body: &[u8]) -> bool {
     // Almost no request has one: a name that is written with escapes has a backslash.
     let has = |part: &[u8]| body.windows(part.len()).any(|window| window == part);
-    (has(b"$serde_json") || has(b"\\u"))
-        && json::has_name(&String::from_utf8_lossy(body), |name| name.starts_with(RESERVED))
+    (has(b"$serde_json") || has(b"\\u")) && has_reserved_member(&String::from_utf8_lossy(body), json::MAX_LEVELS)
+}
+
+/// Returns `true` if a member at any level has a reserved name, or if that is not known: of text that is not JSON, or has more levels.
+fn has_reserved_member(text: &str, levels: usize) -> bool {
+    let inner = |text: &str| levels == 0 || has_reserved_member(text, levels - 1);
+    let in_member = |(name, text): (&str, &str)| name.starts_with(RESERVED) || inner(text);
+    match text.trim_start().as_bytes().first() {
+        Some(b'{') => json::members(text).map_or(true, |members| members.iter().any(in_member)),
+        Some(b'[') => json::elements(text).map_or(true, |elements| elements.into_iter().any(inner)),
+        _ => false,
+    }
 }
 
 /// Adds a limit to the body of a `Scan` or `Query` that has none. The server rejects a body that is not an object.

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -37,27 +37,22 @@ pub struct TableStream {
     /// ARN of the simulated Kinesis stream, if the records are delivered in Kinesis format.
     kinesis: Option<String>,
     /// Numbers of records that stream-fn has put into quarantine, and of those that left it. They are in the same table.
-    quarantined: Arc<[AtomicU64; 2]>,
+    quarantined: Arc<[AtomicUsize; 2]>,
 }
 
 impl TableStream {
-    pub fn new(client: Client, arn: String) -> Self {
+    /// Creates the source of a stream. With the ARN of a Kinesis stream, the records are delivered in its format.
+    pub fn new(client: Client, arn: String, kinesis: Option<String>) -> Self {
         Self {
             client,
             arn,
-            kinesis: None,
+            kinesis,
             quarantined: Arc::default(),
         }
     }
 
-    /// Delivers the records in the format of a Kinesis stream with this ARN.
-    #[must_use]
-    pub fn as_kinesis(self, kinesis: Option<String>) -> Self {
-        Self { kinesis, ..self }
-    }
-
     /// Returns the numbers of records that were put into quarantine, and of those that left it.
-    pub fn quarantined(&self) -> [u64; 2] {
+    pub fn quarantined(&self) -> [usize; 2] {
         self.quarantined.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 

@@ -1,7 +1,6 @@
 //! The functions of the stack. Each invocation runs in an idle process or a new one, up to the maximum concurrency.
 
 use std::{
-    fmt::Debug,
     net::SocketAddr,
     sync::{Arc, Mutex, OnceLock},
     time::Duration,
@@ -41,19 +40,16 @@ pub const EXITED: &str = "Runtime.ExitError";
 pub const TIMED_OUT: &str = "Sandbox.Timedout";
 
 /// The functions of the stack. Clones share the same processes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Lambda {
     functions: Arc<Vec<Arc<HostedFunction>>>,
-    observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
+    observer: Arc<OnceLock<Observer>>,
     endpoint: String,
 }
 
-pub trait InvocationObserver: Debug + Send + Sync {
-    /// Called after the last attempt of an invocation.
-    fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput);
-}
+/// Called after the last attempt of an invocation, with the binary of the function, the event and the output.
+type Observer = Box<dyn Fn(&str, &[u8], &InvokeOutput) + Send + Sync>;
 
-#[derive(Debug)]
 pub(super) struct HostedFunction {
     function: Function,
     host: Host,
@@ -64,7 +60,7 @@ pub(super) struct HostedFunction {
     pub(super) events: Budget,
     /// Asynchronous invocations that are retried.
     retries: Budget,
-    observer: Arc<OnceLock<Arc<dyn InvocationObserver>>>,
+    observer: Arc<OnceLock<Observer>>,
     processes: Mutex<Vec<Arc<Process>>>,
 }
 
@@ -132,8 +128,8 @@ impl Lambda {
     }
 
     /// Sets the observer of all later invocations. Only the first call has an effect.
-    pub fn observe(&self, observer: Arc<dyn InvocationObserver>) {
-        let _ = self.observer.set(observer);
+    pub fn observe(&self, observer: impl Fn(&str, &[u8], &InvokeOutput) + Send + Sync + 'static) {
+        let _ = self.observer.set(Box::new(observer));
     }
 
     /// Kills all processes with SIGKILL.
@@ -198,7 +194,7 @@ impl HostedFunction {
 
     fn observe(&self, payload: &[u8], output: &InvokeOutput) {
         if let Some(observer) = self.observer.get() {
-            observer.invoked(&self.function.binary, payload, output);
+            observer(&self.function.binary, payload, output);
         }
     }
 
@@ -244,7 +240,7 @@ impl HostedFunction {
 }
 
 /// Invokes one function for an event source mapping.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct FunctionInvoker {
     pub lambda: Lambda,
     pub binary: String,

@@ -58,36 +58,18 @@ fn router(lambda: Lambda) -> Router {
         .with_state(lambda)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InvocationType {
-    RequestResponse { tail: bool },
-    Event,
-    DryRun,
-}
-
-impl InvocationType {
-    fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
-        let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let invalid = |parameter: &str, value: &str, values: &str| {
-            rejected(
-                "InvalidParameterValueException",
-                format!(
-                    "Value '{value}' at '{parameter}' failed to satisfy constraint: Member must satisfy enum value set: {values}"
-                ),
-            )
-        };
-        let tail = match header("x-amz-log-type").unwrap_or("None") {
-            "None" => false,
-            "Tail" => true,
-            other => return Err(invalid("logType", other, "[None, Tail]")),
-        };
-        match header("x-amz-invocation-type").unwrap_or("RequestResponse") {
-            "RequestResponse" => Ok(Self::RequestResponse { tail }),
-            "Event" => Ok(Self::Event),
-            "DryRun" => Ok(Self::DryRun),
-            other => Err(invalid("invocationType", other, "[Event, RequestResponse, DryRun]")),
-        }
+/// Returns the value of a parameter in a header, the first of its values if there is none.
+fn parameter<'a>(headers: &'a HeaderMap, header: &str, name: &str, values: &[&'a str]) -> Result<&'a str, ApiError> {
+    let value = headers.get(header).map(|value| value.to_str().unwrap_or_default());
+    let value = value.unwrap_or(values[0]);
+    if values.contains(&value) {
+        return Ok(value);
     }
+    let values = values.join(", ");
+    let message = format!(
+        "Value '{value}' at '{name}' failed to satisfy constraint: Member must satisfy enum value set: [{values}]"
+    );
+    Err(rejected("InvalidParameterValueException", message))
 }
 
 fn rejected(kind: &'static str, message: impl Into<String>) -> ApiError {
@@ -101,9 +83,13 @@ async fn invoke(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let requested =
-        InvocationType::of(&headers).and_then(|kind| Ok((kind, function(&lambda, &name, query.as_deref())?)));
-    let (kind, function) = match requested {
+    let requested = || {
+        let tail = parameter(&headers, "x-amz-log-type", "logType", &["None", "Tail"])?;
+        let kinds = ["RequestResponse", "Event", "DryRun"];
+        let kind = parameter(&headers, "x-amz-invocation-type", "invocationType", &kinds)?;
+        Ok((tail, kind, function(&lambda, &name, query.as_deref())?))
+    };
+    let (tail, kind, function) = match requested() {
         Ok(requested) => requested,
         Err(error) => {
             // The connection is closed after a body that is not read, and a client can have sent its next request.
@@ -114,17 +100,17 @@ async fn invoke(
     let (payload, reservation) = payload(kind, &function, body).await?;
     let empty = |status, id: &str| http::response(status, [("x-amzn-requestid", id)], Body::empty());
     Ok(match kind {
-        InvocationType::RequestResponse { tail } => {
+        "Event" => empty(StatusCode::ACCEPTED, &function.invoke_async(payload, reservation)),
+        "DryRun" => empty(StatusCode::NO_CONTENT, &request_id()),
+        _ => {
             // The reservation lasts until the end of the invocation, also if the client disconnects.
             let ended = move |_: &InvokeOutput| {
                 drop(reservation);
                 true
             };
             let output = lambda.invoke_as(request_id(), &name, payload, ended).await;
-            respond(output.ok_or_else(|| not_found(&name))?, tail)
+            respond(output.ok_or_else(|| not_found(&name))?, tail == "Tail")
         }
-        InvocationType::Event => empty(StatusCode::ACCEPTED, &function.invoke_async(payload, reservation)),
-        InvocationType::DryRun => empty(StatusCode::NO_CONTENT, &request_id()),
     })
 }
 
@@ -144,14 +130,10 @@ fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<Arc<Host
 }
 
 /// Reads the payload, and reserves its place among the invocations of the function.
-async fn payload(
-    kind: InvocationType,
-    function: &HostedFunction,
-    body: Body,
-) -> Result<(Bytes, Reservation), ApiError> {
+async fn payload(kind: &str, function: &HostedFunction, body: Body) -> Result<(Bytes, Reservation), ApiError> {
     let (budget, max) = match kind {
-        InvocationType::Event => (&function.events, MAX_ASYNCHRONOUS_PAYLOAD),
-        InvocationType::RequestResponse { .. } | InvocationType::DryRun => (&function.requests, MAX_PAYLOAD),
+        "Event" => (&function.events, MAX_ASYNCHRONOUS_PAYLOAD),
+        _ => (&function.requests, MAX_PAYLOAD),
     };
     let invalid = || {
         rejected(

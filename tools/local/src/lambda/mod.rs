@@ -13,7 +13,7 @@ mod runtime_api;
 mod spawn;
 
 pub use self::{
-    functions::{EXITED, FunctionInvoker, InvocationObserver, InvokeOutput, Lambda, TIMED_OUT},
+    functions::{EXITED, FunctionInvoker, InvokeOutput, Lambda, TIMED_OUT},
     process::{ProcessInfo, arn},
     spawn::Host,
 };

@@ -31,23 +31,14 @@ const OWN_SITES: [&str; 2] = ["same-origin", "none"];
 pub(crate) struct Refusal(pub(crate) StatusCode, pub(crate) &'static str);
 
 impl Refusal {
-    const VERSION: Self = Self(
-        StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-        "this version of HTTP is not supported: use HTTP/1.1",
-    );
+    const VERSION: Self = Self(StatusCode::HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 is supported");
     const HOST_COUNT: Self = Self(StatusCode::BAD_REQUEST, "a request needs exactly one Host header");
     const HOST: Self = Self(
         StatusCode::MISDIRECTED_REQUEST,
-        "this host name is not allowed: use localhost or a loopback address",
+        "use the host localhost or a loopback address",
     );
-    const ORIGIN: Self = Self(
-        StatusCode::FORBIDDEN,
-        "requests of web pages are not allowed: the Origin header names another origin",
-    );
-    const SITE: Self = Self(
-        StatusCode::FORBIDDEN,
-        "requests of web pages are not allowed: the Sec-Fetch-Site header names another site",
-    );
+    const ORIGIN: Self = Self(StatusCode::FORBIDDEN, "the Origin header names another origin");
+    const SITE: Self = Self(StatusCode::FORBIDDEN, "the Sec-Fetch-Site header names another site");
 }
 
 /// Adds the check to all routes of the listener at this address. `respond` makes the response to a refused request.
@@ -98,17 +89,14 @@ impl Access {
             let mut values = headers.get_all(name).iter();
             values.all(|value| value.to_str().is_ok_and(is_own))
         };
-        if !all(header::ORIGIN.as_str(), &|origin| self.is_own(origin)) {
+        let is_own = |origin: &str| self.origins.iter().any(|own| own.eq_ignore_ascii_case(origin));
+        if !all(header::ORIGIN.as_str(), &is_own) {
             return Err(Refusal::ORIGIN);
         }
         if !all(SEC_FETCH_SITE, &|site| OWN_SITES.contains(&site)) {
             return Err(Refusal::SITE);
         }
         Ok(())
-    }
-
-    fn is_own(&self, origin: &str) -> bool {
-        self.origins.iter().any(|own| own.eq_ignore_ascii_case(origin))
     }
 }
 

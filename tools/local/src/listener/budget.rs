@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody as _};
 use futures::StreamExt as _;
-use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A body up to this multiple of its maximum is read and dropped, so that its client receives the error.
@@ -24,13 +23,11 @@ pub(crate) struct Budget {
 pub(crate) type Reservation = OwnedSemaphorePermit;
 
 /// Why a body was not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    #[error("the body is too large")]
     TooLarge,
-    #[error("too many requests are waiting")]
+    /// Too many requests are waiting.
     Exhausted,
-    #[error("the body is incomplete")]
     Incomplete,
 }
 

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    counters::{LastProcessingResult, add},
+    counters::LastProcessingResult,
     environment::{Clock as _, Environment, InvocationOutcome, Invoker as _},
     failure::{Failure, LastTry, Reason},
     record::{Record, event, fitting},
@@ -110,16 +110,16 @@ impl<E: Environment> Delivery<'_, E> {
             match self.attempt(&mut chunk).await {
                 Try::Processed(count) => {
                     let rest = chunk.records.split_off(count);
-                    add(&counters.done, chunk.records.len());
+                    counters.update(|counts| counts.done += count);
                     self.shard.finish(&chunk.records);
                     if !rest.is_empty() {
-                        add(&counters.retries, 1);
+                        counters.update(|counts| counts.retries += 1);
                         chunks.push(Chunk::of(rest));
                     }
                 }
                 Try::Failed(last) => chunks.extend(self.failed(chunk, last).await),
                 Try::NotInvoked => {
-                    add(&counters.retries, 1);
+                    counters.update(|counts| counts.retries += 1);
                     chunk.not_invoked += 1;
                     back_off(chunk.not_invoked).await;
                     chunks.push(chunk);
@@ -133,10 +133,11 @@ impl<E: Environment> Delivery<'_, E> {
         let mapping = self.shard.mapping;
         let request_id = chunk.request_id.get_or_insert_with(|| mapping.invoker.request_id());
         if fitting(&chunk.records) < chunk.records.len() {
-            mapping.counters.set_result(LastProcessingResult::FunctionCallFailed);
+            let failed = LastProcessingResult::FunctionCallFailed;
+            mapping.counters.update(|counts| counts.result = failed);
             return Try::Failed(LastTry::TooLarge);
         }
-        add(&mapping.counters.invocations, 1);
+        mapping.counters.update(|counts| counts.invocations += 1);
         if chunk.payload.is_empty() {
             chunk.payload = event(&chunk.records).to_string();
         }
@@ -149,8 +150,8 @@ impl<E: Environment> Delivery<'_, E> {
                     false => Some(chunk.records.len()),
                 };
                 match processed {
-                    Some(0) => (Try::Failed(LastTry::Response), LastProcessingResult::Ok),
-                    Some(count) => (Try::Processed(count), LastProcessingResult::Ok),
+                    Some(0) => (Try::Failed(LastTry::Response), LastProcessingResult::OK),
+                    Some(count) => (Try::Processed(count), LastProcessingResult::OK),
                     None => (
                         Try::Failed(LastTry::Response),
                         LastProcessingResult::InvalidSequenceNumber,
@@ -163,7 +164,7 @@ impl<E: Environment> Delivery<'_, E> {
             ),
             InvocationOutcome::NotInvoked => (Try::NotInvoked, LastProcessingResult::FunctionCallFailed),
         };
-        mapping.counters.set_result(result);
+        mapping.counters.update(|counts| counts.result = result);
         attempt
     }
 
@@ -171,8 +172,7 @@ impl<E: Environment> Delivery<'_, E> {
     async fn failed(&self, mut chunk: Chunk, last: LastTry) -> Vec<Chunk> {
         let (settings, counters) = (&self.shard.mapping.settings, &self.shard.mapping.counters);
         if settings.bisect_on_function_error && chunk.records.len() > 1 {
-            add(&counters.retries, 1);
-            add(&counters.bisections, 1);
+            counters.update(|counts| (counts.retries, counts.bisections) = (counts.retries + 1, counts.bisections + 1));
             // The first half is the smaller one.
             let second = chunk.records.split_off(chunk.records.len() / 2);
             return vec![Chunk::of(second), Chunk::of(chunk.records)];
@@ -183,7 +183,7 @@ impl<E: Environment> Delivery<'_, E> {
             self.give_up(chunk, Reason::RetryAttemptsExhausted(last)).await;
             return Vec::new();
         }
-        add(&counters.retries, 1);
+        counters.update(|counts| counts.retries += 1);
         back_off(chunk.failed).await;
         vec![chunk]
     }
@@ -200,7 +200,8 @@ impl<E: Environment> Delivery<'_, E> {
         if fresh == Some(0) {
             return Some(chunk);
         }
-        mapping.counters.set_result(LastProcessingResult::NoRecordsProcessed);
+        let none = LastProcessingResult::NoRecordsProcessed;
+        mapping.counters.update(|counts| counts.result = none);
         let rest = chunk.records.split_off(fresh.unwrap_or(chunk.records.len()));
         self.give_up(chunk, Reason::RecordAgeExceeded).await;
         Some(Chunk::of(rest)).filter(|rest| !rest.records.is_empty())

@@ -30,12 +30,6 @@ pub struct Mapping<E: Environment> {
     pub counters: Counters,
 }
 
-impl<E: Environment> std::fmt::Debug for Mapping<E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mapping").finish_non_exhaustive()
-    }
-}
-
 /// Invokes the function and waits for its response.
 pub trait Invoker: Send + Sync {
     /// Returns a new request id. Each set of records has one, which its retries share.

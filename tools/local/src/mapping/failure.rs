@@ -10,21 +10,12 @@ use uuid::Uuid;
 
 use super::record::{self, Record};
 
-/// Names in failure documents and records.
+/// Names in failure documents and records. The function has no published versions.
 #[derive(Debug, Clone)]
 pub struct Identity {
     pub uuid: String,
     pub function_arn: String,
     pub stream_arn: String,
-}
-
-impl Identity {
-    /// Returns the version in the function's ARN. An ARN without a version, or with an alias, is an unpublished function's.
-    fn executed_version(&self) -> &str {
-        let version = self.function_arn.split(':').nth(7);
-        let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        version.filter(is_number).unwrap_or("$LATEST")
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +125,7 @@ impl Failure {
         if let Some(function_error) = function_error {
             body["responseContext"] = json!({
                 "statusCode": 200,
-                "executedVersion": identity.executed_version(),
+                "executedVersion": "$LATEST",
                 "functionError": function_error,
             });
         }
@@ -156,11 +147,11 @@ mod tests {
     use super::*;
 
     /// Returns the document of a record that was created at this number of milliseconds.
-    fn document(function: &str, last: LastTry, created: u64, json: Value) -> Document {
+    fn document(last: LastTry, created: u64, json: Value) -> Document {
         let number = SequenceNumber::new("000000000000000000001").unwrap();
         let identity = Identity {
             uuid: "mapping-1".to_owned(),
-            function_arn: format!("arn:aws:lambda:us-east-1:000000000000:function:{function}"),
+            function_arn: "arn:aws:lambda:us-east-1:000000000000:function:stream-fn".to_owned(),
             stream_arn: "arn:aws:dynamodb:us-east-1:000000000000:table/T/stream/1".to_owned(),
         };
         let failure = Failure {
@@ -178,7 +169,7 @@ mod tests {
         let mut expected = recorded["one_record_that_always_fails"]["document"].clone();
         let record = json!({"dynamodb": {"SequenceNumber": "000000000000000000001"}});
         expected["payload"] = json!(json!({"Records": [record]}).to_string());
-        let Document { key, body } = document("stream-fn", LastTry::Response, 1_764_085_200_000, record);
+        let Document { key, body } = document(LastTry::Response, 1_764_085_200_000, record);
         assert_eq!(body, expected);
         let (start, id) = key.split_at("aws/lambda/mapping-1/shard-1/2025/11/25/2025-11-25T15.40.02-".len());
         assert_eq!(start, "aws/lambda/mapping-1/shard-1/2025/11/25/2025-11-25T15.40.02-");
@@ -201,25 +192,10 @@ mod tests {
                 r#"{"Records":[{"dynamodb":{"ApproximateCreationDateTime":1.789651658E9}}]}"#,
             ),
         ] {
-            let body = document("f", LastTry::FunctionError, 1_789_651_658_042, json).body;
+            let body = document(LastTry::FunctionError, 1_789_651_658_042, json).body;
             assert_eq!(body[info]["approximateArrivalOfFirstRecord"], time);
             assert_eq!(body[info]["approximateArrivalOfLastRecord"], time);
             assert_eq!(body["payload"], payload);
-        }
-    }
-
-    #[test]
-    fn the_version_is_that_of_the_arn() {
-        for (function, version) in [
-            ("f", "$LATEST"),
-            ("f:7", "7"),
-            ("f:live", "$LATEST"),
-            ("f:$LATEST", "$LATEST"),
-        ] {
-            let body = document(function, LastTry::FunctionError, 0, json!({})).body;
-            let context = &body["responseContext"];
-            assert_eq!(context["executedVersion"], version, "{function}");
-            assert_eq!(context["functionError"], "Unhandled");
         }
     }
 }

@@ -26,7 +26,7 @@ mod shard;
 pub mod source;
 
 pub use self::{
-    counters::{Counters, LastProcessingResult},
+    counters::{Counters, Counts, LastProcessingResult},
     environment::{Clock, Destination, Environment, InvocationOutcome, Invoker, Mapping},
     failure::Identity,
 };

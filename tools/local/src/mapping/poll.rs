@@ -14,7 +14,6 @@ use tokio::{
 };
 
 use super::{
-    counters::add,
     delivery::Delivery,
     environment::{Environment, Mapping},
     position::{Position, Positions as _},
@@ -22,6 +21,7 @@ use super::{
     shard::Shard,
     source::{Page, Source as _, SourceError},
 };
+use crate::lock;
 
 /// Interval between two polls: four times per second. See <https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html>.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -93,8 +93,8 @@ impl<E: Environment> Shard<'_, E> {
     /// Sends each record that matches the filter to the lane of its item, and marks the others as done.
     async fn dispatch(&self, records: Vec<Record>, lanes: &[Sender<Vec<Record>>]) {
         let Mapping { counters, settings, .. } = self.mapping;
-        add(&counters.read, records.len());
-        self.add(&records);
+        counters.update(|counts| counts.read += records.len());
+        lock(&self.tracker).add(&records);
         let (matched, filtered): (Vec<_>, Vec<_>) = records
             .into_iter()
             .partition(|record| settings.filters.matches(record.json()));
@@ -104,7 +104,7 @@ impl<E: Environment> Shard<'_, E> {
             pages[record.lane(lanes.len())].push(record);
         }
         for (page, lane) in pages.into_iter().zip(lanes).filter(|(page, _)| !page.is_empty()) {
-            add(&counters.matched, page.len());
+            counters.update(|counts| counts.matched += page.len());
             // Cannot fail: a lane ends only after its sender is dropped.
             let _ = lane.send(page).await;
         }

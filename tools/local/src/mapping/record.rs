@@ -48,12 +48,8 @@ impl Record {
         // The order of the key attributes differs from record to record.
         keys.sort_all_objects();
         let hash = Sha256::digest(keys.to_string().as_bytes());
-        let number = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .fold(0usize, |number, byte| number << 8 | usize::from(*byte))
-        };
-        number(&hash[..8]) % lanes
+        let bytes = hash.iter().take(8);
+        bytes.fold(0usize, |number, byte| number << 8 | usize::from(*byte)) % lanes
     }
 }
 

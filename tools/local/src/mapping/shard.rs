@@ -3,7 +3,6 @@
 use std::{sync::Mutex, time::Duration};
 
 use super::{
-    counters::add,
     environment::{Clock as _, Destination as _, Environment, Mapping},
     failure::Failure,
     position::{Positions as _, Tracker},
@@ -18,7 +17,7 @@ const DOCUMENT_DELAY: Duration = Duration::from_millis(5);
 pub(super) struct Shard<'a, E: Environment> {
     pub(super) mapping: &'a Mapping<E>,
     pub(super) id: &'a str,
-    tracker: Mutex<Tracker>,
+    pub(super) tracker: Mutex<Tracker>,
 }
 
 impl<'a, E: Environment> Shard<'a, E> {
@@ -27,22 +26,19 @@ impl<'a, E: Environment> Shard<'a, E> {
         Self { mapping, id, tracker }
     }
 
-    /// Notes records that were read.
-    pub(super) fn add(&self, records: &[Record]) {
-        lock(&self.tracker).add(records);
-    }
-
     /// Writes a failure document, and marks its records as done. If the destination refuses it, the records are dropped.
     pub(super) async fn write(&self, failure: Failure) {
         tokio::time::sleep(DOCUMENT_DELAY).await;
         let Mapping { identity, counters, .. } = self.mapping;
         let document = failure.document(identity, self.id, self.mapping.clock.now());
-        if self.mapping.destination.put(document).await.is_ok() {
-            add(&counters.documents, 1);
-            add(&counters.failed, failure.records.len());
-        } else {
-            add(&counters.dropped, failure.records.len());
-        }
+        let (is_stored, records) = (
+            self.mapping.destination.put(document).await.is_ok(),
+            failure.records.len(),
+        );
+        counters.update(|counts| match is_stored {
+            true => (counts.documents, counts.failed) = (counts.documents + 1, counts.failed + records),
+            false => counts.dropped += records,
+        });
         self.finish(&failure.records);
     }
 

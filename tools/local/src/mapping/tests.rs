@@ -2,7 +2,6 @@
 
 mod documents;
 mod fakes;
-mod outages;
 mod recordings;
 
 use std::{collections::HashMap, time::Duration};

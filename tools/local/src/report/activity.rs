@@ -5,11 +5,7 @@ use std::{collections::BTreeMap, sync::Mutex};
 use serde_json::Value;
 use shared::json;
 
-use crate::{
-    feed::WRITER,
-    lambda::{InvocationObserver, InvokeOutput},
-    lock,
-};
+use crate::{feed::WRITER, lambda::InvokeOutput, lock};
 
 /// Maximum length of an outcome's name.
 const MAX_NAME_LENGTH: usize = 40;
@@ -31,10 +27,9 @@ impl Activity {
     pub fn figures(&self) -> Figures {
         lock(&self.0).clone()
     }
-}
 
-impl InvocationObserver for Activity {
-    fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
+    /// Counts the updates of an invocation.
+    pub(crate) fn invoked(&self, binary: &str, event: &[u8], output: &InvokeOutput) {
         let response = json::parse_bytes(&output.payload).unwrap_or_default();
         let mut figures = lock(&self.0);
         if let Some(error) = latest_error(&response, output) {

@@ -15,9 +15,11 @@ pub struct Documents(pub PathBuf);
 impl Destination for Documents {
     /// Stores a document. If this fails, prints the shard, the number of the dropped records, and the reason: no attribute values.
     async fn put(&self, document: Document) -> io::Result<()> {
-        let stored = self.store(&document);
-        if let Err(error) = &stored {
-            let body = &document.body;
+        let path = self.0.join(&document.key);
+        let body = &document.body;
+        let created = files::create_folder(path.parent().unwrap_or(&self.0));
+        let stored = created.and_then(|()| files::write_whole(&path, body.to_string().as_bytes()));
+        stored.inspect_err(|error| {
             let batch = body.get("DDBStreamBatchInfo").unwrap_or(&body["KinesisBatchInfo"]);
             let (records, shard) = (batch["batchSize"].as_u64(), batch["shardId"].as_str());
             let line = format!(
@@ -27,15 +29,6 @@ impl Destination for Documents {
                 chain(error)
             );
             let _ = terminal::write_line(&mut io::stderr(), &line);
-        }
-        stored
-    }
-}
-
-impl Documents {
-    fn store(&self, document: &Document) -> io::Result<()> {
-        let path = self.0.join(&document.key);
-        files::create_folder(path.parent().unwrap_or(&self.0))?;
-        files::write_whole(&path, document.body.to_string().as_bytes())
+        })
     }
 }

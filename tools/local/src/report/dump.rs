@@ -31,7 +31,7 @@ pub fn write(path: &Path, collections: &Collections) -> io::Result<()> {
 fn lines(collections: &Collections) -> io::Result<String> {
     let mut text = String::new();
     for collection in collections.values() {
-        let mut items: Vec<_> = collection.items().iter().collect();
+        let mut items: Vec<_> = collection.iter().collect();
         items.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (_, item) in items {
             let sorted: BTreeMap<_, _> = item.iter().collect();

@@ -14,11 +14,8 @@ use shared::domain::{
 /// Maximum number of missing versions that are named. `Latest` can be any number.
 const MAX_NAMED: usize = 20;
 
-/// All items of one partition key, ordered by sort key.
-#[derive(Debug, Default)]
-pub struct Collection {
-    items: Vec<(String, Item)>,
-}
+/// All items of one partition key, with their sort keys, in their order.
+pub type Collection = Vec<(String, Item)>;
 
 /// All item collections of a table, by partition key.
 pub type Collections = BTreeMap<String, Collection>;
@@ -27,56 +24,49 @@ pub fn collect(items: Vec<Item>, digits: VersionDigits) -> Collections {
     let mut collections = Collections::new();
     for item in items {
         let [pk, sk] = [partition_key_of, sort_key_of].map(|key| key(&item).unwrap_or_default().to_owned());
-        collections.entry(pk).or_default().items.push((sk, item));
+        collections.entry(pk).or_default().push((sk, item));
     }
     // The latest item, then the versions by number, then other items by sort key.
     let rank = |sk: &str| (sk != LATEST_KEY, digits.version_of(sk).map_or(u64::MAX, Version::get));
     for collection in collections.values_mut() {
-        collection
-            .items
-            .sort_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)).then_with(|| a.cmp(b)));
+        collection.sort_by(|(a, _), (b, _)| rank(a).cmp(&rank(b)).then_with(|| a.cmp(b)));
     }
     collections
 }
 
-impl Collection {
-    pub fn items(&self) -> &[(String, Item)] {
-        &self.items
-    }
+/// Returns the number of records in quarantine.
+pub fn quarantined(items: &[(String, Item)]) -> usize {
+    items.iter().filter(|(sk, _)| quarantine::is_first(sk)).count()
+}
 
-    /// Returns the number of records in quarantine.
-    pub fn quarantined(&self) -> usize {
-        self.items.iter().filter(|(sk, _)| quarantine::is_first(sk)).count()
+/// Returns the missing or differing versions of the entity. Returns none if there is no latest item.
+fn missing_of(items: &[(String, Item)], digits: VersionDigits) -> Vec<String> {
+    let mut audited = audit::collection::Collection::new(digits, false);
+    for (_, item) in items {
+        audited.add(item.clone());
     }
-
-    /// Returns the missing or differing versions of the entity. Returns none if there is no latest item.
-    pub fn missing(&self, digits: VersionDigits) -> Vec<String> {
-        let mut audited = audit::collection::Collection::default();
-        for (_, item) in &self.items {
-            audited.add_item(item.clone(), digits, false);
-        }
-        // The time only tells which latest items are ahead of it.
-        let found = audited.check(digits, Duration::ZERO);
-        if let Some(Err(error)) = audited.latest_version() {
-            return vec![format!("{LATEST_KEY} makes no version: {error}")];
-        }
-        let mut missing = digits.version_keys(found.missing.numbers().take(MAX_NAMED));
-        if let Some(more @ 1..) = found.missing.len().checked_sub(MAX_NAMED as u64) {
-            missing.push(format!("{more} more"));
-        }
-        let differs = found.others.iter().filter_map(|finding| match finding {
-            Finding::LatestDiffers { version } => Some(digits.version_key(*version)),
-            _ => None,
-        });
-        missing.extend(differs.map(|key| format!("{key} differs from {LATEST_KEY}")));
-        missing
+    // The time only tells which latest items are ahead of it.
+    let found = audited.check(Duration::ZERO);
+    if let Some(Err(error)) = audited.latest_version() {
+        return vec![format!("{LATEST_KEY} makes no version: {error}")];
     }
+    let versions = audit::collection::missing(&found);
+    let mut missing = digits.version_keys(versions.numbers().take(MAX_NAMED));
+    if let Some(more @ 1..) = versions.len().checked_sub(MAX_NAMED as u64) {
+        missing.push(format!("{more} more"));
+    }
+    let differs = found.iter().filter_map(|finding| match finding {
+        Finding::LatestDiffers { version } => Some(digits.version_key(*version)),
+        _ => None,
+    });
+    missing.extend(differs.map(|key| format!("{key} differs from {LATEST_KEY}")));
+    missing
 }
 
 /// Returns the missing or differing versions of a table, by partition key.
 pub fn missing(collections: &Collections, digits: VersionDigits) -> BTreeMap<String, Vec<String>> {
     let entities = collections.iter().filter(|(pk, _)| !is_reserved(pk));
-    let missing = entities.map(|(pk, collection)| (pk.clone(), collection.missing(digits)));
+    let missing = entities.map(|(pk, items)| (pk.clone(), missing_of(items, digits)));
     missing.filter(|(_, missing)| !missing.is_empty()).collect()
 }
 
@@ -131,7 +121,7 @@ mod tests {
     fn versions_are_ordered_by_number() {
         let items = ["v10", "v9", "Metadata", "v0", "v1"].map(|sk| serde_json::from_value(item("a", sk, "")).unwrap());
         let collections = collect(items.to_vec(), VersionDigits::default());
-        let order: Vec<_> = collections["a"].items().iter().map(|(sk, _)| sk.as_str()).collect();
+        let order: Vec<_> = collections["a"].iter().map(|(sk, _)| sk.as_str()).collect();
         assert_eq!(order, ["v0", "v1", "v9", "v10", "Metadata"]);
     }
 }

@@ -7,7 +7,7 @@ use shared::{
     printable,
 };
 
-use super::history::{Collection, Collections};
+use super::history::Collections;
 
 const MAX_ENTITIES: usize = 20;
 /// Maximum number of items of an entity, half of them from each end.
@@ -29,8 +29,7 @@ pub fn list(collections: &Collections) -> String {
     text
 }
 
-fn lines(collection: &Collection) -> String {
-    let items = collection.items();
+fn lines(items: &[(String, Item)]) -> String {
     let left_out = items.len().saturating_sub(MAX_ITEMS);
     let (start, end) = match left_out {
         0 => (items, &[][..]),

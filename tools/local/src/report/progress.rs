@@ -1,13 +1,7 @@
 //! Progress of the stack on standard output: a `status` line when a figure changes, and an `error` line for each new error of a
 //! function, at most once a second. A `summary` line ends the output of `--once`.
 
-use std::{
-    convert::Infallible,
-    fmt::Write as _,
-    io,
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::{convert::Infallible, fmt::Write as _, io, time::Duration};
 
 use terminal::write_line;
 use tokio::time::{MissedTickBehavior, interval};
@@ -44,22 +38,21 @@ pub fn print_summary(stack: &Stack) {
 
 /// Returns the figures as `name=value` pairs, separated by spaces.
 fn line(stack: &Stack, figures: &Figures) -> String {
-    let counters = &stack.mapping.counters;
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counts = stack.mapping.counters.get();
     let [quarantined, released] = stack.mapping.source.quarantined();
     let refused: u64 = figures.rejected.values().sum();
     let mut line = format!(
-        "updates={} refused={refused} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={}",
+        "updates={} refused={refused} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={:?}",
         figures.applied.values().sum::<u64>() + refused,
-        count(&counters.done).saturating_sub(quarantined),
-        counters.waiting(),
-        count(&counters.invocations),
-        count(&counters.retries),
-        count(&counters.bisections),
+        counts.done.saturating_sub(quarantined),
+        counts.waiting(),
+        counts.invocations,
+        counts.retries,
+        counts.bisections,
         quarantined.saturating_sub(released),
-        count(&counters.documents),
-        count(&counters.dropped),
-        counters.last_processing_result().name(),
+        counts.documents,
+        counts.dropped,
+        counts.result,
     );
     for (name, count) in figures.applied.iter().chain(&figures.rejected) {
         let _ = write!(line, " {name}={count}");

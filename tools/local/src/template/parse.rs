@@ -7,12 +7,12 @@ use operations::table::settings::TableSettings;
 use serde_json::Value;
 
 use super::{
-    TemplateError, invalid,
     resolve::{Resolver, text},
     yaml,
 };
 use crate::{
     attach::Attachment,
+    error::{LocalError, failed},
     mapping::{filter::Filters, position::Position, settings::Settings},
 };
 
@@ -57,12 +57,12 @@ pub struct Function {
 
 impl Template {
     /// Reads a template. `overrides` replace the defaults of its parameters.
-    pub fn read(path: &Path, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
-        let text = std::fs::read_to_string(path).map_err(TemplateError::Read)?;
+    pub fn read(path: &Path, overrides: &[(String, String)]) -> Result<Self, LocalError> {
+        let text = std::fs::read_to_string(path).map_err(failed("cannot read the file"))?;
         Self::parse(&text, overrides)
     }
 
-    pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
+    pub fn parse(text: &str, overrides: &[(String, String)]) -> Result<Self, LocalError> {
         let document = yaml::parse(text)?;
         let resolver = Resolver::new(&document, overrides)?;
         resolver.check_rules()?;
@@ -76,7 +76,7 @@ impl Template {
             events.map(move |(id, event)| (function, id, event))
         });
         let streams: Vec<_> = events.filter(|(.., event)| event["Type"] == "DynamoDB").collect();
-        let missing = || invalid("it does not have exactly one event of type DynamoDB");
+        let missing = || LocalError::new("it does not have exactly one event of type DynamoDB");
         let [(function, id, event)] = streams[..] else {
             return Err(missing());
         };
@@ -85,10 +85,12 @@ impl Template {
         let name = properties["Stream"]
             .as_str()
             .and_then(|stream| stream.strip_suffix(".StreamArn"));
-        let name = name.ok_or_else(|| invalid(format!("{place} has no Stream: !GetAtt <table>.StreamArn")))?;
+        let name = name.ok_or_else(|| LocalError::new(format!("{place} has no Stream: !GetAtt <table>.StreamArn")))?;
         let table = table(name, &resolver)?;
         if table.settings.stream.is_none() {
-            return Err(invalid(format!("{name} has no StreamSpecification.StreamViewType")));
+            return Err(LocalError::new(format!(
+                "{name} has no StreamSpecification.StreamViewType"
+            )));
         }
         let is_kinesis = properties["Enabled"] == false;
         if is_kinesis {
@@ -112,10 +114,10 @@ impl Template {
     }
 }
 
-fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -> Result<Function, TemplateError> {
+fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -> Result<Function, LocalError> {
     let binary = resource.pointer("/Metadata/BuildProperties/Binary");
     let binary = binary.and_then(Value::as_str);
-    let binary = binary.ok_or_else(|| invalid(format!("{id} has no Metadata.BuildProperties.Binary")))?;
+    let binary = binary.ok_or_else(|| LocalError::new(format!("{id} has no Metadata.BuildProperties.Binary")))?;
     // Like SAM: settings of a function override the globals, and the environment is merged variable by variable.
     let all = [&resource["Properties"], &document["Globals"]["Function"]];
     let get = |pointer: &str, default: &str| {
@@ -127,7 +129,7 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
     };
     let number = |name: &str, default: &str| {
         let number = get(&format!("/{name}"), default)?.parse::<u64>();
-        number.map_err(|_| invalid(format!("invalid value of {name} in {id}")))
+        number.map_err(|_| LocalError::new(format!("invalid value of {name} in {id}")))
     };
     let mut environment = BTreeMap::new();
     for properties in all.iter().rev() {
@@ -146,10 +148,10 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
     })
 }
 
-fn table(id: &str, resolver: &Resolver) -> Result<Table, TemplateError> {
+fn table(id: &str, resolver: &Resolver) -> Result<Table, LocalError> {
     let tables = resolver.resources("AWS::DynamoDB::Table")?;
     let resource = tables.iter().find(|(name, _)| *name == id);
-    let (_, resource) = resource.ok_or_else(|| invalid(format!("there is no table {id}")))?;
+    let (_, resource) = resource.ok_or_else(|| LocalError::new(format!("there is no table {id}")))?;
     let properties = resolver.resolve(&resource["Properties"])?;
     let list = |name: &str| properties[name].as_array().cloned().unwrap_or_default();
     let (attributes, mut keys) = (list("AttributeDefinitions"), list("KeySchema"));
@@ -168,7 +170,7 @@ fn table(id: &str, resolver: &Resolver) -> Result<Table, TemplateError> {
     Ok(Table {
         name: id.to_owned(),
         settings: TableSettings {
-            keys: keys.ok_or_else(|| invalid(format!("{id} has no KeySchema with AttributeDefinitions")))?,
+            keys: keys.ok_or_else(|| LocalError::new(format!("{id} has no KeySchema with AttributeDefinitions")))?,
             stream: get("/StreamSpecification/StreamViewType").map(|view| StreamViewType::from(view.as_str())),
             ttl: get("/TimeToLiveSpecification/AttributeName"),
             deletion_protection: is_true("/DeletionProtectionEnabled"),
@@ -179,10 +181,10 @@ fn table(id: &str, resolver: &Resolver) -> Result<Table, TemplateError> {
 }
 
 /// Parses the settings of a mapping, and checks Lambda's bounds. An unknown setting is rejected, because it could change the behaviour.
-fn mapping(properties: &Value, place: &str) -> Result<Settings, TemplateError> {
+fn mapping(properties: &Value, place: &str) -> Result<Settings, LocalError> {
     let mut settings = Settings::default();
     for (name, value) in properties.as_object().into_iter().flatten() {
-        let bad = || invalid(format!("invalid value of {name} in {place}"));
+        let bad = || LocalError::new(format!("invalid value of {name} in {place}"));
         let number = |bounds: RangeInclusive<u32>| {
             let number = text(value).parse().ok().filter(|number| bounds.contains(number));
             number.ok_or_else(bad)
@@ -217,10 +219,11 @@ fn mapping(properties: &Value, place: &str) -> Result<Settings, TemplateError> {
                 let filters = value["Filters"].as_array().into_iter().flatten();
                 let patterns: Vec<_> = filters.map(|filter| text(&filter["Pattern"])).collect();
                 let parsed = Filters::parse(patterns.iter().map(String::as_str));
-                settings.filters = parsed.map_err(|error| TemplateError::Filter(place.to_owned(), error))?;
+                settings.filters =
+                    parsed.map_err(failed(format!("a pattern of FilterCriteria in {place} cannot be read")))?;
             }
             _ => {
-                return Err(invalid(format!(
+                return Err(LocalError::new(format!(
                     "{place} has {name}, which the local stack does not support"
                 )));
             }

@@ -8,11 +8,14 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{TemplateError, invalid};
+use crate::error::LocalError;
 
 pub const REGION: &str = "us-east-1";
 pub const ACCOUNT: &str = "000000000000";
 const STACK_ID: &str = "arn:aws:cloudformation:us-east-1:000000000000:stack/local/00000000-0000-4000-8000-000000000000";
+
+/// Functions whose operands are a list.
+const FUNCTIONS: &str = "Fn::GetAtt Fn::If Fn::Join Fn::Split Fn::Select Fn::And Fn::Or Fn::Not Fn::Equals";
 
 /// Evaluates intrinsic functions within one template.
 pub struct Resolver<'a> {
@@ -22,20 +25,23 @@ pub struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     /// Creates a resolver with the defaults of the template's parameters and these overrides.
-    pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, TemplateError> {
+    pub fn new(document: &'a Value, overrides: &[(String, String)]) -> Result<Self, LocalError> {
         let declared = document.get("Parameters").and_then(Value::as_object);
         let is_declared = |name: &str| declared.is_some_and(|declared| declared.contains_key(name));
         if let Some((name, _)) = overrides.iter().find(|(name, _)| !is_declared(name)) {
-            return Err(invalid(format!("there is no parameter {name}")));
+            return Err(LocalError::new(format!("there is no parameter {name}")));
         }
         let mut parameters = HashMap::new();
         for (name, parameter) in declared.into_iter().flatten() {
             let given = overrides.iter().rev().find(|(given, _)| given == name);
             let given = given.map(|(_, value)| Value::String(value.clone()));
             let value = given.or_else(|| parameter.get("Default").cloned());
-            let value = value.ok_or_else(|| invalid(format!("the parameter {name} has no value")))?;
+            let value = value.ok_or_else(|| LocalError::new(format!("the parameter {name} has no value")))?;
             if !allows(parameter, &value) {
-                return Err(invalid(format!("the parameter {name} does not allow {}", text(&value))));
+                return Err(LocalError::new(format!(
+                    "the parameter {name} does not allow {}",
+                    text(&value)
+                )));
             }
             parameters.insert(name.as_str(), value);
         }
@@ -43,9 +49,9 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the resources of this type whose condition holds, by logical id.
-    pub fn resources(&self, kind: &str) -> Result<Vec<(&'a str, &'a Value)>, TemplateError> {
+    pub fn resources(&self, kind: &str) -> Result<Vec<(&'a str, &'a Value)>, LocalError> {
         let resources = self.document.get("Resources").and_then(Value::as_object);
-        let resources = resources.ok_or_else(|| invalid("Resources is missing or not an object"))?;
+        let resources = resources.ok_or_else(|| LocalError::new("Resources is missing or not an object"))?;
         let mut found = Vec::new();
         for (id, resource) in resources.iter().filter(|(_, resource)| resource["Type"] == kind) {
             if resource
@@ -60,18 +66,20 @@ impl<'a> Resolver<'a> {
 
     /// Checks the section `Rules`: CloudFormation validates the parameters with it before it creates a stack.
     /// See <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/rules-section-structure.html>.
-    pub(super) fn check_rules(&self) -> Result<(), TemplateError> {
+    pub(super) fn check_rules(&self) -> Result<(), LocalError> {
         let Some(rules) = self.document.get("Rules") else {
             return Ok(());
         };
-        let rules = rules.as_object().ok_or_else(|| invalid("Rules is not an object"))?;
+        let rules = rules
+            .as_object()
+            .ok_or_else(|| LocalError::new("Rules is not an object"))?;
         for (name, rule) in rules {
             let applies = rule.get("RuleCondition").map_or(Ok(true), |one| self.holds(one))?;
             let assertions = rule["Assertions"].as_array();
-            for assertion in assertions.ok_or_else(|| invalid(format!("{name} has no Assertions")))? {
+            for assertion in assertions.ok_or_else(|| LocalError::new(format!("{name} has no Assertions")))? {
                 if !self.holds(&assertion["Assert"])? && applies {
                     let description = assertion.get("AssertDescription").map(text).unwrap_or_default();
-                    return Err(invalid(format!(
+                    return Err(LocalError::new(format!(
                         "the parameters violate the rule {name}: {description}"
                     )));
                 }
@@ -80,7 +88,7 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    pub fn resolve(&self, value: &Value) -> Result<Value, TemplateError> {
+    pub fn resolve(&self, value: &Value) -> Result<Value, LocalError> {
         match value {
             Value::Array(values) => {
                 let values = values.iter().map(|value| self.member(value));
@@ -93,7 +101,7 @@ impl<'a> Resolver<'a> {
                 let members = members
                     .iter()
                     .map(|(name, member)| Ok(self.member(member)?.map(|member| (name.clone(), member))));
-                let members: Vec<_> = members.collect::<Result<_, TemplateError>>()?;
+                let members: Vec<_> = members.collect::<Result<_, LocalError>>()?;
                 Ok(Value::Object(members.into_iter().flatten().collect()))
             }
             scalar => Ok(scalar.clone()),
@@ -101,13 +109,13 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns `None` for `AWS::NoValue`, also as the result of a condition: it removes the member.
-    fn member(&self, value: &Value) -> Result<Option<Value>, TemplateError> {
+    fn member(&self, value: &Value) -> Result<Option<Value>, LocalError> {
         let resolved = self.resolve(value)?;
         Ok((value.is_null() || !resolved.is_null()).then_some(resolved))
     }
 
-    fn call(&self, name: &str, operand: &Value) -> Result<Value, TemplateError> {
-        let bad = || invalid(format!("{name} has an invalid operand"));
+    fn call(&self, name: &str, operand: &Value) -> Result<Value, LocalError> {
+        let bad = || LocalError::new(format!("{name} has an invalid operand"));
         let resolved_text = |value| self.resolve(value).map(|value| text(&value));
         Ok(match (name, operand.as_array().map_or(&[][..], Vec::as_slice)) {
             ("Ref", _) => self.reference(operand.as_str().ok_or_else(bad)?)?,
@@ -134,16 +142,12 @@ impl<'a> Resolver<'a> {
             ("Fn::Or", any @ [_, _, ..]) => self.all(any)?.into_iter().any(|holds| holds).into(),
             ("Fn::Not", [inner]) => (!self.holds(inner)?).into(),
             ("Fn::Equals", [a, b]) => (resolved_text(a)? == resolved_text(b)?).into(),
-            (
-                "Fn::GetAtt" | "Fn::If" | "Fn::Join" | "Fn::Split" | "Fn::Select" | "Fn::And" | "Fn::Or" | "Fn::Not"
-                | "Fn::Equals",
-                _,
-            ) => return Err(bad()),
-            _ => return Err(invalid(format!("the local stack does not support {name}"))),
+            (name, _) if FUNCTIONS.split(' ').any(|function| function == name) => return Err(bad()),
+            _ => return Err(LocalError::new(format!("the local stack does not support {name}"))),
         })
     }
 
-    fn reference(&self, name: &str) -> Result<Value, TemplateError> {
+    fn reference(&self, name: &str) -> Result<Value, LocalError> {
         Ok(match name {
             "AWS::Region" => REGION.into(),
             "AWS::AccountId" => ACCOUNT.into(),
@@ -159,7 +163,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn attribute(&self, resource: &str, attribute: &str) -> Result<Value, TemplateError> {
+    fn attribute(&self, resource: &str, attribute: &str) -> Result<Value, LocalError> {
         let resource = self.resource(resource)?;
         Ok(match attribute {
             "Arn" => format!("arn:aws:local:{REGION}:{ACCOUNT}:{resource}"),
@@ -171,7 +175,7 @@ impl<'a> Resolver<'a> {
     /// Returns the name of a resource that exists. SAM generates an event source mapping for an event, with the ids of the function
     /// and the event as its id. See
     /// <https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/sam-specification-generated-resources.html>.
-    fn resource<'b>(&self, name: &'b str) -> Result<&'b str, TemplateError> {
+    fn resource<'b>(&self, name: &'b str) -> Result<&'b str, LocalError> {
         let resources = self.document.get("Resources").and_then(Value::as_object);
         let is_it = |(id, resource): (&String, &Value)| match name.strip_prefix(id.as_str()) {
             Some("") => true,
@@ -179,14 +183,14 @@ impl<'a> Resolver<'a> {
             None => false,
         };
         let exists = resources.is_some_and(|resources| resources.iter().any(is_it));
-        let missing = || invalid(format!("there is no parameter or resource {name}"));
+        let missing = || LocalError::new(format!("there is no parameter or resource {name}"));
         exists.then_some(name).ok_or_else(missing)
     }
 
-    fn substitute(&self, template: &str, variables: &Map<String, Value>) -> Result<Value, TemplateError> {
+    fn substitute(&self, template: &str, variables: &Map<String, Value>) -> Result<Value, LocalError> {
         let (mut out, mut rest) = (String::new(), template);
         while let Some((before, behind)) = rest.split_once("${") {
-            let end = || invalid("Fn::Sub has an invalid operand");
+            let end = || LocalError::new("Fn::Sub has an invalid operand");
             let (name, after) = behind.split_once('}').ok_or_else(end)?;
             out.push_str(before);
             match (name.strip_prefix('!'), variables.get(name), name.split_once('.')) {
@@ -200,17 +204,17 @@ impl<'a> Resolver<'a> {
         Ok((out + rest).into())
     }
 
-    fn condition(&self, name: &Value) -> Result<bool, TemplateError> {
+    fn condition(&self, name: &Value) -> Result<bool, LocalError> {
         let condition = self.document["Conditions"].get(text(name));
-        self.holds(condition.ok_or_else(|| invalid(format!("there is no condition {}", text(name))))?)
+        self.holds(condition.ok_or_else(|| LocalError::new(format!("there is no condition {}", text(name))))?)
     }
 
-    fn holds(&self, function: &Value) -> Result<bool, TemplateError> {
+    fn holds(&self, function: &Value) -> Result<bool, LocalError> {
         let holds = self.resolve(function)?.as_bool();
-        holds.ok_or_else(|| invalid("a condition or a rule has an invalid operand"))
+        holds.ok_or_else(|| LocalError::new("a condition or a rule has an invalid operand"))
     }
 
-    fn all(&self, functions: &[Value]) -> Result<Vec<bool>, TemplateError> {
+    fn all(&self, functions: &[Value]) -> Result<Vec<bool>, LocalError> {
         functions.iter().map(|function| self.holds(function)).collect()
     }
 }

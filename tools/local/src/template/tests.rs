@@ -1,6 +1,6 @@
 //! The template of the project, and invalid templates.
 
-pub(crate) mod alarms;
+mod alarms;
 mod policies;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};

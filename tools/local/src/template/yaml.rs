@@ -3,18 +3,18 @@
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Number, Value};
 
-use super::{TemplateError, invalid};
+use crate::error::{LocalError, failed};
 
 /// Parses a template.
 ///
 /// # Errors
 ///
-/// Returns [`TemplateError`] if the text is not one YAML document.
-pub fn parse(text: &str) -> Result<Value, TemplateError> {
-    let documents = Yaml::load_from_str(text).map_err(TemplateError::Yaml)?;
+/// Returns [`LocalError`] if the text is not one YAML document.
+pub fn parse(text: &str) -> Result<Value, LocalError> {
+    let documents = Yaml::load_from_str(text).map_err(failed("it is not YAML"))?;
     match documents.as_slice() {
         [document] => Ok(value(document)),
-        _ => Err(invalid("it is not one YAML document")),
+        _ => Err(LocalError::new("it is not one YAML document")),
     }
 }
 

@@ -8,7 +8,6 @@
 use std::{
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -20,7 +19,7 @@ use tokio::process::{Child, Command};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/attached_clients");
 /// Number of invocations after which the processes of the functions are killed.
-const INVOCATIONS: u64 = 2;
+const INVOCATIONS: usize = 2;
 
 #[allow(clippy::disallowed_methods, reason = "the clients are parameters of the tests")]
 fn variable(name: &str) -> String {
@@ -84,13 +83,13 @@ async fn check(mut definition: Value, program: &str, script: PathBuf, arguments:
             assert!(is_same, "{} version {}", item["Key"], index + 1);
         }
     }
-    assert_eq!(stack.mapping.counters.documents.load(Ordering::Relaxed), 0);
+    assert_eq!(stack.mapping.counters.get().documents, 0);
 }
 
 /// Kills the processes of the functions after some invocations, until the client ends. Returns the number of kills.
-async fn kill_functions(stack: &Stack, client: &mut Child) -> (ExitStatus, u64) {
+async fn kill_functions(stack: &Stack, client: &mut Child) -> (ExitStatus, usize) {
     let mut poll = tokio::time::interval(Duration::from_millis(20));
-    let invocations = || stack.mapping.counters.invocations.load(Ordering::Relaxed);
+    let invocations = || stack.mapping.counters.get().invocations;
     let (mut kills, mut seen) = (0, invocations());
     loop {
         if let Some(status) = client.try_wait().unwrap() {

@@ -50,9 +50,8 @@ fn step(page: &Page, block: &Block, session: Option<&Session>) -> Result<Step, S
             false => Ok(Step::Skip),
         },
         ("json", [UPDATE]) => {
-            let lambda = session.map(Session::lambda).unwrap_or_default();
-            let updates = json(text)?;
-            run(updates.iter().map(|update| invocation(lambda, update)).collect(), false)
+            let updates: String = json(text)?.iter().map(invocation).collect();
+            run(to_actual(&updates), false)
         }
         ("json" | "text", ["output"]) => Ok(Step::Output),
         ("json", []) => checked(json(text).map(drop)),
@@ -70,18 +69,16 @@ fn step(page: &Page, block: &Block, session: Option<&Session>) -> Result<Step, S
     }
 }
 
-/// Returns what is wrong with a page.
-fn check(page: &Page) -> Vec<String> {
+/// Returns what is wrong with a page. `session` is that of the page, if it has commands.
+fn check(page: &Page, session: Option<&Session>) -> Vec<String> {
     let inline = inline(page);
     let blocks = || page.blocks.iter().chain(&inline);
-    let needs_a_stack = blocks().any(|block| ["sh", "json"].contains(&block.language.as_str()));
-    let session = needs_a_stack.then(Session::start);
     let error = |block: &Block, message: &str| format!("{}:{}: {message}", page.name, block.line);
     let (mut errors, mut is_skipped) = (Vec::new(), false);
     // The parts of the script with their blocks, and the blocks of outputs with the number of their part.
     let (mut parts, mut run, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
     for block in blocks() {
-        match step(page, block, session.as_ref()) {
+        match step(page, block, session) {
             Err(message) => errors.push(error(block, &message)),
             Ok(Step::Run { commands, is_parsed }) => {
                 is_skipped = false;
@@ -157,9 +154,9 @@ fn json(text: &str) -> Result<Vec<Value>, String> {
         .map_err(|error| format!("not JSON: {error}"))
 }
 
-fn invocation(lambda: &str, update: &Value) -> String {
+fn invocation(update: &Value) -> String {
     let update = update.to_string().replace('\'', r"'\''");
-    format!("curl -sS {lambda}/2015-03-31/functions/writer-fn/invocations -d '{update}'\necho\n")
+    format!("curl -sS http://127.0.0.1:9001/2015-03-31/functions/writer-fn/invocations -d '{update}'\necho\n")
 }
 
 /// Returns `true` if a program in `docs/examples`, which `tools/clients/test` runs, has these lines.
@@ -214,8 +211,13 @@ fn manifest(dependencies: &str) -> Result<(), String> {
 fn every_command_runs_and_prints_the_shown_output() {
     let pages: Vec<Page> = pages().iter().map(|name| read(name)).collect();
     // Pages run concurrently, because a page mostly waits.
+    let check = |page: &Page| {
+        let has_commands = |block: &Block| ["sh", "json"].contains(&block.language.as_str());
+        let needs_a_stack = page.blocks.iter().any(has_commands) || !inline(page).is_empty();
+        check(page, needs_a_stack.then(Session::start).as_ref())
+    };
     let errors: Vec<String> = std::thread::scope(|scope| {
-        let running: Vec<_> = pages.iter().map(|page| scope.spawn(|| check(page))).collect();
+        let running: Vec<_> = pages.iter().map(|page| scope.spawn(move || check(page))).collect();
         running.into_iter().flat_map(|page| page.join().unwrap()).collect()
     });
     assert!(errors.is_empty(), "{}", errors.join("\n\n"));
@@ -223,6 +225,7 @@ fn every_command_runs_and_prints_the_shown_output() {
 
 #[test]
 fn errors_in_a_page_are_found() {
+    let session = Session::start();
     for (comment, language, text, message) in [
         ("", "sh", "false", "p:1: failed"),
         ("", "sh", "nosuchprogram", "command not found"),
@@ -257,7 +260,7 @@ fn errors_in_a_page_are_found() {
     ] {
         let page = format!("<!-- {comment} -->\n```{language}\n{text}\n```");
         let page = page.replace("<!--  -->\n", "").replace("<!-- -->\n", "");
-        let errors = check(&Page::parse("p", &page)).join("\n");
+        let errors = check(&Page::parse("p", &page), Some(&session)).join("\n");
         assert!(errors.contains(message), "{page}: {errors}");
     }
 }

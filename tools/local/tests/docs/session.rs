@@ -2,14 +2,14 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
     os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::Once,
 };
 
 use tempfile::TempDir;
+use testkit::serving::Serving;
 
 use crate::root;
 
@@ -18,9 +18,7 @@ const LOCAL: &str = env!("CARGO_BIN_EXE_local");
 const PAGE_TIMEOUT: &str = "300";
 
 pub(crate) struct Session {
-    stack: Child,
-    /// Addresses in pages, with the actual addresses.
-    addresses: [(&'static str, String); 2],
+    stack: Serving,
     home: TempDir,
 }
 
@@ -41,47 +39,33 @@ impl Session {
                 symlink(entry.path(), here.join(name)).unwrap();
             }
         }
-        let errors = home.path().join("errors");
-        let mut stack = Command::new(LOCAL)
-            .current_dir(&here)
-            .args(["--dynamodb-port", "0", "--lambda-port", "0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(fs::File::create(&errors).unwrap())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(stack.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let mut address = |name: &str| {
-            let line = lines.find(|line| line.starts_with(name));
-            let line = line.unwrap_or_else(|| panic!("{}", fs::read_to_string(&errors).unwrap()));
-            line.split_whitespace().nth(1).unwrap().to_owned()
-        };
-        let addresses = [
-            ("http://127.0.0.1:8000", address("DynamoDB")),
-            ("http://127.0.0.1:9001", address("Lambda")),
-        ];
-        lines.find(|line| line.starts_with("Serving until")).unwrap();
-        // Reads the remaining output, so that the stack does not block.
-        std::thread::spawn(move || lines.for_each(drop));
-        let session = Self { stack, addresses, home };
+        let stack = Serving::start(Command::new(LOCAL).current_dir(&here).stdin(Stdio::null()));
+        stack.until(|line| line.starts_with("Serving until"));
+        let session = Self { stack, home };
         session.shims();
         session
     }
 
-    /// Returns the text with the actual addresses in place of the documented ones.
+    /// Returns the addresses of the stack in pages, with the actual ones.
+    fn addresses(&self) -> [(&'static str, &str); 2] {
+        [
+            ("127.0.0.1:8000", &self.stack.dynamodb),
+            ("127.0.0.1:9001", &self.stack.lambda),
+        ]
+    }
+
     pub(crate) fn to_actual(&self, text: &str) -> String {
-        let [(dynamodb, at), (lambda, lambda_at)] = &self.addresses;
-        text.replace(dynamodb, at).replace(lambda, lambda_at)
+        let addresses = self.addresses().into_iter();
+        addresses.fold(text.to_owned(), |text, (documented, actual)| {
+            text.replace(documented, actual)
+        })
     }
 
-    /// Returns the text with the documented addresses in place of the actual ones.
     pub(crate) fn to_documented(&self, text: &str) -> String {
-        let [(dynamodb, at), (lambda, lambda_at)] = &self.addresses;
-        text.replace(at, dynamodb).replace(lambda_at, lambda)
-    }
-
-    pub(crate) fn lambda(&self) -> &str {
-        &self.addresses[1].1
+        let addresses = self.addresses().into_iter();
+        addresses.fold(text.to_owned(), |text, (documented, actual)| {
+            text.replace(actual, documented)
+        })
     }
 
     /// Writes substitutes for programs: for cargo, which would build for minutes, and, for blocks that require an account,
@@ -92,7 +76,7 @@ impl Session {
         let fill = |shim: &str| {
             shim.replace("LOCAL", LOCAL)
                 .replace("BIN", &bin.to_string_lossy())
-                .replace("DYNAMODB", &self.addresses[0].1)
+                .replace("DYNAMODB", &format!("http://{}", self.stack.dynamodb))
         };
         let write = |folder: &str, name: &str, shim: &str| {
             let folder = self.home.path().join(folder);
@@ -124,10 +108,10 @@ impl Session {
     /// Runs the parts of a script in order in one shell, and returns the output of each. The `PATH` of a part that is only
     /// parsed contains only the programs that parse.
     pub(crate) fn run(&self, parts: &[(String, bool)]) -> Vec<Result<Output, String>> {
-        let folder = |name: &str| self.home.path().join(name);
-        let out = |index: usize, name: &str| folder(&format!("{name}.{index}"));
+        let outputs = tempfile::tempdir_in(self.home.path()).unwrap();
+        let out = |index: usize, name: &str| outputs.path().join(format!("{name}.{index}"));
         let path = search_path();
-        let (home, settle) = (self.home.path().display(), folder("run/settle"));
+        let (home, folder) = (self.home.path().display(), outputs.path().display());
         let mut script = vec!["set -euo pipefail\n".to_owned()];
         for (index, (part, is_parsed)) in parts.iter().enumerate() {
             // A part that is parsed runs in a subshell: the variables that it sets have placeholder values.
@@ -135,19 +119,21 @@ impl Session {
                 true => (format!("{home}/parse"), ["(", ")"]),
                 false => (format!("{home}/run:{path}"), ["{", "}"]),
             };
-            let outputs = format!(">{home}/stdout.{index} 2>{home}/stderr.{index}");
-            script.push(format!("{} {outputs}\n", settle.display()));
+            let outputs = format!(">{folder}/stdout.{index} 2>{folder}/stderr.{index}");
+            if !is_parsed {
+                script.push(format!("{home}/run/settle {outputs}\n"));
+            }
             script.push(format!("{begin}\nPATH='{path}'\n{part}\n{end} {outputs}\n"));
         }
-        script.push(format!("PATH='{path}'\ntouch {home}/done\n"));
-        let file = folder("script");
+        script.push(format!("PATH='{path}'\ntouch {folder}/done\n"));
+        let file = outputs.path().join("script");
         fs::write(&file, script.concat()).unwrap();
         // `timeout` kills a page that hangs.
         let mut shell = Command::new("timeout");
         shell
             .args([PAGE_TIMEOUT, "/bin/bash"])
             .arg(&file)
-            .current_dir(folder("repository"));
+            .current_dir(self.home.path().join("repository"));
         shell
             .env("AWS_ACCESS_KEY_ID", "local")
             .env("AWS_SECRET_ACCESS_KEY", "local");
@@ -156,7 +142,7 @@ impl Session {
         shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         shell.status().unwrap();
         let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
-        let is_whole = folder("done").exists();
+        let is_whole = outputs.path().join("done").exists();
         let output = |index: usize| {
             let (stdout, stderr) = (read(out(index, "stdout")), read(out(index, "stderr")));
             match out(index, "stdout").exists() {
@@ -166,13 +152,6 @@ impl Session {
             }
         };
         (0..parts.len()).map(output).collect()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.stack.kill();
-        let _ = self.stack.wait();
     }
 }
 

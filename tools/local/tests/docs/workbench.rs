@@ -53,7 +53,7 @@ async fn table(model: &Value) -> Vec<Value> {
         assert_eq!(states.put(&entity, &time, state, false).await, Ok(PutOutcome::Put));
     }
     let items = settled(&stack).await.into_iter().filter(|(pk, _)| pk != "#vzero");
-    let items = items.flat_map(|(_, collection)| collection.items().to_vec());
+    let items = items.flat_map(|(_, collection)| collection);
     items
         .map(|(_, item)| reproducible(serde_json::to_value(item).unwrap()))
         .collect()

@@ -12,7 +12,7 @@ use shared::{
     clock::{Deadline, since_epoch},
     dynamodb::client::capacity::Meter,
 };
-use stream_fn::{HistoryWriter, response::Outcome};
+use stream_fn::{HistoryWriter, Purpose, response::Outcome};
 use testkit::attached::{Orders, key_attributes};
 
 const LABEL: &str = "2026-11-22T06:24:48.123";
@@ -65,7 +65,7 @@ async fn handle(writer: &HistoryWriter, records: &[Value]) -> Vec<String> {
 
 /// Delivers records one by one, as a redrive does.
 fn redrive(orders: &Orders, records: &[Value]) -> Vec<Outcome> {
-    let writer = HistoryWriter::from_store(orders.store());
+    let writer = HistoryWriter::from_store(orders.store(), Purpose::Redrive);
     let mut outcomes = Vec::new();
     for record in records {
         let raw = record.to_string();

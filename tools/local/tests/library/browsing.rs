@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use operations::{
     read::{
-        scan_latest::{LatestFilter, LatestItem, scan_latest},
+        scans::{LatestFilter, LatestItem, scan_latest},
         version_run::version_run,
         versions_in_history::versions_in_history,
     },

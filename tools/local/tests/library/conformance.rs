@@ -1,18 +1,11 @@
 //! Differences between engines: runs each row of the table in `docs/conformance.md` on the engine of the tests, with requests in JSON.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use aws_sdk_dynamodb::{
     Client,
-    config::{
-        ConfigBag, Credentials, Intercept, RuntimeComponents, interceptors::AfterDeserializationInterceptorContextRef,
-        timeout::TimeoutConfig,
-    },
-    error::{BoxError, ProvideErrorMetadata as _},
+    config::{Credentials, timeout::TimeoutConfig},
+    error::ProvideErrorMetadata as _,
     operation::RequestId as _,
 };
 use aws_smithy_types::body::SdkBody;
@@ -20,45 +13,25 @@ use serde_json::{Value, json};
 use testkit::{
     database::Database,
     endpoint::{self, Engine},
+    requests::RequestCounter,
     table,
     wait::eventually,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Keeps the body of a response.
-#[derive(Debug, Clone, Default)]
-struct Response(Arc<Mutex<Vec<u8>>>);
-
-impl Intercept for Response {
-    fn name(&self) -> &'static str {
-        "response"
-    }
-
-    fn read_after_deserialization(
-        &self,
-        context: &AfterDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let body = context.response().body().bytes().unwrap_or_default();
-        body.clone_into(&mut self.0.lock().unwrap());
-        Ok(())
-    }
-}
-
 /// Sends this request in place of an operation of a client. Returns `taken`, or an error code, and the response.
 macro_rules! exchange {
     ($operation:expr, $target:expr, $body:expr) => {{
-        let (target, body, response) = ($target, $body.to_string(), Response::default());
+        let (target, body, requests) = ($target, $body.to_string(), RequestCounter::default());
         let exchanged = $operation.customize().mutate_request(move |request| {
             request.headers_mut().insert("x-amz-target", target.clone());
             request.headers_mut().insert("content-length", body.len().to_string());
             *request.body_mut() = SdkBody::from(body.clone());
         });
-        let sent = exchanged.interceptor(response.clone()).send().await;
+        let sent = exchanged.interceptor(requests.clone()).send().await;
         let code = sent.err().map(|error| error.code().unwrap_or("no response").to_owned());
-        let response = serde_json::from_slice(&response.0.lock().unwrap()).unwrap_or_default();
+        let response = serde_json::from_slice(&requests.take().response).unwrap_or_default();
         (code.unwrap_or_else(|| "taken".to_owned()), response)
     }};
 }

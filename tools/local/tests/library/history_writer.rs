@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use shared::clock::Deadline;
-use stream_fn::HistoryWriter;
+use stream_fn::{HistoryWriter, Purpose};
 use testkit::database::{Database, rows};
 
 /// A table, and stream-fn with a number of records per invocation: one, which is put individually, or all.
@@ -20,7 +20,7 @@ impl<'a> Writer<'a> {
         let writer = async |table, batch_size| Self {
             database,
             table,
-            function: HistoryWriter::from_store(database.store(table, 1).await),
+            function: HistoryWriter::from_store(database.store(table, 1).await, Purpose::Redrive),
             batch_size,
         };
         [writer("Individual", 1).await, writer("Batched", usize::MAX).await]

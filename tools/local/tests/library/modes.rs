@@ -67,7 +67,7 @@ async fn applied(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn all_modes_produce_the_same_items_and_outcomes(
         updates in prop::collection::vec(any_update(), 1..25),

@@ -1,6 +1,6 @@
 //! The order of updates by time.
 
-use operations::latest::raise_latest::raise_latest;
+use operations::latest::write::raise_latest;
 use serde_json::{Value, json};
 use testkit::{
     database::Database,
@@ -58,7 +58,7 @@ async fn a_latest_item_from_before_the_order_by_time_is_compared_by_its_time() {
         let soon = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}, "Time": {"S": "soon"}});
         world.put(soon).await;
         let unordered = world.record(&by_time(json!({"Timestamp": 1}), "r-9")).await;
-        assert_eq!(unordered, Err(WriteError::Unordered { version: version(1) }));
+        assert_eq!(unordered, Err(WriteError::TimeUnreadable { version: version(1) }));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Number of requests per read, and equal results of reads that omit requests.
 
-use operations::{read::history::HistoryQuery, read::item_collection::item_collection};
+use operations::{read::history::HistoryQuery, read::items::item_collection};
 use serde_json::{Value, json};
 use shared::{
     domain::{keys::LATEST_KEY, version::Version},
@@ -81,7 +81,8 @@ async fn check_as_of(world: &World<'_>, id: &str, latest: u64, below: u64, pins:
 async fn as_of_needs_one_read_per_bisection_and_one_more_if_history_was_pruned() {
     let database = Database::start().await;
     let world = World::new(&database, "Table", 1).await;
-    for latest in 1..=40 {
+    // Around the powers of two.
+    for latest in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33] {
         check_as_of(&world, &format!("E{latest}"), latest, 1, &[]).await;
     }
     let world = World::new(&database, "Pruned", 10).await;
@@ -152,13 +153,7 @@ async fn sorted(world: &World<'_>, id: &str, query: HistoryQuery) -> Vec<u64> {
 #[tokio::test]
 async fn every_range_of_a_history_is_read() {
     const LATEST: u64 = 3;
-    let orders = [
-        (true, None),
-        (false, Some(2)),
-        (false, None),
-        (true, Some(1)),
-        (true, Some(2)),
-    ];
+    let orders = [(true, None), (false, Some(2)), (false, None), (true, Some(1))];
     let database = Database::start().await;
     for digits in [1, 2] {
         // Keys of width 1 are read by number.
@@ -173,7 +168,7 @@ async fn every_range_of_a_history_is_read() {
             let id = format!("E{left}");
             put(&world, &id, LATEST, item).await;
             let is_there = |number: &u64| *number == LATEST || item(*number) == marked("present");
-            for (from, to) in (0..=LATEST + 1).flat_map(|from| (0..=LATEST + 1).map(move |to| (from, to))) {
+            for (from, to) in (0..=LATEST).flat_map(|from| (0..=LATEST + 1).map(move |to| (from, to))) {
                 for (oldest_first, limit) in orders.iter().copied() {
                     let last = if to == 0 { LATEST } else { to.min(LATEST) };
                     let mut expected: Vec<_> = (from.max(1)..=last).filter(is_there).collect();

@@ -56,7 +56,7 @@ async fn check_rejected(world: &World<'_>, reached: u64) {
         let version = version(reached);
         assert_eq!(
             error,
-            WriteError::Uncounted { version },
+            WriteError::CounterMissing { version },
             "{} {:?}",
             world.table,
             world.options

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use operations::{
-    as_of::{as_of, effective_at::effective_at},
+    as_of::{
+        as_of,
+        effective_at::{client_time, effective_at},
+    },
     read::history::{History, HistoryQuery},
 };
 use serde_json::{Value, json};
@@ -14,7 +17,6 @@ use shared::{
         keys::{LATEST_KEY, VersionDigits, sort_key_of},
         layout,
         recorded_at::RecordedAt,
-        time::ClientTime,
         version::Version,
         version_item::latest_of,
         view::VersionView,
@@ -120,8 +122,9 @@ async fn layouts() {
         }
         let store = Store::new(database.client.clone(), table, VersionDigits::default());
         match store.stored_layout().await {
-            Ok(Layout { digits, history, .. }) => {
-                let found = json!({"digits": digits.unwrap_or_default().get(), "history": history});
+            Ok(layout) => {
+                let (digits, history) = parts(layout);
+                let found = json!({"digits": digits.get(), "history": history});
                 assert_eq!(found, vector["layout"], "{vector}");
             }
             Err(LayoutError::Unreadable) => assert_eq!(vector["error"], "InvalidLayout", "{vector}"),
@@ -147,8 +150,13 @@ async fn open(database: &Database, number: usize, vector: &Value) -> Store {
         }
     }
     let store = |digits| Store::new(database.client.clone(), latest.clone(), digits);
-    let layout = store(VersionDigits::default()).stored_layout().await.unwrap();
-    store(layout.digits.unwrap_or_default()).with_history(layout.history)
+    let (digits, history) = parts(store(VersionDigits::default()).stored_layout().await.unwrap());
+    store(digits).with_history(history)
+}
+
+/// Returns the width and the history table of a table with this layout.
+fn parts(layout: Option<Layout>) -> (VersionDigits, Option<String>) {
+    layout.map_or_else(Default::default, |layout| (layout.digits, layout.history))
 }
 
 /// Returns the result of a read in the form of the vectors.
@@ -167,7 +175,7 @@ async fn result(store: &Store, read: &Value) -> Value {
             let found = if read["read"] == "asOf" {
                 as_of(store, &id, RecordedAt::parse(time()).unwrap(), true).await
             } else {
-                let time = ClientTime::parse(time()).unwrap();
+                let time = client_time(time()).unwrap();
                 effective_at(store, &id, time, limit.unwrap_or(u64::MAX), true, |_| {}).await
             };
             match found {

@@ -37,13 +37,20 @@ async fn each_role_is_allowed_exactly_the_actions_it_needs() {
     if is_skipped(name, "it needs a proxy of an embedded DynamoDB") {
         return;
     }
-    for mode in ["stream", "inline", "transaction"] {
-        for idempotency in ["recent", "ledger"] {
-            let common = [("WriteMode", mode), ("Idempotency", idempotency)];
-            check(&[&common[..], &[("HistoryTable", "own")]].concat()).await;
-            for (skip_unchanged, digits) in [("false", "1"), ("true", "10")] {
-                let same = [("SkipUnchanged", skip_unchanged), ("VersionDigits", digits)];
-                check(&[&common[..], &same].concat()).await;
+    // Each mode with each idempotency and each layout, with both values of the other parameters in turn.
+    let others = [("false", "1"), ("true", "10")];
+    for (index, mode) in ["stream", "inline", "transaction"].into_iter().enumerate() {
+        for (index, idempotency) in (index..).zip(["recent", "ledger"]) {
+            for (index, layout) in (index..).zip(["same", "own"]) {
+                let (skip_unchanged, digits) = others[index % 2];
+                check(&[
+                    ("WriteMode", mode),
+                    ("Idempotency", idempotency),
+                    ("HistoryTable", layout),
+                    ("SkipUnchanged", skip_unchanged),
+                    ("VersionDigits", digits),
+                ])
+                .await;
             }
         }
     }

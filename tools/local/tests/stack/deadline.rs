@@ -66,7 +66,6 @@ async fn a_function_responds_before_the_end_of_its_invocation() {
     let endpoints = [silent_endpoint(), trickling_endpoint()];
     let lambdas = endpoints.map(|endpoint| functions(endpoint, logs.path()));
     let events = [
-        ("writer-fn", messages(1, 1), 1),
         ("writer-fn", messages(10, 1), 10),
         ("writer-fn", messages(120, 120), 120),
         ("stream-fn", records(120), 120),

@@ -1,6 +1,6 @@
 //! HTTP requests as bytes, as a browser, a runtime or an attacker could send them.
 
-use serde_json::Value;
+use testkit::http::Message;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
@@ -13,13 +13,6 @@ pub(crate) const SIGNED: &str = "X-Amz-Target: DynamoDB_20120810.ListTables\r\nC
 
 /// A connection that stays open for several requests.
 pub(crate) struct Connection(pub(crate) BufReader<TcpStream>);
-
-#[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
 
 impl Connection {
     /// Connects to an address or a URL.
@@ -45,50 +38,32 @@ impl Connection {
         line
     }
 
-    pub(crate) async fn receive(&mut self, has_body: bool) -> Response {
+    pub(crate) async fn receive(&mut self, has_body: bool) -> Message {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             head += &self.line().await;
         }
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let mut response = Response {
-            status,
-            head,
-            body: String::new(),
-        };
+        let mut response = Message { head, body: Vec::new() };
         let length = response.header("content-length").filter(|_| has_body);
-        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        self.0.read_exact(&mut body).await.unwrap();
-        response.body = String::from_utf8(body).unwrap();
+        response.body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        self.0.read_exact(&mut response.body).await.unwrap();
         response
     }
 
-    pub(crate) async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> Response {
+    pub(crate) async fn ask(&mut self, line: &str, headers: &str, body: &[u8]) -> Message {
         self.send(line, headers, body).await;
         self.receive(!line.starts_with("HEAD ")).await
     }
 
     /// Sends a request of a program: a method and a path.
-    pub(crate) async fn request(&mut self, line: &str, headers: &str, body: &[u8]) -> Response {
+    pub(crate) async fn request(&mut self, line: &str, headers: &str, body: &[u8]) -> Message {
         let headers = format!("Host: localhost\r\n{headers}");
         self.ask(&format!("{line} HTTP/1.1"), &headers, body).await
     }
 }
 
-impl Response {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
-        let header = headers.find(|(found, _)| found.eq_ignore_ascii_case(name));
-        header.map(|(_, value)| value)
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
-    }
-}
-
 /// Sends one request.
-pub(crate) async fn ask(address: &str, line: &str, headers: &str, body: &str) -> Response {
+pub(crate) async fn ask(address: &str, line: &str, headers: &str, body: &str) -> Message {
     Connection::open(address)
         .await
         .ask(line, headers, body.as_bytes())

@@ -1,13 +1,14 @@
 //! Limits of the invocations that wait for a function. The test is the function: it requests invocations from the Runtime API.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, time::Duration};
 
-use local::lambda::{Host, InvocationObserver, InvokeOutput, Lambda};
+use local::lambda::{Host, Lambda};
 use serde_json::json;
+use testkit::http::Message;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    http::{Connection, Response},
+    http::Connection,
     support::{eventually, function, host},
 };
 
@@ -36,7 +37,7 @@ fn serve(folder: &Path) -> Lambda {
 const INVOKE: &str = "POST /2015-03-31/functions/f/invocations";
 const RUNTIME: &str = "/2018-06-01/runtime/invocation";
 
-async fn invoke(client: &mut Connection, kind: &str, payload: &[u8]) -> Response {
+async fn invoke(client: &mut Connection, kind: &str, payload: &[u8]) -> Message {
     let headers = format!("X-Amz-Invocation-Type: {kind}\r\n");
     client.request(INVOKE, &headers, payload).await
 }
@@ -44,17 +45,17 @@ async fn invoke(client: &mut Connection, kind: &str, payload: &[u8]) -> Response
 /// Requests the next invocation, and returns its id.
 async fn next(function: &mut Connection) -> String {
     let response = function.request(&format!("GET {RUNTIME}/next"), "", b"").await;
-    assert_eq!(response.status, 200);
+    assert_eq!(response.status(), 200);
     response.header("lambda-runtime-aws-request-id").unwrap().to_owned()
 }
 
 /// Ends an invocation with a `response` or an `error`.
 async fn end(function: &mut Connection, id: &str, end: &str) {
     let line = format!("POST {RUNTIME}/{id}/{end}");
-    assert_eq!(function.request(&line, "", b"null").await.status, 202);
+    assert_eq!(function.request(&line, "", b"null").await.status(), 202);
 }
 
-fn id_of(response: &Response) -> String {
+fn id_of(response: &Message) -> String {
     response.header("x-amzn-requestid").unwrap().to_owned()
 }
 
@@ -70,8 +71,8 @@ async fn runtime_api(folder: &Path) -> Connection {
     Connection::open(address.await.trim()).await
 }
 
-fn assert_too_many(response: &Response) {
-    assert_eq!(response.status, 429, "{response:?}");
+fn assert_too_many(response: &Message) {
+    assert_eq!(response.status(), 429, "{response:?}");
     assert_eq!(response.header("x-amzn-errortype"), Some("TooManyRequestsException"));
     let body = json!({"Reason": "ConcurrentInvocationLimitExceeded", "Type": "User", "message": "Rate Exceeded."});
     assert_eq!(response.json(), body);
@@ -85,7 +86,7 @@ async fn fill_and_empty(payload: &[u8], count: usize) {
     let mut accepted = Vec::new();
     let rejected = loop {
         let response = invoke(&mut client, "Event", payload).await;
-        if response.status != 202 {
+        if response.status() != 202 {
             break response;
         }
         accepted.push(id_of(&response));
@@ -105,7 +106,7 @@ async fn fill_and_empty(payload: &[u8], count: usize) {
     assert_eq!(processed, accepted);
     let response = eventually("a place for an event", async || {
         let response = invoke(&mut Connection::open(lambda.endpoint()).await, "Event", payload).await;
-        (response.status == 202).then_some(response)
+        (response.status() == 202).then_some(response)
     });
     let id = id_of(&response.await);
     assert_eq!(next(&mut function).await, id);
@@ -117,19 +118,10 @@ async fn the_number_and_the_size_of_waiting_events_are_limited_and_none_is_lost(
     fill_and_empty(&payload(MB), MAX_PAYLOADS / MB).await;
 }
 
-/// Sends what is observed of an invocation: its request id, and `true` if it failed.
-#[derive(Debug)]
-struct Observed(mpsc::UnboundedSender<(String, bool)>);
-
-impl InvocationObserver for Observed {
-    fn invoked(&self, _: &str, _: &[u8], output: &InvokeOutput) {
-        self.0.send((output.request_id.clone(), output.is_error)).unwrap();
-    }
-}
-
+/// Returns the request ids of the invocations that ended, and `true` for those that failed.
 fn observe(lambda: &Lambda) -> mpsc::UnboundedReceiver<(String, bool)> {
     let (send, observed) = mpsc::unbounded_channel();
-    lambda.observe(Arc::new(Observed(send)));
+    lambda.observe(move |_, _, output| send.send((output.request_id.clone(), output.is_error)).unwrap());
     observed
 }
 
@@ -144,7 +136,7 @@ async fn failed_events_do_not_block_others_and_the_number_of_retried_ones_is_lim
     // As many as can be retried, and two more.
     for number in 0..MAX_INVOCATIONS + 2 {
         let accepted = invoke(&mut client, "Event", b"{}").await;
-        assert_eq!(accepted.status, 202, "event {number}: {accepted:?}");
+        assert_eq!(accepted.status(), 202, "event {number}: {accepted:?}");
         let id = id_of(&accepted);
         if function.is_none() {
             function = Some(runtime_api(folder.path()).await);
@@ -212,16 +204,16 @@ async fn the_size_of_waiting_requests_is_limited_also_without_their_clients() {
     // A dry run needs a place as well.
     eventually("all requests", async || {
         let mut client = Connection::open(lambda.endpoint()).await;
-        (invoke(&mut client, "DryRun", &body).await.status == 429).then_some(())
+        (invoke(&mut client, "DryRun", &body).await.status() == 429).then_some(())
     })
     .await;
     assert_too_many(&invoke(&mut probe, "RequestResponse", &body).await);
     // The function still gets the invocations of clients that disconnect, so they still count.
     waiting.clear();
     for _ in 0..20 {
-        assert_eq!(invoke(&mut probe, "DryRun", &body).await.status, 429);
+        assert_eq!(invoke(&mut probe, "DryRun", &body).await.status(), 429);
     }
     // Small requests and events are accepted.
-    assert_eq!(invoke(&mut probe, "DryRun", b"{}").await.status, 204);
-    assert_eq!(invoke(&mut probe, "Event", b"{}").await.status, 202);
+    assert_eq!(invoke(&mut probe, "DryRun", b"{}").await.status(), 204);
+    assert_eq!(invoke(&mut probe, "Event", b"{}").await.status(), 202);
 }

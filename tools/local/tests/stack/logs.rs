@@ -30,18 +30,23 @@ async fn no_log_line_contains_a_value() {
     if stack.endpoint.differs("no_log_line_contains_a_value", &["type-names"]) {
         return;
     }
-    for level in ["TRACE", "DEBUG", "ERROR"] {
-        for mode in ["stream", "inline", "transaction"] {
-            let logs = Box::pin(lines(level, mode)).await;
-            let documented = Documented::read();
-            for line in &logs {
-                documented.check(line);
-            }
-            assert!(!logs.is_empty() || level == "ERROR");
-            for secret in [SECRET, SECRET_IN_BASE64, SECRET_NUMBER, KEY] {
-                let found = logs.iter().find(|line| line.contains(secret));
-                assert!(found.is_none(), "{level} {mode}: a value or a key in {found:?}");
-            }
+    let documented = Documented::read();
+    // The other levels have fewer lines.
+    for (level, mode) in [
+        ("TRACE", "stream"),
+        ("TRACE", "inline"),
+        ("TRACE", "transaction"),
+        ("DEBUG", "stream"),
+        ("ERROR", "stream"),
+    ] {
+        let logs = Box::pin(lines(level, mode)).await;
+        for line in &logs {
+            documented.check(line);
+        }
+        assert!(!logs.is_empty() || level == "ERROR");
+        for secret in [SECRET, SECRET_IN_BASE64, SECRET_NUMBER, KEY] {
+            let found = logs.iter().find(|line| line.contains(secret));
+            assert!(found.is_none(), "{level} {mode}: a value or a key in {found:?}");
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 use shared::domain::entity::EntityId;
 
-use crate::support::{documents, eventually, item, logged, quarantined, start, start_with, table, template, write};
+use crate::support::{
+    documents, eventually, item, logged, quarantined, settled, start, start_with, table, template, write,
+};
 
 const GOOD: usize = 100;
 
@@ -35,7 +36,7 @@ async fn two_poison_records_delay_no_good_record() {
         let table = table(&stack).await;
         waiting.borrow_mut().retain(|id, written: &mut Instant| {
             longest.set(longest.get().max(written.elapsed()));
-            table.get(id).is_none_or(|items| items.items().len() != 2)
+            table.get(id).is_none_or(|items| items.len() != 2)
         });
         waiting.borrow().is_empty().then_some(())
     };
@@ -63,7 +64,7 @@ async fn two_poison_records_delay_no_good_record() {
     }
     assert_eq!(item(&stack, "conflict", "v2").await, manual);
     // Nothing was delivered twice, and nothing left the table.
-    assert_eq!(stack.mapping.counters.retries.load(Relaxed), 0);
+    assert_eq!(stack.mapping.counters.get().retries, 0);
     assert!(documents(&stack.failed).is_empty());
 }
 
@@ -105,4 +106,23 @@ async fn quarantine_and_a_time_far_ahead_are_logged_at_every_level() {
             assert_eq!(item(&stack, id, "v1").await["RecordedAt"], json!({"S": time}));
         }
     }
+}
+
+/// A latest item of another program at a reserved key makes no version, and delays nothing.
+#[tokio::test]
+async fn a_latest_item_at_a_reserved_key_is_skipped() {
+    let stack = start().await;
+    for (key, latest) in [("#vzero", json!({"S": "x"})), ("#vzero#x", json!({"N": "1"}))] {
+        stack
+            .put(json!({"PK": {"S": key}, "SK": {"S": "v0"}, "Latest": latest}))
+            .await;
+    }
+    write(&stack, json!({"ID": "good"})).await;
+    settled(&stack).await;
+    eventually("all records", async || {
+        (stack.mapping.counters.get().waiting() == 0 && stack.mapping.counters.get().matched == 3).then_some(())
+    })
+    .await;
+    assert_eq!(stack.mapping.counters.get().retries, 0);
+    assert_eq!(table(&stack).await["#vzero#x"].len(), 1);
 }

@@ -66,13 +66,6 @@ pub(crate) fn silent_endpoint() -> String {
     format!("http://{address}")
 }
 
-/// Starts a stack whose stream-fn cannot start, so that each of its invocations fails.
-pub(crate) async fn start_without_stream_fn(template: Template) -> RunningStack {
-    let mut options = options(template, Some(PROGRAM));
-    options.bootstraps.insert("stream-fn".to_owned(), "/bin/false".into());
-    Box::pin(RunningStack::start(options)).await
-}
-
 /// Returns a stream record of an item.
 pub(crate) fn insert(number: &str, image: &Value) -> Value {
     let keys = json!({"PK": image["PK"], "SK": image["SK"]});
@@ -123,8 +116,8 @@ pub(crate) fn versions(lines: &str) -> BTreeMap<String, usize> {
     let collections = history::collect(items.collect(), digits);
     assert_eq!(history::missing(&collections, digits), BTreeMap::new());
     let count = |(entity, collection): (String, Collection)| {
-        let (_, latest) = collection.items().iter().find(|(key, _)| key == LATEST_KEY)?;
-        let versions = collection.items().iter().filter_map(|(key, _)| digits.version_of(key));
+        let (_, latest) = collection.iter().find(|(key, _)| key == LATEST_KEY)?;
+        let versions = collection.iter().filter_map(|(key, _)| digits.version_of(key));
         let numbers: Vec<_> = versions.map(Version::get).collect();
         assert_eq!(
             numbers.last().copied(),

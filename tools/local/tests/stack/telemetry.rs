@@ -6,7 +6,7 @@ use local::stack::Stack;
 use serde_json::{Value, json};
 use testkit::pages::rows;
 
-use crate::support::{eventually, first, insert, invoke, item, logged, message, settled, start_with, template};
+use crate::support::{eventually, failed, first, insert, invoke, item, logged, message, settled, start_with, template};
 
 pub(crate) struct Documented {
     /// Function and metric → unit.
@@ -278,4 +278,30 @@ async fn debug_lines_report_each_request() {
     invoke(&stack, "writer-fn", &json!({"ID": "E", "ExpectedVersion": 7})).await;
     let failed = requests("writer-fn", "UpdateItem", json!("ConditionalCheckFailedException")).await;
     assert_eq!((&failed["attempts"], &failed["capacity"]), (&json!(1), &Value::Null));
+}
+
+#[tokio::test]
+async fn the_lines_of_a_large_batch_name_each_request_once() {
+    const RECORDS: usize = 300;
+    let stack = start_with(template(&[])).await;
+    let request = |index: usize| format!("0c2ad5cf-6a0e-4f5e-8e05-{index:012}");
+    let record = |index: usize| {
+        let mut image = first(&format!("E{index}"));
+        image["RequestId"] = json!({"S": request(index)});
+        insert(&index.to_string(), &image)
+    };
+    let batch = json!({"Records": (0..RECORDS).map(record).collect::<Vec<_>>()});
+    assert_eq!(invoke(&stack, "stream-fn", &batch).await, failed(&[]));
+    let lines = logged(&stack, "stream-fn");
+    let mut named: BTreeMap<String, usize> = BTreeMap::new();
+    for id in lines
+        .iter()
+        .filter_map(|line| line["requests"].as_str())
+        .flat_map(|requests| requests.split(' '))
+    {
+        *named.entry(id.to_owned()).or_default() += 1;
+    }
+    assert_eq!(named, (0..RECORDS).map(|index| (request(index), 1)).collect());
+    let batches: Vec<_> = lines.iter().filter(|line| line["message"] == "batch").collect();
+    assert_eq!((batches.len(), &batches[0]["recorded"]), (1, &json!(RECORDS)));
 }

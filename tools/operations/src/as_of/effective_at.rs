@@ -5,11 +5,13 @@
 
 use shared::{
     domain::{
-        AttributeValue, Item,
+        Item,
+        attributes::text,
         entity::EntityId,
         marks::is_expired,
         names,
-        time::{ClientTime, InvalidTime},
+        recorded_at::RecordedAt,
+        time::{EpochMillis, InvalidTime},
         version::Version,
         view::{NoTime, VersionView, time_of},
     },
@@ -19,6 +21,7 @@ use shared::{
     },
 };
 
+use super::why_missing;
 use crate::read::version_run::version_run;
 
 /// Number of versions in the first page.
@@ -35,7 +38,7 @@ const FIRST_PAGE: u64 = 10;
 pub async fn effective_at(
     store: &Store,
     entity: &EntityId,
-    time: ClientTime,
+    time: RecordedAt,
     limit: u64,
     consistent: bool,
     progress: impl Fn(u64),
@@ -60,11 +63,7 @@ pub async fn effective_at(
             // DynamoDB deletes expired items later, and a pruned version must not come back until then.
             let item = run.items.get(&version.get());
             let Some(item) = item.filter(|item| !is_expired(item, store.clock().now())) else {
-                let floor = store.floor(entity, consistent).await?;
-                return Err(match version < floor {
-                    true => ReadError::Pruned { floor },
-                    false => ReadError::Missing { version },
-                });
+                return Err(why_missing(store, entity, version, consistent).await);
             };
             let view = store.view(entity, version, item.clone());
             if is_in_effect(&view, time)? {
@@ -79,7 +78,7 @@ pub async fn effective_at(
     Ok(None)
 }
 
-fn is_in_effect(view: &VersionView, time: ClientTime) -> Result<bool, ReadError> {
+fn is_in_effect(view: &VersionView, time: RecordedAt) -> Result<bool, ReadError> {
     match client_time_of(&view.attributes) {
         Ok(own) => Ok(own <= time),
         Err(NoTime::Absent) => Ok(false),
@@ -91,13 +90,34 @@ fn is_in_effect(view: &VersionView, time: ClientTime) -> Result<bool, ReadError>
 }
 
 /// Returns the time that the client gave to a version, with all digits.
-fn client_time_of(item: &Item) -> Result<ClientTime, NoTime> {
-    let time = match item.get(names::TIME) {
-        Some(AttributeValue::S(text)) => ClientTime::parse(text).ok(),
-        _ => None,
-    };
-    match time {
-        Some(time) => Ok(time),
-        None => ClientTime::from_millis(time_of(item)?).ok_or(NoTime::Time(InvalidTime)),
+fn client_time_of(item: &Item) -> Result<RecordedAt, NoTime> {
+    let time = text(item, names::TIME).and_then(|time| client_time(time).ok());
+    time.map_or_else(|| Ok(RecordedAt::from_millis(time_of(item)?)), Ok)
+}
+
+/// Parses a time in one of the formats that an update can have: an ISO 8601 date and time, without an offset in UTC, or a number of
+/// milliseconds since 1970-01-01T00:00:00Z.
+pub fn client_time(text: &str) -> Result<RecordedAt, InvalidTime> {
+    // A date without separators is a date.
+    RecordedAt::parse(text).or_else(|error| {
+        let millis = text.parse().map_err(|_| error)?;
+        Ok(RecordedAt::from_millis(EpochMillis::new(millis)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_time_keeps_its_digits() {
+        let parse = |text| client_time(text).unwrap();
+        assert!(parse("2020-11-01T20:04:00.1234") < parse("2020-11-01T20:04:00.1239"));
+        assert_eq!(parse("1604261040000"), parse("2020-11-01T20:04:00Z"));
+        assert_eq!(parse("-1"), parse("1969-12-31T23:59:59.999Z"));
+        assert_eq!(parse("20201101"), parse("2020-11-01"));
+        for invalid in ["", "soon", "1.5", "99999999999999999999"] {
+            assert_eq!(client_time(invalid), Err(InvalidTime), "{invalid}");
+        }
     }
 }

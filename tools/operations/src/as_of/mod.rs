@@ -23,21 +23,20 @@ pub mod effective_at;
 
 use shared::{
     domain::{
-        AttributeValue, Item,
+        Item,
         attached::{
             change::Place,
             item::{dividing, late_entries_until, late_entry_of},
         },
+        attributes,
         entity::EntityId,
         names,
-        number::Decimal,
         recorded_at::RecordedAt,
         version::Version,
         view::VersionView,
     },
     dynamodb::{
         Store,
-        client::error::ServiceError,
         read::{query_items::Range, versions::ReadError},
     },
 };
@@ -50,11 +49,8 @@ struct Search<'a> {
     consistent: bool,
 }
 
-/// Version that was read, or that a late version names.
-struct Found {
-    version: Version,
-    item: Option<Item>,
-}
+/// Version that was read, or that a late version names: without its item.
+type Found = (Version, Option<Item>);
 
 /// Result of reading a version.
 enum Probe {
@@ -108,13 +104,11 @@ impl Search<'_> {
             let since = recorded_since(&item).min(newest);
             let found = self.bisect(since, newest, item).await?;
             // A time before the whole sequence is searched in the one before.
-            let (None, Some(before)) = (&found, Version::new(since.get() - 1)) else {
-                return match found {
-                    Some(found) => self.read(found).await.map(Some),
-                    None => Ok(None),
-                };
-            };
-            (newest, item) = self.read_existing(before).await?;
+            match (found, Version::new(since.get() - 1)) {
+                (Some(found), _) => return self.read(found).await.map(Some),
+                (None, Some(before)) => (newest, item) = self.read((before, None)).await?,
+                (None, None) => return Ok(None),
+            }
         }
     }
 
@@ -123,28 +117,17 @@ impl Search<'_> {
         // Every version below `low` is not later or was pruned. Every version from `high` on is later, or undecided.
         let (mut low, mut high) = (since.get(), newest.get() + 1);
         let (mut found, mut pruned, mut undecided) = (None, None, None);
-        let mut first = match self.probe(newest, Some(item)).await {
-            // The latest item of another program has no time, but its version item has.
-            Err(ReadError::NotRecordedAt { .. }) => Some((newest, self.probe(newest, None).await)),
-            probe => Some((newest, probe)),
-        };
-        while low < high {
-            let (version, probe) = match (first.take(), Version::new(low + (high - low) / 2)) {
-                (Some(first), _) => first,
-                (None, Some(middle)) => (middle, self.probe(middle, None).await),
-                (None, None) => break,
-            };
-            match probe {
+        let (mut next, mut item) = (newest.get(), Some(item));
+        while let Some(version) = Version::new(next).filter(|_| low < high) {
+            match self.probe(version, item.take()).await {
                 Ok(Probe::Earlier(earlier)) => {
                     low = version.get() + 1;
                     // Its item can be known from an earlier probe.
-                    found = found
-                        .filter(|found: &Found| found.version == earlier.version)
-                        .or(Some(earlier));
+                    found = found.filter(|found: &Found| found.0 == earlier.0).or(Some(earlier));
                 }
                 Ok(Probe::Later(from)) => (high, undecided) = (from.get(), None),
                 Ok(Probe::LaterByStream) => match self.earlier_after(version, high).await {
-                    Ok(Some(earlier)) => (low, found) = (earlier.version.get() + 1, Some(earlier)),
+                    Ok(Some(earlier)) => (low, found) = (earlier.0.get() + 1, Some(earlier)),
                     Ok(None) => (high, undecided) = (version.get(), None),
                     Err(ReadError::Service(error)) => return Err(error.into()),
                     // A version above this one is not known. One below it can still decide.
@@ -160,6 +143,7 @@ impl Search<'_> {
                     }
                 }
             }
+            next = low + high.saturating_sub(low) / 2;
         }
         match (undecided, found, pruned) {
             (Some(unknown), _, _) => Err(unknown),
@@ -169,13 +153,18 @@ impl Search<'_> {
         }
     }
 
-    /// Compares the time of a version, which is read unless its item is known.
+    /// Compares the time of a version, which is read unless its item is known and has a time: the latest item of another program has
+    /// none, but its version item has.
     async fn probe(&self, version: Version, item: Option<Item>) -> Result<Probe, ReadError> {
-        let item = match item {
-            Some(item) => Some(item),
-            None => self.store.version_item(self.entity, version, self.consistent).await?,
-        };
-        let item = item.ok_or(ReadError::Missing { version })?;
+        let known = item.map(|item| self.compare(version, item)).and_then(Result::ok);
+        if let Some(probe) = known {
+            return Ok(probe);
+        }
+        let item = self.store.version_item(self.entity, version, self.consistent).await?;
+        self.compare(version, item.ok_or(ReadError::Missing { version })?)
+    }
+
+    fn compare(&self, version: Version, item: Item) -> Result<Probe, ReadError> {
         let (divides, recorded, is_by_stream) = if self.is_attached() {
             let (divides, recorded) = dividing(version, &item);
             (divides, recorded, false)
@@ -185,10 +174,7 @@ impl Search<'_> {
         };
         let recorded = recorded.ok_or(ReadError::NotRecordedAt { version: divides })?;
         Ok(match (recorded <= self.time, is_by_stream) {
-            (true, _) => Probe::Earlier(Found {
-                version: divides,
-                item: (divides == version).then_some(item),
-            }),
+            (true, _) => Probe::Earlier((divides, (divides == version).then_some(item))),
             (false, false) => Probe::Later(divides),
             (false, true) => Probe::LaterByStream,
         })
@@ -206,22 +192,13 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Returns the last version by place: a late one that is not later than the time, or the last one in order.
+    /// Returns the last version by place: the last late one that is not later than the time, or the last one in order.
     async fn last_by_place(&self, in_order: Option<Found>) -> Result<Option<(Version, Item)>, ReadError> {
         let in_order = match in_order {
             Some(found) => Some(self.read(found).await?),
             None => None,
         };
         let place = in_order.as_ref().and_then(|(_, item)| Place::of(item));
-        let late = self.late().await?;
-        match late.filter(|(_, late)| Some(late) > place.as_ref()) {
-            Some((version, _)) => self.read_existing(version).await.map(Some),
-            None => Ok(in_order),
-        }
-    }
-
-    /// Returns the last late version by place that is not later than the time.
-    async fn late(&self) -> Result<Option<(Version, Place)>, ServiceError> {
         let (from, to) = late_entries_until(self.time);
         let range = Range {
             from,
@@ -231,26 +208,23 @@ impl Search<'_> {
             consistent: self.consistent,
         };
         let (items, _) = self.store.query_page(self.entity, &range, None).await?;
-        Ok(items.first().and_then(late_entry_of))
-    }
-
-    async fn read(&self, found: Found) -> Result<(Version, Item), ReadError> {
-        match found.item {
-            Some(item) => Ok((found.version, item)),
-            None => self.read_existing(found.version).await,
+        let late = items.first().and_then(late_entry_of);
+        match late.filter(|(_, late)| Some(late) > place.as_ref()) {
+            Some((version, _)) => self.read((version, None)).await.map(Some),
+            None => Ok(in_order),
         }
     }
 
-    /// Reads a version that exists, or was pruned.
-    async fn read_existing(&self, version: Version) -> Result<(Version, Item), ReadError> {
-        if let Some(item) = self.store.version_item(self.entity, version, self.consistent).await? {
-            return Ok((version, item));
+    /// Reads a version that exists, or was pruned, unless its item is known.
+    async fn read(&self, (version, item): Found) -> Result<(Version, Item), ReadError> {
+        let read = match item {
+            Some(item) => Some(item),
+            None => self.store.version_item(self.entity, version, self.consistent).await?,
+        };
+        match read {
+            Some(item) => Ok((version, item)),
+            None => Err(why_missing(self.store, self.entity, version, self.consistent).await),
         }
-        let floor = self.store.floor(self.entity, self.consistent).await?;
-        Err(match version < floor {
-            true => ReadError::Pruned { floor },
-            false => ReadError::Missing { version },
-        })
     }
 
     fn is_attached(&self) -> bool {
@@ -258,11 +232,16 @@ impl Search<'_> {
     }
 }
 
+/// Returns why history does not have a version.
+async fn why_missing(store: &Store, entity: &EntityId, version: Version, consistent: bool) -> ReadError {
+    match store.floor(entity, consistent).await {
+        Ok(floor) if version < floor => ReadError::Pruned { floor },
+        Ok(_) => ReadError::Missing { version },
+        Err(error) => error.into(),
+    }
+}
+
 /// Returns the first version of the sequence of times to which an item belongs.
 fn recorded_since(item: &Item) -> Version {
-    let since = match item.get(names::RECORDED_SINCE) {
-        Some(AttributeValue::N(since)) => Decimal::parse(since).ok().and_then(|since| since.to_u64()),
-        _ => None,
-    };
-    since.and_then(Version::new).unwrap_or(Version::FIRST)
+    attributes::version(item, names::RECORDED_SINCE).unwrap_or(Version::FIRST)
 }

@@ -2,65 +2,69 @@
 //!
 //! Stream records may not be processed yet, so three kinds of discrepancies are deferred, and read once more after the lag:
 //!
-//! - Missing versions are gaps only if they are still missing.
-//! - If the counter does not fit the versions, or there is none, a repair continues from the highest version. That is known
-//!   only when no higher version arrived during the lag. Otherwise the entity is read again after another lag.
-//! - An item of an attached table that differs from its history is compared again (`attached`).
+//! | discrepancy | after the lag | decision |
+//! |---|---|---|
+//! | versions are missing | some of them arrived | lagging |
+//! | | still missing | gaps |
+//! | the counter does not fit the versions, or there is none | the highest version is the same | as found: a repair continues from it |
+//! | | a higher version arrived | the entity is read again after another lag |
+//! | an attached table's item differs from history | equal, and history has a newer version | lagging |
+//! | | different, and history has the same newest version that is not late | the item differs |
+//! | | different, and history has a newer version | compared again after another lag; at the end lagging |
+//!
+//! If history has a newer version of an item, its record showed the state before it, so no change before that can be missing
+//! unnoticed.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::{
     audit::{
+        attached::Newest,
         collection::Collection,
-        finding::{Discrepancies, Finding},
+        finding::{Finding, missing},
     },
     rate_limit::RateLimiter,
-    read::paced::Paced,
+    read::{attached_items::attached_items, paced::Paced},
+    segments::entities::SeenEntity,
     version_set::VersionSet,
 };
 use attach::selection::Selection;
 use shared::{
     domain::{
         Item,
+        attached::item::LATE,
         entity::EntityId,
         keys::{FLOOR_KEY, LATEST_KEY},
         version::Version,
+        version_item::latest_of,
     },
     dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS},
 };
 
 /// Maximum number of times that an entity is read again because its highest version changes.
-pub(super) const MAX_ROUNDS: u32 = 5;
+const MAX_ROUNDS: u32 = 5;
 /// Maximum number of versions that are read by key. For more, all versions of the entity are read.
 const MAX_READ_BY_KEY: u64 = 3 * MAX_KEYS as u64;
 
 /// Part of an audit of an entity that is decided after the lag. It is part of the progress from which a later run continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeferredCheck {
-    #[serde(rename = "ID")]
     id: String,
-    #[serde(flatten)]
     doubt: Doubt,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, rename_all_fields = "PascalCase")]
-pub(super) enum Doubt {
+enum Doubt {
     /// Missing versions, which may still arrive.
-    Missing {
-        #[serde(alias = "Head")]
-        latest: Version,
-        versions: VersionSet,
-    },
+    Missing { latest: Version, versions: VersionSet },
     /// The counter does not fit the versions. Higher versions may still arrive.
-    Counter {
-        highest: Option<Version>,
-        missing: VersionSet,
-        rounds: u32,
-    },
+    Counter(Counter),
     /// The item of an attached table differs from its newest state in history. The record of its change may still arrive.
     Item {
         /// Newest version when the item was first compared.
@@ -71,13 +75,21 @@ pub(super) enum Doubt {
     },
 }
 
+/// State of a check in which the counter was doubtful.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Counter {
+    highest: Option<Version>,
+    missing: VersionSet,
+    rounds: u32,
+}
+
 /// Audits entities of a table. What can change while the stream is behind is deferred for the lag, and then read again.
 #[derive(Debug)]
 pub struct Auditor {
     pub(super) table: Paced,
-    pub(super) lag: Duration,
+    lag: Duration,
     /// Items of an attached table that have a history.
-    pub(super) selection: Selection,
+    selection: Selection,
     deferred: VecDeque<(DeferredCheck, Instant)>,
 }
 
@@ -88,9 +100,6 @@ pub struct EntityFindings {
     /// Findings; empty if the entity is consistent.
     pub findings: Vec<Finding>,
 }
-
-/// State of an earlier check in which the counter was doubtful: the highest version, the missing versions, and the number of rounds.
-type Before = (Option<Version>, VersionSet, u32);
 
 impl Auditor {
     /// Creates an auditor that continues with the deferred checks of an earlier one.
@@ -118,7 +127,7 @@ impl Auditor {
         self.deferred.front().is_some_and(|(_, due)| *due <= Instant::now())
     }
 
-    pub(super) fn defer(&mut self, entity: &EntityId, doubt: Doubt) {
+    fn defer(&mut self, entity: &EntityId, doubt: Doubt) {
         let id = entity.as_str().to_owned();
         let check = DeferredCheck { id, doubt };
         self.deferred.push_back((check, Instant::now() + self.lag));
@@ -131,13 +140,13 @@ impl Auditor {
         entity: &EntityId,
         key: Option<&Item>,
     ) -> Result<Option<(u64, Vec<Finding>)>, ServiceError> {
-        let collection = self.read_all(entity).await?;
-        if collection.is_entity() {
-            let findings = match self.table.store.attached_table() {
-                Some(_) => Box::pin(self.confirm_history(entity, &collection)).await?,
-                None => self.examine(entity, &collection, None).await?,
+        let seen = self.read_all(entity).await?;
+        if seen.is_entity() {
+            let findings = match seen.is_attached {
+                true => Box::pin(self.confirm_history(entity, &seen)).await?,
+                false => self.examine_versions(entity, &seen, None).await?,
             };
-            return Ok(Some((collection.versions().len(), findings)));
+            return Ok(Some((seen.versions.len(), findings)));
         }
         // An item of an attached table that never changed has no history, which is no finding.
         let Some(key) = key else { return Ok(None) };
@@ -145,71 +154,106 @@ impl Auditor {
         Ok(item.map(|_| (0, Vec::new())))
     }
 
-    /// Audits an entity from items that were read with eventually consistent reads. Returns the findings that are certain, and defers
-    /// the others, see [`Self::settle`].
+    /// Audits an entity from items that were read with eventually consistent reads, and from its item of an attached table. Returns the
+    /// findings that are certain, and defers the others, see [`Self::settle`].
     pub(super) async fn examine(
         &mut self,
         entity: &EntityId,
         seen: &Collection,
-        before: Option<Before>,
+        item: Option<&Item>,
+    ) -> Result<Vec<Finding>, ServiceError> {
+        if !seen.is_attached {
+            return self.examine_versions(entity, seen, None).await;
+        }
+        let found = self.check(seen);
+        let differs = Newest::of_history(seen).is_some_and(|newest| self.differs(&newest, item));
+        if !differs && !found.iter().any(Finding::is_wrong) {
+            return Ok(found);
+        }
+        let history = self.read_all(entity).await?;
+        self.confirm_history(entity, &history).await
+    }
+
+    /// Returns the findings of a history that was read with strongly consistent reads, and defers an item that differs.
+    async fn confirm_history(&mut self, entity: &EntityId, history: &Collection) -> Result<Vec<Finding>, ServiceError> {
+        let mut findings = self.check(history);
+        if let Some(newest) = Newest::of_history(history)
+            && self.item_differs(&newest).await?
+        {
+            let version = newest.version;
+            if self.lag.is_zero() {
+                findings.push(Finding::Differs { version });
+            } else {
+                let (first, newest, rounds) = (version, version, 0);
+                self.defer(entity, Doubt::Item { first, newest, rounds });
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Audits the versions of an entity, after an earlier check in which the counter was doubtful.
+    async fn examine_versions(
+        &mut self,
+        entity: &EntityId,
+        seen: &Collection,
+        before: Option<Counter>,
     ) -> Result<Vec<Finding>, ServiceError> {
         let suspected = self.check(seen);
-        if suspected.is_clean() {
-            return Ok(Vec::new());
+        if suspected.is_empty() {
+            return Ok(suspected);
         }
         let now = self.read_again(entity, seen).await?;
         let mut found = self.check(&now);
-        found.missing = found.missing.and(&suspected.missing);
-        if self.lag.is_zero() {
-            return Ok(found.findings());
-        }
-        let highest = seen.highest().max(now.highest());
-        let is_stable = |(known, _, rounds): &Before| *known == highest || *rounds >= MAX_ROUNDS;
-        if found.is_counter_doubtful() && !before.as_ref().is_some_and(is_stable) {
-            let (missing, rounds) = (found.missing, before.map_or(0, |(_, _, rounds)| rounds + 1));
-            let doubt = Doubt::Counter {
-                highest,
-                missing,
-                rounds,
-            };
-            self.defer(entity, doubt);
-            return Ok(Vec::new());
-        }
-        if let Some(Ok(latest)) = now.latest_version() {
-            let (_, known, _) = before.unwrap_or_default();
-            // The others can still be in the stream.
-            let versions = found.missing.without(&known);
-            found.missing = found.missing.and(&known);
-            if !versions.is_empty() {
-                self.defer(entity, Doubt::Missing { latest, versions });
+        let mut gaps = missing(&found).and(&missing(&suspected));
+        found.retain(|finding| !matches!(finding, Finding::Gap { .. }));
+        if !self.lag.is_zero() {
+            let highest = seen.highest().max(now.highest());
+            let is_stable = |before: &Counter| before.highest == highest || before.rounds >= MAX_ROUNDS;
+            if found.iter().any(Finding::is_about_counter) && !before.as_ref().is_some_and(is_stable) {
+                let doubt = Counter {
+                    highest,
+                    missing: gaps,
+                    rounds: before.map_or(0, |before| before.rounds + 1),
+                };
+                self.defer(entity, Doubt::Counter(doubt));
+                return Ok(Vec::new());
+            }
+            if let Some(Ok(latest)) = now.latest_version() {
+                let known = before.map(|before| before.missing).unwrap_or_default();
+                // The others can still be in the stream.
+                let versions = gaps.without(&known);
+                gaps = gaps.and(&known);
+                if !versions.is_empty() {
+                    self.defer(entity, Doubt::Missing { latest, versions });
+                }
             }
         }
-        Ok(found.findings())
+        Ok(Finding::gaps(&gaps).chain(found).collect())
     }
 
     /// Reads the floor, the latest item, and the versions that do not fit them, with strongly consistent reads.
     async fn read_again(&self, entity: &EntityId, seen: &Collection) -> Result<Collection, ServiceError> {
-        let mut now = self.read_counter(entity).await?;
-        now.has_padded = seen.has_padded;
+        let is_counted = seen.uncounted_floor().is_none();
+        let mut now = match is_counted {
+            true => Collection::read_items(&self.table, entity, &[FLOOR_KEY, LATEST_KEY]).await?,
+            false => Collection::read(&self.table, entity).await?,
+        };
+        now.has_padded |= seen.has_padded;
         if seen.quarantined > 0 {
             now.quarantined = self.table.quarantined(entity).await?;
         }
-        if seen.uncounted_floor().is_some() {
-            self.read_versions(entity, &mut now).await?;
+        if !is_counted {
             return Ok(now);
         }
-        let unfit = self.check(&Collection {
-            latest: now.latest.clone(),
-            floor: now.floor,
-            ..seen.clone()
-        });
+        let mut known = seen.clone();
+        (known.latest, known.floor) = (now.latest.clone(), now.floor);
+        let unfit = self.check(&known);
         let newest = match now.latest_version() {
             Some(Ok(latest)) => Some(latest),
             _ => seen.highest(),
         };
-        let newest: VersionSet = newest.into_iter().map(Version::get).collect();
-        let sets = [&unfit.missing, &unfit.strays, &unfit.orphans, &unfit.unpruned, &newest];
-        let doubtful: Vec<_> = sets.into_iter().flat_map(VersionSet::ranges).collect();
+        let newest = newest.map(|newest| (newest.get(), newest.get()));
+        let doubtful: Vec<_> = unfit.iter().filter_map(Finding::range).chain(newest).collect();
         self.read_selected(entity, &doubtful.into(), &mut now).await?;
         Ok(now)
     }
@@ -225,13 +269,9 @@ impl Auditor {
         let entity = EntityId::new(check.id).map_err(|_| ServiceError::not_built("GetItem"))?;
         let findings = match check.doubt {
             Doubt::Missing { latest, versions } => self.settle_missing(&entity, latest, versions).await?,
-            Doubt::Counter {
-                highest,
-                missing,
-                rounds,
-            } => {
+            Doubt::Counter(before) => {
                 let seen = self.read_all(&entity).await?;
-                self.examine(&entity, &seen, Some((highest, missing, rounds))).await?
+                self.examine_versions(&entity, &seen, Some(before)).await?
             }
             Doubt::Item { first, newest, rounds } => self.settle_item(&entity, first, newest, rounds).await?,
         };
@@ -245,59 +285,65 @@ impl Auditor {
         latest: Version,
         versions: VersionSet,
     ) -> Result<Vec<Finding>, ServiceError> {
-        let mut now = self.read_counter(entity).await?;
+        let mut now = Collection::read_items(&self.table, entity, &[FLOOR_KEY, LATEST_KEY]).await?;
         match now.latest_version() {
             // An entity that was purged in the meantime has no gaps.
             None => return Ok(Vec::new()),
             Some(Ok(counted)) if counted >= latest => {}
             // The counter has changed, and versions before the change can still be on their way.
             Some(_) => {
-                let examined = self.entity(entity, None).await?;
-                return Ok(examined.map_or_else(Vec::new, |(_, findings)| findings));
+                let seen = self.read_all(entity).await?;
+                return self.examine_versions(entity, &seen, None).await;
             }
         }
         self.read_selected(entity, &versions, &mut now).await?;
         let wanted = versions.within(now.floor().get(), latest.get());
-        let found = Discrepancies {
-            missing: wanted.without(now.versions()),
-            ..Discrepancies::default()
-        };
-        let mut findings = found.findings();
-        if !versions.and(now.versions()).is_empty() {
-            let first = versions.ranges().next().map_or(1, |(first, _)| first);
-            let through = first - 1;
+        let mut findings: Vec<_> = Finding::gaps(&wanted.without(&now.versions)).collect();
+        if !versions.and(&now.versions).is_empty() {
+            let through = versions.ranges().next().map_or(0, |(first, _)| first - 1);
             findings.push(Finding::Lagging { through, latest });
         }
         Ok(findings)
     }
 
-    pub(super) fn check(&self, items: &Collection) -> Discrepancies {
-        let store = &self.table.store;
-        items.check(store.digits(), store.clock().now())
+    /// Decides whether an item that differed still does: from version `first` on, and from `before` on when it was compared last.
+    async fn settle_item(
+        &mut self,
+        entity: &EntityId,
+        first: Version,
+        before: Version,
+        rounds: u32,
+    ) -> Result<Vec<Finding>, ServiceError> {
+        let latest = self.table.get(entity, LATEST_KEY).await?;
+        let latest = latest.filter(|latest| !latest.contains_key(LATE));
+        // A history that was purged in the meantime has no findings, nor has one of which only late versions are left.
+        let Some((version, latest)) = latest.and_then(|latest| Some((latest_of(&latest).ok()?, latest))) else {
+            return Ok(Vec::new());
+        };
+        let differs = self.item_differs(&Newest::of(version, latest)).await?;
+        let (through, latest) = (first.get(), version);
+        let lagging = Finding::Lagging { through, latest };
+        Ok(match differs {
+            false if version == first => Vec::new(),
+            true if version == before => vec![Finding::Differs { version }],
+            true if rounds < MAX_ROUNDS => {
+                let (newest, rounds) = (version, rounds + 1);
+                self.defer(entity, Doubt::Item { first, newest, rounds });
+                Vec::new()
+            }
+            _ => vec![lagging],
+        })
+    }
+
+    fn check(&self, items: &Collection) -> Vec<Finding> {
+        items.check(self.table.store.clock().now())
     }
 
     /// Reads floor, versions and quarantine of an entity, and its latest item unless other programs write it.
-    pub(super) async fn read_all(&self, entity: &EntityId) -> Result<Collection, ServiceError> {
-        let mut all = Collection::default();
-        self.read_item(entity, FLOOR_KEY, &mut all).await?;
-        self.read_versions(entity, &mut all).await?;
+    async fn read_all(&self, entity: &EntityId) -> Result<Collection, ServiceError> {
+        let mut all = Collection::read(&self.table, entity).await?;
         all.quarantined += self.table.quarantined(entity).await?;
         Ok(all)
-    }
-
-    /// Reads the floor and the latest item.
-    async fn read_counter(&self, entity: &EntityId) -> Result<Collection, ServiceError> {
-        let mut counter = Collection::default();
-        self.read_item(entity, FLOOR_KEY, &mut counter).await?;
-        self.read_item(entity, LATEST_KEY, &mut counter).await?;
-        Ok(counter)
-    }
-
-    async fn read_item(&self, entity: &EntityId, key: &str, into: &mut Collection) -> Result<(), ServiceError> {
-        if let Some(item) = self.table.get(entity, key).await? {
-            into.add(item, &self.table.store);
-        }
-        Ok(())
     }
 
     async fn read_selected(
@@ -307,53 +353,40 @@ impl Auditor {
         into: &mut Collection,
     ) -> Result<(), ServiceError> {
         if versions.len() > MAX_READ_BY_KEY {
-            return self.read_versions(entity, into).await;
+            return self.table.each_version(entity, |item| into.add(item)).await;
         }
-        let store = &self.table.store;
-        for keys in store.digits().version_keys(versions.numbers()).chunks(MAX_KEYS) {
+        let keys = self.table.store.digits().version_keys(versions.numbers());
+        for keys in keys.chunks(MAX_KEYS) {
             let items = self.table.send(async |store| store.batch_get(entity, keys, true).await);
-            for item in items.await? {
-                into.add(item, store);
-            }
+            items.await?.into_iter().for_each(|item| into.add(item));
         }
         Ok(())
     }
 
-    async fn read_versions(&self, entity: &EntityId, into: &mut Collection) -> Result<(), ServiceError> {
-        if self.table.store.has_own_history() && self.table.store.attached_table().is_none() {
-            self.read_item(entity, LATEST_KEY, into).await?;
-        }
-        let add = |item| into.add(item, &self.table.store);
-        self.table.each_version(entity, add).await
+    /// Reads the items of at most [`MAX_KEYS`] histories of an attached table, eventually consistent.
+    pub(super) async fn items_of(&self, seen: &[SeenEntity]) -> Result<HashMap<EntityId, Item>, ServiceError> {
+        let Some(table) = self.table.store.attached_table() else {
+            return Ok(HashMap::new());
+        };
+        let keys = seen
+            .iter()
+            .filter_map(|seen| Newest::of_history(&seen.summary)?.key(table));
+        let keys: Vec<_> = keys.collect();
+        self.table.send(async |store| attached_items(store, &keys).await).await
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+    fn differs(&self, newest: &Newest, item: Option<&Item>) -> bool {
+        let table = self.table.store.attached_table();
+        table.is_some_and(|table| newest.differs(table, &self.selection, item))
+    }
 
-    use super::*;
-
-    #[test]
-    fn deferred_checks_are_read_as_they_were_written() {
-        for (json, expected) in [
-            (json!({"ID": "E", "Latest": 1, "Versions": [[3, 4]]}), "Missing"),
-            // The state file of an earlier release.
-            (json!({"ID": "E", "Head": 1, "Versions": [[3, 4]]}), "Missing"),
-            (
-                json!({"ID": "E", "Highest": null, "Missing": [[3, 4]], "Rounds": 2}),
-                "Counter",
-            ),
-            (json!({"ID": "E", "Highest": 1, "Missing": [], "Rounds": 0}), "Counter"),
-            (json!({"ID": "E", "First": 1, "Newest": 2, "Rounds": 2}), "Item"),
-        ] {
-            let check: DeferredCheck = serde_json::from_value(json.clone()).unwrap();
-            assert!(format!("{:?}", check.doubt).starts_with(expected), "{check:?}");
-            let written = serde_json::to_string(&check).unwrap();
-            assert_eq!(
-                written.replace("Latest", "Head"),
-                json.to_string().replace("Latest", "Head")
-            );
-        }
+    /// Compares a state with the item, which is read with a strongly consistent read. A state without key attributes differs.
+    async fn item_differs(&self, newest: &Newest) -> Result<bool, ServiceError> {
+        let table = self.table.store.attached_table();
+        let Some(key) = table.and_then(|table| newest.key(table)) else {
+            return Ok(true);
+        };
+        let item = self.table.attached_item(&key).await?;
+        Ok(self.differs(newest, item.as_ref()))
     }
 }

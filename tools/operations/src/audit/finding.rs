@@ -7,52 +7,6 @@ use shared::domain::{entity::EntityId, version::Version, version_item::InvalidIm
 
 use crate::version_set::VersionSet;
 
-/// Deviations from a consistent entity.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Discrepancies {
-    /// Missing versions from the floor to `Latest`. Their stream records may not be processed yet.
-    pub missing: VersionSet,
-    /// Versions beyond `Latest`.
-    pub strays: VersionSet,
-    /// Versions without a latest item that counts them.
-    pub orphans: VersionSet,
-    /// Versions below the floor that are neither marked nor pinned.
-    pub unpruned: VersionSet,
-    /// Findings that are not about a range of versions.
-    pub others: Vec<Finding>,
-}
-
-impl Discrepancies {
-    /// Returns `true` if no discrepancy requires an action.
-    pub fn is_clean(&self) -> bool {
-        !self.findings().iter().any(Finding::is_wrong)
-    }
-
-    /// Returns `true` if the counter of the latest item does not fit the versions, or is missing: a repair gives it another
-    /// number. That must be above every version whose stream record is not processed yet.
-    pub fn is_counter_doubtful(&self) -> bool {
-        let is_about_counter = |finding: &Finding| match finding {
-            Finding::NoVersion { why } => *why == InvalidImage::NoLatest,
-            finding => matches!(finding, Finding::LatestDiffers { .. } | Finding::BelowFloor { .. }),
-        };
-        !self.strays.is_empty() || !self.orphans.is_empty() || self.others.iter().any(is_about_counter)
-    }
-
-    /// Returns one finding for each range of versions. Missing versions are reported as gaps.
-    pub fn findings(&self) -> Vec<Finding> {
-        let runs = runs(&self.missing, |from, to| Finding::Gap { from, to })
-            .chain(runs(&self.strays, |from, to| Finding::Stray { from, to }))
-            .chain(runs(&self.orphans, |from, to| Finding::Orphan { from, to }))
-            .chain(runs(&self.unpruned, |from, to| Finding::Unpruned { from, to }));
-        self.others.iter().copied().chain(runs).collect()
-    }
-}
-
-fn runs(set: &VersionSet, finding: impl Fn(Version, Version) -> Finding) -> impl Iterator<Item = Finding> {
-    set.ranges()
-        .filter_map(move |(from, to)| Some(finding(Version::new(from)?, Version::new(to)?)))
-}
-
 /// Finding of an audit, with its first and last version, or with the version, floor or number that it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "Finding", rename_all_fields = "PascalCase")]
@@ -96,6 +50,22 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// Returns one gap for each range of missing versions.
+    pub(super) fn gaps(missing: &VersionSet) -> impl Iterator<Item = Self> {
+        of_ranges(missing, |from, to| Self::Gap { from, to })
+    }
+
+    /// Returns the first and last version of a finding about versions.
+    pub(super) fn range(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Gap { from, to }
+            | Self::Stray { from, to }
+            | Self::Orphan { from, to }
+            | Self::Unpruned { from, to } => Some((from.get(), to.get())),
+            _ => None,
+        }
+    }
+
     /// Returns the name of the finding's kind.
     pub fn name(&self) -> String {
         let members = self.members();
@@ -118,11 +88,36 @@ impl Finding {
         )
     }
 
+    /// Returns `true` if the counter of the latest item does not fit the versions, or is missing: a repair gives it another
+    /// number. That must be above every version whose stream record is not processed yet.
+    pub(super) fn is_about_counter(&self) -> bool {
+        match self {
+            Self::NoVersion { why } => *why == InvalidImage::NoLatest,
+            Self::Stray { .. } | Self::Orphan { .. } | Self::LatestDiffers { .. } | Self::BelowFloor { .. } => true,
+            _ => false,
+        }
+    }
+
     /// `{"ID": …, "Finding": "Gap", "From": 3, "To": 4}`.
     pub fn to_json(&self, entity: &EntityId) -> Value {
         let id = ("ID".to_owned(), Value::from(entity.as_str()));
         [id].into_iter().chain(self.members()).collect()
     }
+}
+
+/// Returns the missing versions that findings report as gaps.
+pub fn missing(findings: &[Finding]) -> VersionSet {
+    let gaps = findings.iter().filter(|finding| matches!(finding, Finding::Gap { .. }));
+    gaps.filter_map(Finding::range).collect::<Vec<_>>().into()
+}
+
+/// Returns one finding for each range of versions.
+pub(super) fn of_ranges(
+    set: &VersionSet,
+    finding: impl Fn(Version, Version) -> Finding,
+) -> impl Iterator<Item = Finding> {
+    set.ranges()
+        .filter_map(move |(from, to)| Some(finding(Version::new(from)?, Version::new(to)?)))
 }
 
 fn as_text<S: Serializer>(why: &InvalidImage, serializer: S) -> Result<S::Ok, S::Error> {

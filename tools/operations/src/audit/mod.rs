@@ -10,38 +10,32 @@ pub mod collection;
 mod finding;
 pub mod segment;
 
-use std::{path::Path, time::Duration, vec};
+use std::{time::Duration, vec};
 
 use crate::{
     audit::{
         auditor::{Auditor, EntityFindings},
-        segment::{Progress, SegmentAudit},
+        segment::Counts,
     },
     connection::entity_of,
     error::OperationError,
     rate_limit::RateLimiter,
-    segments::{self, SegmentRun},
 };
 use shared::{
     domain::{Item, attached::key, entity::EntityId},
     dynamodb::{Store, client::error::ServiceError},
 };
 
-pub use crate::segments::SEGMENTS;
+pub use self::segment::TableAudit;
 
 pub struct EntitiesAudit {
     auditor: Auditor,
     /// Entities, with the key attributes of an item of an attached table.
     ids: vec::IntoIter<(EntityId, Option<Item>)>,
-}
-
-#[derive(Debug)]
-pub enum EntityStep {
-    /// An entity with the number of its versions, and what is certain at once.
-    Examined(u64, EntityFindings),
-    /// A finding that was confirmed after the lag.
-    Settled(EntityFindings),
-    NotFound(EntityId),
+    /// Counts so far.
+    pub counts: Counts,
+    /// Entities that do not exist.
+    pub not_found: Vec<EntityId>,
 }
 
 impl EntitiesAudit {
@@ -55,6 +49,8 @@ impl EntitiesAudit {
         Ok(Self {
             auditor: Auditor::new(store, pace, lag, Vec::new()),
             ids: ids.into_iter(),
+            counts: Counts::default(),
+            not_found: Vec::new(),
         })
     }
 
@@ -63,45 +59,25 @@ impl EntitiesAudit {
         self.ids.len() == 0 && self.auditor.waiting() > 0 && !self.auditor.is_due()
     }
 
-    /// Audits the next entity. Returns `None` at the end.
-    pub async fn step(&mut self) -> Result<Option<EntityStep>, ServiceError> {
-        let Some((entity, key)) = self.ids.next() else {
-            return Ok(self.auditor.settle().await?.map(EntityStep::Settled));
+    /// Audits the next entity: returns the findings that are certain at once, and at the end those that were confirmed after the
+    /// lag. Returns `None` at the end.
+    pub async fn step(&mut self) -> Result<Option<EntityFindings>, ServiceError> {
+        let audited = match self.ids.next() {
+            Some((entity, key)) => {
+                let examined = self.auditor.entity(&entity, key.as_ref()).await?;
+                match examined {
+                    Some(_) => self.counts.entities += 1,
+                    None => self.not_found.push(entity.clone()),
+                }
+                let (versions, findings) = examined.unwrap_or_default();
+                self.counts.versions += versions;
+                Some(EntityFindings { entity, findings })
+            }
+            None => self.auditor.settle().await?,
         };
-        let examined = self.auditor.entity(&entity, key.as_ref()).await?;
-        Ok(Some(match examined {
-            Some((versions, findings)) => EntityStep::Examined(versions, EntityFindings { entity, findings }),
-            None => EntityStep::NotFound(entity),
-        }))
-    }
-}
-
-/// Audit of a table.
-pub type TableAudit = SegmentRun<(), Progress, Vec<EntityFindings>>;
-
-impl TableAudit {
-    /// Prepares an audit in this number of segments, or resumes the run of the checkpoint.
-    pub fn new(
-        store: &Store,
-        pace: &RateLimiter,
-        lag: Duration,
-        segments: Option<u32>,
-        checkpoint: Option<&Path>,
-    ) -> Result<Self, OperationError> {
-        let plan = segments::Plan {
-            command: "audit",
-            store,
-            options: None,
-            segments,
-            checkpoint,
-            pace,
-        };
-        let audit = |segment, progress| SegmentAudit::new(store.clone(), pace.clone(), lag, segment, progress);
-        Self::begin(plan, audit)
-    }
-
-    /// Returns the consumed read units so far, including earlier runs.
-    pub fn read_units(&self) -> f64 {
-        self.consumed().read
+        if let Some(audited) = &audited {
+            self.counts.add(audited);
+        }
+        Ok(audited)
     }
 }

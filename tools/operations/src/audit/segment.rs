@@ -1,4 +1,4 @@
-//! Audit of one segment of a table, page by page. It can continue from the progress of an earlier run.
+//! Audit of a table, segment by segment. It can continue from the progress of an earlier run.
 
 use std::{collections::BTreeMap, iter::Sum, time::Duration};
 
@@ -7,20 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::{
     audit::auditor::{Auditor, DeferredCheck, EntityFindings},
     error::OperationError,
-    rate_limit::RateLimiter,
     segments::{
-        self, Work,
-        entities::{ItemKey, SeenEntity, SegmentEntities},
-        scan::Segment,
+        Plan, SegmentRun,
+        entities::{SeenEntity, SegmentEntities},
+        progress,
     },
 };
-use shared::dynamodb::{Store, client::error::ServiceError, read::batch_get_items::MAX_KEYS};
+use shared::dynamodb::{client::error::ServiceError, read::batch_get_items::MAX_KEYS};
 
 /// Maximum number of deferred entities. They are settled before more pages are read.
 const MAX_DEFERRED: usize = 10_000;
-
-/// Progress of the audit of a segment.
-pub type Progress = segments::Progress<ItemKey, Counts, Vec<DeferredCheck>>;
 
 /// Counts of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -39,7 +35,7 @@ pub struct Counts {
 
 impl Counts {
     /// Adds the findings of an entity.
-    pub fn add(&mut self, audited: &EntityFindings) {
+    pub(super) fn add(&mut self, audited: &EntityFindings) {
         for finding in &audited.findings {
             *self.findings.entry(finding.name()).or_default() += 1;
             self.wrong |= finding.is_wrong();
@@ -62,86 +58,63 @@ impl<'a> Sum<&'a Self> for Counts {
     }
 }
 
-/// Audit of a segment.
-pub(super) struct SegmentAudit {
-    auditor: Auditor,
-    entities: SegmentEntities,
-    progress: Progress,
+type Progress = progress::Progress<Counts, Vec<DeferredCheck>>;
+
+/// Audit of a table. A step returns the entities with findings.
+pub type TableAudit = SegmentRun<Counts, Vec<DeferredCheck>, Vec<EntityFindings>>;
+
+impl TableAudit {
+    /// Prepares an audit, or resumes the run of the checkpoint.
+    pub fn new(plan: Plan<'_>, lag: Duration) -> Result<Self, OperationError> {
+        Self::begin(plan, "audit", (), |segment, progress: &Progress| {
+            let deferred = progress.deferred.clone();
+            let mut auditor = Auditor::new(plan.store.clone(), plan.pace.clone(), lag, deferred);
+            let mut entities = SegmentEntities::new(auditor.table.clone(), segment, progress);
+            async move |progress: &mut Progress| {
+                let is_full = auditor.waiting() >= MAX_DEFERRED;
+                let mut audited = if progress.done || is_full || auditor.is_due() {
+                    match auditor.settle().await? {
+                        Some(settled) => vec![settled],
+                        None => return Ok(None),
+                    }
+                } else {
+                    Box::pin(page(&mut auditor, &mut entities, progress)).await?
+                };
+                audited.retain(|audited| !audited.findings.is_empty());
+                for audited in &audited {
+                    progress.counts.add(audited);
+                }
+                progress.deferred = auditor.deferred();
+                Ok(Some(audited))
+            }
+        })
+    }
 }
 
-impl SegmentAudit {
-    /// Starts an audit, or continues from the progress of an earlier one.
-    pub(super) fn new(store: Store, limiter: RateLimiter, lag: Duration, segment: Segment, progress: Progress) -> Self {
-        let auditor = Auditor::new(store, limiter, lag, progress.deferred.clone());
-        Self {
-            entities: SegmentEntities::new(auditor.table.clone(), segment, progress.after.as_ref()),
-            auditor,
-            progress,
-        }
-    }
-
-    /// Audits the entities of the next page.
-    async fn page(&mut self) -> Result<Vec<EntityFindings>, ServiceError> {
-        let (mut audited, mut seen) = (Vec::new(), self.entities.next_page().await?);
-        let is_attached = self.auditor.table.store.attached_table().is_some();
-        while !seen.is_empty() {
-            let next = seen.split_off(seen.len().min(MAX_KEYS));
-            let items = self.auditor.items_of(&seen).await?;
-            for SeenEntity {
-                entity,
-                summary,
-                items: read,
-                last,
-            } in seen
-            {
-                // Counted here, so that items that are read again after an interruption are not counted twice.
-                let counts = &mut self.progress.counts;
-                counts.items += read;
-                self.progress.after = Some(last);
-                if !summary.is_entity() {
-                    continue;
-                }
+/// Audits the entities of the next page.
+async fn page(
+    auditor: &mut Auditor,
+    entities: &mut SegmentEntities,
+    progress: &mut Progress,
+) -> Result<Vec<EntityFindings>, ServiceError> {
+    let (mut audited, mut seen) = (Vec::new(), entities.next_page(progress).await?);
+    let counts = &mut progress.counts;
+    while !seen.is_empty() {
+        let next = seen.split_off(seen.len().min(MAX_KEYS));
+        let of_history = auditor.items_of(&seen).await?;
+        for SeenEntity {
+            entity, summary, items, ..
+        } in seen
+        {
+            counts.items += items;
+            if summary.is_entity() {
                 counts.entities += 1;
-                counts.versions += summary.versions().len();
-                let findings = match is_attached {
-                    true => {
-                        let item = items.get(&entity);
-                        Box::pin(self.auditor.examine_history(&entity, &summary, item)).await?
-                    }
-                    false => self.auditor.examine(&entity, &summary, None).await?,
-                };
+                counts.versions += summary.versions.len();
+                let findings = auditor.examine(&entity, &summary, of_history.get(&entity)).await?;
                 audited.push(EntityFindings { entity, findings });
             }
-            seen = next;
         }
-        self.progress.done = self.entities.is_read();
-        Ok(audited)
+        seen = next;
     }
-}
-
-impl Work for SegmentAudit {
-    type Progress = Progress;
-    type Found = Vec<EntityFindings>;
-
-    fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    async fn step(&mut self) -> Result<Option<Vec<EntityFindings>>, OperationError> {
-        let is_full = self.auditor.waiting() >= MAX_DEFERRED;
-        let mut audited = if self.progress.done || is_full || self.auditor.is_due() {
-            match self.auditor.settle().await? {
-                Some(settled) => vec![settled],
-                None => return Ok(None),
-            }
-        } else {
-            Box::pin(self.page()).await?
-        };
-        audited.retain(|audited| !audited.findings.is_empty());
-        for audited in &audited {
-            self.progress.counts.add(audited);
-        }
-        self.progress.deferred = self.auditor.deferred();
-        Ok(Some(audited))
-    }
+    Ok(audited)
 }

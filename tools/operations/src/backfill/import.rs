@@ -63,7 +63,7 @@ impl Backfill {
                 Ok(ItemOutcome::AlreadyThere)
             }
             Ok(Some(_)) => self.existing(mapping, item, &update).await,
-            Err(WriteError::Uncounted { .. }) => Err(Refusal::Uncounted.into()),
+            Err(WriteError::CounterMissing { .. }) => Err(Refusal::Uncounted.into()),
             Err(error) if error.kind() == ErrorKind::Rejected => Err(Refusal::Rejected.into()),
             Err(error) => Err(error.into()),
         }

@@ -9,7 +9,7 @@ use shared::{
     config::WriteMode,
     domain::{
         Item,
-        attribution::Writer,
+        attribution::WrittenBy,
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
         names,
@@ -26,8 +26,7 @@ use super::{
 };
 use crate::latest::{
     self,
-    move_latest::move_latest,
-    raise_latest::{count_first, raise_latest},
+    write::{count_first, move_latest, raise_latest},
 };
 
 impl Backfill {
@@ -97,13 +96,13 @@ impl Backfill {
     async fn put_missing_first(&self, latest: &Item) -> Result<(), Stop> {
         let is_first = latest_of(latest) == Ok(Version::FIRST);
         // Otherwise, the time of the version comes from its stream record.
-        let is_own = Writer::of(latest, Version::FIRST) == Writer::Own;
+        let is_own = WrittenBy::of(latest, Version::FIRST) == WrittenBy::Own;
         if self.dry_run || self.options.mode == WriteMode::Stream || !is_first || !is_own {
             return Ok(());
         }
         let item = self.version_of(latest.clone())?;
-        let preview = self.target.send(async |store| store.preview_put(&item).await);
-        if preview.await? == PutOutcome::Recorded {
+        let preview = async |store: &Store| store.preview_put(&item).await.map_err(|error| error.0);
+        if self.target.send(preview).await? == PutOutcome::Recorded {
             self.put_version_of(Some(latest.clone())).await?;
         }
         Ok(())
@@ -116,9 +115,9 @@ impl Backfill {
         };
         if self.options.mode != WriteMode::Stream {
             let item = self.version_of(image)?;
-            let put = self.target.send(async |store| store.put_version(&item).await);
             // The reason is the error of the request.
-            if put.await.map_err(|error| error.0)? == PutOutcome::Conflict {
+            let put = async |store: &Store| store.put_version(&item).await.map_err(|error| error.0);
+            if self.target.send(put).await? == PutOutcome::Conflict {
                 let version = item.version();
                 return Err(WriteError::Taken { version }.into());
             }

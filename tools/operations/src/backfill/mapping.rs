@@ -1,6 +1,7 @@
 //! Backfill: converts an existing item to the update that makes it version 1 of an entity.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt::{self, Write as _},
     str::FromStr,
@@ -24,44 +25,42 @@ use writer_fn::update::{ExpectedVersion, MAX_ATTRIBUTES, RESERVED, Update};
 /// Prefix of the request ids of a backfill.
 pub const REQUEST_PREFIX: &str = "backfill#";
 
-/// Template of an entity's partition key, with attribute names in braces: `{PK}#{SK}`.
+/// Template of an entity's partition key, with attribute names in braces: `{PK}#{SK}`. Texts and attribute names alternate, beginning
+/// and ending with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
-    /// Names of attributes, each with the text before it.
-    parts: Vec<(String, String)>,
-    end: String,
-}
+pub struct Template(Vec<String>);
 
 impl Template {
     /// Returns the template that consists of one attribute.
-    pub fn attribute(name: &str) -> Self {
-        Self {
-            parts: vec![(String::new(), name.to_owned())],
-            end: String::new(),
-        }
+    pub(super) fn attribute(name: &str) -> Self {
+        Self(vec![String::new(), name.to_owned(), String::new()])
     }
 
     /// Returns `true` if the template refers to this attribute.
-    pub fn names(&self, name: &str) -> bool {
-        self.parts.iter().any(|(_, attribute)| attribute == name)
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.0.iter().skip(1).step_by(2).any(|attribute| attribute == name)
+    }
+
+    /// Joins the texts and what is put for the attributes.
+    fn join<'a, E>(&'a self, attribute: impl Fn(&'a String) -> Result<Cow<'a, str>, E>) -> Result<String, E> {
+        let parts = self.0.iter().enumerate().map(|(index, part)| match index % 2 {
+            0 => Ok(Cow::from(part)),
+            _ => attribute(part),
+        });
+        parts.collect()
     }
 
     fn fill(&self, item: &Item) -> Result<String, Refusal> {
-        let value = |name: &String| match item.get(name) {
-            Some(AttributeValue::S(value) | AttributeValue::N(value)) => Ok(value.as_str()),
+        self.join(|name| match item.get(name) {
+            Some(AttributeValue::S(value) | AttributeValue::N(value)) => Ok(value.clone().into()),
             _ => Err(Refusal::NoText(name.clone())),
-        };
-        let part = |(text, name): &(String, String)| Ok(format!("{text}{}", value(name)?));
-        let id: Result<String, Refusal> = self.parts.iter().map(part).collect();
-        Ok(id? + &self.end)
+        })
     }
 }
 
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = self.parts.iter();
-        parts.try_for_each(|(text, name)| write!(f, "{text}{{{name}}}"))?;
-        f.write_str(&self.end)
+        f.write_str(&self.join(|name| Ok(format!("{{{name}}}").into()))?)
     }
 }
 
@@ -69,21 +68,11 @@ impl FromStr for Template {
     type Err = InvalidTemplate;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (mut parts, mut rest) = (Vec::new(), text);
-        while let Some((before, after)) = rest.split_once('{') {
-            let (name, after) = after.split_once('}').ok_or(InvalidTemplate)?;
-            if name.is_empty() || name.contains('{') || before.contains('}') {
-                return Err(InvalidTemplate);
-            }
-            parts.push((before.to_owned(), name.to_owned()));
-            rest = after;
-        }
-        match parts.is_empty() || rest.contains('}') {
-            true => Err(InvalidTemplate),
-            false => Ok(Self {
-                parts,
-                end: rest.to_owned(),
-            }),
+        let braces: Vec<_> = text.matches(['{', '}']).collect();
+        let template = Self(text.split(['{', '}']).map(str::to_owned).collect());
+        match !braces.is_empty() && braces.chunks(2).all(|pair| pair == ["{", "}"]) && !template.names("") {
+            true => Ok(template),
+            false => Err(InvalidTemplate),
         }
     }
 }

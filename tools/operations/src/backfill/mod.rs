@@ -14,10 +14,11 @@ mod import;
 mod in_place;
 pub mod mapping;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use attach::selection::Selection;
-use serde::{Deserialize, Serialize};
+use futures::{StreamExt as _, stream};
+use serde_json::json;
 use shared::{
     config::{Ordering, WriteOptions},
     domain::Item,
@@ -28,9 +29,12 @@ use crate::{
     backfill::mapping::{Mapping, Refusal, Template},
     connection::Connection,
     error::OperationError,
-    rate_limit::RateLimiter,
     read::paced::Paced,
-    segments::{self, Plan, SegmentRun, Work, counts, scan::Segment},
+    segments::{
+        Plan, SegmentRun,
+        progress::{self, counts},
+        scan::Segment,
+    },
 };
 
 /// Table with the existing items, and how they become versions.
@@ -44,25 +48,20 @@ pub struct Import {
     pub rename: BTreeMap<String, String>,
     pub ordering: Ordering,
     pub write: WriteOptions,
-    pub pace: RateLimiter,
     pub dry_run: bool,
-}
-
-/// Options of a backfill that a resumed run must have as well.
-#[derive(Serialize, Deserialize, PartialEq)]
-#[serde(rename_all = "PascalCase")]
-pub struct Options {
-    from_table: String,
-    id: Option<String>,
 }
 
 /// Items that were not imported, each with the reason.
 pub type Refused = Vec<(Item, Refusal)>;
 
-type Progress = segments::Progress<Item, Counts>;
+type Progress = progress::Progress<Counts>;
 
 /// Backfill of a table. A step writes the items of a page, and returns the refused ones.
-pub type BackfillRun = SegmentRun<Options, Progress, Refused>;
+pub type BackfillRun = SegmentRun<Counts, (), Refused>;
+
+/// Maximum number of concurrent writes of a segment of an attached table. Two items of another table can be one entity, of which the
+/// first one counts.
+const MAX_CONCURRENT_BASELINES: usize = 16;
 
 impl Import {
     /// Describes the table with the existing items, and prepares its import, or resumes the run of the checkpoint.
@@ -74,8 +73,7 @@ impl Import {
     pub async fn run(
         self,
         connection: &Connection,
-        segments: Option<u32>,
-        checkpoint: Option<&Path>,
+        plan: Plan<'_>,
     ) -> Result<(Description, BackfillRun), OperationError> {
         let (store, attached) = (&connection.store, connection.store.attached_table());
         let source = match attached {
@@ -87,27 +85,16 @@ impl Import {
         let backfill = Arc::new(Backfill {
             mapping: self.mapping(connection, &table)?,
             selection: attached.map(Selection::new).unwrap_or_default(),
-            source: Paced::new(&source, &self.pace),
-            target: Paced::new(store, &self.pace),
+            source: Paced::new(&source, plan.pace),
+            target: Paced::new(store, plan.pace),
             options: self.write,
             dry_run: self.dry_run,
         });
-        let options = Options {
-            from_table: self.from_table,
-            id: self.id.map(|id| id.to_string()),
-        };
-        let plan = Plan {
-            command: "backfill",
-            store,
-            options: Some(options),
-            segments,
-            checkpoint,
-            pace: &self.pace,
-        };
-        let run = BackfillRun::begin(plan, |segment, progress| SegmentBackfill {
-            backfill: Arc::clone(&backfill),
-            segment,
-            progress,
+        let id = self.id.map(|id| id.to_string());
+        let options = json!({"FromTable": self.from_table, "Id": id});
+        let run = BackfillRun::begin(plan, "backfill", options, |segment, _| {
+            let backfill = Arc::clone(&backfill);
+            async move |progress: &mut Progress| backfill.step(segment, progress).await
         })?;
         Ok((table, run))
     }
@@ -148,25 +135,11 @@ counts! {
         /// Items that an earlier run imported, or whose entity has all their attributes.
         pub already_there: u64,
         /// Items whose entity was created by another update, or may have been, and lacks attributes.
-        #[serde(default)]
         pub conflicts: u64,
         /// Items to which the backfill does not apply.
         pub skipped: u64,
         /// Items that cannot become a version.
         pub refused: u64,
-    }
-}
-
-impl Counts {
-    fn count(&mut self, outcome: &Outcome) {
-        self.items += 1;
-        *match outcome {
-            Ok(ItemOutcome::Written) => &mut self.written,
-            Ok(ItemOutcome::AlreadyThere) => &mut self.already_there,
-            Ok(ItemOutcome::Skipped) => &mut self.skipped,
-            Err(why) if why.is_conflict() => &mut self.conflicts,
-            Err(_) => &mut self.refused,
-        } += 1;
     }
 }
 
@@ -196,9 +169,6 @@ enum ItemOutcome {
     Skipped,
 }
 
-/// Outcome of an item, or the reason why it cannot become a version.
-type Outcome = Result<ItemOutcome, Refusal>;
-
 /// Reason why an item has no outcome.
 enum Stop {
     Refused(Refusal),
@@ -218,53 +188,49 @@ impl<E: Into<OperationError>> From<E> for Stop {
 }
 
 impl Backfill {
-    /// Writes the items of a page.
-    async fn page(&self, items: Vec<Item>) -> Result<Vec<(Item, Outcome)>, OperationError> {
-        if let Some(table) = self.target.store.attached_table() {
-            return Ok(self.baselines(table, items).await?);
-        }
-        let mut outcomes = Vec::new();
-        for item in items {
-            let outcome = match self.item(&item).await {
-                Ok(outcome) => Ok(outcome),
-                Err(Stop::Refused(why)) => Err(why),
-                Err(Stop::Failed(error)) => return Err(error),
-            };
-            outcomes.push((item, outcome));
-        }
-        Ok(outcomes)
-    }
-}
-
-struct SegmentBackfill {
-    backfill: Arc<Backfill>,
-    segment: Segment,
-    progress: Progress,
-}
-
-impl Work for SegmentBackfill {
-    type Progress = Progress;
-    type Found = Refused;
-
-    fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Processes one page. It is complete when all its items are, so that a continued run does not skip one.
-    async fn step(&mut self) -> Result<Option<Refused>, OperationError> {
-        if self.progress.done {
+    /// Writes the items of the next page. It is complete when all its items are, so that a continued run does not skip one.
+    async fn step(&self, segment: Segment, progress: &mut Progress) -> Result<Option<Refused>, OperationError> {
+        if progress.done {
             return Ok(None);
         }
-        let (source, start) = (&self.backfill.source, self.progress.after.clone());
-        let page = source.scan(source.store.latest_table(), self.segment, start.map(Into::into), true);
+        let (source, start) = (&self.source, progress.after.take());
+        let page = source.scan(source.store.latest_table(), segment, start.map(Into::into), true);
         let (items, next) = page.await?;
-        let mut refused = Vec::new();
-        for (item, outcome) in Box::pin(self.backfill.page(items)).await? {
-            self.progress.counts.count(&outcome);
-            refused.extend(outcome.err().map(|why| (item, why)));
+        let concurrency = match self.target.store.attached_table() {
+            Some(_) => MAX_CONCURRENT_BASELINES,
+            None => 1,
+        };
+        let mut outcomes = stream::iter(items)
+            .map(async |item| (self.write(&item).await, item))
+            .buffered(concurrency);
+        let (counts, mut refused) = (&mut progress.counts, Vec::new());
+        while let Some((outcome, item)) = outcomes.next().await {
+            counts.items += 1;
+            *match outcome {
+                Ok(ItemOutcome::Written) => &mut counts.written,
+                Ok(ItemOutcome::AlreadyThere) => &mut counts.already_there,
+                Ok(ItemOutcome::Skipped) => &mut counts.skipped,
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Refused(why)) => {
+                    let is_conflict = why.is_conflict();
+                    refused.push((item, why));
+                    if is_conflict {
+                        &mut counts.conflicts
+                    } else {
+                        &mut counts.refused
+                    }
+                }
+            } += 1;
         }
-        self.progress.done = next.is_none();
-        self.progress.after = next.map(Item::from);
+        progress.done = next.is_none();
+        progress.after = next.map(Item::from);
         Ok(Some(refused))
+    }
+
+    async fn write(&self, item: &Item) -> Result<ItemOutcome, Stop> {
+        match self.target.store.attached_table() {
+            Some(table) => self.baseline(table, item).await,
+            None => Box::pin(self.item(item)).await,
+        }
     }
 }

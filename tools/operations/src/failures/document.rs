@@ -5,7 +5,7 @@
 
 use shared::{
     domain::{number::Decimal, sequence::SequenceNumber},
-    json::{self, Reader},
+    json,
 };
 use thiserror::Error;
 
@@ -58,38 +58,31 @@ pub fn parse(text: &str) -> Result<Document, NotADocument> {
 /// Member with the position of the records in a DynamoDB stream.
 const STREAM_BATCH: &str = "DDBStreamBatchInfo";
 
-fn whole_number(text: &str) -> Option<u64> {
-    Decimal::parse(json::number(text)?).ok()?.to_u64()
-}
-
 fn batch(text: &str) -> Option<Batch> {
     let members = json::members(text).ok()?;
-    let size = members.value("batchSize").map(|size| whole_number(size).ok_or(()));
+    let size = match members.value("batchSize") {
+        Some(size) => Decimal::parse(json::number(size)?).ok()?.to_u64()?,
+        None => 1,
+    };
     let batch = Batch {
         stream_arn: members.string("streamArn")?,
         shard: members.string("shardId")?,
         first: SequenceNumber::new(members.string("startSequenceNumber")?)?,
         last: SequenceNumber::new(members.string("endSequenceNumber")?)?,
-        size: size.transpose().ok()?.unwrap_or(1).max(1),
+        size: size.max(1),
     };
     (batch.first <= batch.last && batch.size <= MAX_RECORDS as u64).then_some(batch)
 }
 
-/// Parses the event of an invocation: an object, or a string that contains it. Parsing stops at the first record above
-/// [`MAX_RECORDS`].
+/// Parses the event of an invocation: an object, or a string that contains it.
 fn records(payload: &str) -> Result<Vec<String>, NotADocument> {
     let text = json::string(payload);
     let event = json::members(text.as_deref().unwrap_or(payload)).map_err(|_| NotADocument)?;
-    let mut reader = Reader::new(event.get("Records").ok_or(NotADocument)?);
-    let mut records = Vec::new();
-    reader.begin_list().map_err(|_| NotADocument)?;
-    while reader.next_element().map_err(|_| NotADocument)? {
-        if records.len() == MAX_RECORDS {
-            return Err(NotADocument);
-        }
-        records.push(reader.skip().map_err(|_| NotADocument)?.to_owned());
+    let records = json::elements(event.get("Records").ok_or(NotADocument)?).map_err(|_| NotADocument)?;
+    match records.len() > MAX_RECORDS {
+        true => Err(NotADocument),
+        false => Ok(records.into_iter().map(str::to_owned).collect()),
     }
-    Ok(records)
 }
 
 #[cfg(test)]

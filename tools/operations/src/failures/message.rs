@@ -37,13 +37,10 @@ pub fn parse(body: &str) -> Result<Message, NotAMessage> {
     if let Some(update) = UpdateMessage::find(&message) {
         return Ok(Message::Update(update));
     }
-    match &message["Message"] {
-        Value::String(inner) if message["Type"] == "Notification" => read(inner),
-        _ => read(body),
-    }
-}
-
-fn read(body: &str) -> Result<Message, NotAMessage> {
+    let inner = message["Message"]
+        .as_str()
+        .filter(|_| message["Type"] == "Notification");
+    let body = inner.unwrap_or(body);
     let message = json::parse(body).map_err(|_| NotAMessage)?;
     if message["Event"] == "s3:TestEvent" {
         return Ok(Message::TestEvent);
@@ -53,9 +50,8 @@ fn read(body: &str) -> Result<Message, NotAMessage> {
         let objects = objects.filter(|objects| !objects.is_empty());
         return objects.map(Message::Objects).ok_or(NotAMessage);
     }
-    document::parse(body)
-        .map(|document| Message::Document(Box::new(document)))
-        .map_err(|_| NotAMessage)
+    let document = document::parse(body).map_err(|_| NotAMessage)?;
+    Ok(Message::Document(Box::new(document)))
 }
 
 fn object(record: &Value) -> Option<Object> {

@@ -31,10 +31,11 @@ impl TableId {
 
 /// Returns Region, account and resource of an ARN of this service.
 fn parts<'a>(arn: &'a str, service: &str) -> Option<(&'a str, &'a str, &'a str)> {
-    let mut parts = arn.splitn(6, ':');
-    let is_of_service = parts.next() == Some("arn") && parts.next().is_some() && parts.next() == Some(service);
-    let (region, account, resource) = (parts.next()?, parts.next()?, parts.next()?);
-    is_of_service.then_some((region, account, resource))
+    let parts: Vec<_> = arn.splitn(6, ':').collect();
+    let ["arn", _, of, region, account, resource] = parts[..] else {
+        return None;
+    };
+    (of == service).then_some((region, account, resource))
 }
 
 #[cfg(test)]

@@ -1,30 +1,18 @@
 //! The latest item of an entity: conditional writes that give it a number, and the number that it gets.
 
-pub mod from_version;
-pub mod move_latest;
-pub mod raise_latest;
-pub mod revive_latest;
+mod requests;
+pub mod write;
 
-use std::collections::HashMap;
-
-use shared::{
-    config::Window,
-    domain::{
-        AttributeValue, Item,
-        attributes::{n, s, text},
-        attribution::Writer,
-        entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits},
-        names,
-        recorded_at::RecordedAt,
-        version::Version,
-        version_item::{VersionItem, latest_of},
-    },
-    dynamodb::{Store, client::error::ServiceError},
-};
-use writer_fn::{
-    counter::recent_requests::{self, Entry, SentCode},
-    update::payload,
+use shared::domain::{
+    Item,
+    attributes::{n, s},
+    attribution::{WrittenBy, pack_tombstone},
+    keys::{LATEST_KEY, VersionDigits},
+    names,
+    recorded_at::RecordedAt,
+    tombstone::is_deleted,
+    version::Version,
+    version_item::{VersionItem, latest_of},
 };
 
 /// Returns the number of a latest item without `Latest`, or with one that was set back: that of the highest version if both are
@@ -51,7 +39,7 @@ pub fn moved(padded: &Item, highest: Option<&(Version, Item)>, digits: VersionDi
 
 /// Returns a latest item as that of another version.
 fn numbered(latest: &Item, version: Version) -> Item {
-    let is_own = latest_of(latest).is_ok_and(|current| Writer::of(latest, current) == Writer::Own);
+    let is_own = latest_of(latest).is_ok_and(|current| WrittenBy::of(latest, current) == WrittenBy::Own);
     let mut latest = latest.clone();
     latest.insert(names::SK.to_owned(), s(LATEST_KEY));
     latest.insert(names::LATEST.to_owned(), n(version));
@@ -61,27 +49,63 @@ fn numbered(latest: &Item, version: Version) -> Item {
     latest
 }
 
-/// Returns the entries of recent requests, by the keys of the requests, of the newest versions up to this one, as many as the window,
-/// and the time of the newest version, if it is known.
-async fn requests_from_history(
-    store: &Store,
-    entity: &EntityId,
-    through: Version,
-    window: Window,
-) -> Result<(HashMap<String, AttributeValue>, Option<RecordedAt>), ServiceError> {
-    let window = window.get() as u64;
-    let newest = through.get().saturating_sub(window - 1).max(1)..=through.get();
-    let keys = store.digits().version_keys(newest);
-    let items = store.batch_get(entity, &keys, true).await?;
-    let request = |item: &Item| {
-        let version = store.digits().version_of_item(item)?;
-        let request = recent_requests::last_request(item)?;
-        // An older release did not store the payload.
-        let check = text(item, names::REQUEST_PAYLOAD).and_then(payload::check_of);
-        let check = check.unwrap_or_default();
-        let sent = SentCode::UNKNOWN;
-        Some((request.key().to_owned(), Entry { version, check, sent }.value()))
-    };
-    let newest = items.iter().filter_map(RecordedAt::of).max();
-    Ok((items.iter().filter_map(request).collect(), newest))
+/// Returns the latest item whose current version is this version item. The next update begins another incarnation.
+#[must_use]
+pub fn latest_from(mut version_item: Item, version: Version) -> Item {
+    version_item.remove(names::INCARNATION);
+    let recorded = RecordedAt::of(&version_item);
+    let is_own = !version_item.contains_key(names::RECORDED_BY);
+    version_item.remove(names::RECORDED_AT);
+    version_item.remove(names::RECORDED_BY);
+    if let (Some(recorded), true) = (recorded, is_own) {
+        version_item.insert(names::RECORDED_AT.to_owned(), recorded.without_ticks().value());
+        version_item.insert(names::RECORDED_VERSION.to_owned(), n(version));
+        if is_deleted(&version_item) {
+            pack_tombstone(&mut version_item);
+        }
+        if recorded.ticks() > 0 {
+            version_item.insert(names::RECORDED_TICK.to_owned(), n(recorded.ticks()));
+        }
+    }
+    version_item.insert(names::LATEST.to_owned(), n(version));
+    version_item
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use shared::domain::attribution::{of_version, state_names};
+
+    use super::*;
+
+    #[test]
+    fn a_latest_item_from_a_version_item_is_the_same_version() {
+        let version = Version::new(4).unwrap();
+        let latest = json!({
+            "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "RequestId": {"S": "r"},
+            "Latest": {"N": "4"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "RecordedTick": {"N": "2"},
+            "RecordedVersion": {"N": "4"}, "RecentRequests": {"M": {}},
+        });
+        let latest: Item = serde_json::from_value(latest).unwrap();
+        let (made, _) = of_version(latest.clone(), version);
+        let again = latest_from(made.clone(), version);
+        assert_eq!(RecordedAt::of_latest(&again), RecordedAt::of(&made));
+        assert_eq!(WrittenBy::of(&again, version), WrittenBy::Own);
+        assert!(of_version(again, version).0 == made);
+        // That of a tombstone has no more than the version.
+        let mut tombstone = latest;
+        tombstone.insert(names::DELETED.to_owned(), shared::domain::AttributeValue::Bool(true));
+        let (deleted, _) = of_version(tombstone, version);
+        let again = latest_from(deleted.clone(), version);
+        assert_eq!(state_names(&again), Vec::<String>::new());
+        assert!(of_version(again, version).0 == deleted);
+        // The time of a version of another program comes from its stream record.
+        let mut other = made;
+        other.insert(names::RECORDED_BY.to_owned(), s("stream"));
+        let again = latest_from(other, version);
+        assert_eq!(
+            (WrittenBy::of(&again, version), RecordedAt::of(&again)),
+            (WrittenBy::Other, None)
+        );
+    }
 }

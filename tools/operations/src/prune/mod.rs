@@ -9,17 +9,11 @@
 pub mod plan;
 pub mod requests;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde::{Deserialize, Serialize};
 use shared::{
-    domain::{
-        entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY},
-        recorded_at::RecordedAt,
-        version::Version,
-    },
+    domain::{entity::EntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
@@ -27,78 +21,47 @@ use shared::{
     },
 };
 
+pub use self::plan::{Options, Rule};
 use crate::{
     audit::collection::Collection,
-    connection::{Connection, entity_of},
+    connection::entity_of,
     error::OperationError,
     progress::{Progress, Silent},
     prune::{
-        plan::{Keep, Plan, plan},
+        plan::{Plan, plan},
         requests::{Mark, mark_version, raise_floor},
     },
     rate_limit::RateLimiter,
     read::paced::Paced,
     segments::{
-        self, SegmentRun, Work, counts,
-        entities::{ItemKey, SeenEntity, SegmentEntities},
+        self, SegmentRun,
+        entities::{SeenEntity, SegmentEntities},
+        progress::{self, counts},
     },
 };
 
 const CONCURRENCY: usize = 16;
 
-/// Rule for the versions to keep, from the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rule {
-    /// This number of newest versions.
-    Keep(u64),
-    /// The versions that were the latest at some time within this age.
-    OlderThan(Duration),
-}
-
-/// Options of a pruning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct Options {
-    pub rule: Rule,
-    /// Period in which marked versions can still be read.
-    pub grace: Duration,
-    pub over_gaps: bool,
-    pub dry_run: bool,
-}
-
-/// Table that is pruned, and the rule at the time of the start.
+/// Table that is pruned, with the options and the time of the start, since the epoch.
 #[derive(Debug, Clone)]
 struct Pruner {
     table: Paced,
-    keep: Keep,
     options: Options,
+    now: Duration,
 }
 
 impl Pruner {
     fn new(store: &Store, options: Options, pace: &RateLimiter) -> Self {
-        let now = store.clock().now();
         Self {
             table: Paced::new(store, pace),
-            keep: match options.rule {
-                Rule::Keep(count) => Keep::Newest(count),
-                Rule::OlderThan(age) => Keep::Since(RecordedAt::since_epoch(now.saturating_sub(age))),
-            },
             options,
+            now: store.clock().now(),
         }
     }
 
-    /// Reads an entity, and plans its pruning. `None` if the entity does not exist.
-    async fn plan(&self, entity: &EntityId) -> Result<Option<Plan>, ReadError> {
-        let (store, mut seen) = (&self.table.store, Collection::default());
-        // In a table without a history of its own, the latest item is among the versions.
-        let has_latest_item = store.has_own_history() && store.attached_table().is_none();
-        for key in [FLOOR_KEY].into_iter().chain(has_latest_item.then_some(LATEST_KEY)) {
-            if let Some(item) = self.table.get(entity, key).await? {
-                seen.add(item, store);
-            }
-        }
-        self.table.each_version(entity, |item| seen.add(item, store)).await?;
-        Ok(plan(&seen, self.keep, self.options.over_gaps)?)
+    /// Plans the pruning of an entity of which these items were seen. `None` if the entity does not exist.
+    fn plan(&self, seen: &Collection) -> Result<Option<Plan>, InvalidImage> {
+        plan(seen, &self.options, self.now)
     }
 
     /// Returns the time at which versions expire that are marked now, since the epoch.
@@ -134,6 +97,39 @@ impl Pruner {
         }
         Ok(marked)
     }
+
+    /// Prunes an entity of which these items were seen, and counts it. Returns why it cannot be pruned, if its items are the reason.
+    async fn entity(&self, seen: &SeenEntity, counts: &mut Counts) -> Result<Option<String>, OperationError> {
+        let entity = &seen.entity;
+        let is_done = |plan: &Plan| plan.is_done() && plan.stopped_at.is_none();
+        // The seen items may be outdated. If there is something to do or to report, they are read again.
+        let planned = match self.plan(&seen.summary) {
+            Ok(plan) if plan.as_ref().is_none_or(is_done) => Ok(plan),
+            _ => self.plan(&Collection::read(&self.table, entity).await?),
+        };
+        let plan = match planned {
+            Ok(Some(plan)) => plan,
+            // Versions without a latest item are a finding of the audit.
+            Ok(None) => return Ok(None),
+            Err(why) => {
+                counts.entities += 1;
+                return Ok(Some(why.to_string()));
+            }
+        };
+        counts.entities += 1;
+        let marked = match self.carry_out(entity, &plan, self.expires(), &Silent).await {
+            Ok(marked) => marked,
+            // An item would be too large, for example.
+            Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(error.to_string())),
+            Err(error) => return Err(error.into()),
+        };
+        counts.pruned += u64::from(plan.floor > plan.before || marked > 0);
+        counts.marked += marked;
+        counts.left += plan.settled;
+        counts.undated += plan.undated;
+        counts.stopped += u64::from(plan.stopped_at.is_some());
+        Ok(None)
+    }
 }
 
 /// Pruning of one entity.
@@ -155,7 +151,8 @@ impl EntityPrune {
     /// Returns [`OperationError::NoEntity`] if it does not exist, or the error of a read.
     pub async fn plan(store: &Store, id: &str, options: Options, pace: &RateLimiter) -> Result<Self, OperationError> {
         let (entity, pruner) = (entity_of(store, id)?, Pruner::new(store, options, pace));
-        let plan = pruner.plan(&entity).await?;
+        let seen = Collection::read(&pruner.table, &entity).await?;
+        let plan = pruner.plan(&seen).map_err(ReadError::Latest)?;
         Ok(Self {
             plan: plan.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?,
             expires: pruner.expires(),
@@ -200,110 +197,33 @@ counts! {
 /// Entities that cannot be pruned because of their items, each with the reason.
 pub type Failed = Vec<(EntityId, String)>;
 
-type SegmentProgress = segments::Progress<ItemKey, Counts>;
+type SegmentProgress = progress::Progress<Counts>;
 
 /// Pruning of a table. A step prunes the entities of a page, and returns those that failed.
-pub type TablePrune = SegmentRun<Options, SegmentProgress, Failed>;
+pub type TablePrune = SegmentRun<Counts, (), Failed>;
 
 impl TablePrune {
-    /// Prepares a run in this number of segments, or resumes the run of the checkpoint.
-    pub fn new(
-        connection: &Connection,
-        options: Options,
-        pace: &RateLimiter,
-        segments: Option<u32>,
-        checkpoint: Option<&Path>,
-    ) -> Result<Self, OperationError> {
-        let plan = segments::Plan {
-            command: "prune",
-            store: &connection.store,
-            options: Some(options),
-            segments,
-            checkpoint,
-            pace,
-        };
-        let pruner = Pruner::new(&connection.store, options, pace);
-        Self::begin(plan, |segment, progress: SegmentProgress| SegmentPrune {
-            entities: SegmentEntities::new(pruner.table.clone(), segment, progress.after.as_ref()),
-            pruner: pruner.clone(),
-            progress,
+    /// Prepares a run, or resumes the run of the checkpoint.
+    pub fn new(plan: segments::Plan<'_>, options: Options) -> Result<Self, OperationError> {
+        let pruner = Pruner::new(plan.store, options, plan.pace);
+        Self::begin(plan, "prune", options, |segment, progress: &SegmentProgress| {
+            let pruner = pruner.clone();
+            let mut entities = SegmentEntities::new(pruner.table.clone(), segment, progress);
+            async move |progress: &mut SegmentProgress| {
+                if progress.done {
+                    return Ok(None);
+                }
+                let mut failed = Vec::new();
+                for seen in entities.next_page(progress).await? {
+                    let counts = &mut progress.counts;
+                    counts.items += seen.items;
+                    if let Some(why) = pruner.entity(&seen, counts).await? {
+                        counts.failed += 1;
+                        failed.push((seen.entity, why));
+                    }
+                }
+                Ok(Some(failed))
+            }
         })
-    }
-}
-
-struct SegmentPrune {
-    pruner: Pruner,
-    entities: SegmentEntities,
-    progress: SegmentProgress,
-}
-
-impl Work for SegmentPrune {
-    type Progress = SegmentProgress;
-    type Found = Failed;
-
-    fn progress(&self) -> &SegmentProgress {
-        &self.progress
-    }
-
-    async fn step(&mut self) -> Result<Option<Failed>, OperationError> {
-        if self.progress.done {
-            return Ok(None);
-        }
-        let mut failed = Vec::new();
-        for seen in self.entities.next_page().await? {
-            if let Some(why) = self.entity(&seen).await? {
-                self.progress.counts.failed += 1;
-                failed.push((seen.entity, why));
-            }
-            self.progress.counts.items += seen.items;
-            self.progress.after = Some(seen.last);
-        }
-        self.progress.done = self.entities.is_read();
-        Ok(Some(failed))
-    }
-}
-
-impl SegmentPrune {
-    /// Prunes an entity of which these items were seen. Returns why it cannot be pruned, if its items are the reason.
-    async fn entity(
-        &mut self,
-        SeenEntity { entity, summary, .. }: &SeenEntity,
-    ) -> Result<Option<String>, OperationError> {
-        let counts = &mut self.progress.counts;
-        // The seen items may be outdated. If there is something to do or to report, they are read again.
-        let planned = match plan(summary, self.pruner.keep, self.pruner.options.over_gaps) {
-            Ok(plan)
-                if plan
-                    .as_ref()
-                    .is_none_or(|plan| plan.is_done() && plan.stopped_at.is_none()) =>
-            {
-                Ok(plan)
-            }
-            _ => self.pruner.plan(entity).await,
-        };
-        let plan = match planned {
-            Ok(Some(plan)) => plan,
-            // Versions without a latest item are a finding of the audit.
-            Ok(None) => return Ok(None),
-            Err(ReadError::Latest(why)) => {
-                counts.entities += 1;
-                return Ok(Some(why.to_string()));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        counts.entities += 1;
-        let expires = self.pruner.expires();
-        let marked = match self.pruner.carry_out(entity, &plan, expires, &Silent).await {
-            Ok(marked) => marked,
-            // An item would be too large, for example.
-            Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(error.to_string())),
-            Err(error) => return Err(error.into()),
-        };
-        counts.pruned += u64::from(plan.floor > plan.before || marked > 0);
-        counts.marked += marked;
-        counts.left += plan.settled;
-        counts.undated += plan.undated;
-        counts.stopped += u64::from(plan.stopped_at.is_some());
-        Ok(None)
     }
 }

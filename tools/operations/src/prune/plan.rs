@@ -7,76 +7,86 @@
 //!
 //! No version is removed that the rule keeps: a version below the floor can be newer than the floor, if the counter was set back.
 
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
 use crate::{audit::collection::Collection, version_set::VersionSet};
 use shared::domain::{recorded_at::RecordedAt, version::Version, version_item::InvalidImage};
 
 /// Rule for the versions to keep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
     /// This number of newest versions, at least one.
-    Newest(u64),
-    /// The version that was the latest at this time, and all newer ones.
-    Since(RecordedAt),
+    Keep(u64),
+    /// The versions that were the latest at some time within this age.
+    OlderThan(Duration),
 }
 
-/// Returns the latest version, `None` without a latest item, and the greatest floor. An attached table has no latest items: the
-/// newest version is the latest one, and the newest one that is not late is not pruned either.
-fn latest(seen: &Collection) -> Result<Option<(u64, u64)>, InvalidImage> {
-    let Some(latest) = seen.latest_version().transpose()?.map(Version::get) else {
-        return Ok(None);
-    };
-    let greatest = match seen.late() {
-        Some(late) => seen.versions().without(late).last(),
-        // The newest version that is no tombstone, if there is one.
-        None => (1..=latest).rev().find(|number| !seen.tombstones().contains(*number)),
-    };
-    Ok(Some((latest, greatest.unwrap_or(latest))))
+/// Options of a pruning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Options {
+    pub rule: Rule,
+    /// Period in which marked versions can still be read.
+    pub grace: Duration,
+    /// `true` if missing versions do not limit the floor.
+    pub over_gaps: bool,
+    pub dry_run: bool,
 }
 
-/// Plans the pruning of an entity of which these items were seen, `None` without a latest item. With `over_gaps`, missing versions
-/// do not limit the floor.
+/// Plans the pruning of an entity of which these items were seen, `None` without a latest item. The age of a version is that at the time
+/// `now` since 1970.
 ///
-/// With [`Keep::Since`], a version is removed if the next one is older than that time: the version that was the latest
-/// at any time since then remains. Times increase with the versions, so the known time of a later version is
-/// sufficient. A version is kept if no later version with a known time is old enough.
+/// With [`Rule::OlderThan`], a version is removed if the next one is older: the version that was the latest at any time within
+/// the age remains. Times increase with the versions, so the known time of a later version is sufficient. A version is kept if
+/// no later version with a known time is old enough.
 ///
 /// # Errors
 ///
 /// Returns [`InvalidImage`] if the latest item has no valid version, or one below the floor.
-pub fn plan(seen: &Collection, keep: Keep, over_gaps: bool) -> Result<Option<Plan>, InvalidImage> {
-    let Some((latest, greatest)) = latest(seen)? else {
+pub fn plan(seen: &Collection, options: &Options, now: Duration) -> Result<Option<Plan>, InvalidImage> {
+    let Some(latest) = seen.latest_version().transpose()?.map(Version::get) else {
         return Ok(None);
     };
     let before = seen.floor();
     if latest < before.get() {
         return Err(InvalidImage::LatestBelowFloor);
     }
-    let versions = seen.versions();
-    let wanted = match keep {
-        Keep::Newest(count) => latest.saturating_sub(count.max(1)) + 1,
-        Keep::Since(since) => {
-            let known = seen.times().range(..=latest);
+    let versions = &seen.versions;
+    let wanted = match options.rule {
+        Rule::Keep(count) => latest.saturating_sub(count.max(1)) + 1,
+        Rule::OlderThan(age) => {
+            let since = RecordedAt::since_epoch(now.saturating_sub(age));
+            let known = seen.times.range(..=latest);
             let old = known.take_while(|(_, time)| **time < since).last();
             old.map_or(1, |(version, _)| *version)
         }
     };
-    let wanted = wanted.min(greatest);
+    // An attached table has no latest items: the newest version is the latest one, and the newest one that is not late is kept. In
+    // another table, the newest version that is no tombstone is kept, if there is one.
+    let greatest = match seen.is_attached {
+        true => versions.without(&seen.late).last(),
+        false => seen.tombstones.gaps(1, latest).last(),
+    };
+    let wanted = wanted.min(greatest.unwrap_or(latest));
     // The versions below the floor of an interrupted run, and those that were created below it.
     let leftover = wanted.min(before.get());
     let wanted = wanted.max(before.get());
     let missing = versions.gaps(before.get(), wanted - 1).ranges().next();
-    let stopped_at = missing.map(|(first, _)| first).filter(|_| !over_gaps);
+    let stopped_at = missing.map(|(first, _)| first).filter(|_| !options.over_gaps);
     let floor = stopped_at.unwrap_or(wanted);
     let below_floor = seen.unsettled().within(1, floor - 1);
     let kept = seen.unsettled().within(leftover, before.get() - 1);
-    let undated = || {
-        let mut counted = versions.clone();
-        counted.insert(latest);
-        let in_order = counted
-            .within(floor, latest)
-            .without(seen.late().unwrap_or(&VersionSet::default()));
-        let undated = in_order.numbers().filter(|version| !seen.times().contains_key(version));
-        undated.count() as u64
+    let undated = match options.rule {
+        Rule::Keep(_) => 0,
+        Rule::OlderThan(_) => {
+            let mut counted = versions.clone();
+            counted.insert(latest);
+            let in_order = counted.within(floor, latest).without(&seen.late);
+            let undated = in_order.numbers().filter(|version| !seen.times.contains_key(version));
+            undated.count() as u64
+        }
     };
     Ok(Some(Plan {
         floor: Version::new(floor).unwrap_or(before),
@@ -84,10 +94,7 @@ pub fn plan(seen: &Collection, keep: Keep, over_gaps: bool) -> Result<Option<Pla
         settled: versions.within(1, floor - 1).len() - below_floor.len(),
         mark: below_floor.without(&kept),
         stopped_at: stopped_at.and_then(Version::new),
-        undated: match keep {
-            Keep::Newest(_) => 0,
-            Keep::Since(_) => undated(),
-        },
+        undated,
     }))
 }
 
@@ -104,7 +111,7 @@ pub struct Plan {
     pub settled: u64,
     /// Missing version that limits the floor: a gap must be repaired, not hidden.
     pub stopped_at: Option<Version>,
-    /// With [`Keep::Since`], number of versions from the floor on whose time is not known.
+    /// With [`Rule::OlderThan`], number of versions from the floor on whose time is not known.
     pub undated: u64,
 }
 

@@ -1,9 +1,8 @@
 //! Requests of pruning: raise the floor of a history, and mark a version below it with a `TTL`, or pin it.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use aws_sdk_dynamodb::{
-    error::BuildError,
     operation::{
         transact_write_items::builders::TransactWriteItemsInputBuilder, update_item::builders::UpdateItemInputBuilder,
     },
@@ -12,13 +11,7 @@ use aws_sdk_dynamodb::{
 
 use crate::condition::outcome;
 use shared::{
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{FLOOR_KEY, VersionDigits},
-        layout, names,
-        version::Version,
-    },
+    domain::{entity::EntityId, keys::FLOOR_KEY, layout, names, version::Version},
     dynamodb::{Store, cancellation, client::error::ServiceError, expression::Expression, n, s},
 };
 
@@ -70,15 +63,25 @@ pub async fn mark_version(
     version: Version,
     mark: Mark,
 ) -> Result<bool, ServiceError> {
-    let (table, digits) = (store.history_table(), store.digits());
-    let request = mark_request(entity, version, mark, table, digits);
+    let (table, key) = (store.history_table(), store.digits().version_key(version));
+    let request = mark_request(entity, &key, mark, table);
     let stored = match outcome(OPERATION, request.send_with(store.client()).await)? {
         Ok(_) => return Ok(true),
         Err(stored) => stored.filter(|stored| stored.contains_key(names::PARTS)),
     };
     let Some(stored) = stored else { return Ok(false) };
-    let request = mark_together_request(entity, version, &stored, mark, table, digits);
-    let request = request.map_err(|_| ServiceError::not_built(cancellation::OPERATION))?;
+    // All parts expire at the same time.
+    let parts = layout::part_keys(&stored).into_iter().map(|key| (key, mark.of_part()));
+    let mut request = TransactWriteItemsInputBuilder::default();
+    for (key, marked) in iter::once((key, mark.of_version())).chain(parts) {
+        let update = Update::builder()
+            .table_name(table)
+            .key(names::PK, s(entity.as_str()))
+            .key(names::SK, s(key));
+        let update = marked.apply_to_transaction(update).build();
+        let update = update.map_err(|_| ServiceError::not_built(cancellation::OPERATION))?;
+        request = request.transact_items(TransactWriteItem::builder().update(update).build());
+    }
     match request.send_with(store.client()).await {
         Ok(_) => Ok(true),
         Err(error) if cancellation::condition_failed(&error) => Ok(false),
@@ -88,46 +91,15 @@ pub async fn mark_version(
 
 /// Builds the request that marks a version, unless it can have [parts](shared::domain::layout) that must be marked too. If it has, the
 /// response contains the item.
-pub(crate) fn mark_request(
-    entity: &EntityId,
-    version: Version,
-    mark: Mark,
-    table: &str,
-    digits: VersionDigits,
-) -> UpdateItemInputBuilder {
+pub(crate) fn mark_request(entity: &EntityId, key: &str, mark: Mark, table: &str) -> UpdateItemInputBuilder {
     let mut marked = mark.of_version();
     if mark != Mark::Unpinned {
         marked
             .condition("attribute_not_exists(#parts)")
             .name("#parts", names::PARTS);
     }
-    update(marked, entity, &digits.version_key(version), table)
+    update(marked, entity, key, table)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-}
-
-/// Builds the request that marks a stored version and its further parts. They expire at the same time.
-fn mark_together_request(
-    entity: &EntityId,
-    version: Version,
-    stored: &Item,
-    mark: Mark,
-    table: &str,
-    digits: VersionDigits,
-) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let parts = layout::part_keys(stored).into_iter().map(|key| (key, mark.of_part()));
-    let mut request = TransactWriteItemsInputBuilder::default();
-    for (key, marked) in [(digits.version_key(version), mark.of_version())]
-        .into_iter()
-        .chain(parts)
-    {
-        let update = Update::builder()
-            .table_name(table)
-            .key(names::PK, s(entity.as_str()))
-            .key(names::SK, s(key));
-        let update = marked.apply_to_transaction(update).build()?;
-        request = request.transact_items(TransactWriteItem::builder().update(update).build());
-    }
-    Ok(request)
 }
 
 impl Mark {

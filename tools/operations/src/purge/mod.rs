@@ -15,7 +15,6 @@
 //! new history, with the state before it as its baseline. If versions from before the purge came first, history begins after
 //! them: their numbers are below the floor.
 
-pub mod error;
 pub(crate) mod requests;
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
@@ -41,12 +40,9 @@ use crate::{
     connection::entity_of,
     error::OperationError,
     prune::requests::raise_floor,
-    purge::{
-        error::PurgeError,
-        requests::{MAX_DELETIONS, OF_VERSION, batch_request, deletions, latest_request, marker_request},
-    },
+    purge::requests::{MAX_DELETIONS, OF_VERSION, OPERATION, batch_request, deletions, latest_request, marker_request},
     rate_limit::RateLimiter,
-    read::{paced::Paced, sort_keys::sort_keys},
+    read::{items::sort_keys, paced::Paced},
 };
 
 /// Wait of a purge, by default: the age of a record that is put without a check, the longest invocation of stream-fn (60 s),
@@ -63,7 +59,7 @@ pub type ItemCounts = BTreeMap<ItemKind, u64>;
 /// Purge of one entity.
 #[derive(Debug)]
 pub struct Purge {
-    store: Store,
+    table: Paced,
     entity: EntityId,
     /// Items that the entity had.
     pub existing: ItemCounts,
@@ -75,7 +71,7 @@ impl Purge {
     /// Prepares the purge of an entity whose items are not counted.
     pub fn new(store: &Store, entity: EntityId) -> Self {
         Self {
-            store: store.clone(),
+            table: Paced::new(store, &RateLimiter::unlimited()),
             entity,
             existing: ItemCounts::new(),
             deleted: ItemCounts::new(),
@@ -104,14 +100,16 @@ impl Purge {
     ///
     /// # Errors
     ///
-    /// Returns [`PurgeError::Service`] if a request fails, [`PurgeError::WrittenAgain`] if the entity is written concurrently. The
-    /// purge can be repeated.
-    pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), PurgeError> {
-        let is_attached = self.store.attached_table().is_some();
-        let mut marker = PurgeMarker::new(self.store.now());
-        let mut latest = None;
+    /// Returns [`OperationError::Service`] if a request fails, [`OperationError::WrittenAgain`] if the entity is written concurrently.
+    /// The purge can be repeated.
+    pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), OperationError> {
+        let is_attached = self.table.store.attached_table().is_some();
+        let mut marker = PurgeMarker::new(self.table.store.now());
+        let latest = match is_attached {
+            true => None,
+            false => self.latest().await?,
+        };
         if !is_attached {
-            latest = self.latest().await?;
             self.add_incarnations(latest.as_ref(), &mut marker).await?;
         }
         self.mark_purged(&marker).await?;
@@ -124,12 +122,11 @@ impl Purge {
             tokio::time::sleep_until(end).await;
             if is_attached {
                 Box::pin(self.delete_covered(&marker)).await?;
+            } else if is_unchanged(latest.as_ref(), self.latest().await?.as_ref()) {
+                self.delete_others(None).await?;
             } else {
                 // The versions that arrived may belong to an update after the marker.
-                if !is_unchanged(latest.as_ref(), self.latest().await?.as_ref()) {
-                    return Err(PurgeError::WrittenAgain);
-                }
-                self.delete_others(None).await?;
+                return Err(OperationError::WrittenAgain);
             }
         }
         match is_attached {
@@ -139,38 +136,38 @@ impl Purge {
     }
 
     async fn latest(&self) -> Result<Option<Item>, ServiceError> {
-        self.store.get(&self.entity, LATEST_KEY, true).await
+        self.table.store.get(&self.entity, LATEST_KEY, true).await
     }
 
     /// Deletes the latest item if it is still the version that was read, and what a slow writer puts afterwards.
-    async fn delete_latest(&mut self, latest: Option<&Item>) -> Result<(), PurgeError> {
+    async fn delete_latest(&mut self, latest: Option<&Item>) -> Result<(), OperationError> {
         if let Some(latest) = latest {
-            let request = latest_request(&self.entity, latest, self.store.latest_table());
-            if outcome("DeleteItem", request.send_with(self.store.client()).await)?.is_ok() {
+            let request = latest_request(&self.entity, latest, self.table.store.latest_table());
+            if outcome("DeleteItem", request.send_with(self.table.store.client()).await)?.is_ok() {
                 *self.deleted.entry(ItemKind::Latest).or_default() += 1;
             }
         }
         for _ in 0..MAX_CHECKS {
             // If the condition failed, the latest item exists, unless the response to the deletion was lost.
             if self.latest().await?.is_some() {
-                return Err(PurgeError::WrittenAgain);
+                return Err(OperationError::WrittenAgain);
             }
             if self.delete_others(None).await? == 0 {
                 return Ok(());
             }
         }
-        Err(PurgeError::WrittenAgain)
+        Err(OperationError::WrittenAgain)
     }
 
     /// Writes the marker of the entity, or raises the existing one: what it covers never decreases.
     async fn mark_purged(&self, marker: &PurgeMarker) -> Result<(), ServiceError> {
         for _ in 0..MAX_MARKER_ATTEMPTS {
-            let markers = self.store.removed([&self.entity], false).await?;
+            let markers = self.table.store.removed([&self.entity], false).await?;
             let seen = markers.marker(&self.entity);
             let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
-            let request = marker_request(&self.entity, &raised, seen, self.store.history_table());
+            let request = marker_request(&self.entity, &raised, seen, self.table.store.history_table());
             // If the condition fails, the response to an earlier attempt was lost, or another purge changed the marker.
-            if outcome("PutItem", request.send_with(self.store.client()).await)?.is_ok() {
+            if outcome("PutItem", request.send_with(self.table.store.client()).await)?.is_ok() {
                 return Ok(());
             }
         }
@@ -185,17 +182,17 @@ impl Purge {
             marker.add_latest(latest, version);
         }
         let add = |version: Item| {
-            if self.store.digits().version_of_item(&version).is_some() {
+            if self.table.store.digits().version_of_item(&version).is_some() {
                 marker.add_version(&version);
             }
         };
-        self.unlimited().each_version(&self.entity, add).await
+        self.table.each_version(&self.entity, add).await
     }
 
     /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
     async fn delete_others(&mut self, through: Option<Version>) -> Result<usize, ServiceError> {
-        let digits = self.store.digits();
-        let mut keys = sort_keys(&self.store, &self.entity).await?;
+        let digits = self.table.store.digits();
+        let mut keys = sort_keys(&self.table.store, &self.entity).await?;
         let is_later = |key: &str| {
             let version = digits.version_of(key).or_else(|| digits.version_of_part(key));
             version.zip(through).is_some_and(|(version, through)| version > through)
@@ -210,7 +207,7 @@ impl Purge {
     /// Deletes the versions of an attached table's item from before a purge. If later ones exist, history begins with them.
     async fn delete_covered(&mut self, marker: &PurgeMarker) -> Result<(), ServiceError> {
         let (mut covered, mut late, mut first) = (Vec::new(), Vec::new(), None);
-        let add = |item: Item| match self.store.digits().version_of_item(&item) {
+        let add = |item: Item| match self.table.store.digits().version_of_item(&item) {
             Some(version) if marker.covers_item(&item, version) => {
                 covered.extend(sort_key_of(&item).map(str::to_owned));
                 late.extend(late_key_of(&item));
@@ -218,9 +215,9 @@ impl Purge {
             // Their keys sort as their versions.
             later => first = first.or(later),
         };
-        self.unlimited().each_version(&self.entity, add).await?;
+        self.table.each_version(&self.entity, add).await?;
         if let Some(first) = first.filter(|first| *first > Version::FIRST) {
-            raise_floor(&self.store, &self.entity, first).await?;
+            raise_floor(&self.table.store, &self.entity, first).await?;
         }
         covered.append(&mut late);
         self.delete(&covered).await
@@ -228,38 +225,30 @@ impl Purge {
 
     /// Deletes the items with these sort keys, and counts each deleted one.
     async fn delete(&mut self, keys: &[String]) -> Result<(), ServiceError> {
-        const OPERATION: &str = "BatchWriteItem";
-        let (unlimited, store) = (self.unlimited(), &self.store);
-        for table in store.tables() {
-            let keys = keys.iter().filter(|key| store.table_of(key) == table);
-            for keys in keys.cloned().collect::<Vec<_>>().chunks(MAX_DELETIONS) {
-                let left = deletions(&self.entity, keys).map_err(|_| ServiceError::not_built(OPERATION))?;
-                let left = RefCell::new(left);
+        for table in self.table.store.tables() {
+            let keys = keys.iter().map(String::as_str);
+            let keys: Vec<_> = keys.filter(|key| self.table.store.table_of(key) == table).collect();
+            for keys in keys.chunks(MAX_DELETIONS) {
+                let left = RefCell::new(deletions(&self.entity, keys)?);
                 // Unprocessed deletions are requested again, as throttled ones are.
                 let delete = async |store: &Store| {
                     let request = batch_request(left.borrow().clone(), table);
                     let output = request.send_with(store.client()).await;
                     let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
                     let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
-                    match unprocessed.filter(|unprocessed| !unprocessed.is_empty()) {
-                        Some(unprocessed) => {
-                            left.replace(unprocessed);
-                            Err(ServiceError::unprocessed(OPERATION))
-                        }
-                        None => Ok(()),
+                    left.replace(unprocessed.unwrap_or_default());
+                    match left.borrow().is_empty() {
+                        true => Ok(()),
+                        false => Err(ServiceError::unprocessed(OPERATION)),
                     }
                 };
-                unlimited.send(delete).await?;
+                self.table.send(delete).await?;
                 for key in keys {
-                    *self.deleted.entry(store.digits().kind_of(key)).or_default() += 1;
+                    *self.deleted.entry(self.table.store.digits().kind_of(key)).or_default() += 1;
                 }
             }
         }
         Ok(())
-    }
-
-    fn unlimited(&self) -> Paced {
-        Paced::new(&self.store, &RateLimiter::unlimited())
     }
 }
 

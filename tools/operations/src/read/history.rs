@@ -3,14 +3,14 @@
 //! Versions that fit the width of the keys are queried, all others are read by their keys; in a wide gap, the existing ones are
 //! looked up. The latest item supplies its version until the version item is stored.
 
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
 use shared::{
     domain::{Item, entity::EntityId, keys::VersionDigits, marks::is_expired, version::Version, view::VersionView},
     dynamodb::{Store, client::error::ServiceError, read::versions::ReadError},
 };
 
-use super::{sort_keys::stored_versions, version_run::VersionRange};
+use super::{items::stored_versions, version_run::VersionRange};
 
 /// Number of pages of missing versions after which the existing ones are looked up. The lookup reads all items of the entity.
 const MAX_EMPTY_PAGES: usize = 10;
@@ -46,14 +46,6 @@ pub struct History<'a> {
     first: Option<Vec<VersionView>>,
 }
 
-impl fmt::Debug for History<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("History")
-            .field("query", &self.query)
-            .finish_non_exhaustive()
-    }
-}
-
 impl<'a> History<'a> {
     /// Starts to read the history of an entity, by default in descending order. `None` if the entity does not exist.
     ///
@@ -66,13 +58,12 @@ impl<'a> History<'a> {
     /// Returns [`ReadError::Service`] if a request fails, [`ReadError::Latest`] if the latest item has no valid version.
     pub async fn read(store: &'a Store, entity: &EntityId, query: HistoryQuery) -> Result<Option<Self>, ReadError> {
         let (from, digits) = (query.from.map_or(1, Version::get), store.digits());
-        let left = query.limit.unwrap_or(usize::MAX);
         let mut history = Self {
             store,
             entity: entity.clone(),
             query,
             ranges: VecDeque::new(),
-            left,
+            left: query.limit.unwrap_or(usize::MAX),
             latest: None,
             empty_pages: 0,
             first: None,
@@ -90,12 +81,10 @@ impl<'a> History<'a> {
             return Ok(None);
         };
         let to = query.to.map_or(number, |to| to.min(number)).get();
-        Ok(Some(Self {
-            ranges: ranges(from, to, query, digits),
-            left,
-            latest: (from..=to).contains(&number.get()).then_some((number, latest)),
-            ..history
-        }))
+        history.ranges = ranges(from, to, query, digits);
+        history.left = query.limit.unwrap_or(usize::MAX);
+        history.latest = (from..=to).contains(&number.get()).then_some((number, latest));
+        Ok(Some(history))
     }
 
     /// Reads the next versions, `None` at the end. A page before the end can be short or empty.
@@ -112,10 +101,9 @@ impl<'a> History<'a> {
         };
         let is_queried = range.is_queried(self.store.digits());
         // Many versions in a row can be missing.
-        let limit = if is_queried || self.empty_pages == 0 {
-            self.left
-        } else {
-            usize::MAX
+        let limit = match is_queried || self.empty_pages == 0 {
+            true => self.left,
+            false => usize::MAX,
         };
         let items = range.next_page(self.store, &self.entity, limit).await?;
         if range.is_empty() {

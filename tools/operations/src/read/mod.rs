@@ -2,12 +2,9 @@
 
 pub mod attached_items;
 pub mod history;
-pub mod item_collection;
+pub mod items;
 pub mod lag;
 pub(crate) mod paced;
-pub mod scan_items;
-pub mod scan_latest;
-pub mod scan_request;
-pub mod sort_keys;
+pub mod scans;
 pub mod version_run;
 pub mod versions_in_history;

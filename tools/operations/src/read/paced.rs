@@ -1,12 +1,7 @@
 //! Strongly consistent reads at the rate of a limiter.
 
 use shared::{
-    domain::{
-        Item,
-        entity::EntityId,
-        keys::{FLOOR_KEY, floor_of},
-        version::Version,
-    },
+    domain::{Item, entity::EntityId, version::Version},
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -48,8 +43,7 @@ impl Paced {
 
     /// Returns the first version of history, 1 unless it was pruned.
     pub(crate) async fn floor(&self, entity: &EntityId) -> Result<Version, ServiceError> {
-        let floor = self.get(entity, FLOOR_KEY).await?;
-        Ok(floor.as_ref().and_then(floor_of).unwrap_or(Version::FIRST))
+        self.send(async |store| store.floor(entity, true).await).await
     }
 
     /// Reads the item of the attached table with these key attributes.

@@ -86,46 +86,39 @@ impl VersionRange {
         entity: &EntityId,
         limit: usize,
     ) -> Result<BTreeMap<u64, Item>, ServiceError> {
-        let range = self.from..=self.to;
-        let items = match self.is_queried(store.digits()) {
-            true => self.query(store, entity, limit).await?,
-            false => self.by_keys(store, entity, limit).await?,
+        let (digits, numbers) = (store.digits(), self.from..=self.to);
+        let items = if self.is_queried(digits) {
+            let key = |number| Version::new(number).map(|version| digits.version_key(version));
+            let range = Range {
+                from: key(self.from).unwrap_or_default(),
+                to: key(self.to).unwrap_or_default(),
+                reversed: self.reversed,
+                limit: i32::try_from(limit).ok(),
+                consistent: self.consistent,
+            };
+            let (items, next) = store.query_page(entity, &range, self.cursor.take()).await?;
+            if next.is_none() {
+                self.from = self.to + 1;
+            }
+            self.cursor = next;
+            items
+        } else {
+            let count = (limit.min(MAX_KEYS) as u64).min(self.to - self.from + 1);
+            let page = match self.reversed {
+                true => self.to + 1 - count..=self.to,
+                false => self.from..=self.from + count - 1,
+            };
+            match self.reversed {
+                true => self.to -= count,
+                false => self.from += count,
+            }
+            store
+                .batch_get(entity, &digits.version_keys(page), self.consistent)
+                .await?
         };
-        let numbered = |item: Item| Some((store.digits().version_of_item(&item)?.get(), item));
-        let items = items.into_iter().filter_map(numbered);
         // Other items can have keys between those of versions: `v100` sorts between `v10` and `v11`.
-        Ok(items.filter(|(number, _)| range.contains(number)).collect())
-    }
-
-    async fn query(&mut self, store: &Store, entity: &EntityId, limit: usize) -> Result<Vec<Item>, ServiceError> {
-        let key = |number| Version::new(number).map(|version| store.digits().version_key(version));
-        let range = Range {
-            from: key(self.from).unwrap_or_default(),
-            to: key(self.to).unwrap_or_default(),
-            reversed: self.reversed,
-            limit: i32::try_from(limit).ok(),
-            consistent: self.consistent,
-        };
-        let (items, next) = store.query_page(entity, &range, self.cursor.take()).await?;
-        if next.is_none() {
-            self.from = self.to + 1;
-        }
-        self.cursor = next;
-        Ok(items)
-    }
-
-    async fn by_keys(&mut self, store: &Store, entity: &EntityId, limit: usize) -> Result<Vec<Item>, ServiceError> {
-        let count = (limit.min(MAX_KEYS) as u64).min(self.to - self.from + 1);
-        let page = match self.reversed {
-            true => self.to + 1 - count..=self.to,
-            false => self.from..=self.from + count - 1,
-        };
-        let keys = store.digits().version_keys(page);
-        let items = store.batch_get(entity, &keys, self.consistent).await?;
-        match self.reversed {
-            true => self.to -= count,
-            false => self.from += count,
-        }
-        Ok(items)
+        let numbered = |item: Item| Some((digits.version_of_item(&item)?.get(), item));
+        let items = items.into_iter().filter_map(numbered);
+        Ok(items.filter(|(number, _)| numbers.contains(number)).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Redrive: puts the version items of failure documents, and sends the updates of a dead-letter queue again.
 //!
 //! ```text
-//! source ─ feed ─▶ records of this table ─▶ sink: replay (stream-fn's own code), or the search of a repair ─▶ tally
+//! source ─ feed ─▶ records of this table ─▶ replay (stream-fn's own code), or the search of a repair ─▶ tally
 //!               └─▶ update ─▶ queue of the updates
 //! ```
 //!
@@ -15,13 +15,11 @@ mod queue;
 mod replay;
 mod stream;
 mod tally;
+#[cfg(test)]
+mod test_connection;
 
-use std::time::Duration;
-
-use aws_config::timeout::TimeoutConfig;
-
-pub(crate) use feed::{Feed, Sink};
-pub use tally::{Count, Dropped, Tally};
+pub(crate) use feed::Feed;
+pub use tally::{CONFLICTS, Count, Tally};
 
 use crate::{connection::Connection, error::OperationError, failures::source::Source, progress::Progress};
 
@@ -52,8 +50,8 @@ impl Default for Services {
 pub struct Options {
     /// `true` if nothing is put, sent or deleted.
     pub is_dry: bool,
-    /// Records because of which a message or a quarantine item is not kept.
-    pub drop: Dropped,
+    /// Outcomes of records because of which a message or a record in quarantine is not kept.
+    pub drop: Vec<Count>,
     /// Name or ARN of the table that the records must come from, if it is another one.
     pub from_table: Option<String>,
     /// URL of the queue that updates are sent to, if not the only source queue of the dead-letter queue.
@@ -74,34 +72,7 @@ pub async fn redrive(
     progress: &dyn Progress,
     tally: &mut Tally,
 ) -> Result<(), OperationError> {
-    let replay = replay::Replay::new(connection, services, options);
-    let feed = Feed::new(connection, services, Some(options), progress);
-    feed.all(sources, &replay, tally).await
-}
-
-/// Timeouts of requests to S3 and SQS: a document can have 6 MB, and a receive request waits for messages.
-fn timeouts() -> TimeoutConfig {
-    TimeoutConfig::builder()
-        .connect_timeout(Duration::from_secs(2))
-        .read_timeout(Duration::from_secs(10))
-        .operation_attempt_timeout(Duration::from_secs(20))
-        .operation_timeout(Duration::from_secs(60))
-        .build()
-}
-
-/// Returns a connection whose requests, to all services, get these responses.
-#[cfg(test)]
-fn replayed(replay: &testkit::replay::Replay, table: &str) -> crate::connection::Connection {
-    use aws_config::{BehaviorVersion, Region, SdkConfig};
-    use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
-    use shared::domain::keys::VersionDigits;
-
-    let sdk = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::v2026_01_12())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
-        .http_client(replay.http())
-        .build();
-    let (client, digits) = (replay.client(), VersionDigits::default());
-    crate::connection::Connection::new(&client, sdk, "http://127.0.0.1:1", table, digits)
+    let replay = replay::replay(&connection.store, services, options);
+    let feed = Feed::new(connection, services, Some(options), progress, replay);
+    feed.all(sources, tally).await
 }

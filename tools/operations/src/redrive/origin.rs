@@ -1,32 +1,25 @@
 //! The table that a record comes from, as the record and its document claim.
 
-use shared::{dynamodb::Store, json};
+use shared::json;
 use stream_fn::record::kinesis_table;
 use tokio::sync::OnceCell;
 
 use crate::{connection::Connection, error::OperationError, failures::table_id::TableId, request_error::RequestError};
 
 /// The table that records must come from.
-pub(super) struct Origin {
-    store: Store,
-    /// Name or ARN of the connection's table.
-    table: String,
-    /// Name or ARN of the table that the records must come from, if it is another one.
-    from_table: Option<String>,
-    /// Region of the requests, if they are not sent to AWS. The ARNs of an emulator name a Region of its own.
-    requested_region: Option<String>,
+pub(super) struct Origin<'a> {
+    connection: &'a Connection,
+    /// Name or ARN of the table that the records must come from, if it is not the connection's one.
+    from_table: Option<&'a str>,
     /// Identities of the table, once they are known: on an emulator, one in each of its Regions.
     own: OnceCell<Vec<TableId>>,
 }
 
-impl Origin {
-    pub(super) fn new(connection: &Connection, from_table: Option<&str>) -> Self {
-        let requested = connection.endpoint_url.as_ref().and(connection.sdk.region());
+impl<'a> Origin<'a> {
+    pub(super) fn new(connection: &'a Connection, from_table: Option<&'a str>) -> Self {
         Self {
-            store: connection.store.clone(),
-            table: connection.table.clone(),
-            from_table: from_table.map(str::to_owned),
-            requested_region: requested.map(ToString::to_string),
+            connection,
+            from_table,
             own: OnceCell::new(),
         }
     }
@@ -53,26 +46,29 @@ impl Origin {
         Ok(is_any(self.own().await?, stream_arn))
     }
 
+    async fn own(&self) -> Result<&[TableId], OperationError> {
+        Ok(self.own.get_or_try_init(|| self.identities()).await?)
+    }
+
     /// A name denotes a table in the account and the Region of the connection's table, which is described once. An ARN denotes
     /// any table.
-    async fn own(&self) -> Result<&[TableId], OperationError> {
-        let own = async || {
-            let from = self.from_table.as_deref();
-            let named = from.into_iter().chain([&*self.table]).find_map(TableId::of_arn);
-            let mut own = if let Some(named) = named {
-                named
-            } else {
-                let arn = self.store.describe().await?.arn;
-                TableId::of_arn(&arn).ok_or_else(|| RequestError::unreadable("DescribeTable"))?
-            };
-            if let Some(name) = from.filter(|from| TableId::of_arn(from).is_none()) {
-                name.clone_into(&mut own.name);
-            }
-            let requested = self.requested_region.clone();
-            let requested = requested.map(|region| TableId { region, ..own.clone() });
-            Ok::<_, OperationError>(requested.into_iter().chain([own]).collect())
+    async fn identities(&self) -> Result<Vec<TableId>, OperationError> {
+        let named = self.from_table.into_iter().chain([&*self.connection.table]);
+        let mut own = match named.into_iter().find_map(TableId::of_arn) {
+            Some(named) => named,
+            None => TableId::of_arn(&self.connection.store.describe().await?.arn)
+                .ok_or_else(|| RequestError::unreadable("DescribeTable"))?,
         };
-        Ok(self.own.get_or_try_init(own).await?)
+        if let Some(name) = self.from_table.filter(|from| TableId::of_arn(from).is_none()) {
+            name.clone_into(&mut own.name);
+        }
+        // The ARNs of an emulator name a Region of its own.
+        let requested = self.connection.endpoint_url.as_ref().and(self.connection.sdk.region());
+        let requested = requested.map(|region| TableId {
+            region: region.to_string(),
+            ..own.clone()
+        });
+        Ok(requested.into_iter().chain([own]).collect())
     }
 }
 
@@ -96,6 +92,7 @@ mod tests {
     use testkit::replay::Replay;
 
     use super::*;
+    use crate::redrive::test_connection::replayed;
 
     /// The table is at an emulator, whose ARNs have a Region of their own. That of the requests is the same table.
     #[tokio::test]
@@ -149,7 +146,8 @@ mod tests {
             (of(&account), None, Some("T"), Some(&account)),
             (of(&account), None, Some(&*account), None),
         ] {
-            let origin = Origin::new(&crate::redrive::replayed(&Replay::new([]), &own), from);
+            let connection = replayed(&Replay::new([]), &own);
+            let origin = Origin::new(&connection, from);
             let other = origin.other(&record, document).await.unwrap();
             assert_eq!(other.as_deref(), expected, "{record} in {document:?} from {from:?}");
         }

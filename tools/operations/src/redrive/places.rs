@@ -4,11 +4,13 @@ use std::{
     fmt, fs,
     io::Read as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
+use aws_config::timeout::TimeoutConfig;
 use aws_sdk_s3::Client;
 
-use super::{Services, timeouts};
+use super::Services;
 use crate::{
     connection::Connection,
     error::OperationError,
@@ -84,7 +86,7 @@ impl Places {
 
     /// Returns the objects whose keys have this prefix, or only the one whose key equals the prefix.
     pub(super) async fn objects(&self, bucket: &str, prefix: &str) -> Result<Vec<Place>, OperationError> {
-        let mut keys: Vec<String> = Vec::new();
+        let mut places = Vec::new();
         let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
         let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
@@ -92,17 +94,20 @@ impl Places {
                 error if error.is(&["NoSuchBucket"]) => OperationError::NoBucket(bucket.to_owned()),
                 error => error.into(),
             })?;
-            let found = page.contents.unwrap_or_default().into_iter();
-            // A folder that was created in the S3 console is an empty object.
-            keys.extend(found.filter_map(|object| object.key).filter(|key| !key.ends_with('/')));
-            if !prefix.is_empty() && keys.first().is_some_and(|key| key == prefix) {
-                keys.truncate(1);
-                break;
+            for key in page.contents.into_iter().flatten().filter_map(|object| object.key) {
+                let is_only = !prefix.is_empty() && key == prefix;
+                // A folder that was created in the S3 console is an empty object.
+                if !key.ends_with('/') {
+                    let bucket = bucket.to_owned();
+                    places.push(Place::Object(Object { bucket, key }));
+                }
+                // No other key with this prefix comes before it.
+                if is_only && !places.is_empty() {
+                    return Ok(places);
+                }
             }
         }
-        let bucket = || bucket.to_owned();
-        let object = |key| Place::Object(Object { bucket: bucket(), key });
-        Ok(keys.into_iter().map(object).collect())
+        Ok(places)
     }
 
     /// Returns the document at a place, or the reason why its content is none.
@@ -114,17 +119,12 @@ impl Places {
                 read.map_err(|error| file_error(path, error))?;
             }
             Place::Object(Object { bucket, key }) => {
-                let object = match self.0.get_object().bucket(bucket).key(key).send().await {
-                    Ok(object) => object,
-                    Err(error) => {
-                        return match RequestError::new(GET, &error) {
-                            error if error.is(&["NoSuchKey"]) => Ok(Err("there is no such object".to_owned())),
-                            error if error.is(&["NoSuchBucket"]) => Ok(Err("there is no such bucket".to_owned())),
-                            error => Err(error.into()),
-                        };
-                    }
+                let object = self.0.get_object().bucket(bucket).key(key).send().await;
+                let mut body = match object.map_err(RequestError::of(GET)) {
+                    Err(error) if error.is(&["NoSuchKey"]) => return Ok(Err("there is no such object".to_owned())),
+                    Err(error) if error.is(&["NoSuchBucket"]) => return Ok(Err("there is no such bucket".to_owned())),
+                    object => object?.body,
                 };
-                let mut body = object.body;
                 let unreadable = |_| RequestError::unreadable(GET);
                 while bytes.len() as u64 <= MAX_BYTES
                     && let Some(part) = body.try_next().await.map_err(unreadable)?
@@ -133,12 +133,20 @@ impl Places {
                 }
             }
         }
-        if bytes.len() as u64 > MAX_BYTES {
-            return Ok(Err("it is too large for a document".to_owned()));
-        }
         Ok(match String::from_utf8(bytes) {
-            Ok(text) => document::parse(&text).map_err(|error| error.to_string()),
+            Ok(text) if text.len() as u64 <= MAX_BYTES => document::parse(&text).map_err(|error| error.to_string()),
+            Ok(_) => Err("it is too large for a document".to_owned()),
             Err(_) => Err("it is no text".to_owned()),
         })
     }
+}
+
+/// Timeouts of requests to S3 and SQS: a document can have 6 MB, and a receive request waits for messages.
+pub(super) fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(Duration::from_secs(2))
+        .read_timeout(Duration::from_secs(10))
+        .operation_attempt_timeout(Duration::from_secs(20))
+        .operation_timeout(Duration::from_secs(60))
+        .build()
 }

@@ -1,12 +1,13 @@
 //! Records of the table's stream, by sequence number.
 
+use attach::selection::Selection;
 use aws_sdk_dynamodbstreams::{
     Client,
     error::{ProvideErrorMetadata, SdkError},
-    operation::get_shard_iterator::builders::GetShardIteratorFluentBuilder,
     types::{self, ShardIteratorType},
 };
-use shared::domain::{keys::LATEST_KEY, names, sequence::SequenceNumber};
+use serde_json::Value;
+use shared::domain::{keys::LATEST_KEY, sequence::SequenceNumber};
 
 use crate::{
     connection::Connection,
@@ -18,7 +19,6 @@ use crate::{
     request_error::RequestError,
     stream_record::{delivered, shards},
 };
-use attach::selection::Selection;
 
 /// Maximum number of consecutive empty pages. A page can be empty before the end of a shard.
 const MAX_EMPTY_PAGES: u32 = 50;
@@ -40,8 +40,7 @@ pub(super) struct TableStream {
 /// Records of a batch that the stream still has.
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
-    /// Records of latest items between the batch's first and last sequence number, as functions receive them, at most
-    /// [`MAX_RECORDS`].
+    /// Records that a mapping delivers, between the batch's first and last sequence number, at most [`MAX_RECORDS`].
     pub(super) records: Vec<String>,
     pub(super) first: Option<SequenceNumber>,
     /// `true` if they include the batch's first and last record, and therefore all records between.
@@ -62,13 +61,46 @@ impl TableStream {
 
     /// Returns the records of a batch. Records that were trimmed are no error.
     pub(super) async fn fetch(&self, batch: &Batch) -> Result<Fetched, OperationError> {
-        let (mut fetched, attached) = (Fetched::default(), self.attached.as_ref());
+        let mut fetched = Fetched::default();
         let take = async |records: Vec<types::Record>| {
-            Ok(records.into_iter().any(|record| fetched.take(record, batch, attached)))
+            Ok(records.into_iter().any(|record| self.take(&mut fetched, record, batch)))
         };
         self.pages(&batch.stream_arn, &batch.shard, Some(&batch.first), take)
             .await?;
         Ok(fetched)
+    }
+
+    /// Adds a record if it belongs to the batch. Returns `true` at the end of the batch.
+    fn take(&self, fetched: &mut Fetched, record: types::Record, batch: &Batch) -> bool {
+        let change = record.dynamodb.as_ref();
+        let number = change.and_then(|change| SequenceNumber::new(change.sequence_number.clone()?));
+        let Some(number) = number.filter(|number| *number >= batch.first) else {
+            return false;
+        };
+        if number > batch.last {
+            return true;
+        }
+        // The range of an edited document can be the whole shard.
+        if fetched.records.len() == MAX_RECORDS {
+            fetched.is_whole = false;
+            return true;
+        }
+        let is_last = number == batch.last;
+        let first = fetched.first.get_or_insert(number);
+        fetched.is_whole = is_last && *first == batch.first;
+        let record = delivered(record, &batch.stream_arn).filter(|record| self.is_delivered(record));
+        fetched.records.extend(record.map(|record| record.to_string()));
+        is_last
+    }
+
+    /// Returns `false` if no mapping passes the record to stream-fn.
+    fn is_delivered(&self, record: &Value) -> bool {
+        match &self.attached {
+            Some(selection) => selection.has_record(record),
+            None => record["dynamodb"]["Keys"]["SK"]["S"]
+                .as_str()
+                .is_none_or(|key| key == LATEST_KEY),
+        }
     }
 
     /// Passes the records of the table's streams to `take`, page by page, one shard after the other. A disabled stream can be read for
@@ -83,8 +115,8 @@ impl TableStream {
         loop {
             let request = self.client.list_streams().table_name(&name);
             let page = request.set_exclusive_start_stream_arn(start).send().await;
-            let page = page.map_err(|error| RequestError::new("ListStreams", &error))?;
-            let streams = page.streams.unwrap_or_default().into_iter();
+            let page = page.map_err(RequestError::of("ListStreams"))?;
+            let streams = page.streams.into_iter().flatten();
             arns.extend(streams.filter_map(|stream| stream.stream_arn));
             start = page.last_evaluated_stream_arn;
             if start.is_none() {
@@ -93,7 +125,7 @@ impl TableStream {
         }
         for arn in arns {
             let shards = shards(&self.client, &arn).await;
-            let shards = shards.map_err(|error| RequestError::new("DescribeStream", &error))?;
+            let shards = shards.map_err(RequestError::of("DescribeStream"))?;
             for shard in shards.into_iter().filter_map(|shard| shard.shard_id) {
                 let take = async |page: Vec<types::Record>| {
                     let records = page.into_iter().filter_map(|record| delivered(record, &arn));
@@ -115,14 +147,20 @@ impl TableStream {
         first: Option<&SequenceNumber>,
         mut take: impl AsyncFnMut(Vec<types::Record>) -> Result<bool, OperationError>,
     ) -> Result<(), OperationError> {
-        let request = self.client.get_shard_iterator().stream_arn(stream_arn).shard_id(shard);
+        let iterator = async |kind, first: Option<&SequenceNumber>| {
+            let request = self.client.get_shard_iterator().stream_arn(stream_arn).shard_id(shard);
+            let request = request
+                .shard_iterator_type(kind)
+                .set_sequence_number(first.map(ToString::to_string));
+            let output = existing("GetShardIterator", request.send().await)?;
+            Ok::<_, OperationError>(output.and_then(|output| output.shard_iterator))
+        };
         let (mut empty_pages, mut next) = (0, None);
-        if let Some(first) = first {
-            let at = request.clone().shard_iterator_type(ShardIteratorType::AtSequenceNumber);
-            next = iterator(at.sequence_number(first.as_str())).await?;
+        if first.is_some() {
+            next = iterator(ShardIteratorType::AtSequenceNumber, first).await?;
         }
         if next.is_none() {
-            next = iterator(request.shard_iterator_type(ShardIteratorType::TrimHorizon)).await?;
+            next = iterator(ShardIteratorType::TrimHorizon, None).await?;
         }
         while let Some(iterator) = next.filter(|_| empty_pages < MAX_EMPTY_PAGES) {
             let output = self.client.get_records().shard_iterator(iterator).send().await;
@@ -140,61 +178,15 @@ impl TableStream {
     }
 }
 
-async fn iterator(request: GetShardIteratorFluentBuilder) -> Result<Option<String>, OperationError> {
-    let output = existing("GetShardIterator", request.send().await)?;
-    Ok(output.and_then(|output| output.shard_iterator))
-}
-
 /// Returns `None` if the shard does not exist or its records were trimmed.
 fn existing<T, E: ProvideErrorMetadata, R>(
     operation: &'static str,
     output: Result<T, SdkError<E, R>>,
 ) -> Result<Option<T>, OperationError> {
-    match output {
-        Ok(output) => Ok(Some(output)),
-        Err(error) => match RequestError::new(operation, &error) {
-            error if error.is(&GONE) => Ok(None),
-            error => Err(error.into()),
-        },
+    match output.map_err(RequestError::of(operation)) {
+        Err(error) if error.is(&GONE) => Ok(None),
+        output => Ok(Some(output?)),
     }
-}
-
-impl Fetched {
-    /// Adds a record if it belongs to the batch. Returns `true` at the end of the batch.
-    fn take(&mut self, record: types::Record, batch: &Batch, attached: Option<&Selection>) -> bool {
-        let number = record
-            .dynamodb
-            .as_ref()
-            .and_then(|change| change.sequence_number.clone());
-        let Some(number) = number.and_then(SequenceNumber::new) else {
-            return false;
-        };
-        if number > batch.last {
-            return true;
-        }
-        if number >= batch.first {
-            // The range of an edited document can be the whole shard.
-            if self.records.len() == MAX_RECORDS {
-                self.is_whole = false;
-                return true;
-            }
-            self.first.get_or_insert_with(|| number.clone());
-            self.is_whole = number == batch.last && self.first.as_ref() == Some(&batch.first);
-            if attached.is_some() || !is_of_other_item(&record) {
-                let record = delivered(record, &batch.stream_arn);
-                let record = record.filter(|record| attached.is_none_or(|selection| selection.has_record(record)));
-                self.records.extend(record.map(|record| record.to_string()));
-            }
-        }
-        number == batch.last
-    }
-}
-
-/// Returns `true` if the record is not one of a latest item, so that no mapping passes it to stream-fn.
-fn is_of_other_item(record: &types::Record) -> bool {
-    let keys = record.dynamodb.as_ref().and_then(|change| change.keys.as_ref());
-    let key = keys.and_then(|keys| keys.get(names::SK));
-    key.is_some_and(|key| *key != types::AttributeValue::S(LATEST_KEY.to_owned()))
 }
 
 #[cfg(test)]

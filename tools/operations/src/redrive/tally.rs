@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::domain::sequence::SequenceNumber;
 use stream_fn::{
     error::RecordFailure,
@@ -13,15 +13,6 @@ use crate::{
     error::OperationError,
     failures::{document::Batch, table_id::TableId},
 };
-
-/// Records that are not in history, and whose message or quarantine item may be deleted.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Dropped {
-    /// Records in conflict with an existing item: another version item, or a latest item that does not count their version.
-    pub conflicts: bool,
-    /// Records that are no version.
-    pub malformed: bool,
-}
 
 /// Outcomes that a summary counts, by their names in JSON. `Recorded` to `OtherTable` are the outcomes of stream records in failure documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,13 +54,16 @@ pub enum Count {
     Left,
 }
 
+/// Outcomes of records in conflict with an existing item: another version item, or a latest item that does not count their version.
+pub const CONFLICTS: [Count; 2] = [Count::Conflict, Count::AboveLatest];
+
 /// The summary of a command.
 #[derive(Debug)]
 struct Form {
     /// Names of the counts in JSON. `Records` is the number of all outcomes of stream records.
     counts: &'static str,
     /// Outcomes after which a version is not in place: the outcome, the name of its list, if it has one, and its text in the error.
-    open: &'static [(Count, Option<&'static str>, &'static str)],
+    open: &'static [(Count, &'static str, &'static str)],
     incomplete: &'static str,
 }
 
@@ -77,18 +71,18 @@ const REDRIVE: Form = Form {
     counts: "Documents Records Recorded AlreadyRecorded Skipped Purged Pruned Conflict AboveLatest Lost Malformed Failed OtherTable \
              NotDocuments Resent NotResent MessagesDeleted MessagesKept QuarantineDeleted QuarantineKept",
     open: &[
-        (Count::Conflict, Some("Conflicts"), "in conflict with an existing item"),
+        (Count::Conflict, "Conflicts", "in conflict with an existing item"),
         (
             Count::AboveLatest,
-            Some("VersionsAboveLatest"),
+            "VersionsAboveLatest",
             "of versions above the latest one, or without a latest item",
         ),
-        (Count::Lost, Some("LostRecords"), "lost"),
-        (Count::Malformed, Some("MalformedRecords"), "malformed"),
-        (Count::Failed, Some("FailedRecords"), "failed, can be retried"),
-        (Count::OtherTable, Some("OtherTables"), "of another table"),
-        (Count::NotDocuments, Some("Left"), "neither a document nor an update"),
-        (Count::NotResent, Some("UpdatesNotResent"), "not sent again"),
+        (Count::Lost, "LostRecords", "lost"),
+        (Count::Malformed, "MalformedRecords", "malformed"),
+        (Count::Failed, "FailedRecords", "failed, can be retried"),
+        (Count::OtherTable, "OtherTables", "of another table"),
+        (Count::NotDocuments, "Left", "neither a document nor an update"),
+        (Count::NotResent, "UpdatesNotResent", "not sent again"),
     ],
     incomplete: "not everything was redriven",
 };
@@ -98,11 +92,11 @@ const REPAIR: Form = Form {
     open: &[
         (
             Count::Conflict,
-            Some("Conflicts"),
+            "Conflicts",
             "met a different item or another highest version: run the repair again",
         ),
-        (Count::Failed, Some("FailedSteps"), "failed, can be retried"),
-        (Count::Left, None, "cannot be repaired"),
+        (Count::Failed, "FailedSteps", "failed, can be retried"),
+        (Count::Left, "", "cannot be repaired"),
     ],
     incomplete: "not all is repaired",
 };
@@ -110,40 +104,28 @@ const REPAIR: Form = Form {
 /// Maximum number of entries of a list. Each needs about 1 KB, and there can be millions.
 const MAX_NAMED: usize = 10_000;
 
-/// A count, with the list of the things that were counted.
+/// The tally of a redrive, unless it is that of a repair.
 #[derive(Debug, Default)]
-struct Counted {
-    count: u64,
-    /// Number of entries of the list, of which the first [`MAX_NAMED`] are kept. An entry can be that of several records.
-    entries: u64,
-    kept: Vec<Value>,
-}
-
-#[derive(Debug)]
 pub struct Tally {
-    form: &'static Form,
-    counted: BTreeMap<Count, Counted>,
+    is_repair: bool,
+    /// Number of things, with the list of those that are not in place. An entry can be that of several records.
+    counted: BTreeMap<Count, (u64, Vec<Value>)>,
+    /// Number of entries that the lists do not have.
+    omitted: u64,
     /// Number of updates that were sent, by the URL of the queue.
     destinations: BTreeMap<String, u64>,
-}
-
-/// The tally of a redrive.
-impl Default for Tally {
-    fn default() -> Self {
-        Self {
-            form: &REDRIVE,
-            counted: BTreeMap::new(),
-            destinations: BTreeMap::new(),
-        }
-    }
 }
 
 impl Tally {
     pub(crate) fn of_repair() -> Self {
         Self {
-            form: &REPAIR,
+            is_repair: true,
             ..Self::default()
         }
+    }
+
+    fn form(&self) -> &'static Form {
+        if self.is_repair { &REPAIR } else { &REDRIVE }
     }
 
     /// Returns the tally of one thing.
@@ -168,27 +150,28 @@ impl Tally {
     }
 
     pub(crate) fn count(&mut self, count: Count, number: u64) {
-        self.merge(count, number, 0, []);
+        self.merge(count, number, Vec::new());
     }
 
     /// Counts this number of things under one name.
     pub(crate) fn list(&mut self, count: Count, number: u64, named: Value) {
-        self.merge(count, number, 1, [named]);
+        self.merge(count, number, vec![named]);
     }
 
-    fn merge(&mut self, count: Count, number: u64, entries: u64, named: impl IntoIterator<Item = Value>) {
-        let counted = self.counted.entry(count).or_default();
-        counted.count = counted.count.saturating_add(number);
-        counted.entries = counted.entries.saturating_add(entries);
-        let free = MAX_NAMED.saturating_sub(counted.kept.len());
-        counted.kept.extend(named.into_iter().take(free));
+    fn merge(&mut self, count: Count, number: u64, mut named: Vec<Value>) {
+        let (total, list) = self.counted.entry(count).or_default();
+        *total = total.saturating_add(number);
+        let omitted = named.split_off(named.len().min(MAX_NAMED - list.len()));
+        self.omitted += omitted.len() as u64;
+        list.extend(named);
     }
 
     /// Adds the counts and lists of another tally.
     pub fn add(&mut self, other: Self) {
-        for (count, counted) in other.counted {
-            self.merge(count, counted.count, counted.entries, counted.kept);
+        for (count, (number, named)) in other.counted {
+            self.merge(count, number, named);
         }
+        self.omitted += other.omitted;
         for (queue, updates) in other.destinations {
             *self.destinations.entry(queue).or_default() += updates;
         }
@@ -214,45 +197,42 @@ impl Tally {
     /// Adds the outcomes of the records of a document.
     pub(super) fn processed(&mut self, name: &str, processed: Vec<ProcessedRecord>) {
         for record in processed {
-            match &record.outcome {
-                Outcome::Recorded => self.count(Count::Recorded, 1),
-                Outcome::AlreadyRecorded => self.count(Count::AlreadyRecorded, 1),
-                Outcome::Skipped => self.count(Count::Skipped, 1),
-                Outcome::Purged => self.count(Count::Purged, 1),
-                Outcome::Pruned => self.count(Count::Pruned, 1),
+            let (count, failed) = match &record.outcome {
+                Outcome::Recorded => (Count::Recorded, None),
+                Outcome::AlreadyRecorded => (Count::AlreadyRecorded, None),
+                Outcome::Skipped => (Count::Skipped, None),
+                Outcome::Purged => (Count::Purged, None),
+                Outcome::Pruned => (Count::Pruned, None),
                 Outcome::Failed { version, failure } | Outcome::Quarantined { version, failure } => {
-                    let mut named = Map::new();
-                    if let Some(version) = version {
-                        named.insert("ID".to_owned(), json!(version.entity().as_str()));
-                        named.insert("Version".to_owned(), json!(version.version()));
-                    }
-                    named.insert("Source".to_owned(), json!(name));
-                    named.insert("SequenceNumber".to_owned(), json!(record.sequence_number));
-                    let (count, why) = match failure {
-                        RecordFailure::Conflict => (Count::Conflict, None),
-                        RecordFailure::AboveLatest(latest) => (Count::AboveLatest, Some(("Latest", json!(latest)))),
-                        RecordFailure::NoLatestItem => (Count::AboveLatest, Some(("Latest", Value::Null))),
-                        RecordFailure::Malformed(_) | RecordFailure::Rejected(_) | RecordFailure::Omitted => {
-                            (Count::Malformed, Some(("Reason", json!(failure.chain()))))
-                        }
-                        _ => (Count::Failed, Some(("Reason", json!(failure.chain())))),
+                    let count = match failure {
+                        RecordFailure::Conflict => Count::Conflict,
+                        RecordFailure::AboveLatest(_) | RecordFailure::NoLatestItem => Count::AboveLatest,
+                        failure if failure.is_permanent() => Count::Malformed,
+                        _ => Count::Failed,
                     };
-                    named.extend(why.map(|(name, why)| (name.to_owned(), why)));
-                    self.list(count, 1, Value::Object(named));
+                    (count, Some((version, failure)))
                 }
-            }
+            };
+            let named = failed.map(|(version, failure)| {
+                let mut named = match version {
+                    Some(version) => json!({"ID": version.entity().as_str(), "Version": version.version()}),
+                    None => json!({}),
+                };
+                (named["Source"], named["SequenceNumber"]) = (json!(name), json!(record.sequence_number));
+                match (failure, count) {
+                    (RecordFailure::AboveLatest(latest), _) => named["Latest"] = json!(latest),
+                    (_, Count::AboveLatest) => named["Latest"] = Value::Null,
+                    (_, Count::Conflict) => {}
+                    _ => named["Reason"] = json!(failure.chain()),
+                }
+                named
+            });
+            self.merge(count, 1, named.into_iter().collect());
         }
     }
 
     fn get(&self, count: Count) -> u64 {
-        self.counted.get(&count).map_or(0, |counted| counted.count)
-    }
-
-    fn named(&self, name: &str) -> u64 {
-        let is_of_record = |count: &Count| (Count::Recorded..=Count::OtherTable).contains(count);
-        let is_named = |count: &Count| format!("{count:?}") == name || (name == "Records" && is_of_record(count));
-        let named = self.counted.iter().filter(|(count, _)| is_named(count));
-        named.map(|(_, counted)| counted.count).fold(0, u64::saturating_add)
+        self.counted.get(&count).map_or(0, |(number, _)| *number)
     }
 
     /// Returns the number of documents and of updates.
@@ -265,43 +245,40 @@ impl Tally {
         self.get(count) > 0
     }
 
-    /// Returns `true` if every record is in history, or was purged or pruned, and every update was sent. Records that may be dropped do
-    /// not count.
-    pub fn is_in(&self, drop: Dropped) -> bool {
-        let is_dropped = |count| match count {
-            Count::Conflict | Count::AboveLatest => drop.conflicts,
-            Count::Malformed => drop.malformed,
-            _ => false,
-        };
-        let mut open = self.form.open.iter().map(|(count, ..)| *count);
-        !open.any(|count| self.has(count) && !is_dropped(count))
+    /// Returns `true` if every record is in history, or was purged or pruned, and every update was sent. Records with these outcomes
+    /// do not count.
+    pub fn is_in(&self, dropped: &[Count]) -> bool {
+        let mut open = self.form().open.iter();
+        !open.any(|(count, ..)| self.has(*count) && !dropped.contains(count))
     }
 
     /// Returns the counts, and the names of what is not in place, by reason. Each list has at most 10,000 entries; `Omitted` is the
     /// number of those that are left out.
     pub fn summary(&self, is_dry: bool) -> Value {
-        let form = self.form;
-        let counts = form.counts.split_whitespace();
-        let counts = counts.map(|name| (name.to_owned(), json!(self.named(name))));
-        let mut summary: Map<_, _> = counts.collect();
-        summary.insert("DryRun".to_owned(), json!(is_dry));
-        for (count, list, _) in form.open {
-            if let Some(list) = list {
-                let kept = self.counted.get(count).map_or(&[][..], |counted| &counted.kept);
-                summary.insert((*list).to_owned(), json!(kept));
+        let mut summary = json!({});
+        for name in self.form().counts.split_whitespace() {
+            let is_named = |count: &Count| match name {
+                "Records" => (Count::Recorded..=Count::OtherTable).contains(count),
+                name => format!("{count:?}") == name,
+            };
+            let named = self.counted.iter().filter(|(count, _)| is_named(count));
+            summary[name] = json!(named.map(|(_, (number, _))| *number).fold(0, u64::saturating_add));
+        }
+        summary["DryRun"] = json!(is_dry);
+        for (count, list, _) in self.form().open {
+            if !list.is_empty() {
+                summary[*list] = json!(self.counted.get(count).map_or(&[][..], |(_, named)| named));
             }
         }
-        if form.counts == REDRIVE.counts {
+        if !self.is_repair {
             let queues = self.destinations.iter();
             let queues = queues.map(|(queue, updates)| json!({"Queue": queue, "Updates": updates}));
-            summary.insert("Destinations".to_owned(), queues.collect());
+            summary["Destinations"] = queues.collect();
         }
-        let omitted = self.counted.values().map(|of| of.entries - of.kept.len() as u64);
-        let omitted = omitted.fold(0, u64::saturating_add);
-        if omitted > 0 {
-            summary.insert("Omitted".to_owned(), json!(omitted));
+        if self.omitted > 0 {
+            summary["Omitted"] = json!(self.omitted);
         }
-        Value::Object(summary)
+        summary
     }
 
     /// Checks that everything is in place.
@@ -310,10 +287,12 @@ impl Tally {
     ///
     /// Returns [`OperationError::Retryable`] if a part failed, and [`OperationError::Incomplete`] if anything else is not in place.
     pub fn verdict(&self) -> Result<(), OperationError> {
-        let open = self.form.open.iter().map(|(count, _, what)| (self.get(*count), what));
-        let parts = open.filter(|(count, _)| *count > 0);
-        let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        let message = format!("{}: {}", self.form.incomplete, parts.join(", "));
+        let Form { open, incomplete, .. } = self.form();
+        let open = open.iter().filter(|(count, ..)| self.has(*count));
+        let parts: Vec<_> = open
+            .map(|(count, _, what)| format!("{} {what}", self.get(*count)))
+            .collect();
+        let message = format!("{incomplete}: {}", parts.join(", "));
         match (self.has(Count::Failed), parts.is_empty()) {
             (true, _) => Err(OperationError::Retryable(message)),
             (false, false) => Err(OperationError::Incomplete(message)),

@@ -13,10 +13,10 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError},
 };
 
-use super::step::{Action, Change, Kind, Numbering};
+use super::step::{Action, Numbering};
 use crate::{
     audit::collection::Finding,
-    latest::{adopted, from_version::latest_from, moved},
+    latest::{adopted, latest_from, moved},
     version_set::VersionSet,
 };
 
@@ -32,6 +32,9 @@ const MAX_COUNT: u64 = 1_000_000_000_000;
 const OUT_OF_REACH: &str = "more than 10000 versions before the highest one are missing: delete its item if it does not belong to \
                             the entity";
 
+const TOO_FAR: &str =
+    "the floor is too far above the versions: delete the item floor if it does not belong to the entity";
+
 /// Items of an entity with findings.
 #[derive(Debug)]
 pub(super) struct Known {
@@ -40,14 +43,17 @@ pub(super) struct Known {
     padded: Option<Item>,
     /// Number of the latest item, also at a padded key.
     counted: Option<Version>,
-    /// Highest version that conflicts with the latest item, or exists without one.
+    /// Versions that the latest item does not count.
+    uncounted: VersionSet,
+    /// Highest of them, or the one that differs from the latest item.
     highest: Option<Version>,
     /// Item of the highest version.
     top: Option<Item>,
     floor: Version,
     /// `true` if the highest version was purged, as far as it was read.
     is_purged: bool,
-    /// `true` if no repair continues from the highest version, see [`is_out_of_reach`].
+    /// `true` if no repair continues from the highest version: it is above [`MAX_COUNT`], or more than [`MAX_MISSING`] versions are
+    /// missing between it and the latest item, or the floor if there is none or it is higher.
     is_out_of_reach: bool,
 }
 
@@ -69,39 +75,45 @@ impl Known {
         findings: &[Finding],
         revive: bool,
     ) -> Result<Self, ServiceError> {
-        let (digits, highest) = (store.digits(), highest(findings));
+        let (digits, floor) = (store.digits(), store.floor(entity, true).await?);
         let get = async |key: Option<String>| match key {
             Some(key) => store.get(entity, &key, true).await,
             None => Ok(None),
         };
         let latest = get(Some(LATEST_KEY.to_owned())).await?;
-        let top = get(highest.map(|highest| digits.version_key(highest))).await?;
         let padded = get(digits.padded_latest_key().filter(|_| latest.is_none())).await?;
-        let is_purged = match (&latest, highest.zip(top.as_ref())) {
-            (None, Some((highest, top))) if revive => {
-                let markers = store.removed([entity], false).await?;
-                let marker = markers.marker(entity);
-                marker.is_some_and(|marker| marker.covers_item(top, highest))
-            }
-            _ => false,
-        };
-        let floor = store.floor(entity, true).await?;
-        Ok(Self {
-            is_purged,
-            ..Self::of(findings, latest, padded, top, floor)
-        })
+        let mut known = Self::of(findings, latest, padded, floor);
+        known.top = get(known.highest.map(|highest| digits.version_key(highest))).await?;
+        if let (None, Some(highest), Some(top), true) = (&known.latest, known.highest, &known.top, revive) {
+            let removed = store.removed([entity], false).await?;
+            let marker = removed.marker(entity);
+            known.is_purged = marker.is_some_and(|marker| marker.covers_item(top, highest));
+        }
+        Ok(known)
     }
 
-    fn of(findings: &[Finding], latest: Option<Item>, padded: Option<Item>, top: Option<Item>, floor: Version) -> Self {
+    fn of(findings: &[Finding], latest: Option<Item>, padded: Option<Item>, floor: Version) -> Self {
         let counted = latest.as_ref().or(padded.as_ref());
         let counted = counted.and_then(|latest| latest_of(latest).ok());
+        let (mut uncounted, mut highest) = (VersionSet::default(), None);
+        for finding in findings {
+            if let Finding::Stray { from, to } | Finding::Orphan { from, to } = finding {
+                uncounted.insert_range(from.get(), to.get());
+                highest = highest.max(Some(*to));
+            } else if let Finding::LatestDiffers { version } = finding {
+                highest = highest.max(Some(*version));
+            }
+        }
+        let first = counted.map_or(1, |latest| latest.get() + 1).max(floor.get());
+        let is_far = |highest| highest > MAX_COUNT || uncounted.gaps(first, highest).len() > MAX_MISSING;
         Self {
-            is_out_of_reach: is_out_of_reach(findings, counted, floor),
+            is_out_of_reach: highest.is_some_and(|highest| is_far(highest.get())),
             latest,
             padded,
             counted,
-            highest: highest(findings),
-            top,
+            uncounted,
+            highest,
+            top: None,
             floor,
             is_purged: false,
         }
@@ -124,54 +136,68 @@ impl Known {
     pub(super) fn plan(&self, findings: &[Finding], revive: bool, digits: VersionDigits) -> Own {
         let mut own = Own::default();
         let (latest, top) = (self.latest.as_ref(), self.highest.zip(self.top.clone()));
+        let number = |numbering, to| Action::Number {
+            numbering,
+            to,
+            highest: self.highest,
+        };
         if let Some(padded) = self.padded.as_ref().filter(|_| !self.is_out_of_reach)
             && let Some((to, latest)) = moved(padded, top.as_ref(), digits)
         {
             let padded = padded.clone();
-            own.actions
-                .push(self.number(Kind::Move, Change::Move { padded, latest }, to));
+            own.actions.push(number(Numbering::Move { padded, latest }, to));
             return own;
         }
         let revive = revive && !self.is_purged;
         let is_uncounted = latest.is_some_and(|latest| !latest.contains_key(names::LATEST));
-        let mut existing = VersionSet::default();
+        let mut recount = None;
         for finding in findings {
-            match finding {
-                Finding::Gap { from, to } => own.missing.insert_range(from.get(), to.get()),
-                // Each record in quarantine needs its own step, or cannot be repaired.
-                Finding::Quarantined { .. } | Finding::Lagging { .. } => {}
-                _ if self.is_out_of_reach => own.left.push((*finding, self.why(finding))),
-                Finding::Stray { from, to } => existing.insert_range(from.get(), to.get()),
-                Finding::Orphan { from, to } if (revive && latest.is_none()) || is_uncounted => {
-                    existing.insert_range(from.get(), to.get());
+            let why = match finding {
+                Finding::Gap { from, to } => {
+                    own.missing.insert_range(from.get(), to.get());
+                    continue;
                 }
-                Finding::NoVersion { why } if *why == InvalidImage::NoLatest && is_uncounted => {}
-                Finding::BelowFloor { floor } if floor.get() <= MAX_COUNT => {}
-                Finding::Orphan { .. }
-                | Finding::NoVersion { .. }
-                | Finding::BelowFloor { .. }
-                | Finding::Unpruned { .. } => own.left.push((*finding, self.why(finding))),
+                // Each record in quarantine needs its own step, or cannot be repaired.
+                Finding::Quarantined { .. } | Finding::Lagging { .. } => continue,
+                Finding::Unpruned { .. } => "vzero admin prune removes them",
+                _ if self.is_out_of_reach => OUT_OF_REACH,
+                Finding::Orphan { .. } if !is_uncounted && (!revive || latest.is_some()) => match self.is_purged {
+                    true => "the entity was purged; vzero admin purge deletes these versions",
+                    false => "there is no latest item; --revive creates it from the highest version",
+                },
+                Finding::NoVersion { why } if *why != InvalidImage::NoLatest || !is_uncounted => {
+                    "the latest item contains no valid version"
+                }
+                Finding::BelowFloor { floor } => {
+                    recount = Some(*floor);
+                    match floor.get() <= MAX_COUNT {
+                        true => continue,
+                        false => TOO_FAR,
+                    }
+                }
                 // Repaired below; or of attached tables, which have no repair.
-                _ => {}
-            }
+                _ => continue,
+            };
+            own.left.push((*finding, why));
         }
         if self.is_out_of_reach {
             return own;
         }
-        if let Some(floor) = findings.iter().find_map(uncounted_floor) {
+        if let Some(floor) = recount {
+            // A latest item with an invalid `Latest` stays as it is.
+            let is_valid = latest.is_none() || is_uncounted || self.counted.is_some();
+            let to = next(floor).filter(|_| is_valid && floor.get() <= MAX_COUNT);
+            let (is_tombstone, from) = (latest.is_none(), self.counted);
             own.actions
-                .extend((floor.get() <= MAX_COUNT).then(|| self.recounted(floor)).flatten());
+                .extend(to.map(|to| number(Numbering::Recount { is_tombstone, from }, to)));
             return own;
         }
-        // The step that gives the latest item a number, and the version after which the existing ones must have no gap.
         let adopted = || adopted(latest?, top.as_ref(), digits);
-        let first = existing.ranges().next().map_or(1, |(first, _)| first);
-        let (numbering, first) = match (latest, self.counted, &top) {
+        let numbering = match (latest, self.counted, &top) {
             // The counter was set back: the version with the latest item's number is a different state.
-            (Some(_), Some(number), Some((highest, _))) if *highest >= number => {
-                let to = adopted().filter(|to| *to > number);
-                let raise = to.map(|to| (Kind::Raise, Change::Raise(Some(number)), to));
-                (raise, number.get().saturating_add(1))
+            (Some(_), Some(from), Some((highest, _))) if *highest >= from => {
+                let to = adopted().filter(|to| *to > from);
+                to.map(|to| (Numbering::Raise { from }, to))
             }
             (Some(latest), Some(number), _) if own.missing.contains(number.get()) => {
                 if let Ok(version) = VersionItem::from_image(latest.clone(), digits) {
@@ -179,110 +205,34 @@ impl Known {
                     let source = LATEST_KEY.to_owned();
                     own.actions.push(Action::Put { version, source });
                 }
-                (None, u64::MAX)
+                None
             }
-            (Some(_), None, _) if is_uncounted => (adopted().map(|to| (Kind::Adopt, Change::Raise(None), to)), first),
-            (None, _, Some((highest, top))) if revive => {
-                let revived = Change::Create(Some(revived(top, *highest)));
-                (Some((Kind::Revive, revived, *highest)), first)
-            }
-            _ => (None, u64::MAX),
+            (Some(_), None, _) if is_uncounted => adopted().map(|to| (Numbering::Adopt, to)),
+            (None, _, Some((highest, top))) if revive => Some((Numbering::Revive(revived(top, *highest)), *highest)),
+            _ => None,
         };
-        if let Some((highest, _)) = top {
-            for (from, to) in existing.gaps(first, highest.get()).ranges() {
+        if let (Some((numbering, _)), Some((highest, _))) = (&numbering, top) {
+            // From here on, the existing versions must have no gap.
+            let first = match numbering {
+                Numbering::Raise { from } => Some(from.get().saturating_add(1)),
+                _ => self.uncounted.ranges().next().map(|(first, _)| first),
+            };
+            for (from, to) in self.uncounted.gaps(first.unwrap_or(1), highest.get()).ranges() {
                 own.missing.insert_range(from, to);
             }
         }
         // Another step that numbers the latest item begins a new sequence of times too.
         let is_ahead = findings.iter().any(|finding| matches!(finding, Finding::Ahead { .. }));
-        let numbering = numbering.or_else(|| {
-            let from = self.counted.filter(|_| is_ahead)?;
-            Some((Kind::Retime, Change::Raise(Some(from)), next(from)?))
-        });
+        let retimed = self.counted.filter(|_| is_ahead);
+        let retimed = retimed.and_then(|from| Some((Numbering::Retime { from }, next(from)?)));
         own.actions
-            .extend(numbering.map(|(kind, change, to)| self.number(kind, change, to)));
+            .extend(numbering.or(retimed).map(|(numbering, to)| number(numbering, to)));
         own
-    }
-
-    fn number(&self, kind: Kind, change: Change, to: Version) -> Action {
-        let highest = self.highest;
-        Action::Number(Numbering {
-            kind,
-            change,
-            to,
-            highest,
-        })
-    }
-
-    /// Returns `None` if the latest item has an invalid `Latest`, or if there is no higher number than the floor.
-    fn recounted(&self, floor: Version) -> Option<Action> {
-        let change = match &self.latest {
-            None => Change::Create(None),
-            Some(latest) if !latest.contains_key(names::LATEST) => Change::Raise(None),
-            Some(latest) => Change::Raise(Some(latest_of(latest).ok()?)),
-        };
-        Some(self.number(Kind::Recount, change, next(floor)?))
-    }
-
-    /// Returns the reason why no step repairs a finding.
-    fn why(&self, finding: &Finding) -> &'static str {
-        match finding {
-            Finding::Stray { .. }
-            | Finding::Orphan { .. }
-            | Finding::NoVersion { .. }
-            | Finding::LatestDiffers { .. }
-                if self.is_out_of_reach =>
-            {
-                OUT_OF_REACH
-            }
-            Finding::Orphan { .. } if self.is_purged => {
-                "the entity was purged; vzero admin purge deletes these versions"
-            }
-            Finding::Orphan { .. } => "there is no latest item; --revive creates it from the highest version",
-            Finding::BelowFloor { .. } => {
-                "the floor is too far above the versions: delete the item floor if it does not belong to the entity"
-            }
-            Finding::Unpruned { .. } => "vzero admin prune removes them",
-            _ => "the latest item contains no valid version",
-        }
     }
 }
 
 fn next(version: Version) -> Option<Version> {
     version.get().checked_add(1).and_then(Version::new)
-}
-
-fn uncounted_floor(finding: &Finding) -> Option<Version> {
-    match finding {
-        Finding::BelowFloor { floor } => Some(*floor),
-        _ => None,
-    }
-}
-
-/// Returns the highest version that conflicts with the latest item, or exists without one.
-fn highest(findings: &[Finding]) -> Option<Version> {
-    let highest = findings.iter().filter_map(|finding| match finding {
-        Finding::Stray { to, .. } | Finding::Orphan { to, .. } => Some(*to),
-        Finding::LatestDiffers { version } => Some(*version),
-        _ => None,
-    });
-    highest.max()
-}
-
-/// Returns `true` if no repair continues from the highest version: it is above [`MAX_COUNT`], or more than [`MAX_MISSING`]
-/// versions are missing between it and the latest item, or the floor if there is none or it is higher.
-fn is_out_of_reach(findings: &[Finding], latest: Option<Version>, floor: Version) -> bool {
-    let Some(highest) = highest(findings) else {
-        return false;
-    };
-    let mut existing = VersionSet::default();
-    for finding in findings {
-        if let Finding::Stray { from, to } | Finding::Orphan { from, to } = finding {
-            existing.insert_range(from.get(), to.get());
-        }
-    }
-    let first = latest.map_or(1, |latest| latest.get() + 1).max(floor.get());
-    highest.get() > MAX_COUNT || existing.gaps(first, highest.get()).len() > MAX_MISSING
 }
 
 /// Returns the latest item whose current version is this version item.

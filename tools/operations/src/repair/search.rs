@@ -1,23 +1,16 @@
 //! Search of the sources for missing versions.
 
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, btree_map::Entry},
-};
+use std::{cell::RefCell, collections::BTreeMap};
 
-use shared::{
-    domain::{entity::EntityId, sequence::SequenceNumber, version::Version, version_item::VersionItem},
-    dynamodb::{Store, put::purged::Removed},
-};
-use stream_fn::{
-    record::{self, Content},
-    response::ProcessedRecord,
-};
+use shared::domain::{entity::EntityId, sequence::SequenceNumber, version::Version, version_item::VersionItem};
+use stream_fn::record::{self, Content};
 
 use crate::{
+    connection::Connection,
     error::OperationError,
     failures::source::Source,
-    redrive::{Feed, Sink, Tally},
+    progress::Progress,
+    redrive::{Feed, Services, Tally},
     version_set::VersionSet,
 };
 
@@ -25,96 +18,53 @@ pub(super) type Missing = BTreeMap<EntityId, VersionSet>;
 
 /// Adds versions of an entity.
 pub(super) fn add(missing: &mut Missing, entity: &EntityId, ranges: impl IntoIterator<Item = (u64, u64)>) {
-    let versions = missing.entry(entity.clone()).or_default();
     for (from, to) in ranges {
-        versions.insert_range(from, to);
+        missing.entry(entity.clone()).or_default().insert_range(from, to);
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) version: VersionItem,
-    pub(super) source: String,
-    sequence_number: Option<SequenceNumber>,
-    /// `true` if the sources contain different items for this version, and nothing tells which record is the first.
-    pub(super) is_ambiguous: bool,
-}
-
-impl Found {
-    /// Keeps the first of two records of this version: stream-fn processes records in order, and would have put that one.
-    fn or_earlier(&mut self, other: Self) {
-        let is_other = !other.version.is_same_as(self.version.item());
-        match (&self.sequence_number, &other.sequence_number) {
-            (Some(this), Some(that)) if that < this => *self = other,
-            (Some(this), Some(that)) if this < that => {}
-            _ => self.is_ambiguous |= is_other,
-        }
-    }
-}
-
-type AllFound = BTreeMap<(EntityId, Version), Found>;
-
-/// Searches these versions. A purged version is not used.
+/// Searches these versions, which were not purged. Returns each that was found with the name of its source, or `None` if the sources
+/// contain different items for it, and nothing tells which record is the first.
 pub(super) async fn search(
-    store: &Store,
-    feed: &Feed<'_>,
+    connection: &Connection,
+    services: &Services,
     sources: &[Source],
     wanted: &Missing,
-) -> Result<AllFound, OperationError> {
-    let search = Search {
-        store,
-        wanted,
-        purged: store.removed(wanted.keys(), false).await?,
-        found: RefCell::default(),
-    };
-    if !wanted.is_empty() {
-        feed.all(sources, &search, &mut Tally::default()).await?;
+    progress: &dyn Progress,
+) -> Result<BTreeMap<(EntityId, Version), Option<(VersionItem, String)>>, OperationError> {
+    if wanted.is_empty() {
+        return Ok(BTreeMap::new());
     }
-    Ok(search.found.into_inner())
-}
-
-struct Search<'a> {
-    store: &'a Store,
-    wanted: &'a Missing,
-    purged: Removed,
-    found: RefCell<AllFound>,
-}
-
-impl Search<'_> {
-    fn take(&self, record: &str, source: &str) {
-        let record = record::parse(record, self.store.digits());
-        let (Ok(Content::Version(version)), sequence_number) = (record.content, record.sequence_number) else {
-            return;
-        };
-        let wanted = self.wanted.get(version.entity());
-        let is_wanted = wanted.is_some_and(|wanted| wanted.contains(version.version().get()));
-        if !is_wanted || self.purged.is_purged(&version) {
-            return;
-        }
-        let key = (version.entity().clone(), version.version());
-        let found = Found {
-            version,
-            source: source.to_owned(),
-            sequence_number,
-            is_ambiguous: false,
-        };
-        match self.found.borrow_mut().entry(key) {
-            Entry::Vacant(entry) => _ = entry.insert(found),
-            Entry::Occupied(mut entry) => entry.get_mut().or_earlier(found),
-        }
-    }
-}
-
-impl Sink for Search<'_> {
-    async fn records(&self, name: &str, records: Vec<&str>) -> Vec<ProcessedRecord> {
+    let (store, found) = (&connection.store, RefCell::new(BTreeMap::<_, Vec<_>>::new()));
+    let purged = store.removed(wanted.keys(), false).await?;
+    let take = async |source: &str, records: Vec<&str>| {
         for record in records {
-            self.take(record, name);
+            let record = record::parse(record, store.digits());
+            if let Ok(Content::Version(version)) = record.content
+                && let (entity, number) = (version.entity(), version.version())
+                && wanted.get(entity).is_some_and(|wanted| wanted.contains(number.get()))
+                && !purged.is_purged(&version)
+            {
+                let key = (entity.clone(), number);
+                let one = (record.sequence_number, version, source.to_owned());
+                found.borrow_mut().entry(key).or_default().push(one);
+            }
         }
         Vec::new()
-    }
+    };
+    let feed = Feed::new(connection, services, None, progress, take);
+    feed.all(sources, &mut Tally::default()).await?;
+    drop(feed);
+    let found = found.into_inner().into_iter();
+    Ok(found.map(|(key, records)| (key, first(records))).collect())
+}
 
-    /// Returns `false`: a search reads messages, and only a redrive deletes them.
-    fn may_delete(&self, _: &Tally) -> bool {
-        false
-    }
+/// Returns the first record of a version: stream-fn processes records in order, and would have put that one. A record without a number
+/// can be the first one.
+fn first(mut records: Vec<(Option<SequenceNumber>, VersionItem, String)>) -> Option<(VersionItem, String)> {
+    records.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    let (number, version, source) = records.swap_remove(0);
+    let is_later = |other: &Option<SequenceNumber>| number.is_some() && *other > number;
+    let is_clear = |(other, item, _): &_| is_later(other) || version.is_same_as(VersionItem::item(item));
+    records.iter().all(is_clear).then_some((version, source))
 }

@@ -14,11 +14,7 @@ use shared::{
 
 use crate::{
     error::OperationError,
-    latest::{
-        move_latest::move_latest,
-        raise_latest::raise_latest,
-        revive_latest::{revive_latest, without_state},
-    },
+    latest::write::{move_latest, raise_latest, revive_latest, without_state},
     progress::Progress,
     prune::requests::raise_floor,
     quarantine::delete_quarantined,
@@ -44,99 +40,83 @@ pub(super) enum Action {
         version: VersionItem,
         record: QuarantinedRecord,
     },
-    /// Gives the latest item a number.
-    Number(Numbering),
+    /// Gives the latest item this number.
+    Number {
+        numbering: Numbering,
+        to: Version,
+        /// Highest version of the entity when the step was planned, `None` if there was none.
+        highest: Option<Version>,
+    },
 }
 
+/// How and why a latest item gets a number. The names are those of the steps in JSON.
 #[derive(Debug)]
-pub(super) struct Numbering {
-    pub(super) kind: Kind,
-    pub(super) change: Change,
-    pub(super) to: Version,
-    /// Highest version of the entity when the step was planned, `None` if there was none.
-    pub(super) highest: Option<Version>,
-}
-
-/// Reason why a latest item gets a number. The names are those of the steps in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Numbering {
     /// The counter was set back below existing versions. The latest item becomes the version after the highest one, or the
     /// highest one if both are equal.
-    Raise,
+    Raise { from: Version },
     /// The time of the latest item is far ahead. The latest item becomes the next version, with the same state, and a new
     /// sequence of times begins.
-    Retime,
+    Retime { from: Version },
     /// The latest item has no `Latest`: another client wrote it. It gets a number as in [`Self::Raise`].
     Adopt,
     /// The floor shows that the entity had versions, although neither a version nor the latest item has the number of the floor
     /// or a higher one. The counter continues with the number after the floor, so that no version is created below it. The floor
     /// rises to the same number, because the version at the old floor does not exist.
-    Recount,
-    /// The latest item was deleted: it is created again from the highest version.
-    Revive,
-    /// The latest item is at the padded sort key of version 0, such as `v00`.
-    Move,
-}
-
-/// Change of a latest item that gets a number.
-#[derive(Debug)]
-pub(super) enum Change {
-    /// Sets the number of an item with this one.
-    Raise(Option<Version>),
-    /// Creates an item, or a tombstone if the state is not known.
-    Create(Option<Item>),
-    Move {
-        padded: Item,
-        latest: Item,
+    Recount {
+        /// `true` if there is no latest item: a tombstone is created, as the state is not known.
+        is_tombstone: bool,
+        from: Option<Version>,
     },
+    /// The latest item was deleted: it is created again from the highest version.
+    Revive(Item),
+    /// The latest item is at the padded sort key of version 0, such as `v00`.
+    Move { padded: Item, latest: Item },
 }
 
 impl Step {
     pub fn version(&self) -> Version {
         match &self.action {
             Action::Put { version, .. } | Action::Release { version, .. } => version.version(),
-            Action::Number(numbering) => numbering.to,
+            Action::Number { to, .. } => *to,
         }
     }
 
     /// Returns `{"ID": …, "Step": "Record", "Version": 7, "Source": "v0"}`.
     pub fn to_json(&self) -> Value {
         let (id, version) = (self.entity.as_str(), self.version());
-        match &self.action {
-            Action::Put { source, .. } => json!({"ID": id, "Step": "Record", "Version": version, "Source": source}),
-            Action::Release { record, .. } => {
-                json!({"ID": id, "Step": "Release", "Version": version, "SequenceNumber": record.number})
-            }
-            Action::Number(Numbering { kind, change, .. }) => {
-                let step = format!("{kind:?}");
-                match (kind, change) {
-                    (Kind::Raise | Kind::Retime, Change::Raise(from)) => {
-                        json!({"ID": id, "Step": step, "From": from, "To": version})
-                    }
-                    (_, Change::Move { padded, .. }) => {
-                        json!({"ID": id, "Step": step, "From": sort_key_of(padded), "Version": version})
-                    }
-                    (_, Change::Create(None)) => {
-                        json!({"ID": id, "Step": step, "Version": version, "Tombstone": true})
-                    }
-                    _ => json!({"ID": id, "Step": step, "Version": version}),
+        let numbered = |step: &str| json!({"ID": id, "Step": step, "Version": version});
+        let raised = |step: &str, from: &Version| json!({"ID": id, "Step": step, "From": from, "To": version});
+        let (mut json, more, value) = match &self.action {
+            Action::Put { source, .. } => (numbered("Record"), "Source", json!(source)),
+            Action::Release { record, .. } => (numbered("Release"), "SequenceNumber", json!(record.number)),
+            Action::Number { numbering, .. } => match numbering {
+                Numbering::Raise { from } => return raised("Raise", from),
+                Numbering::Retime { from } => return raised("Retime", from),
+                Numbering::Adopt => return numbered("Adopt"),
+                Numbering::Revive(_) => return numbered("Revive"),
+                Numbering::Recount {
+                    is_tombstone: false, ..
+                } => return numbered("Recount"),
+                Numbering::Recount { .. } => (numbered("Recount"), "Tombstone", json!(true)),
+                Numbering::Move { padded, .. } => {
+                    return json!({"ID": id, "Step": "Move", "From": sort_key_of(padded), "Version": version});
                 }
-            }
-        }
+            },
+        };
+        json[more] = value;
+        json
     }
 }
 
 /// Executes the steps. A failed step does not stop the others.
-pub async fn execute(store: &Store, steps: Vec<Step>, progress: &dyn Progress) -> Tally {
+pub(super) async fn execute(store: &Store, steps: &[Step], progress: &dyn Progress, tally: &mut Tally) {
     // A step that gives a latest item its number must not count on a version that another step is about to put.
-    let is_numbering = |step: &Step| matches!(step.action, Action::Number(_));
-    let (numbering, puts): (Vec<_>, Vec<_>) = steps.into_iter().partition(is_numbering);
-    let (mut tally, mut done) = (Tally::of_repair(), 0);
+    let is_numbering = |step: &&Step| matches!(step.action, Action::Number { .. });
+    let (numbering, puts): (Vec<_>, Vec<_>) = steps.iter().partition(is_numbering);
+    let mut done = 0;
     for steps in [puts, numbering] {
-        let steps = stream::iter(steps).map(async |step| {
-            let outcome = step.execute(store).await;
-            (step, outcome)
-        });
+        let steps = stream::iter(steps).map(async |step| (step, step.execute(store).await));
         let mut steps = std::pin::pin!(steps.buffer_unordered(CONCURRENCY));
         while let Some((step, outcome)) = steps.next().await {
             let mut named = json!({"ID": step.entity.as_str(), "Version": step.version()});
@@ -152,7 +132,6 @@ pub async fn execute(store: &Store, steps: Vec<Step>, progress: &dyn Progress) -
             progress.at(done);
         }
     }
-    tally
 }
 
 impl Step {
@@ -171,14 +150,14 @@ impl Step {
                 }
                 Ok(count)
             }
-            Action::Number(numbering) => {
-                let count = match numbering.kind {
-                    Kind::Raise | Kind::Retime | Kind::Recount => Count::Raised,
-                    Kind::Adopt | Kind::Move => Count::Adopted,
-                    Kind::Revive => Count::Revived,
-                };
-                let is_done = numbering.execute(store, &self.entity).await?;
-                Ok(if is_done { count } else { Count::Conflict })
+            Action::Number { numbering, to, highest } => {
+                let is_done = numbering.execute(store, &self.entity, *to, *highest).await?;
+                Ok(match numbering {
+                    _ if !is_done => Count::Conflict,
+                    Numbering::Raise { .. } | Numbering::Retime { .. } | Numbering::Recount { .. } => Count::Raised,
+                    Numbering::Adopt | Numbering::Move { .. } => Count::Adopted,
+                    Numbering::Revive(_) => Count::Revived,
+                })
             }
         }
     }
@@ -186,40 +165,44 @@ impl Step {
 
 impl Numbering {
     /// Returns `false` if the highest version or the latest item has changed.
-    async fn execute(&self, store: &Store, entity: &EntityId) -> Result<bool, OperationError> {
+    async fn execute(
+        &self,
+        store: &Store,
+        entity: &EntityId,
+        to: Version,
+        highest: Option<Version>,
+    ) -> Result<bool, OperationError> {
         // A stream record that was under way may have been processed since the plan, or the entity was purged.
-        let newest = store.newest_in_history(entity, true).await?;
-        let newest = newest.map(|(version, _)| version);
-        let is_as_planned = match self.kind {
+        let newest = store.newest_in_history(entity, true).await?.map(|(version, _)| version);
+        let is_as_planned = match self {
             // There can be versions below the floor.
-            Kind::Recount | Kind::Retime => newest.is_none_or(|newest| newest < self.to),
-            _ => newest == self.highest,
+            Self::Recount { .. } | Self::Retime { .. } => newest.is_none_or(|newest| newest < to),
+            _ => newest == highest,
         };
         if !is_as_planned {
             return Ok(false);
         }
-        if self.kind == Kind::Recount {
+        if let Self::Recount { .. } = self {
             // First: if this is interrupted, no version can be created below the floor.
-            raise_floor(store, entity, self.to).await?;
+            raise_floor(store, entity, to).await?;
         }
-        let latest = match &self.change {
-            Change::Raise(from) => raise_latest(store, entity, *from, self.to).await?,
-            Change::Create(latest) => {
-                let tombstone = || without_state(entity, self.to, store.now());
-                let latest = latest.clone().unwrap_or_else(tombstone);
-                let is_created = revive_latest(store, entity, self.to, &latest, Window::default()).await?;
-                is_created.then_some(latest)
-            }
-            Change::Move { padded, latest } => move_latest(store, padded, latest).await?.then(|| latest.clone()),
+        let create = async |latest: Item| {
+            let is_created = revive_latest(store, entity, to, &latest, Window::default()).await?;
+            Ok::<_, OperationError>(is_created.then_some(latest))
         };
-        match latest {
-            // The version item of a latest item is put here, since the table may have no reader of its stream.
-            Some(latest) if self.kind != Kind::Revive => {
-                let version = VersionItem::from_image(latest, store.digits())?;
-                Ok(store.put_version(&version).await? != PutOutcome::Conflict)
-            }
-            latest => Ok(latest.is_some()),
-        }
+        let latest = match self {
+            Self::Raise { from } | Self::Retime { from } => raise_latest(store, entity, Some(*from), to).await?,
+            Self::Adopt => raise_latest(store, entity, None, to).await?,
+            Self::Recount { is_tombstone: true, .. } => create(without_state(entity, to, store.now())).await?,
+            Self::Recount { from, .. } => raise_latest(store, entity, *from, to).await?,
+            // Its version item exists.
+            Self::Revive(latest) => return Ok(create(latest.clone()).await?.is_some()),
+            Self::Move { padded, latest } => move_latest(store, padded, latest).await?.then(|| latest.clone()),
+        };
+        let Some(latest) = latest else { return Ok(false) };
+        // The version item of a latest item is put here, since the table may have no reader of its stream.
+        let version = VersionItem::from_image(latest, store.digits())?;
+        Ok(store.put_version(&version).await? != PutOutcome::Conflict)
     }
 }
 

@@ -13,18 +13,16 @@
 
 use std::{collections::HashMap, mem};
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     audit::collection::Collection,
     read::{paced::Paced, versions_in_history::versions_in_history},
-    segments::scan::Segment,
+    segments::{progress::Progress, scan::Segment},
 };
 use shared::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{LATEST_KEY, partition_key_of, sort_key_of},
+        keys::{LATEST_KEY, partition_key_of},
         names,
     },
     dynamodb::{
@@ -34,38 +32,8 @@ use shared::{
             batch_get_items::MAX_KEYS,
             query_items::{Cursor, Range},
         },
-        s,
     },
 };
-
-/// Key of an item, in the table that is being scanned.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ItemKey {
-    /// `true` in the second of two scans, that of latest items.
-    #[serde(rename = "Latest", default, skip_serializing_if = "std::ops::Not::not")]
-    is_latest: bool,
-    #[serde(rename = "PK")]
-    partition_key: String,
-    #[serde(rename = "SK")]
-    sort_key: String,
-}
-
-impl ItemKey {
-    fn of(item: &Item, is_latest: bool) -> Option<Self> {
-        Some(Self {
-            is_latest,
-            partition_key: partition_key_of(item)?.to_owned(),
-            sort_key: sort_key_of(item)?.to_owned(),
-        })
-    }
-
-    fn cursor(&self) -> Cursor {
-        Cursor::from([
-            (names::PK.to_owned(), s(&self.partition_key)),
-            (names::SK.to_owned(), s(&self.sort_key)),
-        ])
-    }
-}
 
 /// Entity whose items were all read, with eventually consistent reads.
 pub(crate) struct SeenEntity {
@@ -75,108 +43,95 @@ pub(crate) struct SeenEntity {
     /// Number of items that were scanned.
     pub items: u64,
     /// Key of its last scanned item, after which a later scan can continue.
-    pub last: ItemKey,
+    last: Item,
 }
 
 /// Scan of a segment.
 pub(crate) struct SegmentEntities {
     table: Paced,
     segment: Segment,
-    /// `true` in the second of two scans, that of latest items.
-    is_latest: bool,
     cursor: Option<Cursor>,
     /// Entity whose items are being read.
     current: Option<SeenEntity>,
-    is_read: bool,
 }
 
 impl SegmentEntities {
     /// Starts a scan, or continues after the last entity of an earlier one.
-    pub(crate) fn new(table: Paced, segment: Segment, after: Option<&ItemKey>) -> Self {
+    pub(crate) fn new<C, D>(table: Paced, segment: Segment, progress: &Progress<C, D>) -> Self {
         Self {
             table,
             segment,
-            is_latest: after.is_some_and(|after| after.is_latest),
-            cursor: after.map(ItemKey::cursor),
+            cursor: progress.after.clone().map(Cursor::from),
             current: None,
-            is_read: false,
         }
     }
 
-    /// Returns `true` if the whole segment was read.
-    pub(crate) fn is_read(&self) -> bool {
-        self.is_read
-    }
-
-    /// Reads the next page. Returns the entities that are now complete; there can be none.
+    /// Reads the next page. Returns the entities that are now complete; there can be none. The progress continues after them.
     ///
     /// # Errors
     ///
     /// Returns [`ServiceError`] if a request fails.
-    pub(crate) async fn next_page(&mut self) -> Result<Vec<SeenEntity>, ServiceError> {
-        let was_latest = self.is_latest;
-        let complete = self.page().await?;
-        // At the end of history, the next table follows at once: each page makes progress, so that a run that is killed after each
-        // page comes to an end.
-        match complete.is_empty() && self.is_latest != was_latest {
-            true => self.page().await,
-            false => Ok(complete),
-        }
-    }
-
-    async fn page(&mut self) -> Result<Vec<SeenEntity>, ServiceError> {
+    pub(crate) async fn next_page<C, D>(
+        &mut self,
+        progress: &mut Progress<C, D>,
+    ) -> Result<Vec<SeenEntity>, ServiceError> {
         let store = &self.table.store;
         let has_latest_items = store.has_own_history() && store.attached_table().is_none();
-        let scanned = match self.is_latest {
+        let scanned = match progress.is_latest {
             true => store.latest_table(),
             false => store.history_table(),
         };
-        let page = self.table.scan(scanned, self.segment, self.cursor.clone(), false);
+        let page = self.table.scan(scanned, self.segment, self.cursor.take(), false);
         let (items, next) = page.await?;
-        let mut complete = Vec::new();
-        for item in items {
-            if let Some(key) = ItemKey::of(&item, self.is_latest) {
-                complete.extend(self.add(key, item));
-            }
-        }
+        let mut complete: Vec<_> = items.into_iter().filter_map(|item| self.add(item)).collect();
         if next.is_none() {
             complete.extend(self.current.take());
         }
         if has_latest_items {
             for entities in complete.chunks_mut(MAX_KEYS) {
                 // Boxed: only one layout needs these large futures.
-                match self.is_latest {
+                match progress.is_latest {
                     true => Box::pin(self.add_history(entities)).await?,
                     false => Box::pin(self.add_latest_items(entities)).await?,
                 }
             }
         }
+        if let Some(last) = complete.last() {
+            progress.after = Some(last.last.clone());
+        }
         if next.is_none() {
-            self.is_read = self.is_latest || !has_latest_items;
-            self.is_latest = has_latest_items;
+            progress.after = None;
+            progress.done = progress.is_latest || !has_latest_items;
+            progress.is_latest = has_latest_items;
         }
         self.cursor = next;
         Ok(complete)
     }
 
     /// Adds an item, and returns the entity before it if that is complete: the items of one entity are adjacent in a scan.
-    fn add(&mut self, key: ItemKey, item: Item) -> Option<SeenEntity> {
+    fn add(&mut self, item: Item) -> Option<SeenEntity> {
+        let key = [names::PK, names::SK].map(|name| Some((name.to_owned(), item.get(name)?.clone())));
+        let key: HashMap<_, _> = key.into_iter().flatten().collect();
+        let id = partition_key_of(&item)?;
         let mut complete = None;
-        if self.current.as_ref().map(|current| current.entity.as_str()) != Some(&key.partition_key) {
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|current| current.entity.as_str() != id)
+        {
             complete = self.current.take();
             // Only the table's own settings have a partition key that is not an entity.
-            let entity = EntityId::new(key.partition_key.clone()).ok();
-            self.current = entity.map(|entity| SeenEntity {
+            self.current = EntityId::new(id).ok().map(|entity| SeenEntity {
                 entity,
-                summary: Collection::default(),
+                summary: Collection::of(&self.table.store),
                 items: 0,
-                last: key.clone(),
+                last: Item::default(),
             });
         }
         if let Some(current) = &mut self.current {
-            current.summary.add(item, &self.table.store);
+            current.summary.add(item);
             current.items += 1;
-            current.last = key;
+            current.last = key.into();
         }
         complete
     }
@@ -186,12 +141,12 @@ impl SegmentEntities {
         let keys = entities.iter().map(|seen| (&seen.entity, LATEST_KEY));
         let latest = self
             .table
-            .send(async |store| store.batch_get_keys(keys.clone(), false).await);
+            .send(async |store| store.batch_get_only(&[], keys.clone(), false).await);
         let by_entity = |item: Item| Some((partition_key_of(&item)?.to_owned(), item));
         let mut latest: HashMap<_, _> = latest.await?.into_iter().filter_map(by_entity).collect();
         for seen in entities {
             if let Some(item) = latest.remove(seen.entity.as_str()) {
-                seen.summary.add(item, &self.table.store);
+                seen.summary.add(item);
             }
         }
         Ok(())

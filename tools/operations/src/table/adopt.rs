@@ -11,19 +11,10 @@
 //! | the owner of another history table, because the table is a copy | yes |
 //! | none | unless the table that stored the layout, or another one with its name, has a layout with this history table |
 //!
-//! If the layout belongs to this table, the items of its earlier history table are [copied](super::copy_history) first. So is history
+//! If the layout belongs to this table, the items of its earlier history table are copied first. So is history
 //! beside the latest items, which is deleted after the layout was changed.
 
-use thiserror::Error;
-
-use crate::segments::scan::page;
-use crate::table::{
-    copy_history::{CopyError, copy_from_beside, copy_table, delete_copied},
-    create::{CreateOutcome, CreateTableError, create_table},
-    owner::{delete_owner, is_owner, store_owner},
-    settings::TableSettings,
-    state::table_state,
-};
+use attach::attachable::attachable_table;
 use shared::{
     domain::{entity::EntityId, keys::VersionDigits, layout::table_name},
     dynamodb::{
@@ -33,9 +24,20 @@ use shared::{
             history_owner::Owner,
             layout_error::LayoutError,
             scan_items,
-            table_config::{SORT_KEY, StoredLayout},
+            table_config::{Layout, SORT_KEY},
             table_identity::TableIdentity,
         },
+    },
+};
+
+use crate::{
+    error::OperationError,
+    segments::scan::page,
+    table::{
+        copy_history::{copy_from_beside, copy_table, delete_copied},
+        create::create_table,
+        owner::{delete_owner, is_owner, store_owner},
+        settings::TableSettings,
     },
 };
 
@@ -43,9 +45,9 @@ use shared::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
     /// Layout that the table stores now.
-    pub layout: StoredLayout,
+    pub layout: Layout,
     /// Layout that it stored before, `None` if there was none.
-    pub before: Option<StoredLayout>,
+    pub before: Option<Layout>,
     /// `true` if the history table was created.
     pub has_new_history: bool,
     /// Number of items of history that were copied from the earlier history table, or from beside the latest items.
@@ -57,18 +59,23 @@ pub struct Adopted {
 ///
 /// # Errors
 ///
-/// Returns [`AdoptError`] if the history table is or could be in use, is no history table, or a request fails.
+/// Returns [`OperationError`] if the history table is or could be in use, is no history table, or a request fails.
 pub async fn adopt_table(
     store: &Store,
     history: Option<&str>,
     digits: Option<VersionDigits>,
-) -> Result<Adopted, AdoptError> {
+) -> Result<Adopted, OperationError> {
     let (table, before) = store.identity_and_layout().await?;
     let stored = before.as_ref().and_then(|before| before.history.as_ref());
     let history = match (history.map(table_name), stored) {
         (Some(name), _) => Some(name).filter(|name| *name != table.name),
         (None, None) => None,
-        (None, Some(stored)) => return Err(AdoptError::NotNamed(stored.clone())),
+        (None, Some(stored)) => {
+            return Err(OperationError::Invalid(format!(
+                "name the history table with --history-table: a new table, or a copy of {stored}. The name of the table itself \
+                 selects history beside the latest items"
+            )));
+        }
     };
     let digits = match (before.as_ref().map(|before| before.digits), digits) {
         (Some(stored), Some(requested)) if stored != requested => {
@@ -98,16 +105,22 @@ pub async fn adopt_table(
                 (None, Some(_)) => 0,
             };
         }
-        (None, Some(left)) => return Err(AdoptError::HasVersions(table_name(left.latest_table()).to_owned())),
+        (None, Some(left)) => {
+            return Err(OperationError::Refused(format!(
+                "the history table {} of this table has items: deploy with it, or name another history table, into which they \
+                 are copied",
+                table_name(left.latest_table())
+            )));
+        }
         (None, None) => {}
     }
-    let layout = StoredLayout {
+    let layout = Layout {
         digits,
         history: history.map(str::to_owned),
         table: Some(table.clone()),
     };
     if !store.store_layout(&layout, before.as_ref()).await? {
-        return Err(AdoptError::Changed);
+        return Err(changed());
     }
     if let Some(left) = left {
         delete_owner(&left, &table).await?;
@@ -130,16 +143,18 @@ async fn take_history(
     store: &Store,
     table: &TableIdentity,
     history: &Store,
-    before: Option<&StoredLayout>,
-) -> Result<(), AdoptError> {
+    before: Option<&Layout>,
+) -> Result<(), OperationError> {
     let owner = Owner {
         table: table.clone(),
         history_id: history.identity().await?.id,
     };
     let name = table_name(history.latest_table());
-    let in_use = |table: &TableIdentity| AdoptError::InUse {
-        history: name.to_owned(),
-        table: table.name.clone(),
+    let in_use = |table: &TableIdentity| {
+        OperationError::Refused(format!(
+            "the table {} writes the history table {name}: name a new table, or a copy of {name}, which AWS restores from a backup",
+            table.name
+        ))
     };
     let stored = history.stored_owner().await?;
     match &stored {
@@ -161,7 +176,7 @@ async fn take_history(
     }
     match store_owner(history, &owner, stored.as_ref()).await? {
         true => Ok(()),
-        false => Err(AdoptError::Changed),
+        false => Err(changed()),
     }
 }
 
@@ -176,18 +191,18 @@ async fn names_history(store: &Store, history: &str) -> Result<bool, LayoutError
 }
 
 /// Creates a history table if it does not exist. Returns `true` if it did not.
-async fn create_history(store: &Store, name: &str) -> Result<bool, AdoptError> {
+async fn create_history(store: &Store, name: &str) -> Result<bool, OperationError> {
     let (history, settings) = (store.beside(name), TableSettings::of_history());
-    let outcome = create_table(&history, &settings).await?;
-    if let Some(state) = table_state(&history).await? {
-        settings.check(&state).map_err(|misfit| AdoptError::Misfit {
-            table: name.to_owned(),
-            misfit,
-        })?;
+    let is_new = create_table(&history, &settings).await?.is_some();
+    if let Some(table) = attachable_table(&history).await? {
+        let fits = settings.check(&table);
+        fits.map_err(|misfit| OperationError::Refused(format!("the table {name} is no history table: {misfit}")))?;
     }
     match history.get(&EntityId::reserved(), SORT_KEY, true).await? {
-        Some(_) => Err(AdoptError::NoHistory(name.to_owned())),
-        None => Ok(matches!(outcome, CreateOutcome::Created(_))),
+        Some(_) => Err(OperationError::Refused(format!(
+            "the table {name} is a table of latest items, and no history table"
+        ))),
+        None => Ok(is_new),
     }
 }
 
@@ -201,39 +216,7 @@ async fn has_items(store: &Store) -> Result<bool, ServiceError> {
     Ok(!others.items.is_empty())
 }
 
-/// Reason why a table was not adopted.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum AdoptError {
-    /// The layout has a history table, and no other was named.
-    #[error(
-        "name the history table with --history-table: a new table, or a copy of {0}. The name of the table itself selects \
-         history beside the latest items"
-    )]
-    NotNamed(String),
-    /// Another table writes the history.
-    #[error(
-        "the table {table} writes the history table {history}: name a new table, or a copy of {history}, which AWS restores from \
-         a backup"
-    )]
-    InUse { history: String, table: String },
-    /// The layout belongs to the table, and its history table has items.
-    #[error(
-        "the history table {0} of this table has items: deploy with it, or name another history table, into which they are copied"
-    )]
-    HasVersions(String),
-    #[error("the table {0} is a table of latest items, and no history table")]
-    NoHistory(String),
-    #[error("the table {table} is no history table: {misfit}")]
-    Misfit { table: String, misfit: String },
-    #[error(transparent)]
-    Copy(#[from] CopyError),
-    /// Another client changed the layout, or the owner of the history table.
-    #[error("the layout was changed in the meantime: repeat the command")]
-    Changed,
-    #[error(transparent)]
-    Layout(#[from] LayoutError),
-    #[error(transparent)]
-    Create(#[from] CreateTableError),
-    #[error(transparent)]
-    Service(#[from] ServiceError),
+/// Returns the error of a layout, or the owner of a history table, that another client changed.
+fn changed() -> OperationError {
+    OperationError::Refused("the layout was changed in the meantime: repeat the command".to_owned())
 }

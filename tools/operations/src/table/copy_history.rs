@@ -5,41 +5,40 @@
 //! the latest items are deleted after that.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use thiserror::Error;
-
 use shared::{
     domain::{
         Item,
         compression::Compression,
         keys::{ItemKind, partition_key_of, sort_key_of},
-        layout, names,
+        layout,
     },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        put::put_version::{self, PutError},
+        expression::Expression,
+        key,
         read::{get_item, scan_items},
-        s,
+        write::Write,
     },
 };
 
-use crate::{segments::scan::page, table::owner::is_owner};
+use crate::{error::OperationError, segments::scan::page, table::owner::is_owner};
 
 /// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
 /// Copies the items of a history table into another one. Returns their number.
-pub(super) async fn copy_table(history: &Store, to: &Store) -> Result<u64, CopyError> {
+pub(super) async fn copy_table(history: &Store, to: &Store) -> Result<u64, OperationError> {
     passes(history, async |item| Ok(Some(put(to, item).await?))).await
 }
 
 /// Copies the items of history of a table of latest items into a history table. Returns their number.
-pub(super) async fn copy_from_beside(latest: &Store, to: &Store) -> Result<u64, CopyError> {
+pub(super) async fn copy_from_beside(latest: &Store, to: &Store) -> Result<u64, OperationError> {
     passes(latest, async |item| copy(latest, item, to).await).await
 }
 
 /// Deletes the items of history of a table of latest items, once a history table has them.
-pub(super) async fn delete_copied(latest: &Store, to: &Store) -> Result<(), CopyError> {
+pub(super) async fn delete_copied(latest: &Store, to: &Store) -> Result<(), OperationError> {
     passes(latest, async |item| delete(latest, item, to).await)
         .await
         .map(drop)
@@ -49,8 +48,8 @@ pub(super) async fn delete_copied(latest: &Store, to: &Store) -> Result<(), Copy
 /// returns `None` for an item that is not part of history, and `true` if it changed a table.
 async fn passes(
     store: &Store,
-    handle: impl AsyncFn(Item) -> Result<Option<bool>, CopyError>,
-) -> Result<u64, CopyError> {
+    handle: impl AsyncFn(Item) -> Result<Option<bool>, OperationError>,
+) -> Result<u64, OperationError> {
     let (mut items, mut is_changed, mut start) = (0, false, None);
     loop {
         let request = scan_items::request(store.latest_table(), start);
@@ -72,18 +71,16 @@ async fn passes(
 }
 
 /// Copies an item that is beside the latest items, if it is part of history. A version brings its further parts.
-async fn copy(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+async fn copy(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, OperationError> {
     let Some(sort_key) = sort_key_of(&item).filter(|key| layout::is_history(key, store.digits())) else {
         return Ok(None);
     };
     match store.digits().kind_of(sort_key) {
         ItemKind::Part => Ok(None),
         ItemKind::Version => {
-            let versions = store
-                .flat_all(std::iter::once(item.into()), store.latest_table())
-                .await?;
+            let item = std::iter::once(item.into());
             let mut is_new = false;
-            for version in versions {
+            for version in store.flat_all(item, store.latest_table()).await? {
                 is_new |= put_version(to, &version).await?;
             }
             Ok(Some(is_new))
@@ -93,15 +90,15 @@ async fn copy(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, Cop
 }
 
 /// Deletes an item that is beside the latest items, if it is part of history. A part is deleted after its version.
-async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, CopyError> {
+async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, OperationError> {
     let (table, digits) = (store.latest_table(), store.digits());
     let keys = partition_key_of(&item).zip(sort_key_of(&item));
-    let keys = keys.filter(|(_, sort_key)| layout::is_history(sort_key, digits));
-    let Some((partition_key, sort_key)) = keys.map(|(pk, sk)| (pk.to_owned(), sk.to_owned())) else {
+    let Some((partition_key, sort_key)) = keys.filter(|(_, sort_key)| layout::is_history(sort_key, digits)) else {
         return Ok(None);
     };
-    if let Some(version) = digits.version_of_part(&sort_key) {
-        let request = get_item::request(&partition_key, &digits.version_key(version), true, table);
+    let key = key(partition_key, sort_key);
+    if let Some(version) = digits.version_of_part(sort_key) {
+        let request = get_item::request(partition_key, &digits.version_key(version), true, table);
         let version = request.send_with(store.client()).await;
         let version = version.map_err(|error| ServiceError::new("GetItem", &error))?;
         if version.item.is_some() {
@@ -110,15 +107,17 @@ async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, C
     } else {
         copy(store, item, to).await?;
     }
-    let delete = store.client().delete_item().table_name(table);
-    let delete = delete.key(names::PK, s(&partition_key)).key(names::SK, s(&sort_key));
-    let deleted = delete.send().await;
-    deleted.map_err(|error| ServiceError::new("DeleteItem", &error))?;
-    Ok(Some(true))
+    let delete = Write::delete(table, key, Expression::default());
+    // Without a condition, it cannot fail.
+    delete
+        .send(store.client())
+        .await
+        .map(|_| Some(true))
+        .map_err(Into::into)
 }
 
 /// Puts a version in the form of a history table, its further parts first. Returns `false` if the table has it already.
-async fn put_version(store: &Store, version: &Item) -> Result<bool, CopyError> {
+async fn put_version(store: &Store, version: &Item) -> Result<bool, OperationError> {
     let put_all = async |items: Vec<Item>| {
         let mut is_new = false;
         for item in items.into_iter().rev() {
@@ -128,7 +127,7 @@ async fn put_version(store: &Store, version: &Item) -> Result<bool, CopyError> {
     };
     match put_all(layout::stored(version, Compression::None)).await {
         // DynamoDB counts a value differently.
-        Err(CopyError::Put(PutError(error))) if error.kind == ErrorKind::Rejected => {
+        Err(OperationError::Service(error)) if error.kind == ErrorKind::Rejected => {
             put_all(layout::compact(version)).await
         }
         outcome => outcome,
@@ -136,25 +135,14 @@ async fn put_version(store: &Store, version: &Item) -> Result<bool, CopyError> {
 }
 
 /// Puts an item. Returns `false` if the table has it already.
-async fn put(store: &Store, item: Item) -> Result<bool, CopyError> {
-    let request = put_version::request(&item, store.latest_table());
-    let output = request.send_with(store.client()).await;
-    match put_version::stored_of(output)?.map(Item::from) {
-        None => Ok(true),
-        Some(stored) if stored == item => Ok(false),
-        Some(_) => Err(CopyError::Conflict {
-            table: store.latest_table().to_owned(),
-        }),
+async fn put(store: &Store, item: Item) -> Result<bool, OperationError> {
+    let put = Write::put(store.latest_table(), item.clone(), Expression::absent());
+    match put.send(store.client()).await? {
+        Ok(_) => Ok(true),
+        Err(failed) if failed.stored.as_ref() == Some(&item) => Ok(false),
+        Err(_) => Err(OperationError::Refused(format!(
+            "the table {} has a different item under the key of one that would be copied: name a new table",
+            store.latest_table()
+        ))),
     }
-}
-
-/// Reason why a history was not copied.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CopyError {
-    #[error("the table {table} has a different item under the key of one that would be copied: name a new table")]
-    Conflict { table: String },
-    #[error("an item of history was not copied: repeat the command")]
-    Put(#[from] PutError),
-    #[error(transparent)]
-    Service(#[from] ServiceError),
 }

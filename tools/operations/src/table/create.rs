@@ -14,34 +14,27 @@ use aws_sdk_dynamodb::{
         SseSpecification, StreamSpecification, TableStatus, TimeToLiveSpecification,
     },
 };
-use thiserror::Error;
+use shared::dynamodb::{Store, client::error::ServiceError, read::describe_table::status_of};
 use tokio::time::Instant;
 
-use crate::table::settings::TableSettings;
-use shared::dynamodb::{Store, client::error::ServiceError, read::describe_table::status_of};
+use crate::{error::OperationError, table::settings::TableSettings};
 
 /// Maximum duration until a new table is active, and until its backups are available.
 pub const CREATE_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time between two requests for the status of a new table.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Outcome of the creation of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CreateOutcome {
-    /// The table was created and is active. The settings that it does not have follow, with the errors of their requests.
-    Created(Vec<(&'static str, ServiceError)>),
-    /// A table with this name exists, and was not changed.
-    Exists,
-}
+/// Settings that a new table does not have, with the errors of their requests.
+pub type NotApplied = Vec<(&'static str, ServiceError)>;
 
-/// Creates the table if it does not exist, and waits until it is active. An existing table is not changed. If another
-/// client is creating it, this waits too.
+/// Creates the table if it does not exist, waits until it is active, and returns the settings that it does not have. `None` if a table
+/// with this name exists, which is not changed. If another client is creating it, this waits too.
 ///
 /// # Errors
 ///
-/// Returns [`CreateTableError::Service`] if a request fails, [`CreateTableError::NotActive`] if the table is not active
-/// after [`CREATE_TIMEOUT`].
-pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<CreateOutcome, CreateTableError> {
+/// Returns [`OperationError::Service`] if a request fails, [`OperationError::NotActive`] if the table is not active after
+/// [`CREATE_TIMEOUT`].
+pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<Option<NotApplied>, OperationError> {
     const OPERATION: &str = "CreateTable";
     let mut exists = store.described().await?.is_some();
     if !exists {
@@ -55,24 +48,22 @@ pub async fn create_table(store: &Store, settings: &TableSettings) -> Result<Cre
     }
     wait_until_active(store).await?;
     if exists {
-        return Ok(CreateOutcome::Exists);
+        return Ok(None);
     }
     let mut not_applied = Vec::new();
-    if let Some(attribute) = &settings.ttl
-        && let Err(error) = enable_ttl(store, attribute).await
-    {
-        not_applied.push(("time to live", error));
+    if let Some(attribute) = &settings.ttl {
+        let ttl = enable_ttl(store, attribute).await;
+        not_applied.extend(ttl.err().map(|error| ("time to live", error)));
     }
-    if settings.point_in_time_recovery
-        && let Err(error) = enable_point_in_time_recovery(store).await
-    {
-        not_applied.push(("point-in-time recovery", error));
+    if settings.point_in_time_recovery {
+        let recovery = enable_point_in_time_recovery(store).await;
+        not_applied.extend(recovery.err().map(|error| ("point-in-time recovery", error)));
     }
-    Ok(CreateOutcome::Created(not_applied))
+    Ok(Some(not_applied))
 }
 
 /// Waits while the table is being created. A new table can be missing in the first descriptions.
-async fn wait_until_active(store: &Store) -> Result<(), CreateTableError> {
+async fn wait_until_active(store: &Store) -> Result<(), OperationError> {
     let started = Instant::now();
     loop {
         let status = store.described().await?.map(|table| status_of(&table));
@@ -80,7 +71,7 @@ async fn wait_until_active(store: &Store) -> Result<(), CreateTableError> {
             return Ok(());
         }
         if started.elapsed() >= CREATE_TIMEOUT {
-            return Err(CreateTableError::NotActive);
+            return Err(OperationError::NotActive(CREATE_TIMEOUT.as_secs()));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -148,14 +139,4 @@ pub(crate) fn request(settings: &TableSettings, table: &str) -> Result<CreateTab
             .key_schema(key.build()?);
     }
     Ok(request)
-}
-
-/// Reason why a table was not created.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum CreateTableError {
-    #[error("failed to create the table")]
-    Service(#[from] ServiceError),
-    /// The table is still being created.
-    #[error("the table is not active after {} s; run the command again", CREATE_TIMEOUT.as_secs())]
-    NotActive,
 }

@@ -1,8 +1,7 @@
 //! The table itself: its creation, its settings, and the adoption of its layout.
 
 pub mod adopt;
-pub mod copy_history;
+mod copy_history;
 pub mod create;
-pub mod owner;
+pub(crate) mod owner;
 pub mod settings;
-pub mod state;

@@ -4,10 +4,14 @@
 //! keys or stream, versioning does not work: these differences are [errors](TableSettings::check). The others are
 //! [advice](TableSettings::missing).
 
-use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType, StreamViewType};
-
-use crate::table::state::TableState;
-use shared::domain::names;
+use attach::attachable::{AttachableTable, attachable_table};
+use aws_sdk_dynamodb::types::{
+    BillingMode, PointInTimeRecoveryStatus, ScalarAttributeType, StreamViewType, TimeToLiveStatus,
+};
+use shared::{
+    domain::names,
+    dynamodb::{Store, client::error::ServiceError},
+};
 
 /// Settings of a table that is billed by request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,12 +61,12 @@ impl TableSettings {
     /// # Errors
     ///
     /// Returns the first difference, in a sentence.
-    pub fn check(&self, table: &TableState) -> Result<(), String> {
+    pub fn check(&self, table: &AttachableTable) -> Result<(), String> {
         if table.keys != self.keys {
             let (found, expected) = (shown(&table.keys), shown(&self.keys));
             return Err(format!("its keys are {found}, not {expected}"));
         }
-        match (&table.stream, &self.stream) {
+        match (table.stream.as_ref().map(|stream| &stream.view), &self.stream) {
             (None, Some(_)) => Err("it has no stream".to_owned()),
             (Some(found), Some(expected)) if found != expected => {
                 Err(format!("the view type of its stream is {found}, not {expected}"))
@@ -72,11 +76,12 @@ impl TableSettings {
     }
 
     /// Returns a sentence for each other setting that a table does not have, or that cannot be read.
-    pub fn missing(&self, table: &TableState) -> Vec<String> {
+    pub fn missing(&self, state: &TableState) -> Vec<String> {
+        let table = &state.table;
         let is_provisioned = table.billing_mode != BillingMode::PayPerRequest;
         let is_unprotected = self.deletion_protection && !table.deletion_protection;
         let is_unencrypted = self.encryption && !table.encryption;
-        let ttl = match (&self.ttl, &table.ttl) {
+        let ttl = match (&self.ttl, &state.ttl) {
             (Some(expected), Ok(Some(found))) if found != expected => {
                 Some(format!("time to live uses the attribute {found}, not {expected}"))
             }
@@ -84,7 +89,7 @@ impl TableSettings {
             (Some(_), Err(error)) => Some(format!("time to live is not known: {error}")),
             _ => None,
         };
-        let recovery = match &table.point_in_time_recovery {
+        let recovery = match &state.point_in_time_recovery {
             _ if !self.point_in_time_recovery => None,
             Ok(true) => None,
             Ok(false) => Some("point-in-time recovery is disabled".to_owned()),
@@ -110,10 +115,60 @@ fn shown(keys: &[(String, ScalarAttributeType)]) -> String {
     keys.collect::<Vec<_>>().join(", ")
 }
 
+/// Settings that a table has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableState {
+    pub table: AttachableTable,
+    /// Attribute of time to live, `None` if it is disabled. An error if it could not be read.
+    pub ttl: Result<Option<String>, ServiceError>,
+    /// `true` if point-in-time recovery is enabled. An error if it could not be read: emulators do not support the request.
+    pub point_in_time_recovery: Result<bool, ServiceError>,
+}
+
+/// Reads the settings of the table: `DescribeTable`, `DescribeTimeToLive` and `DescribeContinuousBackups`. `None` if the table does not
+/// exist.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if the table cannot be described.
+pub async fn table_state(store: &Store) -> Result<Option<TableState>, ServiceError> {
+    let Some(table) = attachable_table(store).await? else {
+        return Ok(None);
+    };
+    Ok(Some(TableState {
+        table,
+        ttl: ttl(store).await,
+        point_in_time_recovery: point_in_time_recovery(store).await,
+    }))
+}
+
+pub(crate) async fn ttl(store: &Store) -> Result<Option<String>, ServiceError> {
+    let request = store.client().describe_time_to_live().table_name(store.latest_table());
+    let output = request.send().await;
+    let output = output.map_err(|error| ServiceError::new("DescribeTimeToLive", &error))?;
+    let enabled = [Some(TimeToLiveStatus::Enabled), Some(TimeToLiveStatus::Enabling)];
+    let ttl = output.time_to_live_description;
+    let ttl = ttl.filter(|ttl| enabled.contains(&ttl.time_to_live_status));
+    Ok(ttl.and_then(|ttl| ttl.attribute_name))
+}
+
+pub(crate) async fn point_in_time_recovery(store: &Store) -> Result<bool, ServiceError> {
+    let request = store
+        .client()
+        .describe_continuous_backups()
+        .table_name(store.latest_table());
+    let output = request.send().await;
+    let output = output.map_err(|error| ServiceError::new("DescribeContinuousBackups", &error))?;
+    let backups = output.continuous_backups_description;
+    let recovery = backups.and_then(|backups| backups.point_in_time_recovery_description);
+    let status = recovery.and_then(|recovery| recovery.point_in_time_recovery_status);
+    Ok(status == Some(PointInTimeRecoveryStatus::Enabled))
+}
+
 #[cfg(test)]
 mod tests {
-    use aws_sdk_dynamodb::types::TableStatus;
-    use shared::dynamodb::client::error::ServiceError;
+    use attach::attachable::Stream;
+    use aws_sdk_dynamodb::types::TableDescription;
 
     use super::*;
 
@@ -122,43 +177,52 @@ mod tests {
     #[test]
     fn each_difference_is_named() {
         let settings = TableSettings::default();
+        let view = settings.stream.clone().unwrap();
         let fitting = TableState {
-            status: TableStatus::Active,
-            keys: settings.keys.clone(),
-            billing_mode: BillingMode::PayPerRequest,
-            stream: settings.stream.clone(),
-            deletion_protection: true,
-            encryption: true,
+            table: AttachableTable {
+                keys: settings.keys.clone(),
+                billing_mode: BillingMode::PayPerRequest,
+                stream: Some(Stream {
+                    arn: String::new(),
+                    view,
+                }),
+                deletion_protection: true,
+                encryption: true,
+                ..AttachableTable::of("Table", TableDescription::builder().build())
+            },
             ttl: Ok(settings.ttl.clone()),
             point_in_time_recovery: Ok(true),
         };
-        assert_eq!((settings.check(&fitting), settings.missing(&fitting)), (Ok(()), vec![]));
+        assert_eq!(
+            (settings.check(&fitting.table), settings.missing(&fitting)),
+            (Ok(()), vec![])
+        );
         let misfits: [(Edit, &str); 4] = [
             (
-                |table| table.keys[1].1 = ScalarAttributeType::N,
+                |state| state.table.keys[1].1 = ScalarAttributeType::N,
                 "its keys are PK (S), SK (N), not PK (S), SK (S)",
             ),
             (
-                |table| table.keys.truncate(1),
+                |state| state.table.keys.truncate(1),
                 "its keys are PK (S), not PK (S), SK (S)",
             ),
-            (|table| table.stream = None, "it has no stream"),
+            (|state| state.table.stream = None, "it has no stream"),
             (
-                |table| table.stream = Some(StreamViewType::KeysOnly),
+                |state| state.table.stream.as_mut().unwrap().view = StreamViewType::KeysOnly,
                 "the view type of its stream is KEYS_ONLY, not NEW_IMAGE",
             ),
         ];
         let missing: [(Edit, &str); 8] = [
             (
-                |table| table.billing_mode = BillingMode::Provisioned,
+                |state| state.table.billing_mode = BillingMode::Provisioned,
                 "the billing mode is PROVISIONED",
             ),
             (
-                |table| table.deletion_protection = false,
+                |state| state.table.deletion_protection = false,
                 "deletion protection is disabled",
             ),
             (
-                |table| table.encryption = false,
+                |state| state.table.encryption = false,
                 "encryption with the AWS managed key is disabled",
             ),
             (|table| table.ttl = Ok(None), "time to live is disabled"),
@@ -185,7 +249,7 @@ mod tests {
             table
         };
         for (edit, expected) in misfits {
-            assert_eq!(settings.check(&edited(edit)).unwrap_err(), expected);
+            assert_eq!(settings.check(&edited(edit).table).unwrap_err(), expected);
         }
         for (edit, expected) in missing {
             let missing = settings.missing(&edited(edit));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use operations::{
-    latest::{raise_latest::raise_latest, revive_latest::revive_latest},
-    read::item_collection::item_collection,
+    latest::write::{raise_latest, revive_latest},
+    read::items::item_collection,
 };
 use serde_json::{Value, json};
 use shared::{

@@ -2,7 +2,10 @@
 
 use std::{cell::Cell, time::Duration};
 
-use operations::purge::{DEFAULT_WAIT, Purge, error::PurgeError};
+use operations::{
+    error::OperationError,
+    purge::{DEFAULT_WAIT, Purge},
+};
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
@@ -20,7 +23,6 @@ use tokio::time::Instant;
 /// Time of the operator's clock.
 const NOW: u64 = 1_795_328_688;
 const ZERO: Duration = Duration::ZERO;
-const AGAIN: Result<(), PurgeError> = Err(PurgeError::WrittenAgain);
 /// Responses after the read of the latest item, until the marker is written.
 const MARKED: &str = "history= markers -";
 /// Responses to the last check.
@@ -28,7 +30,7 @@ const GONE: &str = "- keys=";
 
 /// Result of a purge with replayed responses.
 struct Purged {
-    done: Result<(), PurgeError>,
+    done: &'static str,
     /// Deleted latest items and versions.
     deleted: [u64; 2],
     operations: Vec<String>,
@@ -49,16 +51,18 @@ async fn purge_with(wait: Duration, replay: Replay) -> Purged {
     let done = purge.run(wait, |wait| announced.set(Some(wait))).await;
     let of_kind = |kind| purge.deleted.get(&kind).copied().unwrap_or_default();
     Purged {
-        done,
+        done: match done {
+            Ok(()) => "purged",
+            Err(OperationError::WrittenAgain) => "written again",
+            Err(OperationError::Service(error)) if error.kind == ErrorKind::Throttled => "throttled",
+            Err(OperationError::Service(error)) if error.kind == ErrorKind::Unavailable => "unavailable",
+            Err(error) => panic!("{error}"),
+        },
         deleted: [ItemKind::Latest, ItemKind::Version].map(of_kind),
         operations: replay.operations(),
         bodies: replay.bodies(),
         waited: (announced.get(), start.elapsed()),
     }
-}
-
-fn is_unavailable(done: &Result<(), PurgeError>) -> bool {
-    matches!(done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Unavailable)
 }
 
 fn time(second: u64) -> String {
@@ -123,7 +127,7 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
         // The stream was behind: version 2 arrived during the wait.
         let responses = format!("{v0} {MARKED} keys=v0,v1 - {v0} keys=v0,v2 - - {GONE}");
         let purged = purge(DEFAULT_WAIT, &responses).await;
-        assert_eq!((&purged.done, purged.deleted), (&Ok(()), [1, 2]));
+        assert_eq!((&purged.done, purged.deleted), (&"purged", [1, 2]));
         let operations = "GetItem Query BatchGetItem PutItem Query BatchWriteItem GetItem Query BatchWriteItem \
                           DeleteItem GetItem Query";
         assert_eq!(purged.operations.join(" "), operations);
@@ -131,7 +135,7 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
         assert_eq!(purged.bodies[3]["Item"], marker(NOW, json!({"current": {"N": "2"}})));
     }
     let purged = purge(ZERO, &format!("v0=1@0 {MARKED} keys=v0 - {GONE}")).await;
-    assert_eq!((purged.done, purged.waited), (Ok(()), (None, ZERO)));
+    assert_eq!((purged.done, purged.waited), ("purged", (None, ZERO)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -152,7 +156,7 @@ async fn all_incarnations_that_history_has_are_purged() {
         ),
     ] {
         let purged = purge(ZERO, &format!("{until_marked} {deletions} {GONE}")).await;
-        assert_eq!(purged.done, Ok(()));
+        assert_eq!(purged.done, "purged");
         assert_eq!(purged.bodies[3]["Item"], marker(NOW, expected));
         let deletes_latest = until_marked.starts_with("v0");
         assert_eq!(purged.operations.contains(&"DeleteItem".to_owned()), deletes_latest);
@@ -169,7 +173,7 @@ async fn nothing_is_deleted_before_the_marker_is_written() {
         "markers ConditionalCheckFailedException ".repeat(9),
     ] {
         let purged = purge(ZERO, &format!("v0=2@0 history= {responses}")).await;
-        assert!(is_unavailable(&purged.done), "{:?}", purged.done);
+        assert_eq!(purged.done, "unavailable");
         let is_deletion = |operation: &String| ["BatchWriteItem", "DeleteItem"].contains(&&**operation);
         assert!(!purged.operations.iter().any(is_deletion), "{:?}", purged.operations);
     }
@@ -199,14 +203,17 @@ async fn what_a_marker_covers_never_decreases() {
         let replay = Replay::new(responses);
         let purged = purge_with(ZERO, replay).await;
         let Some(expected) = expected else {
-            assert!(is_unavailable(&purged.done) && purged.operations.len() == 5);
+            assert_eq!((purged.done, purged.operations.len()), ("unavailable", 5));
             continue;
         };
-        assert_eq!(purged.done, Ok(()));
+        assert_eq!(purged.done, "purged");
         let put = &purged.bodies[5];
         assert_eq!(put["Item"], expected);
-        assert_eq!(put["ConditionExpression"], "#at = :at AND #purged = :purged");
-        assert_eq!(put["ExpressionAttributeValues"][":purged"], stored["Purged"]);
+        assert_eq!(
+            put["ConditionExpression"],
+            "#PurgedAt = :PurgedAt AND #Purged = :Purged"
+        );
+        assert_eq!(put["ExpressionAttributeValues"][":Purged"], stored["Purged"]);
     }
 }
 
@@ -214,12 +221,11 @@ async fn what_a_marker_covers_never_decreases() {
 async fn a_purge_retries_unprocessed_items() {
     let responses = format!("v0=2@0 {MARKED} keys=v0,v1,v2 unprocessed=v2 - - {GONE}");
     let purged = purge(ZERO, &responses).await;
-    assert_eq!((purged.done, purged.deleted), (Ok(()), [1, 2]));
+    assert_eq!((purged.done, purged.deleted), ("purged", [1, 2]));
     // Items that stay unprocessed are throttled, and the latest item is kept.
     let unprocessed = "unprocessed=v2 ".repeat(20);
     let purged = purge(ZERO, &format!("v0=2@0 {MARKED} keys=v0,v1,v2 {unprocessed}")).await;
-    assert!(matches!(&purged.done, Err(PurgeError::Service(error)) if error.kind == ErrorKind::Throttled));
-    assert_eq!(purged.deleted, [0, 0]);
+    assert_eq!((purged.done, purged.deleted), ("throttled", [0, 0]));
     assert!(!purged.operations.contains(&"DeleteItem".to_owned()));
 }
 
@@ -245,21 +251,13 @@ async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
         let [wait, v0, responses, expected] = case.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let wait = Duration::from_secs(wait.parse().unwrap());
         let purged = purge(wait, &format!("{v0} {MARKED} {responses}")).await;
-        let (done, [latest, versions]) = (
-            if purged.done == AGAIN {
-                "written again"
-            } else {
-                "purged"
-            },
-            purged.deleted,
-        );
-        assert!(purged.done == AGAIN || purged.done == Ok(()), "{case}");
-        assert_eq!(format!("{done}, {latest} {versions}"), expected, "{case}");
+        let [latest, versions] = purged.deleted;
+        assert_eq!(format!("{}, {latest} {versions}", purged.done), expected, "{case}");
     }
     // An update between the marker and the first deletion: no later version is deleted.
     let responses = format!("v0=2@-5 {MARKED} keys=v0,v1,v2,v3,v10 - v0=3@1");
     let purged = purge(DEFAULT_WAIT, &responses).await;
-    assert_eq!((purged.done, purged.deleted), (AGAIN, [0, 2]));
+    assert_eq!((purged.done, purged.deleted), ("written again", [0, 2]));
     let deletions = purged.bodies[5]["RequestItems"]["Table"].as_array().unwrap().iter();
     let keys: Vec<_> = deletions
         .map(|deletion| &deletion["DeleteRequest"]["Key"]["SK"]["S"])

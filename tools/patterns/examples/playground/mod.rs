@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::{Client, types::ScalarAttributeType};
 use clap::Parser;
 use local::dynamodb::{Embedded, sdk_config};
 use shared::{
-    domain::{AttributeValue, Item, plain},
+    domain::{Item, plain},
     dynamodb::client::{capacity::Meter, sdk_defaults},
 };
 use testkit::database;
@@ -56,28 +56,20 @@ impl Playground {
 
     /// Creates a table with these keys, each a name and a type, unless it exists.
     pub(crate) async fn table(&self, name: &str, keys: &[(&str, ScalarAttributeType)]) -> Result<(), Failure> {
-        if self.client.describe_table().table_name(name).send().await.is_ok() {
-            return Ok(());
+        match self.client.describe_table().table_name(name).send().await {
+            Ok(_) => Ok(()),
+            Err(_) => Ok(database::create_table(&self.client, name, keys).await?),
         }
-        database::create_table(&self.client, name, keys).await?;
-        Ok(())
     }
 
     /// Prints a step and the capacity that each of its requests consumed.
     pub(crate) fn report(&self, step: &str) {
-        let charges: Vec<_> = self
-            .meter
-            .take()
+        let charges = self.meter.take();
+        let charges = charges
             .iter()
-            .map(|charge| format!("{} {}", charge.operation, charge.units))
-            .collect();
-        // A failed condition check consumes capacity, but does not return it.
-        let consumed = if charges.is_empty() {
-            "-".to_owned()
-        } else {
-            charges.join(", ")
-        };
-        println!("{step:<58} {consumed}");
+            .map(|charge| format!("{} {}", charge.operation, charge.units));
+        // Empty after a failed condition check: it consumes capacity, but does not return it.
+        println!("{step:<58} {}", charges.collect::<Vec<_>>().join(", "));
     }
 
     /// Prints the items of a table, ordered by these keys.
@@ -85,22 +77,14 @@ impl Playground {
         let scanned = self.client.scan().table_name(name).consistent_read(true).send().await?;
         self.meter.take();
         let mut items: Vec<_> = scanned.items.unwrap_or_default().into_iter().map(Item::from).collect();
-        items.sort_by_key(|item| keys.iter().map(|key| sortable(item.get(*key))).collect::<Vec<_>>());
+        let key = |item: &Item, name| item.get(name).map(|value| plain::attribute(value).to_string());
+        items.sort_by_key(|item| keys.iter().map(|name| key(item, *name)).collect::<Vec<_>>());
         println!("\n{name}");
         for item in &items {
             println!("  {}", serde_json::Value::Object(plain::attributes(item)));
         }
         println!();
         Ok(())
-    }
-}
-
-/// Returns a text by which numbers sort as numbers.
-fn sortable(value: Option<&AttributeValue>) -> String {
-    match value {
-        Some(AttributeValue::N(number)) => format!("{number:0>40}"),
-        Some(AttributeValue::S(text)) => text.clone(),
-        _ => String::new(),
     }
 }
 

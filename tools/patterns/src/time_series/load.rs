@@ -15,7 +15,6 @@ use shared::{
     domain::{
         AttributeValue,
         entity::EntityId,
-        names,
         number::Decimal,
         size::{self, MAX_ITEM_BYTES, OverLimit},
     },
@@ -64,14 +63,14 @@ impl TimeSeries {
     /// request fails, or if DynamoDB throttles all requests for about half a minute.
     pub async fn load(&self, states: &[(EntityId, State)], mut progress: impl FnMut(u64)) -> Result<u64, LoadError> {
         check(states)?;
+        let failed = |stored, source| LoadError::Service {
+            stored,
+            states: states.len() as u64,
+            source,
+        };
+        let (table, mut left) = (self.store.latest_table(), states.iter());
         let (mut batch, mut stored, mut idle_requests) = (Vec::new(), 0, 0);
-        let mut left = states.iter();
         loop {
-            let failed = |stored, source| LoadError::Service {
-                stored,
-                states: states.len() as u64,
-                source,
-            };
             for (entity, state) in left.by_ref().take(MAX_PUTS - batch.len()) {
                 let item = item(entity, &state.time, state.attributes.clone());
                 let put = PutRequest::builder().set_item(Some(item.into())).build();
@@ -81,33 +80,24 @@ impl TimeSeries {
             if batch.is_empty() {
                 return Ok(stored);
             }
-            let (sent, table) = (batch.len(), self.store.latest_table());
+            let sent = batch.len();
+            let request = self.store.client().batch_write_item();
             let mut error = ServiceError::unprocessed(OPERATION);
-            let request = self
-                .store
-                .client()
-                .batch_write_item()
-                .request_items(table, batch.clone());
-            match request.send().await {
+            match request.request_items(table, batch.clone()).send().await {
                 Ok(output) => {
                     let unprocessed = output.unprocessed_items.unwrap_or_default().remove(table);
                     batch = unprocessed.unwrap_or_default();
                 }
-                Err(found) => {
-                    error = ServiceError::new(OPERATION, &found);
-                    if error.kind != ErrorKind::Throttled {
-                        return Err(failed(stored, error));
-                    }
-                }
+                Err(found) => error = ServiceError::new(OPERATION, &found),
             }
             let done = sent.saturating_sub(batch.len());
+            idle_requests = if done == 0 { idle_requests + 1 } else { 0 };
+            if error.kind != ErrorKind::Throttled || idle_requests == MAX_IDLE_REQUESTS {
+                return Err(failed(stored, error));
+            }
             if done > 0 {
                 stored += done as u64;
                 progress(stored);
-            }
-            idle_requests = if done == 0 { idle_requests + 1 } else { 0 };
-            if idle_requests == MAX_IDLE_REQUESTS {
-                return Err(failed(stored, error));
             }
             if !batch.is_empty() {
                 let wait = (INITIAL_WAIT * (1 << idle_requests)).min(MAX_WAIT);
@@ -133,8 +123,7 @@ fn check_state(entity: &EntityId, state: &State) -> Result<(), InvalidState> {
         size::check_attribute(name, value)?;
         check_value(value)?;
     }
-    let keys = names::PK.len() + entity.as_str().len() + names::SK.len() + state.time.as_str().len();
-    match keys + size::of_item(&state.attributes) {
+    match size::of_item(&item(entity, &state.time, state.attributes.clone())) {
         bytes if bytes > MAX_ITEM_BYTES => Err(InvalidState::TooLarge),
         _ => Ok(()),
     }
@@ -147,7 +136,7 @@ fn check_value(value: &AttributeValue) -> Result<(), InvalidState> {
         Ok(number) => Ok(number.canonical().into_bytes()),
         Err(_) => Err(InvalidState::Number),
     };
-    let elements: Vec<Vec<u8>> = match value {
+    let elements: Vec<_> = match value {
         N(number) => return canonical(number).map(drop),
         L(values) => return values.iter().try_for_each(check_value),
         M(members) => return members.values().try_for_each(check_value),
@@ -156,8 +145,7 @@ fn check_value(value: &AttributeValue) -> Result<(), InvalidState> {
         Ns(numbers) => numbers.iter().map(canonical).collect::<Result<_, _>>()?,
         _ => return Ok(()),
     };
-    let unique: HashSet<_> = elements.iter().collect();
-    match unique.len() {
+    match HashSet::<_>::from_iter(&elements).len() {
         0 => Err(InvalidState::EmptySet),
         unique if unique < elements.len() => Err(InvalidState::RepeatedValue),
         _ => Ok(()),

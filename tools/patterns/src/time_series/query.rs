@@ -3,11 +3,11 @@
 //! A range has bounds, a prefix of the stored time, or both; its keys are the intersection. Items of the range that are no
 //! states are left out: expired items, and items of other programs whose key begins with a digit but is no time.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use shared::{
-    domain::{AttributeValue, Item, entity::EntityId, marks::is_expired, names, time::timestamp},
-    dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
+    domain::{Item, entity::EntityId, keys::sort_key_of, marks::is_expired, names, time::timestamp},
+    dynamodb::{client::error::ServiceError, read::query_items::Range},
 };
 use thiserror::Error;
 
@@ -59,22 +59,12 @@ impl TimePrefix {
             length if length > seconds => is_time(text.to_owned()) || is_time(format!("{text}1")),
             length => TIMES.iter().any(|time| is_time(format!("{text}{}", &time[length..]))),
         };
-        if matches {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(InvalidPrefix)
-        }
+        matches.then(|| Self(text.to_owned())).ok_or(InvalidPrefix)
     }
 
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl fmt::Display for TimePrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -88,7 +78,7 @@ impl StateQuery {
     fn range(&self) -> Range {
         // All keys that begin with a digit, which excludes versions and metadata. `~` sorts after each character of a time.
         let (mut from, mut to) = match &self.prefix {
-            Some(prefix) => (prefix.0.clone(), format!("{prefix}~")),
+            Some(prefix) => (prefix.0.clone(), format!("{}~", prefix.0)),
             None => ("0".to_owned(), ":".to_owned()),
         };
         if let Some(time) = &self.from {
@@ -135,27 +125,20 @@ impl TimeSeries {
         if range.from > range.to || limit == 0 {
             return Ok(Vec::new());
         }
-        let store: &Store = &self.store;
-        let now = store.clock().now();
+        let now = self.store.clock().now();
         let (mut states, mut cursor) = (Vec::new(), None);
         loop {
-            let (items, next) = store.query_page(entity, &range, cursor).await?;
+            let (items, next) = self.store.query_page(entity, &range, cursor).await?;
             let (before, read) = (states.len(), items.len());
-            states.extend(
-                items
-                    .into_iter()
-                    .filter_map(|item| state(item, now))
-                    .take(limit - before),
-            );
+            let found = items.into_iter().filter_map(|item| state(item, now));
+            states.extend(found.take(limit - before));
             if states.len() == limit || next.is_none() {
                 return Ok(states);
             }
             // After items that were left out, the next page has no limit: many small pages can be expired completely.
             let all_shown = states.len() - before == read;
-            range.limit = query
-                .limit
-                .filter(|_| all_shown)
-                .map(|limit| page_limit(limit - states.len()));
+            let rest = query.limit.filter(|_| all_shown);
+            range.limit = rest.map(|limit| page_limit(limit - states.len()));
             cursor = next;
         }
     }
@@ -170,14 +153,12 @@ fn state(mut item: Item, now: Duration) -> Option<State> {
     if is_expired(&item, now) {
         return None;
     }
-    item.remove(names::PK);
-    match item.remove(names::SK) {
-        Some(AttributeValue::S(time)) if timestamp(&time).is_ok() => Some(State {
-            time: StateTime(time),
-            attributes: item,
-        }),
-        _ => None,
+    let time = sort_key_of(&item).filter(|key| timestamp(key).is_ok())?;
+    let time = StateTime(time.to_owned());
+    for name in [names::PK, names::SK] {
+        item.remove(name);
     }
+    Some(State { time, attributes: item })
 }
 
 #[cfg(test)]

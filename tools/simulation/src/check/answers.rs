@@ -186,7 +186,7 @@ impl<'a> Check<'a> {
         if !self.evidence.settled {
             self.add::<8>("the mapping did not reach the end of the stream".to_owned());
         }
-        for (update, error) in &self.evidence.recovery.unanswered {
+        for (update, error) in &self.evidence.unanswered {
             let update = &self.schedule.updates[*update];
             if !self.can_fail(update) {
                 let (entity, id) = (&update.entity, &update.id);

@@ -1,4 +1,4 @@
-//! 1, 5, 6: Each version is in history once, or its record is kept, or there is a reason why it is neither.
+//! 1, 5, 6: Each version is in history once, or its record is kept, or there is a reason why it is neither. Readers see it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -15,7 +15,7 @@ use crate::{
     },
     mapping::records_of,
     requests::{sequence_number, text},
-    schedule::MALFORMED,
+    schedule::{Command, MALFORMED},
     stream::Written,
 };
 
@@ -144,16 +144,16 @@ impl<'a> Check<'a> {
             if is_marked {
                 continue;
             }
-            let is_quarantined = quarantined.contains(image.number);
+            let is_quarantined = quarantined.contains(image.written.number());
             match stored {
                 _ if is_stored && is_quarantined => {
                     self.add::<5>(format!("{name} v{version} is in history and in quarantine"));
                 }
                 _ if is_stored => {}
-                None if self.kept.contains(image.number) && is_quarantined => {
+                None if self.kept.contains(image.written.number()) && is_quarantined => {
                     self.add::<5>(format!("{name} v{version} is in quarantine without a reason"));
                 }
-                _ if self.kept.contains(image.number) || self.is_lost(image.number) => {}
+                _ if self.kept.contains(image.written.number()) || self.is_lost(image.written.number()) => {}
                 Some(_) => {
                     self.add::<1>(format!(
                         "{name} v{version} is a different item, and the record is kept nowhere"
@@ -180,7 +180,7 @@ impl<'a> Check<'a> {
 
     /// 1: After a redrive and a repair, history is complete, except for what was lost.
     pub(super) fn check_recovery(&mut self, entities: &BTreeMap<&'a str, Entity<'a>>) {
-        let items = &self.evidence.recovery.items;
+        let items = &self.evidence.recovered;
         for (name, entity) in entities {
             // Without a latest item, a redrive cannot tell which versions there were.
             let has_latest = items.get(name, LATEST_KEY).is_some();
@@ -190,7 +190,7 @@ impl<'a> Check<'a> {
             let floor = items.floor(name);
             for image in entity.images.iter().filter(|image| image.version >= floor) {
                 let stored = items.get(name, &self.key(image.version));
-                if !stored.is_some_and(|item| image.is_stored_as(item)) && !self.is_lost(image.number) {
+                if !stored.is_some_and(|item| image.is_stored_as(item)) && !self.is_lost(image.written.number()) {
                     let version = image.version;
                     self.add::<1>(format!("{name} v{version} is not in history after the recovery"));
                 }
@@ -200,9 +200,9 @@ impl<'a> Check<'a> {
 
     /// 1: An audit finds exactly the versions that are missing.
     pub(super) fn check_audit(&mut self) {
-        let recovery = &self.evidence.recovery;
+        let evidence = self.evidence;
         let mut found: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
-        for finding in &recovery.findings {
+        for finding in &evidence.findings {
             let number = |name: &str| finding[name].as_u64().unwrap_or_default();
             let versions = match finding["Finding"].as_str() {
                 Some("Gap") => number("From")..=number("To"),
@@ -212,7 +212,7 @@ impl<'a> Check<'a> {
             let entity = finding["ID"].as_str().unwrap_or_default();
             found.entry(entity).or_default().extend(versions);
         }
-        let items = &recovery.items;
+        let items = &evidence.recovered;
         for name in items.entities().filter(|name| !name.starts_with(MALFORMED)) {
             let Some(latest) = items.latest(name) else { continue };
             let is_missing = |version: &u64| items.get(name, &self.key(*version)).is_none();
@@ -226,13 +226,64 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// 1: A reader sees exactly the stored versions.
+    pub(super) fn check_reads(&mut self) {
+        let items = &self.evidence.items;
+        for (entity, read) in &self.evidence.read {
+            let read = match read {
+                Ok(read) => read,
+                Err(error) => {
+                    self.add::<1>(format!("{entity}: a reader gets {error:?}"));
+                    continue;
+                }
+            };
+            let (latest, floor) = (items.latest(entity).unwrap_or(0), items.floor(entity));
+            let versions = items.of(entity).filter_map(|(key, item)| {
+                let version = self.digits.version_of(key)?.get();
+                Some((version, item.get("TTL").is_some()))
+            });
+            let mut stored: BTreeMap<u64, bool> = versions.filter(|(version, _)| *version <= latest).collect();
+            // The latest version is readable before its version item exists: v0 contains it.
+            stored.entry(latest).or_default();
+            // A pruned version can be read until it expires, and a prune that was interrupted leaves some without a time.
+            let seen: BTreeSet<_> = read.iter().map(|(version, _)| *version).collect();
+            let is_newest_first = read.is_sorted_by(|(before, _), (after, _)| before > after);
+            let is_seen = |is_readable: &dyn Fn(u64, bool) -> bool| {
+                let readable = stored
+                    .iter()
+                    .filter(|(version, marked)| is_readable(**version, **marked));
+                is_newest_first && readable.map(|(version, _)| *version).eq(seen.iter().copied())
+            };
+            if !is_seen(&|version, _| version >= floor)
+                && !is_seen(&|_, _| true)
+                && !is_seen(&|version, marked| version >= floor || !marked)
+            {
+                self.add::<1>(format!(
+                    "{entity}: a reader sees {seen:?} of {stored:?} from version {floor} on"
+                ));
+            }
+            for (version, attributes) in read {
+                // The latest version can be read from v0 alone.
+                let Some(item) = items.get(entity, &self.key(*version)) else {
+                    continue;
+                };
+                let is_stored =
+                    |(name, value): (&String, &_)| serde_json::to_value(value).ok().as_ref() == item.get(name);
+                if !attributes.iter().all(is_stored) {
+                    self.add::<1>(format!("{entity} v{version}: a reader sees another state"));
+                }
+            }
+        }
+    }
+
     /// Returns `true` if a purge has removed the version and ended without an error.
     fn is_purged(&self, name: &str, entity: &Entity, index: usize) -> bool {
         let Some(removed) = entity.purged_until else {
             return false;
         };
-        let mut purges = self.evidence.purges.iter().filter(|(purged, _)| purged == name);
-        index <= removed && purges.any(|(_, end)| *end > removed)
+        let is_of = |command: &Command| matches!(command, Command::Purge(purged) if purged == name);
+        let mut done = self.evidence.done.iter();
+        index <= removed && done.any(|(command, end)| is_of(command) && *end > removed)
     }
 
     /// Returns `true` if nothing can have kept the record.
@@ -248,7 +299,7 @@ impl<'a> Check<'a> {
         let is_of = |record: &Value| text(record, "/dynamodb/Keys/PK/S") == name;
         evidence.dropped.iter().any(is_of)
             || evidence.stream.iter().any(is_trimmed)
-            || evidence.recovery.items.get(name, FLOOR_KEY).is_some()
+            || evidence.recovered.get(name, FLOOR_KEY).is_some()
             || self.is_marked_as_purged(name)
     }
 }

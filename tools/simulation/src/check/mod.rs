@@ -10,60 +10,27 @@ mod answers;
 mod history;
 mod model;
 mod operators;
-mod reads;
 mod state;
 mod times;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    fmt,
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 use shared::domain::{entity::EntityId, keys::VersionDigits, version::Version};
 
 use crate::{
+    attached,
     caller::{Author, MISDEPLOYED, OF_COPY},
-    evidence::Evidence,
+    evidence::{Evidence, Violation, Violations},
     mapping::records_of,
     requests::sequence_number,
     schedule::{Command, Schedule, Scope, StepKind},
 };
 
-/// Result of one schedule.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Checked {
-    /// Faults that occurred.
-    pub(crate) faults: BTreeMap<String, u64>,
-    /// Number of versions in history.
-    pub(crate) versions: usize,
-    pub(crate) violations: Vec<Violation>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Violation {
-    /// Number of the guarantee in `docs/reliability.md`.
-    pub(crate) guarantee: u8,
-    pub(crate) description: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "guarantee {} violated: {}", self.guarantee, self.description)
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Violations(pub(crate) Vec<Violation>);
-
-impl Violations {
-    pub(crate) fn add<const GUARANTEE: u8>(&mut self, description: String) {
-        let guarantee = GUARANTEE;
-        self.0.push(Violation { guarantee, description });
-    }
-}
-
+/// Returns the violations of a run.
 pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
+    if schedule.is_attached() {
+        return attached::check(evidence, schedule.settings.new_images).0;
+    }
     let discarded = evidence.documents.iter().flat_map(records_of);
     let kept = discarded.chain(evidence.quarantined.iter().cloned());
     let mut check = Check {
@@ -71,7 +38,7 @@ pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> 
         evidence,
         kept: kept.map(|record| sequence_number(&record).to_owned()).collect(),
         digits: VersionDigits::new(schedule.settings.digits).unwrap_or_default(),
-        violations: Violations::default(),
+        violations: evidence.found.clone(),
     };
     check.all();
     check.violations.0
@@ -120,7 +87,7 @@ impl Check<'_> {
     /// Returns `true` if there is a purge marker of the entity, and an operator has purged it, and not one of a copy.
     fn is_marked_as_purged(&self, entity: &str) -> bool {
         let is_purge = |kind: &StepKind| matches!(kind, StepKind::Command(Command::Purge(of)) if of == entity);
-        let mut markers = self.evidence.recovery.items.of(&purge_marker_key(entity));
+        let mut markers = self.evidence.recovered.of(&purge_marker_key(entity));
         self.schedule.has(is_purge) && markers.next().is_some()
     }
 
@@ -139,9 +106,6 @@ impl Check<'_> {
             _ => 0,
         });
         let unchecked = Duration::from_millis(windows.max().unwrap_or(0));
-        for used in &self.evidence.uses_of_copy {
-            self.add::<1>(format!("a copy of the table: {used}"));
-        }
         for written in &self.evidence.stream {
             let is_of_function = matches!(written.by.author, Author::Writer(_) | Author::StreamFunction);
             let is_unchecked = is_of_function && written.by.at < unchecked;

@@ -22,11 +22,10 @@ use crate::{
 
 /// A version: what the latest item was after an update.
 pub(super) struct Image<'a> {
-    pub(super) number: &'a str,
+    /// Its record in the stream.
+    pub(super) written: &'a Written,
     /// Index of its record in the stream.
     pub(super) index: usize,
-    /// Time of its record in seconds since 1970.
-    created: u64,
     /// Number of times that the latest item had been deleted, except after its expiry.
     pub(super) era: usize,
     /// Number of times that the latest item had been deleted, with its recent requests.
@@ -218,9 +217,8 @@ impl<'a> Check<'a> {
             self.add::<2>(format!("{name} v{version}: v0 is {actual} instead of {expected}"));
         }
         Some(Image {
-            number: written.number(),
+            written,
             index,
-            created: written.created(),
             era: entity.era,
             deletions: entity.deletions,
             version: state.version,
@@ -264,7 +262,7 @@ impl<'a> Check<'a> {
         }
         let item = version_item(written.image(), &self.key(number), true);
         let is_repeated = |image: &&Image| {
-            let is_recent = written.created().saturating_sub(image.created) < LAG.as_secs();
+            let is_recent = written.created().saturating_sub(image.written.created()) < LAG.as_secs();
             let is_other = image.version > number || image.version == number && !image.is_stored_as(&item);
             is_recent && is_other && entity.purged_until.is_none_or(|purged| purged < image.index)
         };

@@ -31,7 +31,10 @@ const REDRIVE: u64 = 120;
 impl Check<'_> {
     /// 1: A pinned version exists and does not expire, until its entity is purged.
     pub(super) fn check_pins(&mut self) {
-        for (entity, version) in &self.evidence.pins {
+        for (command, _) in &self.evidence.done {
+            let Command::Pin(entity, version) = command else {
+                continue;
+            };
             let is_kept = |item: &Value| item.get("TTL").is_none() && item["Pinned"]["BOOL"] == true;
             let pinned = self.evidence.items.get(entity, &self.key(*version));
             if !pinned.is_some_and(is_kept) && !self.is_marked_as_purged(entity) {
@@ -138,7 +141,7 @@ impl Check<'_> {
             .filter(|key| !evidence.manual_versions.contains(*key))
             .map(|(_, key)| key)
         {
-            if evidence.recovery.items.get(name, key).is_some() {
+            if evidence.recovered.get(name, key).is_some() {
                 self.add::<1>(format!("{name} {key} was pruned, and is in history again"));
             }
         }

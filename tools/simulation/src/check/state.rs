@@ -1,6 +1,7 @@
 //! The state of a latest item, to which updates are applied, and what its records say about a version.
 
 use serde_json::{Map, Value, json};
+use writer_fn::update::RESERVED;
 
 use crate::{
     requests::text,
@@ -9,6 +10,11 @@ use crate::{
 
 /// Attributes of one version only, which a later update does not keep.
 const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
+
+/// Returns `true` for an attribute that is no state, but names the update of a version.
+fn is_of_version(name: &str) -> bool {
+    name == "RequestId" || OF_UPDATE.contains(&name)
+}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
@@ -38,10 +44,9 @@ impl State {
     pub(super) fn is_unchanged_by(&self, update: &Update) -> bool {
         let mut after = self.clone();
         after.apply(update);
-        let is_state = |name: &str| !OF_UPDATE.contains(&name) || update.members.get(name).is_some();
         let bare = |state: &Self| {
             let mut bare = state.attributes.clone();
-            bare.retain(|name, _| name != "RequestId" && is_state(name));
+            bare.retain(|name, _| !is_of_version(name) || update.members.get(name).is_some());
             bare
         };
         self.version > 0 && bare(self) == bare(&after)
@@ -108,20 +113,8 @@ fn typed(value: &Value) -> Value {
 
 /// Returns the attributes of an item that a restore copies.
 pub(super) fn restorable(item: &Value) -> Map<String, Value> {
-    const OTHERS: [&str; 10] = [
-        "PK",
-        "SK",
-        "RequestId",
-        "RequestPayload",
-        "Sender",
-        "V0Id",
-        "RecordedAt",
-        "RecordedBy",
-        "RecordedSince",
-        "RestoredFrom",
-    ];
     let mut state = item.as_object().cloned().unwrap_or_default();
-    state.retain(|name, _| !OTHERS.contains(&name.as_str()) && !OF_UPDATE.contains(&name.as_str()));
+    state.retain(|name, _| !RESERVED.contains(&name.as_str()) && !is_of_version(name));
     state
 }
 
@@ -136,45 +129,16 @@ pub(super) fn senders(update: &Update) -> Vec<String> {
     }
 }
 
-/// Attributes of a tombstone that are not state.
-const OF_TOMBSTONE: [&str; 7] = [
-    "Deleted",
-    "RequestId",
-    "RestoredFrom",
-    "Actor",
-    "Reason",
-    "Time",
-    "Timestamp",
-];
-
 /// Returns the attributes of an image without keys and the attributes that no update names. A tombstone of writer-fn has only the
 /// state that its deletion set: other attributes can be removed from it later.
 pub(super) fn plain(image: &Value) -> Map<String, Value> {
+    const OF_VERSIONS: [&str; 3] = ["RecordedBy", "RestoredFrom", "Pinned"];
     let mut plain = image.as_object().cloned().unwrap_or_default();
-    for name in [
-        "PK",
-        "SK",
-        "TTL",
-        "TombstoneStaged",
-        "Latest",
-        "RecentRequests",
-        "RequestsSince",
-        "RequestsDropped",
-        "RequestsAhead",
-        "RequestPayload",
-        "Sender",
-        "V0Id",
-        "RecordedAt",
-        "RecordedSince",
-        "RecordedVersion",
-        "RecordedTick",
-    ] {
-        plain.remove(name);
-    }
     let state = plain.remove("TombstoneState").unwrap_or_default();
+    plain.retain(|name, _| !RESERVED.contains(&name.as_str()) || OF_VERSIONS.contains(&name.as_str()));
     if image["Deleted"]["BOOL"] == true {
         let is_own = image["RecordedVersion"]["N"] == image["Latest"]["N"];
-        plain.retain(|name, _| !is_own || OF_TOMBSTONE.contains(&name.as_str()));
+        plain.retain(|name, _| !is_own || is_of_version(name) || ["Deleted", "RestoredFrom"].contains(&name.as_str()));
         plain.extend(state["M"].as_object().cloned().unwrap_or_default());
     }
     plain
@@ -196,9 +160,7 @@ pub(super) fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
         let micros = text(image, "/RecordedAt/S").strip_suffix("000Z").unwrap_or_default();
         item.insert("RecordedAt".to_owned(), json!({"S": format!("{micros}{ticks:03}Z")}));
     } else {
-        for name in ["RequestId", "Actor", "Reason", "Time", "Timestamp"] {
-            item.remove(name);
-        }
+        item.retain(|name, _| !is_of_version(name));
         item.insert("RecordedBy".to_owned(), json!({"S": "stream"}));
     }
     Value::Object(item)

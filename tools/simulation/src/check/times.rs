@@ -1,18 +1,27 @@
-//! 7: Each version has a time, which is later than that of the version before, and hardly ahead of the clocks.
+//! 7: Each version has a time, which is later than that of the version before, and hardly ahead of the clocks. Readers see the version
+//! that was the latest at a time.
 
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
-use shared::domain::{keys::LATEST_KEY, recorded_at::RecordedAt};
+use shared::domain::{
+    keys::{FLOOR_KEY, LATEST_KEY},
+    recorded_at::RecordedAt,
+    version::Version,
+};
 
 use crate::{
     caller::Author,
-    check::{Check, model::Image},
+    check::{
+        Check,
+        model::{Entity, Image},
+    },
     clock::ProcessClock,
     requests::text,
     schedule::Edit,
+    stream::Written,
 };
 
 /// Maximum time by which a version can be recorded ahead of the fastest clock that has written its entity.
@@ -72,7 +81,7 @@ impl Check<'_> {
         }
         let mut processes = BTreeMap::new();
         for image in images {
-            let written = &self.evidence.stream[image.index];
+            let written = image.written;
             // The clocks of operators and of stream-fn show virtual time.
             let number = written.by.process.unwrap_or(usize::MAX);
             let clock = || ProcessClock::of(&self.schedule.settings, number);
@@ -86,6 +95,49 @@ impl Check<'_> {
                     "{entity} v{version}: recorded {ahead} ms ahead of the fastest clock"
                 ));
                 return;
+            }
+        }
+    }
+
+    /// 7: A read as of a time returns the last version that was recorded by then.
+    pub(super) fn check_as_of(&mut self, entities: &BTreeMap<&str, Entity>) {
+        let items = &self.evidence.items;
+        for read in &self.evidence.as_of {
+            let entity = read.entity.as_str();
+            let version_of = |key: &str| self.digits.version_of(key).map(Version::get);
+            let times = items.of(entity);
+            let times = times.filter_map(|(key, item)| Some((version_of(key)?, text(item, "/RecordedAt/S"))));
+            let times: BTreeMap<u64, &str> = times.collect();
+            // Only a complete history has the times of all versions, and only one that no operator has started again.
+            let is_deletion = |written: &Written| written.is_removal() && written.entity() == entity;
+            let was_deleted = self.evidence.stream.iter().any(is_deletion);
+            // A version before the floor, or one that was marked, cannot be read.
+            let is_complete = items.get(entity, FLOOR_KEY).is_none()
+                && times.len() as u64 == items.latest(entity).unwrap_or(0)
+                && !times.is_empty();
+            if was_deleted || !is_complete || times.values().any(|time| time.is_empty()) {
+                continue;
+            }
+            // The time of a version of the model, or from the stream, which the model does not know.
+            let images = entities.get(entity).map_or(&[][..], |entity| &entity.images);
+            let time_of = |image: &Image| match image.recorded_at() {
+                "" => times.get(&image.version).copied().unwrap_or_default().to_owned(),
+                time => time.to_owned(),
+            };
+            // The recovery, which follows the reads, can create versions.
+            let read_images = (images.iter()).filter(|image| image.index < self.evidence.recovered_from);
+            let modelled: Vec<_> = read_images.map(|image| (image.version, time_of(image))).collect();
+            // Another program has set the time back.
+            if self.sets_time(entity) && !modelled.is_sorted_by_key(|(_, time)| time) {
+                continue;
+            }
+            let expected = modelled.iter().rfind(|(_, time)| *time <= read.time);
+            let expected = expected.map(|(version, _)| *version);
+            if read.version != Ok(expected) {
+                let (time, version) = (&read.time, &read.version);
+                self.add::<7>(format!(
+                    "{entity}: the version as of {time} is {version:?} instead of {expected:?}"
+                ));
             }
         }
     }

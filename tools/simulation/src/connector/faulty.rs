@@ -94,23 +94,18 @@ impl Connector {
             true => json!({"Error": {"Code": "InternalServerError", "Message": "failed"}}),
             false => json!({"Error": {"Code": "ThrottlingError", "Message": "throttled"}}),
         };
-        let mut responses = vec![failed; statements.len()];
-        let odd = |list: Vec<Value>| list.into_iter().skip(1).step_by(2).collect::<Vec<_>>();
-        let executed = if applied { statements } else { odd(statements) };
-        if !executed.is_empty() {
-            body["Statements"] = Value::Array(executed);
+        let mut execute = |statement: Value| {
+            body["Statements"] = json!([statement]);
             let executed = self.execute(BATCH_EXECUTE_STATEMENT, body.to_string().as_bytes());
-            let Ok(mut output) = serde_json::from_str::<Value>(&executed.body) else {
-                return executed;
-            };
-            let output = output.get_mut("Responses").and_then(Value::as_array_mut);
-            let output = output.map(std::mem::take).unwrap_or_default();
-            let output = if applied { odd(output) } else { output };
-            for (slot, response) in responses.iter_mut().skip(1).step_by(2).zip(output) {
-                *slot = response;
-            }
-        }
-        Response::ok(&json!({"Responses": responses}))
+            let mut output: Value = serde_json::from_str(&executed.body).unwrap_or_default();
+            output.pointer_mut("/Responses/0").map(Value::take).unwrap_or_default()
+        };
+        let responses = statements.into_iter().enumerate().map(|(index, statement)| {
+            let is_failed = index % 2 == 0;
+            let executed = (applied || !is_failed).then(|| execute(statement));
+            executed.filter(|_| !is_failed).unwrap_or_else(|| failed.clone())
+        });
+        Response::ok(&json!({"Responses": responses.collect::<Vec<_>>()}))
     }
 
     fn leave_half_unprocessed(&self, operation: &str, mut body: Value) -> Response {

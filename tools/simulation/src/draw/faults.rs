@@ -1,7 +1,5 @@
 //! Generates faults of requests and invocations.
 
-#![allow(clippy::enum_glob_use, reason = "tables of them")]
-
 use fastrand::Rng;
 
 use crate::{

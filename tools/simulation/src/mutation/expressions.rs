@@ -70,6 +70,10 @@ fn opposite(condition: &str) -> String {
     }
 }
 
+pub(super) fn is_rule(name: &str) -> bool {
+    rules::named(name).next().is_some()
+}
+
 fn replace_rule(write: &mut Value, rule: &str, replacement: impl Fn(&str) -> String) {
     let conditions: Vec<_> = rules::named(rule).collect();
     assert!(!conditions.is_empty(), "there is no rule {rule}");
@@ -83,32 +87,19 @@ fn replace_rule(write: &mut Value, rule: &str, replacement: impl Fn(&str) -> Str
 /// Replaces a condition where it is one or more of the parts that `AND` joins, outside of parentheses.
 fn replace_part(expression: &str, part: &str, replacement: &str) -> String {
     const AND: &str = " AND ";
-    let mut replaced = String::new();
-    let (mut rest, mut depth, mut begins) = (expression, 0, true);
-    while let Some(next) = rest.chars().next() {
-        let after = rest
-            .strip_prefix(part)
-            .filter(|after| after.is_empty() || after.starts_with(AND));
-        if let Some(after) = after.filter(|_| begins) {
-            replaced.push_str(replacement);
-            (rest, begins) = (after, false);
-            continue;
+    let depth = |text: &str| text.matches('(').count() - text.matches(')').count();
+    let (mut replaced, mut rest, mut end) = (String::new(), expression, 0);
+    while let Some(next) = rest[end..].find(part) {
+        let (start, after) = (end + next, end + next + part.len());
+        let is_whole = (start == 0 || rest[..start].ends_with(AND)) && depth(&rest[..start]) == 0;
+        if is_whole && (after == rest.len() || rest[after..].starts_with(AND)) {
+            replaced.extend([&rest[..start], replacement]);
+            (rest, end) = (&rest[after..], 0);
+        } else {
+            end = after;
         }
-        begins = depth == 0 && rest.starts_with(AND);
-        if begins {
-            replaced.push_str(AND);
-            rest = &rest[AND.len()..];
-            continue;
-        }
-        match next {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        replaced.push(next);
-        rest = &rest[next.len_utf8()..];
     }
-    replaced
+    replaced + rest
 }
 
 /// Removes the condition of a write.

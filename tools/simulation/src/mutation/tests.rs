@@ -4,49 +4,49 @@ use std::collections::BTreeSet;
 
 use dynoxide::Database;
 
-use super::{Mutation as M, *};
+use super::*;
 use crate::database;
 
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
 
 /// Requests of the product that a mutation must change, as the snapshots of its own tests show them.
 const REQUESTS: &[(Mutation, &str)] = &[
-    (M::Guard, "write_stream write_version"),
-    (M::Ledger, "write_ledger"),
-    (M::Condition, "put_version write_transaction"),
-    (M::Quarantine, "quarantine"),
-    (M::RequestsSince, "recent_requests_replace"),
-    (M::RetryGuard, "guard_base"),
-    (M::RequestsDropped, "recent_requests_replace"),
-    (M::Eviction, "recent_requests_replace"),
+    ("guard", "write_stream write_version"),
+    ("ledger", "write_ledger"),
+    ("condition", "put_version write_transaction"),
+    ("quarantine", "quarantine"),
+    ("requests-since", "recent_requests_replace"),
+    ("retry-guard", "guard_base"),
+    ("requests-dropped", "recent_requests_replace"),
+    ("eviction", "recent_requests_replace"),
     (
-        M::MapCreation,
+        "map-creation",
         "recent_requests_create recent_requests_create_with_last",
     ),
-    (M::SentTime, "guard_sent"),
-    (M::Clock, "write_version"),
-    (M::Ratchet, "write_version_by_time write_transaction"),
-    (M::ExpectedVersion, "write_version_tombstone write_version_first"),
-    (M::MaximumVersion, "write_version"),
-    (M::EndedState, "write_version"),
-    (M::Tombstone, "write_version_after_deletion"),
-    (M::Staged, "write_version_after_deletion"),
-    (M::Removal, "remove_ended_state"),
-    (M::StaleRead, "write_transaction write_transaction_first"),
-    (M::Author, "write_version"),
-    (M::Fingerprint, "write_version recent_requests_create"),
-    (M::RedriveMarker, "purge_marker_raised"),
-    (M::Revive, "revive_latest move_latest"),
-    (M::Raise, "raise_latest raise_latest_adopted move_latest_counted"),
-    (M::RevivedRequests, "raise_latest"),
-    (M::Floor, "prune_floor"),
-    (M::Pin, "prune_mark"),
-    (M::Mark, "prune_mark prune_pin prune_unpin"),
-    (M::Adopt, "backfill_adopt"),
-    (M::PurgeCondition, "purge_latest purge_latest_uncounted"),
-    (M::MarkerOrder, "purge_marker purge_marker_raised"),
-    (M::TimeSequence, "raise_latest_retimed"),
-    (M::Incarnation, "write_stream write_transaction"),
+    ("sent-time", "guard_sent"),
+    ("clock", "write_version"),
+    ("ratchet", "write_version_by_time write_transaction"),
+    ("expected-version", "write_version_tombstone write_version_first"),
+    ("maximum-version", "write_version"),
+    ("ended-state", "write_version"),
+    ("tombstone", "write_version_after_deletion"),
+    ("staged", "write_version_after_deletion"),
+    ("removal", "remove_ended_state"),
+    ("stale-read", "write_transaction write_transaction_first"),
+    ("author", "write_version"),
+    ("fingerprint", "write_version recent_requests_create"),
+    ("redrive-marker", "purge_marker_raised"),
+    ("revive", "revive_latest move_latest"),
+    ("raise", "raise_latest raise_latest_adopted move_latest_counted"),
+    ("revived-requests", "raise_latest"),
+    ("floor", "prune_floor"),
+    ("pin", "prune_mark"),
+    ("mark", "prune_mark prune_pin prune_unpin"),
+    ("adopt", "backfill_adopt"),
+    ("purge-condition", "purge_latest purge_latest_uncounted"),
+    ("marker-order", "purge_marker purge_marker_raised"),
+    ("time-sequence", "raise_latest_retimed"),
+    ("incarnation", "write_stream write_transaction"),
 ];
 
 /// Reads the operation and the request of a snapshot.
@@ -77,7 +77,7 @@ fn mutated(mutation: Mutation, name: &str) -> (String, Value, Value) {
 /// Text alone would not show that DynamoDB rejects an expression, for which a guard looks necessary.
 #[test]
 fn a_mutation_changes_the_requests_of_the_product_to_ones_that_a_database_accepts() {
-    let delayed = [(M::Delay, "write_version"), (M::Delay, "guard_base")];
+    let delayed = [("delay", "write_version"), ("delay", "guard_base")];
     for (mutation, names) in REQUESTS.iter().copied().chain(delayed) {
         for name in names.split(' ') {
             let (operation, original, mut body) = mutated(mutation, name);
@@ -97,15 +97,15 @@ fn a_mutation_changes_the_requests_of_the_product_to_ones_that_a_database_accept
 #[test]
 fn a_mutation_leaves_other_requests_as_they_are() {
     for (mutation, file) in [
-        (M::Guard, "put_version"),
-        (M::RetryGuard, "guard_sent"),
-        (M::Condition, "revive_latest"),
-        (M::Revive, "put_version"),
-        (M::Raise, "write_version"),
-        (M::Adopt, "write_version"),
-        (M::Mark, "write_version_first"),
-        (M::PurgeCondition, "purge_batch"),
-        (M::ExpectedVersion, "write_version"),
+        ("guard", "put_version"),
+        ("retry-guard", "guard_sent"),
+        ("condition", "revive_latest"),
+        ("revive", "put_version"),
+        ("raise", "write_version"),
+        ("adopt", "write_version"),
+        ("mark", "write_version_first"),
+        ("purge-condition", "purge_batch"),
+        ("expected-version", "write_version"),
     ] {
         let (_, original, body) = mutated(mutation, file);
         assert_eq!(body, original, "{mutation:?}: {file}");
@@ -121,10 +121,10 @@ fn a_statement_becomes_the_put_of_its_item() {
     let item = json!({"PK": {"S": "E"}, "it's": {"N": "1"}, "SK": {"S": "v1"}});
     let body = json!({"Statements": [statement]});
     let puts = |mutation| Mutations(Some(mutation)).puts("BatchExecuteStatement", &body);
-    assert_eq!(puts(M::Condition), Some(vec![json!({"TableName": "T", "Item": item})]));
-    assert_eq!(puts(M::Compare), None);
+    assert_eq!(puts("condition"), Some(vec![json!({"TableName": "T", "Item": item})]));
+    assert_eq!(puts("compare"), None);
     let (operation, body) = snapshot("put_versions");
-    assert!(Mutations(Some(M::Condition)).puts(&operation, &body).is_some());
+    assert!(Mutations(Some("condition")).puts(&operation, &body).is_some());
 }
 
 #[test]
@@ -132,6 +132,6 @@ fn the_page_lists_every_mutation() {
     let table = PAGE.split_once("| `--mutate` |").unwrap().1;
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let documented: BTreeSet<_> = rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
-    let listed = Mutation::value_variants().iter().map(|mutation| mutation.name());
+    let listed = all().map(|(name, _)| name.to_owned());
     assert_eq!(documented, listed.collect());
 }

@@ -12,10 +12,10 @@ use shared::domain::{
 
 use crate::{
     mutation::{
-        Mutation as M,
+        Mutation,
         expressions::{
-            CONDITION, NAMES, UPDATE, VALUES, disable, has, negate, remove, remove_condition, replace, sort_key,
-            weaken, writes,
+            CONDITION, NAMES, UPDATE, VALUES, disable, has, is_rule, negate, remove, remove_condition, replace,
+            sort_key, weaken, writes,
         },
     },
     requests::{is_version_key, put_of, text},
@@ -33,23 +33,28 @@ const SAME: &str = "same";
 const RESERVE: usize = 1100;
 /// Milliseconds by which a message looks younger.
 const YOUNGER: i64 = 5000;
+/// Rules of requests that are no updates.
+const OF_TOMBSTONES: [&str; 2] = ["removal", "staging"];
 
-pub(super) fn change(mutation: M, operation: &str, body: &mut Value) {
-    if mutation == M::AttachedConsistent && operation == "Query" && body["ConsistentRead"] == true {
-        body["ConsistentRead"] = json!(false);
-    }
-    if mutation == M::ForcedCompression {
-        let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
-        for statement in statements.into_iter().flatten() {
-            let item = put_of(statement).map(|put| put["Item"].clone()).unwrap_or_default();
-            let parameters = statement.get_mut("Parameters").and_then(Value::as_array_mut);
-            let is_image = |parameter: &&mut Value| **parameter == item[IMAGE_DEFLATE];
-            if has_to_be_compressed(&item)
-                && let Some(image) = parameters.into_iter().flatten().find(is_image)
-            {
-                *image = too_large();
+pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
+    match mutation {
+        "attached-consistent" if operation == "Query" && body["ConsistentRead"] == true => {
+            body["ConsistentRead"] = json!(false);
+        }
+        "forced-compression" => {
+            let statements = body.get_mut("Statements").and_then(Value::as_array_mut);
+            for statement in statements.into_iter().flatten() {
+                let item = put_of(statement).map(|put| put["Item"].clone()).unwrap_or_default();
+                let parameters = statement.get_mut("Parameters").and_then(Value::as_array_mut);
+                let is_image = |parameter: &&mut Value| **parameter == item[IMAGE_DEFLATE];
+                if has_to_be_compressed(&item)
+                    && let Some(image) = parameters.into_iter().flatten().find(is_image)
+                {
+                    *image = too_large();
+                }
             }
         }
+        _ => {}
     }
     for update in writes("Update", operation, body) {
         change_update(mutation, operation == "UpdateItem", update);
@@ -59,22 +64,22 @@ pub(super) fn change(mutation: M, operation: &str, body: &mut Value) {
     }
     for delete in writes("Delete", operation, body) {
         match mutation {
-            M::Raise => weaken(delete, "#latest = :read", "attribute_exists(#latest)"),
-            M::PurgeCondition if sort_key(delete) == LATEST_KEY => remove_condition(delete),
+            "raise" => weaken(delete, "#latest = :read", "attribute_exists(#latest)"),
+            "purge-condition" if sort_key(delete) == LATEST_KEY => remove_condition(delete),
             _ => {}
         }
     }
 }
 
-fn change_put(mutation: M, put: &mut Value) {
+fn change_put(mutation: Mutation, put: &mut Value) {
     let key = sort_key(put).to_owned();
     let is_condition = match mutation {
-        M::Ledger => key.starts_with("request#"),
-        M::Condition => is_version_key(&key),
-        M::Revive => key == LATEST_KEY,
-        M::MarkerOrder => key == purge_marker::SORT_KEY,
+        "ledger" => key.starts_with("request#"),
+        "condition" => is_version_key(&key),
+        "revive" => key == LATEST_KEY,
+        "marker-order" => key == purge_marker::SORT_KEY,
         // Such a redrive reads other versions than those in the marker, and so does a purge that raises them.
-        M::RedriveMarker => key == purge_marker::SORT_KEY && has(put, CONDITION, "#purged = :purged"),
+        "redrive-marker" => key == purge_marker::SORT_KEY && has(put, CONDITION, "#Purged = :Purged"),
         _ => false,
     };
     if is_condition {
@@ -82,14 +87,14 @@ fn change_put(mutation: M, put: &mut Value) {
     }
     let item = &mut put["Item"];
     match mutation {
-        M::ForcedCompression if has_to_be_compressed(item) => item[IMAGE_DEFLATE] = too_large(),
-        M::Incarnation if item.pointer("/V0Id/S").is_some() => item["V0Id"] = json!({"S": SAME}),
-        M::Quarantine => {
+        "forced-compression" if has_to_be_compressed(item) => item[IMAGE_DEFLATE] = too_large(),
+        "incarnation" if item.pointer("/V0Id/S").is_some() => item["V0Id"] = json!({"S": SAME}),
+        "quarantine" => {
             if let Some(rest) = key.strip_prefix(PREFIX) {
                 item["SK"] = json!({"S": format!("lost#{rest}")});
             }
         }
-        M::RevivedRequests if key == LATEST_KEY && item.get("RecentRequests").is_some() => {
+        "revived-requests" if key == LATEST_KEY && item.get("RecentRequests").is_some() => {
             item["RecentRequests"] = json!({"M": {}});
             for name in ["RequestsSince", "RequestsDropped"] {
                 remove(item, name);
@@ -99,39 +104,38 @@ fn change_put(mutation: M, put: &mut Value) {
     }
 }
 
-fn change_update(mutation: M, is_single: bool, update: &mut Value) {
+fn change_update(mutation: Mutation, is_single: bool, update: &mut Value) {
     let raises = has(update, UPDATE, "#latest = :to");
     let marks = has(update, UPDATE, "#pinned") || has(update, UPDATE, "#ttl = :expires");
+    // Other requests than those of updates can have a condition of the same text.
+    let is_update = has(update, UPDATE, "#request = :request");
     match mutation {
-        M::Removal => disable(update, "removal"),
-        M::RequestsSince if has(update, UPDATE, OLDEST) => {
+        "requests-since" if has(update, UPDATE, OLDEST) => {
             let kept = "#since = if_not_exists(#since, :zero)";
             replace(update, UPDATE, "#since = :since", kept);
         }
-        M::RequestsDropped if has(update, UPDATE, OLDEST) => {
+        "requests-dropped" if has(update, UPDATE, OLDEST) => {
             let kept = "#dropped = if_not_exists(#dropped, :zero)";
             replace(update, UPDATE, "#dropped = :dropped", kept);
         }
-        M::Eviction if has(update, UPDATE, OLDEST) && has(update, UPDATE, ENTRY) => {
-            replace(update, UPDATE, ENTRY, "");
-        }
-        M::SentTime if has(update, CONDITION, GUARD) => {
+        "eviction" if has(update, UPDATE, OLDEST) => replace(update, UPDATE, ENTRY, ""),
+        "sent-time" => {
             let sent: Option<i64> = text(&update[VALUES], "/:sent/N").parse().ok();
-            if let Some(millis) = sent {
+            if let Some(millis) = sent.filter(|_| has(update, CONDITION, GUARD)) {
                 update[VALUES][":sent"] = json!({"N": (millis + YOUNGER).to_string()});
             }
         }
-        M::Fingerprint => {
+        "fingerprint" => {
             let values = &mut update[VALUES];
             let entries = values.pointer_mut("/:requests/M").and_then(Value::as_object_mut);
             let entries = entries.into_iter().flat_map(|entries| entries.values_mut());
             entries.for_each(remove_check_digits);
             values.get_mut(":entry").into_iter().for_each(remove_check_digits);
         }
-        M::Incarnation if update[VALUES][":incarnation"].is_object() => {
+        "incarnation" if update[VALUES][":incarnation"].is_object() => {
             update[VALUES][":incarnation"] = json!({"S": SAME});
         }
-        M::Author => {
+        "author" => {
             // The removed attributes have the placeholders `#c0`, `#c1`, …
             let names = update[NAMES].as_object_mut().into_iter().flatten();
             let is_removed = |placeholder: &str| placeholder.strip_prefix("#c")?.parse::<u8>().ok();
@@ -139,52 +143,36 @@ fn change_update(mutation: M, is_single: bool, update: &mut Value) {
                 *name = json!(format!("No{}", name.as_str().unwrap_or_default()));
             }
         }
-        M::Raise if raises => {
+        "raise" if raises => {
             weaken(update, "#latest = :from", "attribute_exists(#latest)");
             weaken(update, "attribute_not_exists(#latest)", "attribute_exists(#latest)");
         }
-        M::RevivedRequests if raises => {
+        "revived-requests" if raises => {
             update[VALUES][":requests"] = json!({"M": {}});
             update[VALUES][":since"] = json!({"N": "0"});
             update[NAMES]["#none"] = json!("None");
-            replace(
-                update,
-                UPDATE,
-                "#dropped = :to",
-                "#dropped = if_not_exists(#none, :since)",
-            );
+            let kept = "#dropped = if_not_exists(#none, :since)";
+            replace(update, UPDATE, "#dropped = :to", kept);
         }
-        M::TimeSequence if has(update, UPDATE, "#begin = :to") => {
-            replace(update, UPDATE, "#begin = :to,", "");
-        }
-        M::Floor => weaken(update, "#floor < :floor", "#floor >= :floor"),
-        M::Pin => weaken(update, "attribute_not_exists(#pinned)", "attribute_exists(#pinned)"),
-        M::Mark if marks => weaken(update, "attribute_exists(#pk)", "attribute_not_exists(#pk)"),
-        M::Adopt if has(update, UPDATE, "#latest = :one") => {
+        "time-sequence" => replace(update, UPDATE, "#begin = :to,", ""),
+        "floor" => weaken(update, "#floor < :floor", "#floor >= :floor"),
+        "pin" => weaken(update, "attribute_not_exists(#pinned)", "attribute_exists(#pinned)"),
+        "mark" if marks => weaken(update, "attribute_exists(#pk)", "attribute_not_exists(#pk)"),
+        "adopt" if has(update, UPDATE, "#latest = :one") => {
             weaken(update, "attribute_not_exists(#latest)", "attribute_exists(#latest)");
         }
-        // Other requests than those of updates can have a condition of the same text.
-        _ if !has(update, UPDATE, "#request = :request") => {}
-        M::Guard | M::Clock if !is_single => {}
-        M::StaleRead if is_single => {}
-        M::OtherForm => negate(update, "other-form"),
-        M::ExpectedVersion => {
+        _ if !is_update && !OF_TOMBSTONES.contains(&mutation) => {}
+        "guard" | "clock" if !is_single => {}
+        "stale-read" if is_single => {}
+        "other-form" => negate(update, mutation),
+        "expected-version" => {
             if has(update, CONDITION, "attribute_not_exists(#pk)") {
                 // Such an update creates the map.
                 disable(update, "map-creation");
             }
-            disable(update, "expected-version");
+            disable(update, mutation);
         }
-        M::Guard
-        | M::RetryGuard
-        | M::MapCreation
-        | M::Clock
-        | M::Ratchet
-        | M::MaximumVersion
-        | M::EndedState
-        | M::Tombstone
-        | M::Staged
-        | M::StaleRead => disable(update, &mutation.name()),
+        rule if is_rule(rule) => disable(update, rule),
         _ => {}
     }
 }
@@ -196,17 +184,17 @@ fn remove_check_digits(entry: &mut Value) {
     }
 }
 
-pub(super) fn change_delayed(mutation: M, operation: &str, body: &mut Value) {
-    if mutation == M::Delay && operation == "UpdateItem" {
+pub(super) fn change_delayed(mutation: Mutation, operation: &str, body: &mut Value) {
+    if mutation == "delay" && operation == "UpdateItem" {
         for rule in ["clock", "retry-guard"] {
             disable(body, rule);
         }
     }
 }
 
-pub(super) fn puts(mutation: M, operation: &str, body: &Value) -> Option<Vec<Value>> {
+pub(super) fn puts(mutation: Mutation, operation: &str, body: &Value) -> Option<Vec<Value>> {
     match (mutation, operation) {
-        (M::Condition, "BatchExecuteStatement") => body.get("Statements")?.as_array()?.iter().map(put_of).collect(),
+        ("condition", "BatchExecuteStatement") => body.get("Statements")?.as_array()?.iter().map(put_of).collect(),
         _ => None,
     }
 }

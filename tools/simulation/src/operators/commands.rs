@@ -7,7 +7,7 @@ use operations::{
     backfill::Import,
     error::OperationError,
     failures::source::Source,
-    latest::raise_latest::raise_latest,
+    latest::write::raise_latest,
     progress::Silent,
     prune::{
         EntityPrune, Options, Rule, TablePrune,
@@ -15,8 +15,9 @@ use operations::{
     },
     purge::{DEFAULT_WAIT, Purge},
     redrive::{self, Tally},
-    repair::{self, Repair, Scope},
+    repair,
     revision::{self, ChangeOptions},
+    segments::Plan,
     table::adopt::adopt_table,
 };
 use serde_json::Value;
@@ -28,7 +29,6 @@ use crate::{
     connector::Connector,
     database::create_table,
     error::SimulationError,
-    mutation::Mutation,
     schedule::{Command, HISTORY, TABLE},
 };
 
@@ -85,32 +85,32 @@ impl Operators {
                 Ok(())
             }
             Command::PruneTable(keep) => {
-                let (options, checkpoint) = (keep_newest(*keep, GRACE), self.checkpoint("prune"));
-                let mut run = TablePrune::new(&self.connection, options, &pace, None, checkpoint.as_deref())?;
+                let checkpoint = self.checkpoint("prune");
+                let plan = Plan {
+                    checkpoint: checkpoint.as_deref(),
+                    ..Plan::new(store, &pace)
+                };
+                let mut run = TablePrune::new(plan, keep_newest(*keep, GRACE))?;
                 while run.step().await?.is_some() {}
                 all_done(run.counts().failed, "entities could not be pruned")
             }
             Command::Purge(entity) => {
-                let waits = !mutations.disable(Mutation::PurgeWait);
+                let waits = !mutations.disable("purge-wait");
                 let wait = if waits { DEFAULT_WAIT } else { Duration::ZERO };
-                Ok(Purge::of(store, entity).await?.run(wait, |_| {}).await?)
+                Purge::of(store, entity).await?.run(wait, |_| {}).await
             }
             Command::Repair | Command::Revive => {
                 let documents = has_documents.then(OperatorServices::documents);
                 let stream = self.reads_stream.then_some(Source::Stream);
                 let sources: Vec<_> = documents.into_iter().chain(stream).collect();
                 let options = repair::Options {
-                    lag: if mutations.disable(Mutation::Lag) {
-                        Duration::ZERO
-                    } else {
-                        LAG
-                    },
+                    lag: if mutations.disable("lag") { Duration::ZERO } else { LAG },
                     sources: &sources,
                     services: &OperatorServices::of_library(),
                     revive: *command == Command::Revive,
                 };
-                let mut repair = Repair::plan(&self.connection, Scope::Table, &options, &Silent, &Silent).await?;
-                repair.execute(&self.connection, &Silent).await;
+                let mut repair = repair::plan(&self.connection, None, &options, &Silent, &Silent).await?;
+                repair.execute(store, &Silent).await;
                 repair.verdict()
             }
             Command::Raise(entity) => {
@@ -155,11 +155,14 @@ impl Operators {
             rename: BTreeMap::new(),
             ordering,
             write,
-            pace: self.pace(),
             dry_run: false,
         };
-        let checkpoint = self.checkpoint("backfill");
-        let (_, mut run) = import.run(&self.connection, None, checkpoint.as_deref()).await?;
+        let (pace, checkpoint) = (self.pace(), self.checkpoint("backfill"));
+        let plan = Plan {
+            checkpoint: checkpoint.as_deref(),
+            ..Plan::new(&self.connection.store, &pace)
+        };
+        let (_, mut run) = import.run(&self.connection, plan).await?;
         while run.step().await?.is_some() {}
         let counts = run.counts();
         all_done(
@@ -205,8 +208,12 @@ impl Operators {
     pub(crate) async fn audit(&self, lag: Duration) -> Vec<Value> {
         let found = RefCell::<Vec<Value>>::default();
         let audit = async {
-            let checkpoint = self.checkpoint("audit");
-            let mut audit = TableAudit::new(&self.connection.store, &self.pace(), lag, None, checkpoint.as_deref())?;
+            let (pace, checkpoint) = (self.pace(), self.checkpoint("audit"));
+            let plan = Plan {
+                checkpoint: checkpoint.as_deref(),
+                ..Plan::new(&self.connection.store, &pace)
+            };
+            let mut audit = TableAudit::new(plan, lag)?;
             while let Some(audited) = audit.step().await? {
                 for audited in audited {
                     let findings = audited.findings.iter();

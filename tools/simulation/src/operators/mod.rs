@@ -17,7 +17,7 @@ mod tests;
 use std::{path::PathBuf, time::Duration};
 
 use aws_config::{Region, SdkConfig};
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider, SharedHttpClient};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider};
 use operations::{
     connection::Connection,
     error::OperationError,
@@ -35,7 +35,7 @@ use crate::{
     clock::Clock,
     connector::Connector,
     functions::process,
-    http::InProcess,
+    http,
     queue::Queues,
     schedule::TABLE,
     setup::{dynamodb_client, partition},
@@ -80,7 +80,7 @@ impl Operators {
             .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
             .timeout_config(ClientSettings::default().timeouts())
             .retry_config(ClientSettings::default().retries())
-            .http_client(SharedHttpClient::new(InProcess(services.clone())))
+            .http_client(http::client(&services))
             .build();
         let connection = Connection::new(&dynamodb_client(&services), sdk, "", TABLE, digits);
         let connection = connection.with_clock(clock.of_library()).with_history(history);

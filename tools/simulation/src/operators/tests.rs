@@ -16,12 +16,13 @@ use shared::config::WriteMode;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use self::world::World;
+use self::world::world;
 use super::{CommandEnd, is_done, services::DEAD_LETTERS};
 use crate::{
     clock::in_virtual_time,
     queue::Queue,
     schedule::{Command, Fault, FaultKind, Point},
+    world::World,
 };
 
 const SEED: u64 = 7;
@@ -37,7 +38,7 @@ const INTERRUPTIONS: [(FaultKind, u32); 4] = [
 ];
 
 impl World {
-    async fn run(&self, command: &Command, documents: &[Value]) -> CommandEnd {
+    async fn operate(&self, command: &Command, documents: &[Value]) -> CommandEnd {
         Box::pin(self.operators.command(command, documents)).await
     }
 
@@ -45,7 +46,7 @@ impl World {
     async fn repeat(&self, command: &Command, documents: &[Value]) {
         let mut last = None;
         for _ in 0..MAX_REPETITIONS {
-            let end = self.run(command, documents).await;
+            let end = self.operate(command, documents).await;
             let is_missing = |error: &OperationError| error.kind() == Kind::NotFound;
             let is_purge = matches!(command, Command::Purge(_));
             if is_done(&end) || is_purge && matches!(&end, Some(Err(error)) if is_missing(error)) {
@@ -67,9 +68,9 @@ fn every_interruption(on: Point, is_interrupted: impl Fn(Fault) -> bool) -> usiz
 /// Interrupts a command at each of its writes.
 fn interrupt(command: &Command, mode: WriteMode, resumes: bool) {
     let undisturbed = in_virtual_time(SEED, async {
-        let world = World::new(mode, Vec::new());
+        let world = world(mode, Vec::new());
         let documents = world.prepare(command).await;
-        world.run(command, &documents).await;
+        world.operate(command, &documents).await;
         world.repeat(command, &documents).await;
         // Without stream-fn, no one stores the versions that a backfill creates.
         if !matches!(command, Command::Backfill(_) | Command::Adopt) || mode != WriteMode::Stream {
@@ -82,11 +83,11 @@ fn interrupt(command: &Command, mode: WriteMode, resumes: bool) {
     let is_interrupted = |fault: Fault| {
         let (kind, name) = (fault.kind, format!("{command:?}: {fault:?}"));
         let run = in_virtual_time(SEED, async {
-            let mut world = World::new(mode, vec![fault]);
+            let mut world = world(mode, vec![fault]);
             let folder: Option<TempDir> = resumes.then(|| tempfile::tempdir().unwrap());
             world.operators.checkpoints = folder.as_ref().map(|folder| folder.path().to_owned());
             let documents = world.prepare(command).await;
-            let end = world.run(command, &documents).await;
+            let end = world.operate(command, &documents).await;
             if !world.connector.faults().contains_key(&kind.name()) {
                 return false;
             }
@@ -147,7 +148,7 @@ fn an_interrupted_redrive_of_updates_sends_each_with_one_request_id() {
     let is_interrupted = |fault: Fault| {
         let (kind, name) = (fault.kind, format!("{fault:?}"));
         let run = in_virtual_time(SEED, async {
-            let world = World::new(WriteMode::Stream, vec![fault]);
+            let world = world(WriteMode::Stream, vec![fault]);
             let queues = world.operators.queues();
             for letter in LETTERS {
                 queues.send(Queue::DeadLetters, None, None, Some(letter.to_owned()));

@@ -8,7 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use serde_json::json;
 use shared::{config::Idempotency, domain::keys::LATEST_KEY};
 
-use super::{Outcome, settings::Stack};
+use super::{Outcome, Stack};
 use crate::{
     check::check,
     error::SimulationError,

@@ -1,4 +1,5 @@
-//! Thousands of shards: the mapping reads them with the settings of the template, and stream-fn stores their records.
+//! Thousands of shards: the mapping reads them with the settings of the template, and delivers their records to a function that takes
+//! a few milliseconds.
 //!
 //! A lineage has five shards. The first one splits into two, and each of these is continued by another one, which stays open.
 //! Its four items change once in the shard of each generation:
@@ -8,8 +9,8 @@
 //!    └─▶ 2 ──▶ 4     items 2 and 3
 //! ```
 //!
-//! In some lineages, shard 1 has one record, which can never be stored, until it is too old. Nothing is kept in memory for a
-//! record that is not read yet.
+//! In some lineages, shard 1 has one record, which can never be stored, until it is too old. Shards and records are computed from
+//! their [`Place`]: nothing is kept in memory for a record that is not read yet.
 
 mod place;
 
@@ -20,55 +21,41 @@ use std::{
     time::Duration,
 };
 
-use aws_smithy_runtime_api::client::{
-    orchestrator::{HttpRequest, HttpResponse},
-    result::ConnectorError,
-};
 use local::mapping::{
     Clock as _, Counters, Destination, Environment, InvocationOutcome, Invoker, Mapping,
     failure::Document,
     position::{InMemory, Position},
+    settings::Settings,
     source::{Page, Shard, Source, SourceError},
 };
 use serde_json::{Value, json};
-use shared::clock::Deadline;
-use stream_fn::HistoryWriter;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 
-use self::place::{NODES, Place};
-use super::{Outcome, settings::Stack};
+use self::place::{NODES, Place, STREAM_ARN};
+use super::{Outcome, Stack};
 use crate::{
     caller::lock,
     clock::{Clock, in_virtual_time},
-    database::BATCH_EXECUTE_STATEMENT,
     error::SimulationError,
-    functions::failed,
-    http::{self, Response, Service},
+    functions,
     mapping::{identity, records_of},
     requests::sequence_number,
-    schedule::TABLE,
-    setup::client_with,
 };
 
-const STREAM_ARN: &str = "arn:aws:dynamodb:us-east-1:000000000000:table/Table/stream/1";
-/// Duration of a request to the database.
-const REQUEST: Duration = Duration::from_millis(5);
+/// Duration of an invocation.
+const INVOCATION: Duration = Duration::from_millis(10);
 /// One of this number of lists fails.
 const FAILING_LISTS: u64 = 5;
 /// Maximum virtual time.
 const TIMEOUT: Duration = Duration::from_secs(900);
 /// Maximum delay of a record that waits for no failing shard.
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// Maximum number of violations that are described.
-const MAX_VIOLATIONS: usize = 20;
 
-/// The stream, stream-fn and the on-failure destination.
+/// The stream, the function and the on-failure destination.
 struct World {
-    writer: HistoryWriter,
-    limit: Duration,
     shards: u64,
     start: Instant,
     clock: Clock,
@@ -82,9 +69,7 @@ struct World {
 struct Seen {
     lists: u64,
     invocations: u64,
-    /// Number of records of a shard that are stored or in a failure document.
-    done: HashMap<Place, usize>,
-    /// Version of each item that is done, by lineage.
+    /// Version of each item that is stored or in a failure document, by lineage.
     versions: HashMap<(u64, u64), u64>,
     delays: Vec<Duration>,
     /// Longest delay of a record behind a failing shard.
@@ -95,29 +80,29 @@ struct Seen {
 }
 
 impl Seen {
-    fn violate(&mut self, description: String) {
-        if self.violations.len() < MAX_VIOLATIONS {
-            self.violations.push(description);
-        }
+    fn version(&self, place: Place, item: u64) -> u64 {
+        self.versions.get(&(place.lineage(), item)).copied().unwrap_or(0)
     }
 
-    /// Checks a delivery: the parent is done, and so is the version before.
+    /// Checks a delivery: the parent is done.
     fn deliver(&mut self, record: &Value) {
         let (place, version) = Place::of_record(record);
         let id = place.id();
-        if let Some(parent) = place.parent()
-            && self.done.get(&parent).copied().unwrap_or(0) < parent.versions().len()
-        {
-            self.violate(format!("{id} was delivered before the end of its parent"));
-        }
-        let Some((item, version)) = version else {
-            return self.violate(format!("{id}: a record that the filter excludes was delivered"));
+        let is_left = |parent: Place| {
+            let mut versions = parent.versions().iter();
+            versions.any(|(item, version)| self.version(place, *item) < *version)
         };
-        if self.versions.get(&(place.lineage(), item)).copied().unwrap_or(0) + 1 < version {
-            self.violate(format!("{id}: version {version} of item {item} was delivered early"));
-        }
+        let violation = match version {
+            None => format!("{id}: a record that the filter excludes was delivered"),
+            Some(_) if place.parent().is_some_and(is_left) => {
+                format!("{id} was delivered before the end of its parent")
+            }
+            Some(_) => return,
+        };
+        self.violations.push(violation);
     }
 
+    /// Checks the version of a record that is stored or in a failure document: it follows the one before.
     fn complete(&mut self, record: &Value, delay: Duration) {
         let (place, Some((item, version))) = Place::of_record(record) else {
             return;
@@ -125,9 +110,9 @@ impl Seen {
         let before = self.versions.insert((place.lineage(), item), version);
         if before.unwrap_or(0) + 1 != version {
             let id = place.id();
-            self.violate(format!("{id}: version {version} of item {item} follows {before:?}"));
+            let violation = format!("{id}: version {version} of item {item} follows {before:?}");
+            self.violations.push(violation);
         }
-        *self.done.entry(place).or_default() += 1;
         match place.is_behind_failing() {
             true => self.behind = self.behind.max(delay),
             false => self.delays.push(delay),
@@ -135,26 +120,21 @@ impl Seen {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// Checks what a run left.
+    /// 5: Checks what a run left.
     fn check(&mut self, shards: &[Place]) {
-        if self.left > 0 {
-            let left = self.left;
-            self.violate(format!(
-                "guarantee 5: {left} records are neither stored nor in a failure document"
-            ));
-        }
         self.delays.sort_unstable();
-        if self.delays.last().is_none_or(|longest| *longest > MAX_DELAY) {
-            let longest = self.delays.last().map(Duration::as_secs_f64);
-            self.violate(format!("guarantee 5: a record waited {longest:?} s"));
-        }
-        for place in shards {
-            let documents = self.documents.get(place).copied().unwrap_or(0);
-            if documents != u64::from(place.is_failing()) {
-                let id = place.id();
-                self.violate(format!("guarantee 5: {id} has {documents} failure documents"));
-            }
-        }
+        let (left, longest) = (self.left, self.delays.last().copied());
+        let left = (left > 0).then(|| format!("{left} records are neither stored nor in a failure document"));
+        let late = longest.is_none_or(|longest| longest > MAX_DELAY);
+        let late = late.then(|| format!("a record waited {longest:?}"));
+        let documents = shards.iter().filter_map(|place| {
+            let count = self.documents.get(place).copied().unwrap_or(0);
+            let is_wrong = count != u64::from(place.is_failing());
+            is_wrong.then(|| format!("{} has {count} failure documents", place.id()))
+        });
+        let found = left.into_iter().chain(late).chain(documents);
+        let found: Vec<_> = found.map(|violation| format!("guarantee 5: {violation}")).collect();
+        self.violations.extend(found);
     }
 }
 
@@ -165,31 +145,6 @@ impl World {
         if seen.left == 0 {
             self.finished.notify_one();
         }
-    }
-}
-
-/// The table: it has no purge markers, and rejects the records of failing shards. What it stores, the responses of stream-fn
-/// show.
-#[derive(Clone)]
-struct Table;
-
-impl Service for Table {
-    async fn respond(self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
-        let body = request.body().bytes().unwrap_or_default();
-        let body: Value = serde_json::from_slice(body).map_err(|error| ConnectorError::user(error.into()))?;
-        sleep(REQUEST / 2).await;
-        let response = match http::operation(&request) {
-            "PutItem" if place::is_never_stored(&body["Item"]) => Response::error(500, "InternalServerError"),
-            "PutItem" => Response::ok(&json!({})),
-            BATCH_EXECUTE_STATEMENT => {
-                let statements = body["Statements"].as_array().map_or(0, Vec::len);
-                Response::ok(&json!({"Responses": vec![json!({}); statements]}))
-            }
-            "BatchGetItem" => Response::ok(&json!({"Responses": {TABLE: []}, "UnprocessedKeys": {}})),
-            _ => Response::error(400, "ValidationException"),
-        };
-        sleep(REQUEST / 2).await;
-        response.into_http()
     }
 }
 
@@ -219,7 +174,7 @@ impl Source for &'static World {
         let place = Place::parse(shard).ok_or(SourceError::ExpiredIterator)?;
         let started = self.clock.now().saturating_sub(self.start.elapsed());
         let records = match state {
-            "new" => place.records(started, self.max_age, STREAM_ARN),
+            "new" => place.records(started, self.max_age),
             _ => Vec::new(),
         };
         // The last generation stays open.
@@ -236,19 +191,17 @@ impl Invoker for &'static World {
     async fn invoke(&self, _: &str, payload: String) -> InvocationOutcome {
         lock(&self.seen).invocations += 1;
         let event: Value = serde_json::from_str(&payload).unwrap_or_default();
-        let records = event["Records"].as_array().map_or(&[][..], Vec::as_slice);
-        // Within a batch, the function decides the order: its puts are conditional and idempotent.
+        let records = functions::records(&event);
+        // Within a batch, the function decides the order.
         if let Some(first) = records.first() {
             lock(&self.seen).deliver(first);
         }
-        let handle = self.writer.handle(&payload, "lambda", Deadline::after(self.limit));
-        let Ok(Ok(response)) = timeout(self.limit, handle).await else {
-            return InvocationOutcome::FunctionError;
-        };
-        let response = serde_json::to_value(&response).unwrap_or_default();
-        let failures = failed(&response);
-        let is_stored = |record: &&Value| !failures.contains(sequence_number(record));
+        sleep(INVOCATION).await;
+        let is_stored = |record: &&Value| !Place::of_record(record).0.is_failing();
         self.complete(records.iter().filter(is_stored));
+        let failed = records.iter().filter(|record| !is_stored(record));
+        let failed = failed.map(|record| json!({"itemIdentifier": sequence_number(record)}));
+        let response = json!({"batchItemFailures": failed.collect::<Vec<_>>()});
         InvocationOutcome::Response(response.to_string().into_bytes())
     }
 }
@@ -277,37 +230,35 @@ impl Environment for ManyShards {
 
 /// Runs the mapping until the records of all shards are stored or in failure documents.
 pub(crate) fn run(shards: u64) -> Result<Outcome, SimulationError> {
-    let stack = Stack::read()?;
+    let settings = Stack::read()?.mapping;
     // Real time, which the result reports.
     let started = shared::clock::since_epoch();
-    let mut outcome = in_virtual_time(1, read(&stack, shards.div_ceil(NODES) * NODES))?;
+    let mut outcome = in_virtual_time(1, read(settings, shards.div_ceil(NODES) * NODES))?;
     let elapsed = shared::clock::since_epoch().saturating_sub(started);
     outcome.figures["real_seconds"] = json!(elapsed.as_secs_f64());
     outcome.figures["peak_memory_megabytes"] = json!(peak_memory());
     Ok(outcome)
 }
 
-async fn read(stack: &Stack, shards: u64) -> Outcome {
+async fn read(settings: Settings, shards: u64) -> Outcome {
     let start = Instant::now();
     let clock = Clock(start);
     let places: Vec<_> = (0..shards).map(Place).collect();
     let records = places.iter().map(|place| place.versions().len()).sum();
-    let writer = HistoryWriter::new(client_with(&Table, stack.config.client), &stack.config);
+    let seen = Seen {
+        left: records,
+        ..Seen::default()
+    };
     let world: &'static World = Box::leak(Box::new(World {
-        writer: writer.with_checked_layout().with_clock(clock.of_library()),
-        limit: stack.stream_timeout,
         shards,
         start,
         clock,
-        max_age: stack.mapping.maximum_record_age.unwrap_or_default(),
-        seen: Mutex::new(Seen {
-            left: records,
-            ..Seen::default()
-        }),
+        max_age: settings.maximum_record_age.unwrap_or_default(),
+        seen: Mutex::new(seen),
         finished: Notify::new(),
     }));
     let mapping = Mapping::<ManyShards> {
-        settings: stack.mapping.clone(),
+        settings,
         identity: identity(STREAM_ARN.to_owned()),
         source: world,
         invoker: world,

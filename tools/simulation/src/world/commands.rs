@@ -52,24 +52,15 @@ fn name(command: &Command) -> &'static str {
     }
 }
 
-/// Invokes a function on the copy. Returns `true` if it processed its event.
-async fn is_processed<T, E>(author: Author, invocation: impl Future<Output = Result<T, E>>) -> bool {
-    let caller = Caller::of_process(author, Some(OF_COPY));
-    matches!(process(&caller, LIMIT, invocation).await, Ok(Ok(_)))
-}
-
-impl World<'_> {
+impl World {
     /// Runs a command of an operator, who repeats it while it fails.
     pub(crate) async fn command(&self, command: &Command) {
         let run = async |_| is_done(&Box::pin(self.run_command(command)).await).then_some(());
         let done = self.connector.retry(MAX_RUNS, run).await;
-        let (mut seen, records) = (lock(&self.seen), self.connector.stream.len());
-        // A command that succeeds guarantees its effect: the checks compare it.
-        match command {
-            _ if done.is_none() => {}
-            Command::Purge(entity) => seen.purges.push((entity.clone(), records)),
-            Command::Pin(entity, version) => seen.pins.push((entity.clone(), *version)),
-            _ => {}
+        if done.is_some() {
+            // It guarantees its effect: the checks compare it.
+            let records = self.connector.stream.len();
+            lock(&self.seen).done.push((command.clone(), records));
         }
     }
 
@@ -97,28 +88,41 @@ impl World<'_> {
         }
         let history = || self.connector.scan(HISTORY).unwrap_or_default();
         let before = history();
-        let mut uses = self.invoke_on_copy(entity).await;
+        self.invoke_on_copy(entity).await;
         let used = self.prune_and_purge_copy(entity).await;
         let after = history();
-        let changed = before.into_iter().filter(|item| !after.contains(item));
-        uses.extend(changed.map(|item| format!("{} of production was changed", item["SK"])));
-        lock(&self.seen).uses_of_copy.extend(uses);
+        for item in before.iter().filter(|item| !after.contains(item)) {
+            self.misuse(&format!("{} of production was changed", item["SK"]));
+        }
         used
     }
 
-    /// Invokes both functions, with the layout of the original. Returns what they have processed: nothing, if they refuse the copy.
-    async fn invoke_on_copy(&self, entity: &str) -> Vec<String> {
+    fn misuse(&self, what: &str) {
+        let mut seen = lock(&self.seen);
+        seen.found.add::<1>(format!("a copy of the table: {what}"));
+    }
+
+    /// Invokes a function on the copy, which it has to refuse.
+    async fn invoke_refused<T, E>(&self, author: Author, handle: impl Future<Output = Result<T, E>>, misuse: &str) {
+        let caller = Caller::of_process(author, Some(OF_COPY));
+        if matches!(process(&caller, LIMIT, handle).await, Ok(Ok(_))) {
+            self.misuse(misuse);
+        }
+    }
+
+    /// Invokes both functions, with the layout of the original.
+    async fn invoke_on_copy(&self, entity: &str) {
         let Ok(config) = config(&self.schedule.settings) else {
-            return Vec::new();
+            return;
         };
         let table = COPY.to_owned();
         let (client, config) = (dynamodb_client(&self.connector), Config { table, ..config });
         let writer = Writer::new(client.clone(), &config);
         let event = json!({"ID": entity, "Copy": 1}).to_string();
         let carrier = Carrier::invocation("copy");
-        let update = writer.handle_from(&carrier, Some(&event), Deadline::after(LIMIT));
-        let is_applied = is_processed(Author::Writer(Vec::new()), update).await;
-
+        let update = writer.handle(&carrier, Some(&event), Deadline::after(LIMIT));
+        self.invoke_refused(Author::Writer(Vec::new()), update, "writer-fn applied an update")
+            .await;
         let (keys, mut image) = (latest(entity), latest(entity));
         image["Latest"] = json!({"N": "1000"});
         let record = json!({"eventName": "MODIFY", "dynamodb": {
@@ -127,13 +131,8 @@ impl World<'_> {
         let event = json!({"Records": [record]}).to_string();
         let writer = HistoryWriter::new(client, &config);
         let stored = writer.handle(&event, "copy", Deadline::after(LIMIT));
-        let is_stored = is_processed(Author::StreamFunction, stored).await;
-        let processed = [
-            (is_applied, "writer-fn applied an update"),
-            (is_stored, "stream-fn processed a record"),
-        ];
-        let processed = processed.into_iter().filter(|(is_processed, _)| *is_processed);
-        processed.map(|(_, what)| what.to_owned()).collect()
+        self.invoke_refused(Author::StreamFunction, stored, "stream-fn processed a record")
+            .await;
     }
 
     /// Prunes and purges an entity. It is done also if the table is refused because it is a copy.
@@ -144,12 +143,12 @@ impl World<'_> {
                 Err(error) if is_mismatch(&error) => return Ok(()),
                 layout => layout?,
             };
-            let copy = copy.with_history(layout.history);
+            let copy = copy.with_history(layout.and_then(|layout| layout.history));
             let options = keep_newest(1, Duration::ZERO);
             if let Ok(prune) = EntityPrune::plan(&copy, entity, options, &RateLimiter::unlimited()).await {
                 prune.run(&Silent).await?;
             }
-            Ok(Purge::of(&copy, entity).await?.run(Duration::ZERO, |_| {}).await?)
+            Purge::of(&copy, entity).await?.run(Duration::ZERO, |_| {}).await
         };
         let caller = Caller::of_process(Author::Operator, Some(OF_COPY));
         process(&caller, COMMAND_TIMEOUT, used).await.ok()

@@ -12,8 +12,7 @@ use writer_fn::event::request::{self, Carrier};
 use crate::{
     caller::{Author, Caller, MISDEPLOYED, lock},
     evidence::{Answer, UpstreamResponse},
-    functions::{Death, WRITER_TIMEOUT, WriterResult, deadline, failed, limit, process},
-    mutation::Mutation,
+    functions::{Death, LOST, NOT_INVOKED, WRITER_TIMEOUT, deadline, deployment, failed, limit, process},
     queue::{Message, Queue, VISIBILITY_TIMEOUT_MILLIS},
     schedule::{FaultKind, Jump, Origin, Point, Update},
     world::World,
@@ -33,7 +32,7 @@ fn is_final(error: &str) -> bool {
     ["VersionConflict", "InvalidEvent"].contains(&error)
 }
 
-impl World<'_> {
+impl World {
     fn update(&self, index: usize) -> &Update {
         &self.schedule.updates[index]
     }
@@ -88,7 +87,7 @@ impl World<'_> {
     }
 
     /// Invokes one of the writer processes.
-    async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> WriterResult {
+    async fn write(&self, updates: &[usize], mut event: Value, invocation: &Carrier) -> Result<Value, String> {
         let (connector, mutations) = (&self.connector, self.connector.mutations);
         mutations.event(&mut event);
         let is_of_ledger = |update: &usize| self.update(*update).origin == Origin::LedgerClient;
@@ -99,30 +98,29 @@ impl World<'_> {
         self.note(updates, number);
         let fault = connector.fault(Point::InvokeWriter);
         let result = if fault == Some(FaultKind::NotInvoked) {
-            WriterResult::Throttled
+            Err(NOT_INVOKED.to_owned())
         } else {
             let limit = limit(fault, WRITER_TIMEOUT, connector);
-            let (writer, number) = match self.misdeployed.of(fault) {
-                Some(misdeployed) => (misdeployed, MISDEPLOYED),
-                None => (&self.writers[number], number),
+            let (writer, number) = match deployment(fault) {
+                0 => (&self.writers[number], number),
+                other => (&self.misdeployed[other - 1], MISDEPLOYED),
             };
             let event = event.to_string();
-            let handle = writer.handle_from(invocation, Some(&event), deadline(WRITER_TIMEOUT, mutations));
+            let handle = writer.handle(invocation, Some(&event), deadline(WRITER_TIMEOUT, mutations));
             let caller = Caller::of_process(Author::Writer(updates.to_vec()), Some(number));
             let ended = process(&caller, limit, handle).await;
             lock(&self.seen).overruns += u32::from(fault.is_none() && matches!(ended, Err(Death::TimedOut)));
             match ended {
-                Err(_) => WriterResult::Lost,
-                _ if fault == Some(FaultKind::Redelivered) => WriterResult::Lost,
-                Ok(Ok(response)) => {
+                Ok(Ok(response)) if fault != Some(FaultKind::Redelivered) => {
                     let mut response = serde_json::to_value(response).unwrap_or_default();
-                    mutations.failures(Mutation::MessageFailures, &mut response);
-                    WriterResult::Response(response)
+                    mutations.failures("message-failures", &mut response);
+                    Ok(response)
                 }
-                Ok(Err(error)) => WriterResult::Error(error.error_type().to_owned()),
+                Ok(Err(error)) if fault != Some(FaultKind::Redelivered) => Err(error.error_type().to_owned()),
+                _ => Err(LOST.to_owned()),
             }
         };
-        let is_done = matches!(&result, WriterResult::Response(response) if failed(response).is_empty());
+        let is_done = result.as_ref().is_ok_and(|response| failed(response).is_empty());
         lock(&self.seen).failed_invocations += u64::from(!is_done);
         result
     }
@@ -131,11 +129,11 @@ impl World<'_> {
     async fn invoke(&self, update: usize, event: Value, invocation: &Carrier) -> bool {
         let from = self.connector.stream.len();
         let response = match self.write(&[update], event, invocation).await {
-            WriterResult::Response(response) => {
+            Ok(response) => {
                 let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
                 UpstreamResponse::Outcome(outcome, response["Version"].as_u64().unwrap_or_default())
             }
-            WriterResult::Error(error) if is_final(&error) => {
+            Err(error) if is_final(&error) => {
                 if error == "InvalidEvent" {
                     let is_large = self.update(update).members.get("Large").is_some();
                     let name = if is_large { "item-too-large" } else { "missing-map" };
@@ -143,11 +141,10 @@ impl World<'_> {
                 }
                 UpstreamResponse::Rejected(error)
             }
-            WriterResult::Error(error) => {
+            Err(error) => {
                 lock(&self.seen).errors.insert(update, error);
                 return false;
             }
-            WriterResult::Lost | WriterResult::Throttled => return false,
         };
         self.answer(update, response, from);
         true
@@ -158,7 +155,7 @@ impl World<'_> {
         let from = self.connector.stream.len();
         let response = self.write(&[update], event, invocation).await;
         let is_accepted = |response: &Value| response["batchItemFailures"].as_array().is_some_and(Vec::is_empty);
-        let accepted = matches!(&response, WriterResult::Response(response) if is_accepted(response));
+        let accepted = response.as_ref().is_ok_and(is_accepted);
         if accepted {
             self.answer(update, UpstreamResponse::Accepted, from);
         }
@@ -184,7 +181,7 @@ impl World<'_> {
     /// A client sends another update with the request id of one that was applied.
     pub(crate) async fn send_reused(&self, update: usize, event: Value) {
         let invocation = Carrier::invocation("reused");
-        if let WriterResult::Response(response) = self.write(&[update], event, &invocation).await {
+        if let Ok(response) = self.write(&[update], event, &invocation).await {
             lock(&self.seen).reused.push((update, response));
         }
     }
@@ -196,7 +193,7 @@ impl World<'_> {
             Origin::Invocation => self.update(update).id.clone(),
             _ => format!("asynchronous-{update}"),
         };
-        let is_first = self.connector.mutations.is(Mutation::Redelivery);
+        let is_first = self.connector.mutations.is("redelivery");
         let trace = format!("Root=1-{:08x}-0", self.clock.millis() / 1000);
         for delay in ASYNCHRONOUS_DELAYS {
             if delay > 0 {
@@ -284,9 +281,9 @@ impl World<'_> {
         let from = self.connector.stream.len();
         let write = async |_| {
             let result = self.write(&updates, event.clone(), &Carrier::invocation("batch")).await;
-            (!matches!(result, WriterResult::Throttled)).then_some(result)
+            (result.as_ref().err().map(String::as_str) != Some(NOT_INVOKED)).then_some(result)
         };
-        let Some(WriterResult::Response(response)) = self.connector.retry(THROTTLED_ATTEMPTS, write).await else {
+        let Some(Ok(response)) = self.connector.retry(THROTTLED_ATTEMPTS, write).await else {
             return;
         };
         let failed = failed(&response);

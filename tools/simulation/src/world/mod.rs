@@ -1,7 +1,9 @@
 //! Runs one schedule in virtual time: both functions, the event source mapping and the embedded database, in one thread.
 //!
-//! After the steps of all sources, the faults stop, and the run continues until the mapping reaches the end of the stream.
+//! After the steps of all sources, the faults stop, and the run continues until the mapping reaches the end of the stream. Of an
+//! attached table, the steps are changes by clients, and only stream-fn has something to do.
 
+mod attached;
 mod commands;
 mod deliveries;
 mod observations;
@@ -19,7 +21,7 @@ use shared::{
     domain::keys::{LATEST_KEY, VersionDigits},
     dynamodb::Store,
 };
-use stream_fn::HistoryWriter;
+use stream_fn::{HistoryWriter, Purpose};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep, sleep_until},
@@ -27,75 +29,87 @@ use tokio::{
 use writer_fn::Writer;
 
 use crate::{
+    attached::create_tables,
     caller::lock,
     clock::{Clock, ProcessClock, in_virtual_time},
     connector::Connector,
     error::SimulationError,
-    evidence::{Evidence, Recovery, Seen},
-    functions::{Misdeployed, StreamFunction},
+    evidence::{Evidence, Seen},
+    functions::StreamFunction,
     mapping::{Bucket, mapping, settings},
     mutation::Mutation,
     operators::{Operators, commands::LAG},
     queue::Queues,
-    schedule::{HISTORY, Schedule, Settings, Step, StepKind, TABLE},
-    setup::{config, dynamodb_client},
+    schedule::{HISTORY, Schedule, Step, StepKind, TABLE},
+    setup::{config, deployments, dynamodb_client},
 };
 
 pub(crate) fn run(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Evidence, SimulationError> {
     in_virtual_time(schedule.seed, async {
-        Box::pin(World::new(schedule, mutation)?.run()).await
+        Box::pin(World::new(schedule.clone(), mutation)?.run()).await
     })?
 }
 
-pub(crate) struct World<'a> {
-    pub(crate) schedule: &'a Schedule,
+pub(crate) struct World {
+    pub(crate) schedule: Schedule,
     pub(crate) digits: VersionDigits,
     pub(crate) connector: Connector,
     pub(crate) clock: Clock,
     /// The table, as the functions and readers see it.
     pub(crate) store: Store,
     pub(crate) writers: Vec<Writer>,
-    pub(crate) misdeployed: Misdeployed<Writer>,
+    /// The other deployments of writer-fn.
+    pub(crate) misdeployed: Vec<Writer>,
     pub(crate) function: StreamFunction,
     pub(crate) operators: Operators,
     pub(crate) bucket: Bucket,
-    pub(crate) mapping_stop: MappingStop,
+    pub(crate) mapping_stop: Notify,
+    /// Time from a stop of the mapping until it starts again.
+    pub(crate) mapping_pause: Mutex<Duration>,
     pub(crate) queues: Queues,
     /// `true` if the queue has no message, and none is being processed.
     pub(crate) queue_is_empty: Mutex<bool>,
     pub(crate) seen: Seen,
 }
 
-#[derive(Default)]
-pub(crate) struct MappingStop {
-    pub(crate) requested: Notify,
-    /// Time until the mapping starts again.
-    pub(crate) duration: Mutex<Duration>,
-}
-
-impl<'a> World<'a> {
-    fn new(schedule: &'a Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
+impl World {
+    pub(crate) fn new(schedule: Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
         let (clock, settings) = (Clock(Instant::now()), &schedule.settings);
         let connector = Connector::new(clock.database()?, schedule.seed, schedule.faults.clone(), mutation);
-        let (stream, database) = (&connector.stream, &connector.database);
-        stream.open(database, &connector.create_table(TABLE)?, settings.shards)?;
-        if settings.own_history {
-            // On AWS it has no stream. Here, the checks learn of its writes from it.
-            stream.open_history(database, &connector.create_table(HISTORY)?)?;
+        let attached = match settings.attached {
+            true => Some(create_tables(&connector, settings)?),
+            false => None,
+        };
+        if attached.is_none() {
+            let (stream, database) = (&connector.stream, &connector.database);
+            stream.open(database, &connector.create_table(TABLE)?, settings.shards)?;
+            if settings.own_history {
+                // On AWS it has no stream. Here, the checks learn of its writes from it.
+                stream.open_history(database, &connector.create_table(HISTORY)?)?;
+            }
         }
-        let (deployed, client, mutations) = (config(settings)?, dynamodb_client(&connector), connector.mutations);
+        let (configs, client, mutations) = (deployments(settings)?, dynamodb_client(&connector), connector.mutations);
+        let is_checked = ["writer-layout", "stream-layout"].map(|guard| mutations.disable(guard));
         let of_writer = |config: &Config| {
             let writer = Writer::new(client.clone(), config).with_clock(clock.of_library());
-            match mutations.disable(Mutation::WriterLayout) {
-                true => writer.with_checked_layout(),
-                false => writer,
+            if is_checked[0] {
+                writer.with_checked_layout()
+            } else {
+                writer
             }
         };
-        let of_stream = |config: &Config| {
-            let writer = HistoryWriter::new(client.clone(), config).with_clock(clock.of_library());
-            match mutations.disable(Mutation::StreamLayout) {
-                true => writer.with_checked_layout(),
-                false => writer,
+        let of_stream = |config: Config| {
+            let writer = match &attached {
+                Some(table) => {
+                    HistoryWriter::from_store(Store::attached(client.clone(), table.clone()), Purpose::Invocation)
+                }
+                None => HistoryWriter::new(client.clone(), &config),
+            };
+            let writer = writer.with_clock(clock.of_library());
+            if is_checked[1] {
+                writer.with_checked_layout()
+            } else {
+                writer
             }
         };
         let processes = (0..settings.clock_offsets.len()).map(|process| {
@@ -103,32 +117,35 @@ impl<'a> World<'a> {
             let clock = clock.of_process(ProcessClock::of(settings, process));
             Ok(of_writer(&config).with_clock(clock))
         });
-        let (digits, history, seen) = (deployed.digits, settings.history(), Seen::default());
-        let store = Store::new(client.clone(), TABLE, digits).with_history(history.clone());
-        let write = (deployed.ordering, deployed.write);
-        let operators = Operators::new(&connector, clock, digits, history, write);
+        let (history, seen, deployed) = (settings.history(), Seen::default(), &configs[0]);
+        let store = match &attached {
+            Some(table) => Store::attached(client.clone(), table.clone()),
+            None => Store::new(client.clone(), TABLE, deployed.digits).with_history(history.clone()),
+        };
+        let digits = store.digits();
+        let operators = Operators::new(&connector, clock, digits, history, (deployed.ordering, deployed.write));
         Ok(Self {
-            schedule,
             digits,
             clock,
             store: store.with_clock(clock.of_library()),
             writers: processes.collect::<Result<_, SimulationError>>()?,
-            misdeployed: misdeployed(settings, of_writer)?,
+            misdeployed: configs[1..].iter().map(of_writer).collect(),
             function: StreamFunction {
-                writer: of_stream(&deployed),
-                misdeployed: Some(misdeployed(settings, of_stream)?),
+                deployments: configs.map(of_stream),
                 connector: connector.clone(),
                 digits,
-                is_ordered: false,
+                is_ordered: settings.attached,
                 seen: Arc::clone(&seen),
             },
             queues: operators.queues().clone(),
             operators,
             connector,
             bucket: Bucket::default(),
-            mapping_stop: MappingStop::default(),
+            mapping_stop: Notify::new(),
+            mapping_pause: Mutex::default(),
             queue_is_empty: Mutex::default(),
             seen,
+            schedule,
         })
     }
 
@@ -142,23 +159,30 @@ impl<'a> World<'a> {
     }
 
     async fn observe_all(&self) -> Result<Evidence, SimulationError> {
+        let is_attached = self.schedule.is_attached();
         if self.schedule.settings.starts_early {
             self.function.start_early().await;
         }
-        self.claim_layout().await?;
+        if !is_attached {
+            self.claim_layout().await?;
+        }
         self.run_steps().await;
         // Until each message was processed, or moved to the dead-letter queue.
         while !*lock(&self.queue_is_empty) {
             sleep(Duration::from_secs(1)).await;
         }
-        self.bucket.allow();
+        lock(&self.bucket.0).denied_until = None;
         self.connector.stop_faults().await;
-        self.observe().await?;
-        let recovery = self.recover().await?;
+        let records = if is_attached {
+            self.observe_attached().await?
+        } else {
+            self.observe().await?;
+            self.recover().await?;
+            // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
+            self.connector.stream.records()
+        };
         let mut evidence = std::mem::take(&mut *lock(&self.seen));
-        evidence.recovery = recovery;
-        // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
-        evidence.stream = self.connector.stream.records();
+        evidence.stream = records;
         evidence.trimmed = self.connector.stream.trimmed();
         evidence.faults = self.connector.faults();
         Ok(evidence)
@@ -189,9 +213,12 @@ impl<'a> World<'a> {
             let settings = settings(&self.schedule.settings, self.connector.mutations);
             let mapping = mapping(settings, &self.connector, &self.function, &self.bucket, self.clock);
             // A mapping that is disabled or deleted goes on for some seconds (recorded: 15 s and 5 s).
-            let lag = (self.connector).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000)));
+            let lag = match self.schedule.is_attached() {
+                true => Duration::ZERO,
+                false => (self.connector).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000))),
+            };
             let stopped = async {
-                self.mapping_stop.requested.notified().await;
+                self.mapping_stop.notified().await;
                 sleep(lag).await;
             };
             tokio::select! {
@@ -200,13 +227,13 @@ impl<'a> World<'a> {
                 () = mapping.run() => {}
             }
             drop(mapping);
-            let duration = *lock(&self.mapping_stop.duration);
-            sleep(duration).await;
+            let pause = *lock(&self.mapping_pause);
+            sleep(pause).await;
         }
     }
 
     /// Recovers from what the faults left: what was discarded is redriven, and what was not answered is sent again.
-    async fn recover(&self) -> Result<Recovery, SimulationError> {
+    async fn recover(&self) -> Result<(), SimulationError> {
         self.redrive_and_repair().await;
         let mut unanswered = Vec::new();
         for update in self.unanswered() {
@@ -217,23 +244,12 @@ impl<'a> World<'a> {
         self.connector.settle().await;
         // Older versions than this count as missing.
         sleep(Duration::from_secs(120)).await;
-        Ok(Recovery {
-            findings: self.operators.audit(LAG).await,
-            items: self.items()?.into_iter().collect(),
-            unanswered,
-        })
+        let (findings, items) = (self.operators.audit(LAG).await, self.items()?);
+        let mut seen = lock(&self.seen);
+        (seen.findings, seen.unanswered) = (findings, unanswered);
+        seen.recovered = items.into_iter().collect();
+        Ok(())
     }
-}
-
-/// Creates a function as it is deployed with other layouts than that of the table.
-fn misdeployed<T>(settings: &Settings, create: impl Fn(&Config) -> T) -> Result<Misdeployed<T>, SimulationError> {
-    let (mut width, mut history) = (settings.clone(), settings.clone());
-    width.digits += 1;
-    history.own_history = !history.own_history;
-    Ok(Misdeployed {
-        width: create(&config(&width)?),
-        history: create(&config(&history)?),
-    })
 }
 
 /// Returns the key of a latest item.

@@ -29,7 +29,7 @@ use crate::{
 /// The versions of an entity that a reader sees, with their attributes.
 type Read = Result<Vec<(u64, Item)>, ReadError>;
 
-impl World<'_> {
+impl World {
     /// Waits until the mapping has read everything, and notes what can be observed then.
     pub(crate) async fn observe(&self) -> Result<(), SimulationError> {
         let connector = &self.connector;

@@ -7,6 +7,8 @@ use shared::{
     config::Ordering,
     domain::{keys::FLOOR_KEY, layout, recorded_at::RecordedAt, version::Version},
 };
+use tokio::time::Instant;
+use writer_fn::update::Update;
 
 use crate::{
     caller::lock,
@@ -15,9 +17,8 @@ use crate::{
     schedule::{Command, Content, Edit, HISTORY, MALFORMED, Step, StepKind, TABLE},
     world::{World, latest},
 };
-use writer_fn::update::Update;
 
-impl World<'_> {
+impl World {
     pub(crate) async fn step(&self, step: &Step) {
         let connector = &self.connector;
         match &step.kind {
@@ -36,12 +37,12 @@ impl World<'_> {
             }
             StepKind::StopMapping(millis) => {
                 connector.count("mapping-stopped");
-                *lock(&self.mapping_stop.duration) = Duration::from_millis(*millis);
-                self.mapping_stop.requested.notify_one();
+                *lock(&self.mapping_pause) = Duration::from_millis(*millis);
+                self.mapping_stop.notify_one();
             }
             StepKind::DenyDestination(millis) => {
                 connector.count("destination-denied");
-                self.bucket.deny(Duration::from_millis(*millis));
+                lock(&self.bucket.0).denied_until = Some(Instant::now() + Duration::from_millis(*millis));
             }
             StepKind::Window { scope, millis } => {
                 let duration = Duration::from_millis(*millis);
@@ -55,8 +56,7 @@ impl World<'_> {
                 lock(&self.seen).pruned.extend(before.difference(&after).cloned());
             }
             StepKind::Command(command) => self.command(command).await,
-            // The world of an attached table carries it out.
-            StepKind::Change { .. } => {}
+            StepKind::Change { item, kind } => self.change(*item, *kind),
         }
     }
 

@@ -9,7 +9,7 @@ use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use shared::{clock::Deadline, config::Config, logging};
 use stream_fn::HistoryWriter;
-use writer_fn::Writer;
+use writer_fn::{Writer, event::request::Carrier};
 
 /// The first argument is missing or does not name a function.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,8 @@ async fn record(recorder: &HistoryWriter) -> Result<(), lambda_runtime::Error> {
 async fn write(writer: &Writer) -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let deadline = Deadline::at_epoch_millis(event.context.deadline);
-        writer.handle(&event.payload, &event.context.request_id, deadline).await
+        let invocation = Carrier::invocation(&event.context.request_id);
+        writer.handle(&invocation, Some(event.payload.get()), deadline).await
     }))
     .await
 }

@@ -1,6 +1,5 @@
 //! `vzero attach`.
 
-mod report;
 mod write_rate;
 
 use std::{path::PathBuf, time::Duration};
@@ -26,7 +25,6 @@ use crate::{
     output::{self, Output},
     plan,
 };
-use report::print_report;
 
 /// Size of an item in bytes if the table has none.
 const DEFAULT_ITEM_BYTES: u64 = 1_024;
@@ -103,7 +101,11 @@ impl Attach {
                     stream.view
                 ));
             }
-            None if self.enable_stream => table = enable_stream(&store).await?.ok_or_else(not_enabled)?,
+            None if self.enable_stream => {
+                let timeout = ENABLE_TIMEOUT.as_secs();
+                let text = format!("the stream is not enabled after {timeout} s; run the command again");
+                table = enable_stream(&store).await?.ok_or(OperationError::Retryable(text))?;
+            }
             _ => {}
         }
         if let Some(path) = &self.write {
@@ -148,7 +150,7 @@ impl Attach {
         }));
         match output.is_json() {
             true => output.object(&report)?,
-            false => print_report(&report)?,
+            false => print_report(report, output)?,
         }
         match required.is_empty() {
             true => Ok(()),
@@ -206,14 +208,30 @@ impl Attach {
     }
 }
 
+/// Prints a report as text in which commands can be copied.
+fn print_report(mut report: Value, output: &Output) -> Result<(), CliError> {
+    let parts = ["Required", "Notes", "Readers", "Deploy", "Definition"];
+    let [required, notes, readers, deploy, _] = parts.map(|name| match report.as_object_mut()?.shift_remove(name)? {
+        Value::Array(texts) => Some(texts.iter().map(output::cell).collect()),
+        text => Some(vec![output::cell(&text)]),
+    });
+    output.object(&report)?;
+    for (kind, texts) in [("required", required), ("note", notes)] {
+        let mut texts = texts.into_iter().flatten();
+        texts.try_for_each(|text: String| output::print(&format!("{kind}: {text}")))?;
+    }
+    for (what, commands) in [
+        ("List the event source mappings of the stream", readers),
+        ("Deploy, in the root of the repository", deploy),
+    ] {
+        if let Some(commands) = commands.filter(|commands: &Vec<_>| !commands.is_empty()) {
+            output::print(&format!("\n{what}:\n  {}", commands.join("\n  ")))?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the average size of an item.
 fn item_bytes(table: &AttachableTable) -> u64 {
     table.bytes.checked_div(table.items).unwrap_or(DEFAULT_ITEM_BYTES)
-}
-
-fn not_enabled() -> OperationError {
-    let timeout = ENABLE_TIMEOUT.as_secs();
-    OperationError::Retryable(format!(
-        "the stream is not enabled after {timeout} s; run the command again"
-    ))
 }

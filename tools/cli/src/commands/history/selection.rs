@@ -184,5 +184,4 @@ impl Selection {
 }
 
 #[cfg(test)]
-#[path = "selection_tests.rs"]
 mod tests;

@@ -1,17 +1,17 @@
 //! `vzero admin state load`: parses the whole file, then stores its states.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
 use operations::progress::Progress as _;
 use patterns::time_series::{LoadError, State, StateTime, TimeSeries};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, names},
-    json::{self, InvalidJson, Reader},
+    json::{self, InvalidJson},
 };
 use writer_fn::update::ID;
 
-use crate::{changes, error::CliError, output::Output, progress::Counter};
+use crate::{changes, error::CliError, output::Output, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -36,10 +36,10 @@ impl Load {
         let file = self.file.display();
         let text = changes::text_of(&self.file)?;
         let (positions, states) = parse(&text).map_err(|why| CliError::Usage(format!("{file}: {why}")))?;
-        let counter = Counter::new("states stored");
+        let counter = Bar::counter("states stored", 0);
         let loaded = series.load(&states, |stored| counter.at(stored)).await;
         drop(counter);
-        let at = |index: usize| positions.get(index).copied().unwrap_or_default();
+        let at = |index: usize| shown(positions.get(index).copied().unwrap_or_default());
         match loaded {
             Ok(stored) => output.object(&json!({"Loaded": stored})),
             Err(LoadError::Twice { first, second }) => Err(CliError::Usage(format!(
@@ -56,15 +56,12 @@ impl Load {
 }
 
 /// Place in a file, counted from 1: the line, and the byte in the line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Position(usize, usize);
+type Position = (usize, usize);
 
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self(line, 0 | 1) => write!(f, "line {line}"),
-            Self(line, column) => write!(f, "line {line}, column {column}"),
-        }
+fn shown(position: Position) -> String {
+    match position {
+        (line, 0 | 1) => format!("line {line}"),
+        (line, column) => format!("line {line}, column {column}"),
     }
 }
 
@@ -74,17 +71,19 @@ type Parsed = (Vec<Position>, Vec<(EntityId, State)>);
 /// Returns the states with their positions, or the first error and the number of all errors. Objects after a syntax error are unknown.
 fn parse(text: &str) -> Result<Parsed, String> {
     let (mut positions, mut states, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-    let mut reader = Reader::new(text);
-    let mut position = Position(1, 1);
-    let mut counted = 0;
-    let done = objects(&mut reader, text.trim_start().starts_with('['), |offset, object| {
-        let passed = &text[counted..offset];
+    let (objects, invalid) = match text.trim_start().starts_with('[') {
+        true => json::elements(text).map_or_else(|error| (Vec::new(), Some(error)), |objects| (objects, None)),
+        false => json::documents(text),
+    };
+    let (mut position, mut rest) = ((1, 1), text);
+    for object in objects {
+        let (passed, after) = rest.split_at(object.as_ptr().addr() - rest.as_ptr().addr());
         position.0 += passed.matches('\n').count();
         position.1 = match passed.rfind('\n') {
             Some(newline) => passed.len() - newline,
             None => position.1 + passed.len(),
         };
-        counted = offset;
+        rest = after;
         match state(object) {
             Ok(state) => {
                 states.push(state);
@@ -92,36 +91,16 @@ fn parse(text: &str) -> Result<Parsed, String> {
             }
             Err(why) => errors.push((position, why)),
         }
-    });
-    if let Err(InvalidJson { reason, line, column }) = done {
-        errors.push((Position(line, column), reason.to_string()));
+    }
+    if let Some(InvalidJson { reason, line, column }) = invalid {
+        errors.push(((line, column), reason.to_string()));
     }
     errors.sort_by_key(|(position, _)| *position);
     match errors.as_slice() {
         [] => Ok((positions, states)),
-        [(position, why)] => Err(format!("{position}: {why}")),
-        [(position, why), ..] => Err(format!("{position}: {why}; {} errors in total", errors.len())),
+        [(position, why)] => Err(format!("{}: {why}", shown(*position))),
+        [(position, why), ..] => Err(format!("{}: {why}; {} errors in total", shown(*position), errors.len())),
     }
-}
-
-/// Reads the objects of an array, or one after the other, each with its offset.
-fn objects<'a>(
-    reader: &mut Reader<'a>,
-    is_array: bool,
-    mut add: impl FnMut(usize, &'a str),
-) -> Result<(), InvalidJson> {
-    if is_array {
-        reader.begin_list()?;
-    }
-    while if is_array {
-        reader.next_element()?
-    } else {
-        reader.end().is_err()
-    } {
-        let text = reader.skip()?;
-        add(reader.position() - text.len(), text);
-    }
-    reader.end()
 }
 
 /// Parses one state: with `ID` and `Time`, as `state list` prints it, or with the keys of its item.

@@ -35,11 +35,6 @@ pub(super) fn record(number: usize, item: &str) -> Record {
     Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
 }
 
-/// Returns the record with another creation time.
-pub(super) fn created_after(start: Duration, record: &Record) -> Record {
-    Record::new(record.sequence_number().clone(), START + start, record.json().clone())
-}
-
 /// Returns records 1 to `count`, each of a separate item.
 pub(super) fn records(count: usize) -> Vec<Record> {
     (1..=count).map(|number| record(number, &number.to_string())).collect()
@@ -73,7 +68,7 @@ pub(super) struct RunResult {
     /// Request id of each batch.
     pub(super) requests: Vec<String>,
     pub(super) documents: Vec<Document>,
-    pub(super) dropped: u64,
+    pub(super) dropped: usize,
     pub(super) result: LastProcessingResult,
     pub(super) position: Option<Position>,
     request_ids: usize,
@@ -163,8 +158,8 @@ impl Run {
         };
         tokio::time::timeout(lasts, mapping.run()).await.unwrap_err();
         RunResult {
-            dropped: mapping.counters.dropped.load(std::sync::atomic::Ordering::Relaxed),
-            result: mapping.counters.last_processing_result(),
+            dropped: mapping.counters.get().dropped,
+            result: mapping.counters.get().result,
             position: mapping.positions.load("shard-1"),
             ..std::mem::take(&mut *lock(&run.seen))
         }

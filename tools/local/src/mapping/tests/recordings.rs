@@ -139,7 +139,7 @@ async fn run(scenario: &Scenario) -> (RunResult, Value) {
 fn check(name: &str, recording: &Recording, result: &RunResult) {
     let text = match result.result {
         LastProcessingResult::NoRecordsProcessed => "No records processed",
-        LastProcessingResult::Ok => "OK",
+        LastProcessingResult::OK => "OK",
         LastProcessingResult::FunctionCallFailed => "PROBLEM: Function call failed",
         // Only the beginning of Lambda's text is known.
         LastProcessingResult::InvalidSequenceNumber => "PROBLEM: Sequence number in function response is invalid.",

@@ -10,7 +10,7 @@
 //! values of a metric filter. [`Monitoring::publishes`] tells which.
 
 mod detection;
-pub(crate) mod faults;
+mod faults;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ const MONITORING: &str = include_str!("../../../../monitoring/template.yaml");
 const ADDITIONAL_PERIODS: usize = 2;
 
 /// Values by minute of metrics, by their namespace, name and dimensions. A minute without a value is missing data.
-pub(crate) type Values = BTreeMap<String, BTreeMap<i64, i64>>;
+type Values = BTreeMap<String, BTreeMap<i64, i64>>;
 
 /// An alarm, as in a template. Other properties and values are an error, because they are not evaluated.
 #[derive(Debug, Clone, Deserialize)]
@@ -66,7 +66,7 @@ struct Dimension {
 
 /// The alarms of a stack and of the stack that monitors it, and the metrics that exist only if a template asks for them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Monitoring {
+struct Monitoring {
     alarms: Vec<Alarm>,
     /// Event source mappings that publish counts of events.
     counted_mappings: BTreeSet<String>,
@@ -76,7 +76,7 @@ pub(crate) struct Monitoring {
 
 impl Monitoring {
     /// Reads the alarms of both templates. `parameters` are those of the stack, whose output has the parameters of the other one.
-    pub(crate) fn of(template: &str, parameters: &[(&str, &str)]) -> Self {
+    fn of(template: &str, parameters: &[(&str, &str)]) -> Self {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let stack = yaml::parse(template).unwrap();
         let parameters: Vec<_> = parameters.iter().copied().map(owned).collect();
@@ -130,7 +130,7 @@ impl Monitoring {
     }
 
     /// Returns the names of the alarms that are on at the end of a minute.
-    pub(crate) fn firing(&self, values: &Values, minute: i64) -> BTreeSet<&str> {
+    fn firing(&self, values: &Values, minute: i64) -> BTreeSet<&str> {
         let published = |metric: String| values.get(&metric).filter(|_| self.publishes(&metric));
         let alarms = self.alarms.iter();
         let on = alarms.filter(|alarm| alarm.is_on(published(alarm.metric()), minute));

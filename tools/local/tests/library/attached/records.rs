@@ -1,8 +1,11 @@
 //! Records of an attached table: requests, quarantine and reads.
 
 use serde_json::{Value, json};
-use shared::domain::{attached::key, keys::LATEST_KEY};
-use stream_fn::HistoryWriter;
+use shared::{
+    domain::{attached::key, keys::LATEST_KEY},
+    dynamodb::Store,
+};
+use stream_fn::{HistoryWriter, Purpose};
 use testkit::{
     attached::Orders,
     database::items,
@@ -20,7 +23,10 @@ use operations::read::{
 fn one_request_inserts_a_version_of_each_of_25_items() {
     let orders = Orders::new("vzero");
     let (client, meter) = metered(&orders);
-    let writer = HistoryWriter::attached(client, orders.store().attached_table().unwrap().clone());
+    let writer = HistoryWriter::from_store(
+        Store::attached(client, orders.store().attached_table().unwrap().clone()),
+        Purpose::Invocation,
+    );
     let inserts = (0..25).map(|no| change(no, no, None, Some("a")));
     let updates: Vec<_> = (0..25).map(|no| change(no, 100 + no, Some("a"), Some("b"))).collect();
     let both: Vec<_> = inserts.chain(updates.iter().cloned()).collect();

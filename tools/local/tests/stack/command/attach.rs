@@ -6,7 +6,7 @@ use testkit::{attached, wait::eventually};
 
 use crate::{
     command::file,
-    serving::{Serving, fails},
+    serving::{fails, serve},
 };
 
 const ITEMS: u64 = 5;
@@ -53,7 +53,7 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
     let path = file(folder.path(), "orders.json", &definition);
     let mut expected = vec![Vec::new(); usize::try_from(ITEMS).unwrap()];
     for start in 0..4 {
-        let mut stack = Serving::start(&["--attach", &path, "--data-dir", &data]);
+        let mut stack = serve(&["--attach", &path, "--data-dir", &data]);
         let config = local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         if start == 3 {
@@ -102,7 +102,7 @@ fn an_invalid_definition_is_an_error_that_names_the_mistake() {
     let mut filter = definition();
     filter["Filter"] = json!({"customerId": [{"suffixx": "c"}]});
     for (content, message) in [
-        ("{".to_owned(), "it is not JSON: line 1, column 2"),
+        ("{".to_owned(), "it is not JSON: line 1, column 1"),
         (
             without_type.to_string(),
             "AttributeDefinitions has no type of the key attribute orderNo",

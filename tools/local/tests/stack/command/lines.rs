@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::{command::broken, serving::Serving};
+use crate::{
+    command::broken,
+    serving::{put, serve},
+};
 
 pub(crate) fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, &'a str>> {
     let lines = stdout.lines().filter_map(|line| line.strip_prefix(kind));
@@ -16,9 +19,12 @@ pub(crate) fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, 
 fn the_lines_count_retries_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let failed = folder.path().join("failed").to_string_lossy().into_owned();
-    let mut stack = Serving::start(&["--feed", "/dev/null", "--failed", &failed]);
+    let stack = serve(&["--feed", "/dev/null", "--failed", &failed]);
     stack.write(&json!({"ID": "Taken#1"}));
-    stack.put(&json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}));
+    put(
+        &stack,
+        &json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}),
+    );
     stack.write(&json!({"ID": "Taken#1"}));
     let line = stack.until(|line| line.starts_with("status ") && line.contains(" quarantined=1"));
     let last = figures(&line, "status ").remove(0);
@@ -39,7 +45,7 @@ fn the_lines_count_retries_and_failures() {
         &broken.each_ref().map(String::as_str)[..],
     ]
     .concat();
-    let mut stack = Serving::start(&arguments);
+    let stack = serve(&arguments);
     stack.write(&json!({"ID": "E#1"}));
     let line = stack.until(|line| line.starts_with("status ") && line.contains(" failures=1"));
     let last = figures(&line, "status ").remove(0);
@@ -51,7 +57,7 @@ fn the_lines_count_retries_and_failures() {
 
 #[test]
 fn the_command_prints_addresses_items_commands_and_what_happens() {
-    let mut stack = Serving::start(&[]);
+    let stack = serve(&[]);
     let lines = |end: &str| {
         let mut printed = String::new();
         loop {

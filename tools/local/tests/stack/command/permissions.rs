@@ -9,8 +9,7 @@ use std::{
 
 use crate::{
     command::broken,
-    serving::{Serving, succeeds},
-    support::versions,
+    serving::{serve, succeeds},
 };
 use serde_json::json;
 
@@ -54,28 +53,10 @@ fn the_data_folder_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("new/data");
     let argument = data.to_string_lossy().into_owned();
-    let serve = || {
-        let mut stack = Serving::start(&["--data-dir", &argument, "--feed", "/dev/null"]);
-        stack.write(&json!({"ID": "a"}));
-        let found = modes(&data);
-        stack.kill();
-        found
-    };
-    assert_private(&serve(), &FILES);
+    let stack = serve(&["--data-dir", &argument, "--feed", "/dev/null"]);
+    stack.write(&json!({"ID": "a"}));
+    assert_private(&modes(&data), &FILES);
     assert_private(&modes(folder.path()), &["./new", "./new/data"]);
-    // The files of a killed stack, with the permissions of an earlier release.
-    fs::create_dir_all(data.join("failed/aws")).unwrap();
-    fs::write(data.join("failed/aws/document"), "{}").unwrap();
-    for (name, mode) in modes(&data) {
-        let open = if mode & 0o100 == 0 { 0o644 } else { 0o755 };
-        fs::set_permissions(data.join(name.trim_start_matches("./")), Permissions::from_mode(open)).unwrap();
-    }
-    fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
-    let found = serve();
-    assert_private(&found, &FILES);
-    assert_private(&found, &["./failed/aws/document"]);
-    // An existing folder can have other purposes.
-    assert_eq!(fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o755);
 }
 
 #[test]
@@ -92,36 +73,11 @@ fn the_dump_and_failure_documents_are_private() {
     fs::set_permissions(&broken[1], Permissions::from_mode(0o600)).unwrap();
     let failed = path("new/failed");
     let arguments = [&["--failed", &failed], &broken.each_ref().map(String::as_str)[..]].concat();
-    let stack = Serving::start(&arguments);
+    let stack = serve(&arguments);
     stack.until(|line| line.starts_with("Serving"));
     drop(stack);
     let found = modes(folder.path());
     let has_documents = found.keys().any(|name| name.starts_with("./new/failed/aws"));
     assert!(has_documents, "{found:?}");
     assert_private(&found, &["./new", "./new/failed"]);
-}
-
-#[test]
-fn a_dump_is_written_to_the_target_of_a_link_and_to_a_fifo() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    fs::write(path("existing"), "old").unwrap();
-    for target in ["existing", "missing"] {
-        let link = path(&format!("link-{target}"));
-        std::os::unix::fs::symlink(target, &link).unwrap();
-        succeeds(&["--once", "--dump", &link.to_string_lossy()]);
-        assert_eq!(fs::read_link(&link).unwrap(), std::path::Path::new(target));
-        let dump = fs::read_to_string(path(target)).unwrap();
-        assert_eq!(versions(&dump).len(), 3, "{dump}");
-    }
-    let created = std::process::Command::new("mkfifo").arg(path("fifo")).status();
-    assert!(created.unwrap().success());
-    // Open for both, so that a replaced FIFO does not block the test.
-    let fifo = fs::File::options().read(true).write(true).open(path("fifo")).unwrap();
-    succeeds(&["--once", "--dump", &path("fifo").to_string_lossy()]);
-    let kind = fs::symlink_metadata(path("fifo")).unwrap().file_type();
-    assert!(std::os::unix::fs::FileTypeExt::is_fifo(&kind));
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(fifo), &mut line).unwrap();
-    assert!(line.starts_with("{\"PK\":{\"S\":\"#vzero\"}"), "{line}");
 }

@@ -13,14 +13,14 @@ fn table() -> AttachedTable {
 
 /// Returns the newest state of a history with these versions, each with other members than its keys and its record.
 fn newest(versions: &[(&str, Value)]) -> Newest {
-    let mut history = Collection::default();
+    let mut history = Collection::new(digits(), true);
     for (number, (record, members)) in (1..).zip(versions) {
         let mut item = members.clone();
         item["SK"] = json!({"S": format!("v{number:010}")});
         (item["Stream"], item["RequestId"]) = (json!({"S": "2026"}), json!({"S": record}));
-        history.add_item(serde_json::from_value(item).unwrap(), digits(), true);
+        history.add(serde_json::from_value(item).unwrap());
     }
-    Newest::of(&history).unwrap()
+    Newest::of_history(&history).unwrap()
 }
 
 #[test]

@@ -5,14 +5,11 @@ use proptest::prelude::*;
 use super::*;
 
 const TIME: &str = "2026-01-02T03:04:05.678Z";
-const ORIGIN: Origin = Origin {
-    message_id: "message",
-    sent_at: Some(TIME),
-};
+const SENT_AT: Option<Timestamp> = Some(Timestamp::constant(1_767_323_045, 678_000_000));
 
 /// Returns the body to send, the same if it is not changed. `None` if it contains no update.
 fn sent(body: &Value) -> Option<Value> {
-    let text = UpdateMessage::find(body)?.identified(ORIGIN).ok()?;
+    let text = UpdateMessage::find(body)?.identified("message", SENT_AT).ok()?;
     Some(text.map_or_else(|| body.clone(), |text| serde_json::from_str(&text).unwrap()))
 }
 
@@ -111,7 +108,13 @@ fn an_update_is_sent_with_what_identifies_it() {
     untimed["timestamp"] = json!(null);
     assert_eq!(sent(&untimed).unwrap()["RequestSentAt"], "2026-01-01T20:04:05.678Z");
     let own = json!({"ID": "E", "RequestId": "own", "RequestSentAt": TIME});
-    assert_eq!(UpdateMessage::find(&own).unwrap().identified(ORIGIN).unwrap(), None);
+    assert_eq!(
+        UpdateMessage::find(&own)
+            .unwrap()
+            .identified("message", SENT_AT)
+            .unwrap(),
+        None
+    );
     // Updates with attributes that look like envelopes, or like the record of an invocation.
     let mut invocation = failed_invocation(&json!({"ID": "F"}));
     invocation["ID"] = json!("E");
@@ -163,7 +166,11 @@ fn numbers_keep_all_digits_and_members_their_order() {
     let digits = "12345678901234567890.123456789012345678";
     let update = format!(r#"{{"ID":"E","Z":{digits},"A":0.10,"B":[1e100,-0],"C":{{"b":1,"a":2}}}}"#);
     let body: Value = serde_json::from_str(&update).unwrap();
-    let text = UpdateMessage::find(&body).unwrap().identified(ORIGIN).unwrap().unwrap();
+    let text = UpdateMessage::find(&body)
+        .unwrap()
+        .identified("message", SENT_AT)
+        .unwrap()
+        .unwrap();
     let unchanged = body.to_string();
     assert!(unchanged.contains(&format!("\"Z\":{digits},\"A\":0.10")), "{unchanged}");
     let unchanged = unchanged.strip_suffix('}').unwrap();
@@ -186,7 +193,10 @@ fn updates_that_can_never_be_applied() {
         (r#"{"ID": "E", "RequestId": 7}"#, Some("RequestId is not a string")),
     ] {
         let update = UpdateMessage::find(&serde_json::from_str(body).unwrap()).unwrap();
-        let error = update.identified(ORIGIN).err().map(|error| error.to_string());
+        let error = update
+            .identified("message", SENT_AT)
+            .err()
+            .map(|error| error.to_string());
         assert_eq!(error.as_deref(), reason, "{body}");
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     error::Kind,
     failures::source::Source,
     progress::Silent,
-    redrive::{Feed, Services, replay::Replay, replayed},
+    redrive::{Feed, Services, test_connection::replayed},
 };
 
 const LETTERS: &str = "https://sqs.eu-central-1.amazonaws.com/1/Letters";
@@ -54,18 +54,10 @@ async fn try_redrive(resend: impl Into<Option<Options>>, responses: impl IntoIte
     let responses = replay::Replay::new(responses);
     let connection = replayed(&responses, "T");
     let services = Services::default();
-    let feed = Feed::new(&connection, &services, resend.as_ref(), &Silent);
-    let is_dry = resend.as_ref().is_none_or(|resend| resend.is_dry);
-    let sink = Replay::new(
-        &connection,
-        &services,
-        &Options {
-            is_dry,
-            ..Options::default()
-        },
-    );
+    let process = async |_: &str, _: Vec<&str>| Vec::new();
+    let feed = Feed::new(&connection, &services, resend.as_ref(), &Silent, process);
     let mut tally = Tally::default();
-    let result = feed.all(&[Source::Queue(LETTERS.to_owned())], &sink, &mut tally).await;
+    let result = feed.all(&[Source::Queue(LETTERS.to_owned())], &mut tally).await;
     Redriven {
         result,
         tally,
@@ -219,7 +211,7 @@ async fn messages_of_a_fifo_queue_keep_their_group_deduplication_id_and_order() 
     let rejected = [received(&messages), error("InvalidParameterValue")];
     let responses = rejected
         .into_iter()
-        .chain([sent(), sent(), empty(), empty(), empty(), released()]);
+        .chain([sent(), empty(), sent(), empty(), empty(), released()]);
     let done = redrive(to(UPDATES), responses).await;
     let sent = done.bodies("SendMessage").into_iter();
     let sent: Vec<_> = sent

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use testkit::replay::Replay;
 
 use super::*;
-use crate::{error::Kind, redrive::replayed};
+use crate::{error::Kind, redrive::test_connection::replayed};
 
 fn responding(responses: impl IntoIterator<Item = Value>) -> (TableStream, Replay) {
     let responses = Replay::new(responses);

@@ -54,16 +54,19 @@ fn finding(text: &str) -> Finding {
 }
 
 fn step(action: &Action) -> String {
-    match action {
-        Action::Put { version, .. } => format!("Put {}", version.version()),
-        Action::Release { version, .. } => format!("Release {}", version.version()),
-        Action::Number(Numbering {
-            kind,
-            change: Change::Raise(Some(from)),
-            to,
-            ..
-        }) => format!("{kind:?} {from} {to}"),
-        Action::Number(Numbering { kind, to, .. }) => format!("{kind:?} {to}"),
+    let (numbering, to) = match action {
+        Action::Put { version, .. } => return format!("Put {}", version.version()),
+        Action::Release { version, .. } => return format!("Release {}", version.version()),
+        Action::Number { numbering, to, .. } => (numbering, to),
+    };
+    match numbering {
+        Numbering::Raise { from } => format!("Raise {from} {to}"),
+        Numbering::Retime { from } => format!("Retime {from} {to}"),
+        Numbering::Recount { from: Some(from), .. } => format!("Recount {from} {to}"),
+        Numbering::Recount { .. } => format!("Recount {to}"),
+        Numbering::Adopt => format!("Adopt {to}"),
+        Numbering::Revive(_) => format!("Revive {to}"),
+        Numbering::Move { .. } => format!("Move {to}"),
     }
 }
 
@@ -73,7 +76,8 @@ fn check(revive: bool, cases: &str) {
     for case in cases.lines().map(str::trim).filter(|case| case.contains('|')) {
         let cells: Vec<_> = case.split('|').map(str::trim).collect();
         let findings: Vec<_> = cells[0].split_whitespace().map(finding).collect();
-        let known = Known::of(&findings, latest(cells[1]), None, top(cells[2]), Version::FIRST);
+        let mut known = Known::of(&findings, latest(cells[1]), None, Version::FIRST);
+        known.top = top(cells[2]);
         let own = known.plan(&findings, revive, VersionDigits::default());
         let steps = own.actions.iter().map(step).collect::<Vec<_>>().join(", ");
         let missing = own.missing.ranges().map(|(from, to)| format!("{from}-{to}"));
@@ -129,7 +133,7 @@ fn plans_of_an_entity() {
         "
         orphan:3-4 orphan:7-7        |     | 7x | Revive 7          | 5-6     | 0
         // Another client created a latest item after the audit.
-        orphan:3-4 orphan:7-7        | 1x  | 7y | Raise 1 8         | 2-7     | 2
+        orphan:3-4 orphan:7-7        | 1x  | 7y | Raise 1 8         | 2-2 5-6 | 2
         // At most 10,000 versions are missing before the highest one.
         stray:10003                  | 2x  | 10003y | Raise 2 10004 | 3-10002 | 0",
     );
@@ -149,7 +153,10 @@ fn plans_of_an_entity() {
 
 #[test]
 fn pruned_versions_are_not_missing() {
-    let is_far = |stray: &str, floor| is_out_of_reach(&[finding(stray)], Some(version(2)), version(floor));
+    let is_far = |stray: &str, floor| {
+        let known = Known::of(&[finding(stray)], latest("2x"), None, version(floor));
+        known.is_out_of_reach
+    };
     let pruned = format!("stray:{}-{MAX_COUNT}", MAX_COUNT - 3);
     assert!(!is_far(&pruned, MAX_COUNT - 3) && is_far(&pruned, 3));
     // A floor that no entity reaches.

@@ -7,10 +7,7 @@ mod writers;
 
 use fastrand::Rng;
 
-use crate::{
-    draw::script::pick,
-    schedule::{Schedule, Settings},
-};
+use crate::{draw::script::pick, schedule::Schedule};
 
 /// Fills a schedule that has only settings, and can change these.
 type Situation = fn(&mut Rng, &mut Schedule);
@@ -58,19 +55,13 @@ const FURTHER: &[Situation] = &[
 ];
 const OF_FURTHER: u8 = 3;
 
-/// Returns a schedule of a situation, which `kind` chooses.
-pub(super) fn draw(rng: &mut Rng, kind: &mut Rng, seed: u64, settings: Settings) -> Schedule {
+/// Makes the schedule one of a situation, which `kind` chooses.
+pub(super) fn draw(rng: &mut Rng, kind: &mut Rng, schedule: &mut Schedule) {
     let situation = pick(kind, SITUATIONS);
     let situation = match kind.u8(..OF_FURTHER) {
         0 => pick(kind, FURTHER),
         _ => situation,
     };
-    let mut schedule = Schedule {
-        seed,
-        settings,
-        ..Schedule::default()
-    };
-    situation(rng, &mut schedule);
+    situation(rng, schedule);
     schedule.steps.sort_by_key(|step| step.at);
-    schedule
 }

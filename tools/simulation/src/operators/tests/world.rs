@@ -11,69 +11,57 @@ use serde_json::{Value, json};
 use shared::{
     config::{Ordering, WriteMode, WriteOptions},
     domain::{
-        entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits},
-        quarantine::QuarantinedRecord,
-        recorded_at::RecordedAt,
-        sequence::SequenceNumber,
-        version::Version,
+        entity::EntityId, keys::LATEST_KEY, quarantine::QuarantinedRecord, recorded_at::RecordedAt,
+        sequence::SequenceNumber, version::Version,
     },
-    dynamodb::Store,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use writer_fn::{
     counter::{self, WriteOutcome},
     update::Update,
 };
 
-use super::{
-    super::{Operators, commands::create_source},
-    SEED,
-};
+use super::{super::commands::create_source, SEED};
 use crate::{
-    clock::Clock,
-    connector::Connector,
-    database::create_table,
     mapping::identity,
     requests::text,
-    schedule::{Command, Fault, TABLE},
-    setup::dynamodb_client,
+    schedule::{Command, Fault, Schedule, Settings, TABLE},
     stream::Written,
+    world::World,
 };
 
-/// A table with its stream, a writer, and the operators.
-pub(super) struct World {
-    clock: Clock,
-    pub(super) connector: Connector,
-    store: Store,
-    pub(super) operators: Operators,
+/// Creates a table with its stream, and its operators, who write versions in this mode.
+pub(super) fn world(mode: WriteMode, faults: Vec<Fault>) -> World {
+    let settings = Settings {
+        write_mode: format!("{mode:?}").to_lowercase(),
+        window: Some(10),
+        digits: 1,
+        shards: 1,
+        ..Settings::default()
+    };
+    let schedule = Schedule {
+        seed: SEED,
+        settings,
+        faults,
+        ..Schedule::default()
+    };
+    let mut world = World::new(schedule, None).unwrap();
+    world.operators.reads_stream = true;
+    world
 }
 
 impl World {
-    pub(super) fn new(mode: WriteMode, faults: Vec<Fault>) -> Self {
-        let clock = Clock(Instant::now());
-        let connector = Connector::new(clock.database().unwrap(), SEED, faults, None);
-        let database = &connector.database;
-        let stream = create_table(database, TABLE, &["PK", "SK"], Some("NEW_IMAGE")).unwrap();
-        connector.stream.open(database, &stream, 1).unwrap();
-        let digits = VersionDigits::default();
-        let mut operators = Operators::new(&connector, clock, digits, None, (Ordering::Arrival, options_of(mode)));
-        operators.reads_stream = true;
-        Self {
-            clock,
-            store: Store::new(dynamodb_client(&connector), TABLE, digits).with_clock(clock.of_library()),
-            operators,
-            connector,
-        }
-    }
-
     /// Creates versions of an entity, with their version items.
-    async fn write(&self, entity: &str, versions: u64) {
+    async fn count(&self, entity: &str, versions: u64) {
         for number in 0..versions {
             let request_id = format!("{entity}-{}", self.clock.millis());
             let update = json!({"ID": entity, "Number": number});
             let update = Update::parse(update, &request_id, Ordering::Arrival).unwrap();
-            let written = counter::write(&self.store, &update, options_of(WriteMode::Transaction)).await;
+            let options = WriteOptions {
+                mode: WriteMode::Transaction,
+                ..WriteOptions::default()
+            };
+            let written = counter::write(&self.store, &update, options).await;
             assert!(matches!(written, Ok(WriteOutcome::Written { .. })), "{written:?}");
             sleep(Duration::from_millis(10)).await;
         }
@@ -187,7 +175,7 @@ impl World {
         match command {
             Command::Prune(..) | Command::PruneTable(_) => {
                 for entity in ["A", "B"] {
-                    self.write(entity, 5).await;
+                    self.count(entity, 5).await;
                 }
                 let (entity, now) = (EntityId::new("A").unwrap(), self.store.clock().now());
                 assert!(
@@ -198,11 +186,11 @@ impl World {
             }
             Command::Revive => {
                 // Versions that failure documents, the stream and the latest item contain.
-                self.write("A", 6).await;
+                self.count("A", 6).await;
                 self.delete("A", &["v2", "v3", "v5", "v6"]);
                 // A latest item that lost its counter, one whose counter was set back, and one that was deleted.
                 for entity in ["B", "C", "D"] {
-                    self.write(entity, 3).await;
+                    self.count(entity, 3).await;
                 }
                 for (entity, latest) in [("B", None), ("C", Some("1"))] {
                     let mut item = self.item("GetItem", entity, LATEST_KEY)["Item"].clone();
@@ -214,23 +202,23 @@ impl World {
                 }
                 self.delete("D", &[LATEST_KEY]);
                 // A record in quarantine whose version is missing.
-                self.write("E", 2).await;
+                self.count("E", 2).await;
                 self.delete("E", &["v1"]);
                 self.quarantine("E", &[1]).await;
                 return vec![self.document("A", &[2, 3], true)];
             }
             Command::Purge(_) => {
-                self.write("A", 30).await;
-                self.write("B", 1).await;
+                self.count("A", 30).await;
+                self.count("B", 1).await;
                 self.quarantine("A", &[3]).await;
             }
             Command::Redrive => {
-                self.write("A", 5).await;
-                self.write("B", 2).await;
+                self.count("A", 5).await;
+                self.count("B", 2).await;
                 self.delete("A", &["v1", "v2", "v4"]);
                 self.delete("B", &["v1", "v2"]);
                 for entity in ["C", "D"] {
-                    self.write(entity, 4).await;
+                    self.count(entity, 4).await;
                     self.quarantine(entity, &[2, 3]).await;
                     self.delete(entity, &["v2", "v3"]);
                 }
@@ -254,12 +242,5 @@ impl World {
             _ => {}
         }
         Vec::new()
-    }
-}
-
-fn options_of(mode: WriteMode) -> WriteOptions {
-    WriteOptions {
-        mode,
-        ..WriteOptions::default()
     }
 }

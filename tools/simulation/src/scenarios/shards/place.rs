@@ -6,6 +6,7 @@ use local::mapping::record::Record;
 use serde_json::{Value, json};
 use shared::domain::{keys::LATEST_KEY, sequence::SequenceNumber};
 
+pub(super) const STREAM_ARN: &str = "arn:aws:dynamodb:us-east-1:000000000000:table/Table/stream/1";
 /// Shards of a lineage, by generation.
 pub(super) const NODES: u64 = 5;
 /// One of this number of lineages has a shard that fails.
@@ -77,7 +78,7 @@ impl Place {
     }
 
     /// Returns the records: writes of latest items, and one of a version item, which the filter excludes.
-    pub(super) fn records(self, now: Duration, max_age: Duration, stream_arn: &str) -> Vec<Record> {
+    pub(super) fn records(self, now: Duration, max_age: Duration) -> Vec<Record> {
         let created = match self.is_failing() {
             true => now.saturating_sub(max_age) + FAILS_FOR,
             false => now,
@@ -100,18 +101,10 @@ impl Place {
                     "Keys": {"PK": image["PK"], "SK": image["SK"]}, "NewImage": image,
                     "SequenceNumber": number, "StreamViewType": "NEW_IMAGE",
                 },
-                "eventSourceARN": stream_arn,
+                "eventSourceARN": STREAM_ARN,
             });
             Some(Record::new(SequenceNumber::new(number)?, created, json))
         });
         records.flatten().collect()
     }
-}
-
-/// Returns `true` for the version item of a record that fails.
-pub(super) fn is_never_stored(item: &Value) -> bool {
-    let entity = item["PK"]["S"].as_str().unwrap_or_default();
-    let lineage = entity.strip_prefix('e').and_then(|rest| rest.strip_suffix("-0"));
-    let lineage: Option<u64> = lineage.and_then(|lineage| lineage.parse().ok());
-    item["SK"]["S"] == "v2" && lineage.is_some_and(|lineage| lineage.is_multiple_of(FAILING))
 }

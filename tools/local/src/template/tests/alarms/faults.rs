@@ -22,12 +22,12 @@ const RECEIVES: i64 = 5;
 /// Longest time in minutes between two retries of the stream's mapping. AWS does not document it; this is an assumption.
 const STREAM_RETRY: i64 = 3;
 
-pub(crate) const VISIBLE: &str = "StreamDeadLetterQueue ApproximateNumberOfMessagesVisible";
-pub(crate) const POLLED: &str = "StreamMapping PolledEventCount";
-pub(crate) const FAILED: &str = "StreamMapping FailedInvokeEventCount";
+const VISIBLE: &str = "StreamDeadLetterQueue ApproximateNumberOfMessagesVisible";
+const POLLED: &str = "StreamMapping PolledEventCount";
+const FAILED: &str = "StreamMapping FailedInvokeEventCount";
 /// Published when a batch is processed:
 /// <https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html#events-dynamodb-metrics>.
-pub(crate) const ITERATOR_AGE: &str = "Stream IteratorAge";
+const ITERATOR_AGE: &str = "Stream IteratorAge";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -155,7 +155,7 @@ pub(super) fn values(load: Load, fault: Option<&Fault>, mapping: &str) -> Values
 }
 
 /// Returns the namespace, name and dimensions of a metric.
-pub(crate) fn metric(metric: &str, mapping: &str) -> String {
+pub(super) fn metric(metric: &str, mapping: &str) -> String {
     let (place, name) = metric.split_once(' ').unwrap();
     match place {
         "Writer" | "Stream" => format!("AWS/Lambda {name} FunctionName={place}Function"),

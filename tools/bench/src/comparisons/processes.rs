@@ -1,0 +1,201 @@
+//! Comparisons of a function in one process: its start, its first invocation, its throughput, its CPU time and its memory.
+
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use tokio::process::Command;
+
+use crate::{
+    error::BenchError,
+    events,
+    figure::{Measured, Target, millis},
+    harness::{Bench, LATENCY, Measurements, in_turn},
+    stub::Stub,
+    subject::{Kind, PLAIN, PYTHON, PYTHON_TUNED, Role, Subject},
+};
+
+/// Targets, each with the peer to which it applies.
+type Targets = [(&'static str, Target)];
+
+/// A program that does nothing.
+const FLOOR: &str = "/bin/true";
+/// Units of the cold path. Lambda gives a function a full CPU before its first invocation.
+const COLD_PATH: [(&str, &Targets); 3] = [
+    (
+        "ms CPU",
+        &[(PYTHON, Target::RatioAtMost(0.08)), (PLAIN, Target::RatioAtMost(0.4))],
+    ),
+    (
+        "ms wall",
+        &[(PYTHON, Target::RatioAtMost(0.15)), (PLAIN, Target::RatioAtMost(0.4))],
+    ),
+    ("ms of the first invocation", &[]),
+];
+/// Batch size of the template, and one at which the CPU limits the throughput instead of the latency.
+const QUEUE_BATCHES: [(usize, &str); 2] = [(10, ""), (100, ", batches of 100")];
+/// Maximum CPU time of an update, in microseconds.
+const MAX_UPDATE_CPU: f64 = 150.0;
+/// Maximum growth of the peak memory from the first tenth of the records to the last: the variance of the allocator.
+const MAX_GROWTH: f64 = 1.05;
+
+/// Time from the start of a process to its first poll of the Runtime API.
+///
+/// On a shared machine, the slowest starts contain what the machine adds. A floor shows it: the time of a program that does nothing, which is started
+/// before each start.
+pub(super) async fn start(bench: &Bench) -> Result<Measured, BenchError> {
+    let stub = Stub::serve(Duration::ZERO, None)?;
+    let mut figures = Vec::new();
+    for role in Role::BOTH {
+        let start = async |subject: &Subject| {
+            let floor = floor().await?;
+            let hosted = bench.host(subject, role, &stub, None)?;
+            let [to_first_poll, ..] = hosted.cold_start(&events::empty()).await?;
+            Ok([to_first_poll, floor])
+        };
+        let starts = in_turn(bench.subjects.all(), bench.size(200, 5), start).await?;
+        for (label, share) in [("p50", 0.5), ("p99", 0.99)] {
+            let unit = format!("ms, {label}, {}", role.name());
+            figures.extend(starts.figures(&unit, share, 0, &[(PYTHON, Target::RatioAtMost(0.03))]));
+            let floor = starts.percentile(0, share, 1);
+            figures.push(starts.ours(unit, share, 0).compared_with(FLOOR, floor));
+        }
+    }
+    Ok(figures.into())
+}
+
+/// Returns the time from the start of a program that does nothing to its end, in milliseconds. It is started as functions are.
+async fn floor() -> Result<f64, BenchError> {
+    let mut command = Command::new(FLOOR);
+    command.env_clear().stdin(Stdio::piped()).kill_on_drop(true);
+    let started = Instant::now();
+    command.spawn()?.wait().await?;
+    Ok(millis(started.elapsed()))
+}
+
+/// Time from the start of a process to the response of its first invocation, which makes one write over TLS.
+pub(super) async fn cold_path(bench: &Bench) -> Result<Measured, BenchError> {
+    let stub = Stub::serve(Duration::ZERO, Some(&bench.certificate))?;
+    let mut figures = Vec::new();
+    for role in Role::BOTH {
+        let start = async |subject: &Subject| {
+            let hosted = bench.host(subject, role, &stub, None)?;
+            let before = stub.requests();
+            let [_, response, invocation] = hosted.cold_start(&events::event(role, 1, subject)).await?;
+            match stub.requests() == before {
+                true => Err(BenchError::Failed(format!("{} sent no request", role.name()))),
+                false => Ok([millis(hosted.cpu()?), response, invocation]),
+            }
+        };
+        let starts = in_turn(bench.subjects.all(), bench.size(30, 3), start).await?;
+        for (index, (unit, targets)) in COLD_PATH.into_iter().enumerate() {
+            figures.extend(starts.figures(&format!("{unit}, {}", role.name()), 0.5, index, targets));
+        }
+    }
+    Ok(figures.into())
+}
+
+/// Measures items a second, and their CPU time in microseconds, of batches in each subject. `count` is the number of batches, `sequential` the
+/// number for a sequential peer.
+async fn batches<'a>(
+    bench: &'a Bench,
+    stub: &Stub,
+    (role, items): (Role, usize),
+    rounds: usize,
+    (count, sequential): (usize, usize),
+) -> Result<Measurements<'a, 2>, BenchError> {
+    let measure = async |subject: &Subject| {
+        let event = events::event(role, items, subject);
+        let is_sequential = subject.kind == Kind::Sequential;
+        let hosted = bench.host(subject, role, stub, None)?;
+        hosted
+            .batches(&event, items, if is_sequential { sequential } else { count })
+            .await
+    };
+    in_turn(bench.subjects.with_tuned(), rounds, measure).await
+}
+
+/// Records a second, if each request takes 5 ms.
+pub(super) async fn stream(bench: &Bench) -> Result<Measured, BenchError> {
+    let targets = [
+        (PYTHON, Target::RatioAtLeast(50.0)),
+        (PYTHON_TUNED, Target::RatioAtLeast(4.0)),
+    ];
+    records(bench, LATENCY, bench.size(3, 1), 1, ("records a second", 0, &targets)).await
+}
+
+/// User and system time for a record, if requests take no time.
+pub(super) async fn stream_cpu(bench: &Bench) -> Result<Measured, BenchError> {
+    let targets = [
+        (PYTHON, Target::RatioAtMost(0.04)),
+        (PYTHON_TUNED, Target::RatioAtMost(0.1)),
+    ];
+    let rounds = bench.size(5, 1);
+    records(bench, Duration::ZERO, rounds, 2, ("µs CPU a record", 1, &targets)).await
+}
+
+async fn records(
+    bench: &Bench,
+    latency: Duration,
+    rounds: usize,
+    sequential: usize,
+    (unit, value, targets): (&str, usize, &Targets),
+) -> Result<Measured, BenchError> {
+    let mut figures = Vec::new();
+    for (transport, certificate) in [("HTTP", None), ("TLS", Some(&bench.certificate))] {
+        let stub = Stub::serve(latency, certificate)?;
+        let workload = (Role::Stream, bench.size(1000, 100));
+        let measured = batches(bench, &stub, workload, rounds, (bench.size(10, 2), sequential)).await?;
+        figures.extend(measured.figures(&format!("{unit}, {transport}"), 0.5, value, targets));
+    }
+    Ok(figures.into())
+}
+
+/// Updates a second and their CPU time, if each request takes 5 ms.
+pub(super) async fn writer(bench: &Bench) -> Result<Measured, BenchError> {
+    let stub = Stub::serve(LATENCY, None)?;
+    let throughput = [
+        (PYTHON, Target::RatioAtLeast(8.0)),
+        (PYTHON_TUNED, Target::RatioAtLeast(4.0)),
+    ];
+    let mut figures = Vec::new();
+    for (items, label) in QUEUE_BATCHES {
+        let counts = [bench.size(2000, 50), bench.size(200, 20)].map(|updates| (updates / items).max(1));
+        let workload = (Role::Writer, items);
+        let measured = batches(bench, &stub, workload, bench.size(5, 1), counts.into()).await?;
+        figures.extend(measured.figures(&format!("updates a second{label}"), 0.5, 0, &throughput));
+        let unit = format!("µs CPU an update{label}");
+        figures.extend(measured.figures(&unit, 0.5, 1, &[(PYTHON_TUNED, Target::RatioAtMost(0.1))]));
+        figures.push(measured.ours(unit, 0.5, 1).with_target(Target::AtMost(MAX_UPDATE_CPU)));
+    }
+    Ok(figures.into())
+}
+
+/// Peak resident memory of stream-fn.
+pub(super) async fn memory(bench: &Bench) -> Result<Measured, BenchError> {
+    let stub = Stub::serve(Duration::ZERO, None)?;
+    let batch = bench.size(1000, 100);
+    let peaks = async |subject: &Subject| {
+        let event = events::event(Role::Stream, batch, subject);
+        let hosted = bench.host(subject, Role::Stream, &stub, None)?;
+        let mut peaks = [0.0; 2];
+        for (peak, batches) in peaks.iter_mut().zip([10, 90]) {
+            for _ in 0..batches {
+                hosted.invoke(&event).await?;
+            }
+            *peak = hosted.peak_memory()?;
+        }
+        Ok(peaks)
+    };
+    let peaks = in_turn(bench.subjects.with_tuned(), 1, peaks).await?;
+    let records = 100 * batch;
+    let target = (PYTHON, Target::RatioAtMost(0.2));
+    let mut figures = peaks.figures(&format!("MB resident, {records} records"), 0.5, 1, &[target]);
+    let unit = format!("MB at {records} records, beside those at {}", records / 10);
+    let growth = peaks
+        .ours(unit, 0.5, 1)
+        .compared_with("vzero, a tenth", peaks.percentile(0, 0.5, 0));
+    figures.push(growth.with_target(Target::RatioAtMost(MAX_GROWTH)));
+    Ok(figures.into())
+}

@@ -1,0 +1,185 @@
+//! Scans of a segment of the table with a filter, page by page: its latest items, or the versions that a request created. No index
+//! has them, so items that the filter excludes consume capacity too.
+
+use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue as Sent};
+use shared::{
+    domain::{
+        Item,
+        attribution::WrittenBy,
+        entity::EntityId,
+        keys::{LATEST_KEY, partition_key_of, sort_key_of},
+        layout, names,
+        recorded_at::RecordedAt,
+        tombstone::is_deleted,
+        version::Version,
+        version_item::latest_of,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        read::{batch_get_items::projection, query_items::Cursor},
+        s,
+    },
+};
+
+use crate::segments::scan::{self, Page, Segment, page};
+
+/// Attributes of a latest item in its summary.
+const OF_LATEST: [&str; 7] = [
+    names::PK,
+    names::LATEST,
+    names::DELETED,
+    names::RECORDED_AT,
+    names::RECORDED_TICK,
+    names::RECORDED_VERSION,
+    names::TTL,
+];
+
+/// Filter of latest items.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LatestFilter {
+    /// Part of the partition key.
+    pub text: String,
+    /// `true` for tombstones only, `false` for no tombstones, `None` for both.
+    pub deleted: Option<bool>,
+}
+
+/// Summary of a latest item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatestItem {
+    /// Entity.
+    pub entity: EntityId,
+    /// Latest version, `None` if it is missing or invalid.
+    pub version: Option<Version>,
+    /// `true` if the latest version is a tombstone.
+    pub deleted: bool,
+    /// Time at which the latest version was recorded. `None` if another program or an older release wrote it.
+    pub recorded_at: Option<RecordedAt>,
+}
+
+/// Reads one page of a segment, of at most `limit` items of all kinds.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub async fn scan_latest(
+    store: &Store,
+    segment: Segment,
+    filter: &LatestFilter,
+    start: Option<Cursor>,
+    limit: Option<i32>,
+) -> Result<Page<LatestItem>, ServiceError> {
+    let scan = scan::request(Some(segment), start, limit, store.latest_table());
+    page(store, of_latest(scan, filter), |item| latest_item(&item)).await
+}
+
+/// Adds the filter to a scan.
+pub fn of_latest(scan: ScanInputBuilder, filter: &LatestFilter) -> ScanInputBuilder {
+    let mut request = projected(scan, &OF_LATEST)
+        .expression_attribute_names("#sk", names::SK)
+        .expression_attribute_values(":sk", s(LATEST_KEY));
+    let mut expression = "#sk = :sk".to_owned();
+    if !filter.text.is_empty() {
+        expression.push_str(" AND contains(#pk, :text)");
+        request = request.expression_attribute_values(":text", s(&filter.text));
+    }
+    if let Some(deleted) = filter.deleted {
+        expression.push_str(if deleted {
+            " AND #deleted = :true"
+        } else {
+            " AND (attribute_not_exists(#deleted) OR #deleted <> :true)"
+        });
+        request = request.expression_attribute_values(":true", Sent::Bool(true));
+    }
+    request.filter_expression(expression)
+}
+
+fn latest_item(item: &Item) -> Option<LatestItem> {
+    let version = latest_of(item).ok();
+    // Otherwise, the time is that of an older version.
+    let is_own = version.is_some_and(|version| WrittenBy::of(item, version) == WrittenBy::Own);
+    Some(LatestItem {
+        entity: EntityId::new(partition_key_of(item)?).ok()?,
+        version,
+        deleted: is_deleted(item),
+        recorded_at: RecordedAt::of_latest(item).filter(|_| is_own),
+    })
+}
+
+/// Reads one page of a segment of one of the store's [tables](Store::tables), of at most `limit` items of all kinds. A version can
+/// occur twice: as the latest item, and as a version item.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub async fn scan_request(
+    store: &Store,
+    table: &str,
+    segment: Segment,
+    request_id: &str,
+    start: Option<Cursor>,
+    limit: Option<i32>,
+) -> Result<Page<(EntityId, Version)>, ServiceError> {
+    // A history table has the attributes of a version in a map, or compressed beside the id.
+    let is_nested = table != store.latest_table();
+    let scan = scan::request(Some(segment), start, limit, table);
+    page(store, of_request(scan, request_id, is_nested), |item| {
+        version_of_request(store, &item)
+    })
+    .await
+}
+
+fn version_of_request(store: &Store, item: &Item) -> Option<(EntityId, Version)> {
+    let version = match sort_key_of(item)? {
+        // The request of an older version remains on a latest item that another program wrote.
+        LATEST_KEY => latest_of(item)
+            .ok()
+            .filter(|latest| WrittenBy::of(item, *latest) == WrittenBy::Own)?,
+        _ => store.digits().version_of_item(item)?,
+    };
+    Some((EntityId::new(partition_key_of(item)?).ok()?, version))
+}
+
+/// Adds the filter to a scan.
+pub fn of_request(scan: ScanInputBuilder, request_id: &str, is_nested: bool) -> ScanInputBuilder {
+    let scan = projected(scan, &[names::PK, names::SK, names::LATEST, names::RECORDED_VERSION])
+        .expression_attribute_names("#request", names::REQUEST_ID)
+        .expression_attribute_values(":request", s(request_id));
+    match is_nested {
+        false => scan.filter_expression("#request = :request"),
+        true => scan
+            .expression_attribute_names("#image", layout::IMAGE)
+            .filter_expression("#image.#request = :request OR #request = :request"),
+    }
+}
+
+/// Requests these attributes only.
+fn projected(scan: ScanInputBuilder, shown: &[&str]) -> ScanInputBuilder {
+    let (expression, names) = projection(shown);
+    scan.projection_expression(expression)
+        .set_expression_attribute_names(Some(names))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_older_version_is_not_shown() {
+        let recorded_at = |recorded_version: serde_json::Value| {
+            let mut latest = json!({
+                "PK": {"S": "E"}, "Latest": {"N": "4"}, "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"},
+                "RecordedTick": {"N": "2"},
+            });
+            latest["RecordedVersion"] = recorded_version;
+            let latest = latest_item(&serde_json::from_value(latest).unwrap()).unwrap();
+            latest.recorded_at.map(|time| time.to_string())
+        };
+        let time = "2026-11-22T06:24:48.123456002Z";
+        assert_eq!(recorded_at(json!({"N": "4"})).as_deref(), Some(time));
+        assert_eq!(recorded_at(json!({"N": "3"})), None);
+        assert_eq!(recorded_at(json!({"S": "4"})), None);
+    }
+}
