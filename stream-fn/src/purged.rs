@@ -27,7 +27,7 @@ use crate::{error::RecordFailure, record::Record, response::Outcome};
 /// Purpose for which records are processed: it decides what is checked before a version is put, and what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The records are those of an invocation: purge marker and floor are read for records above [`MAX_UNCHECKED_AGE`], by the clock of
+    /// An invocation delivers the records: purge marker and floor are read for records above [`MAX_UNCHECKED_AGE`], by the clock of
     /// the store. Records that can never become a version are put into quarantine.
     Invocation,
     /// The records are in a failure document or in quarantine, and stay there if they fail: purge marker, floor and latest item are read

@@ -25,7 +25,7 @@ pub const CONFLICT: &str = "TransactionConflict";
 ///
 /// # Errors
 ///
-/// Returns [`ServiceError`] for every other error.
+/// Returns [`ServiceError`] if the request fails for another reason.
 pub async fn send(
     client: &Client,
     items: Vec<TransactWriteItem>,

@@ -42,7 +42,7 @@ enum Action {
 
 /// Failed condition of a request.
 pub struct Failed {
-    /// Stored item, `None` if there is none.
+    /// Stored item, `None` if the key does not exist.
     pub stored: Option<Item>,
     /// `true` if an earlier attempt of the same request got no answer, so that DynamoDB can have applied it.
     pub was_unanswered: bool,
@@ -105,7 +105,7 @@ impl Write {
     ///
     /// # Errors
     ///
-    /// Returns [`ServiceError`] for every error except a failed condition.
+    /// Returns [`ServiceError`] if the request fails. A failed condition is an outcome.
     pub async fn send(self, client: &Client) -> Result<Result<Option<Item>, Failed>, ServiceError> {
         let parts = self.expression.apply_to_transaction(Update::builder());
         match self.action {

@@ -58,8 +58,8 @@ fn any(patterns: &[Value], matches: impl Fn(&Value) -> Result<bool, InvalidPatte
         .try_fold(false, |any, pattern| Ok(any | matches(pattern)?))
 }
 
-/// Returns `true` if a member, `None` if there is none, follows a rule. A list does if one of its values does. `None` if the rule is
-/// unknown.
+/// Returns `true` if a member follows a rule. An absent member is `None`. A list follows a rule if one of its values does. The result is
+/// `None` if the rule is unknown.
 fn follows(rule: &Value, member: Option<&Value>) -> Option<bool> {
     // Also without a value.
     let is_known = value_follows(rule, &Value::Null);

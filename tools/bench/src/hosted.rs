@@ -97,7 +97,7 @@ impl Hosted {
         Ok(responded)
     }
 
-    /// Invokes the function for the first time, which starts its process. With limits, the start is that of its program in them. Returns times in
+    /// Invokes the function for the first time, which starts its process. With limits, the program itself starts within them. Returns times in
     /// milliseconds: from the start to the first poll, from the start to the first response, and from the first poll to the first response,
     /// which Lambda bills, unlike the initialization, at the function's share.
     pub(crate) async fn cold_start(&self, event: &str) -> Result<[f64; 3], BenchError> {

@@ -13,7 +13,7 @@ const PER_LINE: u64 = 1000;
 /// A bar for the items of a table, or a counter of things. A bar is only visible on a terminal.
 pub(crate) struct Bar {
     drawn: ProgressBar,
-    /// What a counter counts, and the number from which it is shown.
+    /// Name of the counted things, and the count at which the counter appears.
     counted: Option<(&'static str, u64)>,
     lines: AtomicU64,
 }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt::Display};
 
-/// What could not be done, with the cause, if there is one.
+/// Error of the local stack: the failed action, with its cause if one is known.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct LocalError {

@@ -337,7 +337,7 @@ mod tests {
             base: Version::new(number),
             ..late
         };
-        // What is known, latest item, whether the condition holds, and whether the map is complete.
+        // Known facts, latest item, whether the condition holds, and whether the map is complete.
         for (earlier, item, holds, is_complete) in [
             (first, stored(30, Some(20), Some(9)), true, true),
             (late, stored(30, None, None), true, true),

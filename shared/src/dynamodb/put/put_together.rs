@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Inserts items in one transaction of statements: the only writes to a table of history that IAM can restrict to new items. The
-    /// error is one of the request, and the outcome that of its statements.
+    /// statements determine the outcome. The error belongs to the request.
     pub(super) async fn insert_together(&self, inserts: &[Insert<'_>]) -> Result<Inserted, ServiceError> {
         let request = insert_request(inserts).map_err(|_| ServiceError::not_built(INSERT))?;
         let Err(error) = request.send_with(&self.client).await else {

@@ -125,7 +125,7 @@ pub fn request(item: &Item, table: &str) -> PutItemInputBuilder {
 ///
 /// # Errors
 ///
-/// Returns [`PutError`] for every error except a failed condition.
+/// Returns [`PutError`] if the request fails. A failed condition is an outcome.
 pub fn stored_of<R>(
     output: Result<PutItemOutput, SdkError<PutItemError, R>>,
 ) -> Result<Option<HashMap<String, AttributeValue>>, PutError>

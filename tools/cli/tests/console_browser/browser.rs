@@ -290,7 +290,7 @@ impl Browser {
         self.see(place).await.click().await.unwrap();
     }
 
-    /// Returns the text of the first of these elements, empty if there is none.
+    /// Returns the text of the first matching element. It is empty if no element matches.
     async fn text(&self, css: &str) -> String {
         let script = "return document.querySelector(arguments[0])?.innerText ?? ''";
         let text = self.script(script, vec![json!(css)]).await;

@@ -49,7 +49,7 @@ pub(super) enum Action {
     },
 }
 
-/// How and why a latest item gets a number. The names are those of the steps in JSON.
+/// Reason for the number of a latest item. Each name is the name of its step in JSON.
 #[derive(Debug)]
 pub(super) enum Numbering {
     /// The counter was set back below existing versions. The latest item becomes the version after the highest one, or the

@@ -13,7 +13,7 @@ pub struct Progress<C, D = ()> {
     pub(crate) is_latest: bool,
     /// `true` if the whole segment was read.
     pub(crate) done: bool,
-    /// What is decided later.
+    /// Findings and items that the end of the run decides.
     pub(crate) deferred: D,
     /// Counts so far.
     pub(crate) counts: C,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{error::OperationError, rate_limit::Consumed};
 
-/// What a resumed run must have in common with the run of the file.
+/// Identity of a run. A run resumes only from a file with the same identity.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Identity {
