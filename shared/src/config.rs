@@ -22,8 +22,8 @@ pub struct Config {
     /// `HISTORY_TABLE_NAME`: table of history. Empty (default) or the same name: history is in the versioned table.
     pub history: Option<String>,
     /// The table, if other programs write it and stream-fn writes only its history: `ATTACHED_STREAM_ARN` is not empty.
-    /// `VERSION_ATTRIBUTE` and `IGNORE_ATTRIBUTES` (names with commas between them, or a JSON list) are optional. It requires
-    /// `HISTORY_TABLE_NAME`.
+    /// `VERSION_ATTRIBUTE`, `ACTOR_ATTRIBUTE`, `REASON_ATTRIBUTE`, `IGNORE_ATTRIBUTES` (names with commas between them, or a JSON
+    /// list) and `FILTER` (only stored with the definition) are optional. It requires `HISTORY_TABLE_NAME`.
     pub attached: Option<AttachedSettings>,
     /// `VERSION_DIGITS`: minimum number of digits in a version's sort key. Default 1.
     pub digits: VersionDigits,
@@ -63,8 +63,10 @@ impl Config {
                 table: table.clone(),
                 history_table: Some(history.clone().ok_or_else(no_history)?),
                 version_attribute: variables.text("VERSION_ATTRIBUTE"),
+                actor_attribute: variables.text("ACTOR_ATTRIBUTE"),
+                reason_attribute: variables.text("REASON_ATTRIBUTE"),
                 ignored: ignored(&variables.text(IGNORE_ATTRIBUTES).unwrap_or_default())?,
-                filter: None,
+                filter: variables.text("FILTER"),
             })
         });
         let digits = variables.parse("VERSION_DIGITS")?;
@@ -149,9 +151,9 @@ pub fn metrics() -> Option<(String, String)> {
     ))
 }
 
-/// Returns the log level, `AWS_LAMBDA_LOG_LEVEL`, which Lambda's logging controls set.
+/// Returns the log level, `LOG_LEVEL`.
 pub fn log_level() -> Option<String> {
-    variable("AWS_LAMBDA_LOG_LEVEL")
+    variable("LOG_LEVEL")
 }
 
 #[allow(clippy::disallowed_methods, reason = "this module owns the environment")]

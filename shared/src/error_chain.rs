@@ -1,6 +1,9 @@
-//! Errors with their causes, as one line of text.
+//! Errors with their causes, as one line of text, and names of variants.
 
-use std::{error::Error, fmt::Write as _};
+use std::{
+    error::Error,
+    fmt::{Debug, Write as _},
+};
 
 /// Returns an error and its sources, separated by colons.
 pub fn chain(error: &dyn Error) -> String {
@@ -11,4 +14,11 @@ pub fn chain(error: &dyn Error) -> String {
         source = error.source();
     }
     line
+}
+
+/// Returns the name of a value's variant.
+pub fn variant(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    let name = text.split(|c: char| !c.is_alphanumeric()).next();
+    name.unwrap_or_default().to_owned()
 }

@@ -18,7 +18,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-pub use crate::error_chain::chain;
+pub use crate::error_chain::{chain, variant};
 
 use crate::{config, json, panics, printable};
 
@@ -27,12 +27,14 @@ pub const MAX_LINE_BYTES: usize = 4096;
 /// Maximum numbers of characters of a text in a line that would be longer: the first that makes it fit.
 const TEXT_LENGTHS: [usize; 3] = [printable::MAX_CHARACTERS, 32, 8];
 
-/// Sets up logging for a function. The level is that of Lambda's logging controls, `INFO` by default.
+/// Sets up logging for a function. The level is `LOG_LEVEL`, `WARN` by default. Lambda's own filter has to pass all lines, since it
+/// [assigns](https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html) `INFO` to a line without a level,
+/// such as those of metrics.
 ///
 /// Libraries never log below `INFO`: the runtime and the SDK log payloads there, which hold attribute values.
 pub fn init() {
     let level = config::log_level().and_then(|level| level.parse().ok());
-    let lines = lines(level.unwrap_or(LevelFilter::INFO));
+    let lines = lines(level.unwrap_or(LevelFilter::WARN));
     let format = tracing_subscriber::fmt::layer()
         .json()
         .flatten_event(true)

@@ -18,9 +18,9 @@ const MAX_VALUES: usize = 100;
 
 static COLLECTOR: OnceLock<&'static Collector> = OnceLock::new();
 
-/// Sets up the metrics of a function: the dimension `Function`, names and units. Without a namespace in the environment,
-/// there are no metrics.
-pub fn init(function: &'static str, units: &[(&'static str, Unit)]) {
+/// Sets up the metrics of a function: the dimension `Function`, and the names of each unit, separated by spaces. Without a namespace
+/// in the environment, there are no metrics.
+pub fn init(function: &'static str, units: &[(Unit, &'static str)]) {
     let Some((namespace, service)) = config::metrics() else {
         return;
     };
@@ -31,14 +31,21 @@ pub fn init(function: &'static str, units: &[(&'static str, Unit)]) {
         .init();
     match collector {
         Ok(collector) => {
-            for (name, unit) in units {
+            for (unit, name) in each_name(units) {
                 // The collector stores units by name, for all kinds of metrics.
-                metrics::describe_counter!(*name, *unit, "");
+                metrics::describe_counter!(name, unit, "");
             }
             let _ = COLLECTOR.set(collector);
         }
         Err(error) => tracing::warn!(error = %error, "no metrics"),
     }
+}
+
+/// Returns each name with its unit.
+pub fn each_name(units: &[(Unit, &'static str)]) -> impl Iterator<Item = (Unit, &'static str)> {
+    units
+        .iter()
+        .flat_map(|(unit, names)| names.split_whitespace().map(|name| (*unit, name)))
 }
 
 /// Metrics of one invocation.
@@ -47,14 +54,14 @@ pub struct Tally(Mutex<Measured>);
 
 #[derive(Debug, Default)]
 struct Measured {
-    counts: BTreeMap<&'static str, u64>,
+    counts: BTreeMap<String, u64>,
     values: BTreeMap<&'static str, Vec<f64>>,
 }
 
 impl Tally {
     /// Increments a counter.
-    pub fn count(&self, name: &'static str) {
-        *self.measured().counts.entry(name).or_default() += 1;
+    pub fn count(&self, name: impl Into<String>) {
+        *self.measured().counts.entry(name.into()).or_default() += 1;
     }
 
     /// Adds a value.
@@ -63,7 +70,7 @@ impl Tally {
     }
 
     /// Returns the counters by name.
-    pub fn counts(&self) -> BTreeMap<&'static str, u64> {
+    pub fn counts(&self) -> BTreeMap<String, u64> {
         self.measured().counts.clone()
     }
 

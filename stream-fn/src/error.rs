@@ -6,10 +6,8 @@ use shared::{
     },
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        put::put_version::PutError,
         read::layout_error::LayoutError,
     },
-    logging::chain,
     panics::Panicked,
     printable::shortened,
 };
@@ -46,7 +44,7 @@ pub enum RecordFailure {
     NoLatestItem,
     /// DynamoDB rejects the version item in every form. A retry does not help.
     #[error("DynamoDB rejects the version item")]
-    Rejected(#[source] PutError),
+    Rejected(#[source] ServiceError),
     /// A version of the record does not have the state of the item: it does not fit, also compressed. A retry does not help.
     #[error("the item does not fit into a version item, so its version has no state")]
     Omitted,
@@ -67,28 +65,10 @@ pub enum RecordFailure {
     Panicked(#[from] Panicked),
     /// The request failed for another reason.
     #[error("the version could not be written")]
-    Internal(#[source] PutError),
+    Internal(#[source] ServiceError),
 }
 
 impl RecordFailure {
-    /// Returns the fixed name of the variant, which logs contain.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Malformed(_) => "Malformed",
-            Self::Conflict => "Conflict",
-            Self::AboveLatest(_) => "AboveLatest",
-            Self::NoLatestItem => "NoLatestItem",
-            Self::Rejected(_) => "Rejected",
-            Self::Omitted => "Omitted",
-            Self::NotQuarantined(_) => "NotQuarantined",
-            Self::NotReached => "NotReached",
-            Self::Contended => "Contended",
-            Self::Throttled(_) => "Throttled",
-            Self::Panicked(_) => "Panicked",
-            Self::Internal(_) => "Internal",
-        }
-    }
-
     /// Returns `true` if the record can never become a version with its state, however often it is delivered.
     pub fn is_permanent(&self) -> bool {
         matches!(
@@ -96,28 +76,14 @@ impl RecordFailure {
             Self::Malformed(_) | Self::Conflict | Self::Rejected(_) | Self::Omitted
         )
     }
-
-    /// Returns the failure of a record that was not put because another item could not be read.
-    pub(crate) fn of_read(error: PutError) -> Self {
-        match Self::from(error) {
-            // The version itself was not rejected.
-            Self::Rejected(error) => Self::Internal(error),
-            failure => failure,
-        }
-    }
-
-    /// Returns the failure and its sources in one line.
-    pub fn chain(&self) -> String {
-        chain(self)
-    }
 }
 
-impl From<PutError> for RecordFailure {
-    fn from(error: PutError) -> Self {
-        match error {
-            PutError(error) if error.kind == ErrorKind::Throttled => Self::Throttled(error),
-            PutError(error) if error.kind == ErrorKind::Rejected => Self::Rejected(PutError(error)),
-            error => Self::Internal(error),
+impl From<ServiceError> for RecordFailure {
+    fn from(error: ServiceError) -> Self {
+        match error.kind {
+            ErrorKind::Throttled => Self::Throttled(error),
+            ErrorKind::Rejected => Self::Rejected(error),
+            ErrorKind::Unavailable => Self::Internal(error),
         }
     }
 }

@@ -17,7 +17,7 @@ pub mod response;
 #[cfg(feature = "runtime")]
 mod runtime;
 
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
 use aws_lambda_events::event::streams::DynamoDbEventResponse;
 use futures::{StreamExt as _, stream};
@@ -34,7 +34,7 @@ use shared::{
     metrics::Tally,
     panics,
 };
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::timeout};
 
 pub use crate::purged::Purpose;
 #[cfg(feature = "runtime")]
@@ -46,6 +46,8 @@ use crate::{
 
 /// Maximum number of chunks processed concurrently. A chunk is parsed only when it starts, to limit memory.
 const MAX_CONCURRENT_CHUNKS: usize = 8;
+/// Maximum time that initialization waits for each of its parts.
+const START_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Writes the versions that stream records contain to the history of a table.
 #[derive(Debug, Clone)]
@@ -113,6 +115,21 @@ impl HistoryWriter {
             let _ = self.checked.set(());
         }
         Ok(())
+    }
+
+    /// Checks the layout, and stores the definition of an attached table for readers of its history, each within a time limit. An
+    /// invocation repeats a check that failed; no record waits for the definition.
+    pub async fn start(&self) {
+        let _ = timeout(START_TIMEOUT, self.check_layout()).await;
+        let Some(table) = self.attached_table.get() else {
+            return;
+        };
+        let store = self.store.clone().with_attached(table.clone());
+        let stored = timeout(START_TIMEOUT, store.put_definition()).await;
+        let stored = stored.map_or(Err("not in time".to_owned()), |stored| {
+            stored.map_err(|error| chain(&error))
+        });
+        let _ = stored.inspect_err(|error| tracing::warn!(error, "definition"));
     }
 
     /// Returns the writer for an invocation, after the check of the layout.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use shared::{
     clock::Deadline,
     domain::time::EpochMillis,
+    logging::variant,
     metrics::{self, Tally, Unit},
 };
 use tokio::time::Instant;
@@ -19,27 +20,13 @@ use crate::{
     response::{Outcome, ProcessedRecord},
 };
 
-const HISTORY_LAG: &str = "HistoryLag";
-const BATCH_SIZE: &str = "BatchSize";
-const TIME_LEFT: &str = "TimeLeft";
-
-const UNITS: &[(&str, Unit)] = &[
-    ("Recorded", Unit::Count),
-    ("AlreadyRecorded", Unit::Count),
-    ("Skipped", Unit::Count),
-    ("Quarantined", Unit::Count),
-    ("FailedNotQuarantined", Unit::Count),
-    ("Purged", Unit::Count),
-    ("Pruned", Unit::Count),
-    ("FailedMalformed", Unit::Count),
-    ("FailedConflict", Unit::Count),
-    ("FailedRejected", Unit::Count),
-    ("FailedNotReached", Unit::Count),
-    ("FailedThrottled", Unit::Count),
-    ("FailedInternal", Unit::Count),
-    (HISTORY_LAG, Unit::Milliseconds),
-    (BATCH_SIZE, Unit::Count),
-    (TIME_LEFT, Unit::Milliseconds),
+const UNITS: &[(Unit, &str)] = &[
+    (
+        Unit::Count,
+        "Recorded AlreadyRecorded Skipped Quarantined Purged Pruned BatchSize FailedNotQuarantined FailedMalformed \
+         FailedConflict FailedRejected FailedNotReached FailedThrottled FailedInternal",
+    ),
+    (Unit::Milliseconds, "HistoryLag TimeLeft"),
 ];
 
 pub(crate) fn init() {
@@ -52,31 +39,26 @@ pub(crate) fn batch(tally: &Tally, processed: &[ProcessedRecord], now: Duration,
     for record in processed {
         tally.count(name(&record.outcome));
         if let (Outcome::Recorded, Some(created)) = (&record.outcome, record.created) {
-            tally.measure(HISTORY_LAG, lag(created, now.as_millis()));
+            tally.measure("HistoryLag", lag(created, now.as_millis()));
         }
     }
-    tally.measure(BATCH_SIZE, processed.len() as f64);
+    tally.measure("BatchSize", processed.len() as f64);
     let left = deadline.finish_by.saturating_duration_since(Instant::now());
-    tally.measure(TIME_LEFT, left.as_secs_f64() * 1000.0);
+    tally.measure("TimeLeft", left.as_secs_f64() * 1000.0);
 }
 
-fn name(outcome: &Outcome) -> &'static str {
+fn name(outcome: &Outcome) -> String {
     let Outcome::Failed { failure, .. } = outcome else {
-        return outcome.name();
+        return variant(outcome);
     };
     match failure {
-        RecordFailure::NotQuarantined(_) => "FailedNotQuarantined",
-        RecordFailure::Malformed(_) => "FailedMalformed",
-        RecordFailure::Conflict => "FailedConflict",
-        RecordFailure::Rejected(_) | RecordFailure::Omitted => "FailedRejected",
-        RecordFailure::NotReached => "FailedNotReached",
-        RecordFailure::Throttled(_) => "FailedThrottled",
+        RecordFailure::Omitted => "FailedRejected".to_owned(),
         // Versions are compared with the latest item outside of invocations only.
-        RecordFailure::Internal(_)
-        | RecordFailure::Panicked(_)
+        RecordFailure::Panicked(_)
         | RecordFailure::Contended
         | RecordFailure::AboveLatest(_)
-        | RecordFailure::NoLatestItem => "FailedInternal",
+        | RecordFailure::NoLatestItem => "FailedInternal".to_owned(),
+        failure => format!("Failed{}", variant(failure)),
     }
 }
 

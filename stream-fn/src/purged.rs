@@ -15,10 +15,7 @@ use shared::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        put::{
-            purged::Removed,
-            put_version::{PutError, PutOutcome},
-        },
+        put::{purged::Removed, put_version::PutOutcome},
     },
 };
 
@@ -97,8 +94,7 @@ async fn removed_version(
     if !removed.is_below_floor(version) {
         return None;
     }
-    let stored = async { store.preview_put(version).await.map_err(|PutError(error)| error) };
-    Some(match in_time(stored, deadline).await {
+    Some(match in_time(store.preview_put(version), deadline).await {
         Ok(PutOutcome::Recorded) => Outcome::Pruned,
         Ok(stored) => Ok(stored).into(),
         Err(failed) => not_read(failed).into(),
@@ -109,17 +105,21 @@ async fn removed_version(
 pub(crate) async fn in_time<T>(
     read: impl Future<Output = Result<T, ServiceError>>,
     deadline: Deadline,
-) -> Result<T, Option<PutError>> {
+) -> Result<T, Option<ServiceError>> {
     if !deadline.allows_start() {
         return Err(None);
     }
     let read = tokio::time::timeout_at(deadline.finish_by, read).await;
-    read.map_err(|_| None)?.map_err(|error| Some(PutError(error)))
+    read.map_err(|_| None)?.map_err(Some)
 }
 
 /// Returns the failure of a record because of an item that was not read, see [`in_time`].
-pub(crate) fn not_read(failed: Option<PutError>) -> RecordFailure {
-    failed.map_or(RecordFailure::NotReached, RecordFailure::of_read)
+pub(crate) fn not_read(failed: Option<ServiceError>) -> RecordFailure {
+    match failed.map(RecordFailure::from) {
+        // The version itself was not rejected.
+        Some(RecordFailure::Rejected(error)) => RecordFailure::Internal(error),
+        failure => failure.unwrap_or(RecordFailure::NotReached),
+    }
 }
 
 /// Returns `true` if a record of this time is younger than [`MAX_UNCHECKED_AGE`]. A record without a time is not.

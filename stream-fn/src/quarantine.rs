@@ -9,6 +9,7 @@ use shared::{
     clock::Deadline,
     domain::{quarantine::QuarantinedRecord, version_item::VersionItem},
     dynamodb::{Store, client::error::ServiceError},
+    logging::{chain, variant},
     panics,
 };
 
@@ -52,8 +53,8 @@ fn record_of(processed: &ProcessedRecord, raw: &str) -> Option<QuarantinedRecord
     Some(QuarantinedRecord {
         entity: processed.entity.clone()?,
         number: processed.sequence_number.clone()?,
-        kind: failure.name().to_owned(),
-        reason: failure.chain(),
+        kind: variant(failure),
+        reason: chain(failure),
         version: version.as_ref().map(VersionItem::version),
         at: None,
         record: raw.to_owned(),

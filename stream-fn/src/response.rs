@@ -8,7 +8,8 @@ use shared::{
         entity::EntityId, request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version::Version,
         version_item::VersionItem,
     },
-    dynamodb::put::put_version::{PutError, PutOutcome},
+    dynamodb::{client::error::ServiceError, put::put_version::PutOutcome},
+    logging::{chain, variant},
 };
 
 use crate::{
@@ -80,19 +81,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the name in metrics and logs, except for the [reason](RecordFailure::name) of a failure.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Recorded => "Recorded",
-            Self::AlreadyRecorded => "AlreadyRecorded",
-            Self::Skipped => "Skipped",
-            Self::Quarantined { .. } => "Quarantined",
-            Self::Purged => "Purged",
-            Self::Pruned => "Pruned",
-            Self::Failed { .. } => "Failed",
-        }
-    }
-
     /// Adds the version to a failure.
     #[must_use]
     pub fn with_version(self, version: VersionItem) -> Self {
@@ -112,8 +100,8 @@ impl From<RecordFailure> for Outcome {
     }
 }
 
-impl From<Result<PutOutcome, PutError>> for Outcome {
-    fn from(put: Result<PutOutcome, PutError>) -> Self {
+impl From<Result<PutOutcome, ServiceError>> for Outcome {
+    fn from(put: Result<PutOutcome, ServiceError>) -> Self {
         match put {
             Ok(PutOutcome::Recorded) => Self::Recorded,
             Ok(PutOutcome::AlreadyRecorded) => Self::AlreadyRecorded,
@@ -136,9 +124,13 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>) -> Result<DynamoDbEventRespons
         let number = |version: &Option<VersionItem>| version.as_ref().map(VersionItem::version);
         let (version, outcome, error) = match (&record.outcome, record.ahead) {
             // As for quarantine. With `WriteMode` `inline` or `transaction`, writer-fn recorded the version.
-            (Outcome::Recorded | Outcome::AlreadyRecorded, Some(ahead)) => (Some(ahead), "RecordedAhead", None),
-            (Outcome::Quarantined { version, failure }, _) => (number(version), "Quarantined", Some(failure.chain())),
-            (Outcome::Failed { version, failure }, _) => (number(version), failure.name(), Some(failure.chain())),
+            (Outcome::Recorded | Outcome::AlreadyRecorded, Some(ahead)) => {
+                (Some(ahead), "RecordedAhead".to_owned(), None)
+            }
+            (Outcome::Quarantined { version, failure }, _) => {
+                (number(version), variant(&record.outcome), Some(chain(failure)))
+            }
+            (Outcome::Failed { version, failure }, _) => (number(version), variant(failure), Some(chain(failure))),
             _ => continue,
         };
         let version = version.map(Version::get);
@@ -149,7 +141,12 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>) -> Result<DynamoDbEventRespons
         };
         tracing::warn!(sequence_number, entity, request, version, outcome, error, "record");
         match &record.sequence_number {
-            Some(number) => response.batch_item_failures.push(batch_item_failure(number)),
+            Some(number) => {
+                // The default has no item identifier, which makes Lambda retry the whole batch.
+                let mut failure = DynamoDbBatchItemFailure::default();
+                failure.item_identifier = Some(number.as_str().to_owned());
+                response.batch_item_failures.push(failure);
+            }
             None => unnamed = Some(failure),
         }
     }
@@ -160,24 +157,17 @@ pub(crate) fn of(processed: Vec<ProcessedRecord>) -> Result<DynamoDbEventRespons
     }
 }
 
-fn batch_item_failure(number: &SequenceNumber) -> DynamoDbBatchItemFailure {
-    // The default has no item identifier, which makes Lambda retry the whole batch.
-    let mut failure = DynamoDbBatchItemFailure::default();
-    failure.item_identifier = Some(number.as_str().to_owned());
-    failure
-}
-
 #[derive(Default)]
 struct Summary {
     /// Number of records by the names of their outcomes.
-    counts: HashMap<&'static str, usize>,
+    counts: HashMap<String, usize>,
     /// Requests whose versions are in history, in the form that logs use.
     requests: Vec<String>,
 }
 
 impl Summary {
     fn count(&mut self, record: &ProcessedRecord) {
-        *self.counts.entry(record.outcome.name()).or_default() += 1;
+        *self.counts.entry(variant(&record.outcome)).or_default() += 1;
         if let Outcome::Recorded | Outcome::AlreadyRecorded = record.outcome {
             self.requests.extend(record.request.as_ref().map(RequestId::in_logs));
         }

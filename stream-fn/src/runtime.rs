@@ -1,21 +1,15 @@
 //! Start of the function, and the errors that the runtime reports.
 
-use std::time::Duration;
-
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use shared::{
     clock::Deadline,
     config::Config,
     dynamodb::client,
     event::Event,
-    logging::{self, chain},
+    logging::{self, chain, variant},
 };
-use tokio::time::timeout;
 
 use crate::{HistoryWriter, error::Error, metrics};
-
-/// Maximum time that initialization waits for the check of the layout.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Configures the function from the environment and serves invocations until the process ends.
 pub async fn run() -> Result<(), lambda_runtime::Error> {
@@ -26,8 +20,8 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
     let client = client::from_env(&config.client).await;
     let writer = HistoryWriter::new(client, &config);
     // The first request also sets up the connection. During initialization, Lambda gives the function a full CPU, so this is
-    // faster there than in the first invocation, which repeats a check that failed.
-    let _ = timeout(CHECK_TIMEOUT, writer.check_layout()).await;
+    // faster there than in the first invocation.
+    writer.start().await;
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Event>| {
         let (context, deadline) = (&event.context, Deadline::at_epoch_millis(event.context.deadline));
         let event = event.payload.json().ok_or(Error::InvalidEvent)?;
@@ -38,13 +32,11 @@ pub async fn run() -> Result<(), lambda_runtime::Error> {
 
 impl From<Error> for Diagnostic {
     fn from(error: Error) -> Self {
-        let error_type = match &error {
-            Error::InvalidEvent => "InvalidEvent",
-            Error::Layout(_) => "Layout",
-            Error::Unnamed(failure) => failure.name(),
-        };
         Self {
-            error_type: error_type.to_owned(),
+            error_type: match &error {
+                Error::Unnamed(failure) => variant(failure),
+                error => variant(error),
+            },
             error_message: chain(&error),
         }
     }

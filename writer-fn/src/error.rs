@@ -2,7 +2,6 @@
 
 use shared::{
     dynamodb::{client::error::ErrorKind, read::layout_error::LayoutError},
-    logging::chain,
     panics::Panicked,
 };
 use thiserror::Error;
@@ -75,11 +74,6 @@ impl Error {
             | Self::NotInTime => true,
         }
     }
-
-    /// Returns the error and its sources in one line.
-    pub fn chain(&self) -> String {
-        chain(self)
-    }
 }
 
 impl From<WriteError> for Error {
@@ -135,7 +129,10 @@ pub enum InvalidEvent {
 
 #[cfg(test)]
 mod tests {
-    use shared::domain::{version::Version, version_item::InvalidImage};
+    use shared::{
+        domain::{version::Version, version_item::InvalidImage},
+        logging::chain,
+    };
 
     use super::*;
 
@@ -143,10 +140,10 @@ mod tests {
     fn the_error_type_is_fixed_and_the_message_names_both_versions() {
         let error = Error::VersionConflict { expected: 3, latest: 5 };
         assert_eq!(error.error_type(), "VersionConflict");
-        assert_eq!(error.chain(), "expected version 3, but the latest is 5");
-        let error = Error::from(InvalidEvent::from(InvalidUpdate::Reserved { name: "Latest" }));
+        assert_eq!(chain(&error), "expected version 3, but the latest is 5");
+        let error = Error::from(InvalidEvent::from(InvalidUpdate::Reserved("Latest")));
         assert_eq!(error.error_type(), "InvalidEvent");
-        assert_eq!(error.chain(), "the event is invalid: Latest is reserved");
+        assert_eq!(chain(&error), "the event is invalid: Latest is reserved");
         assert_eq!(Error::from(WriteError::FailedWithoutViolation).error_type(), "Internal");
         assert_eq!(Error::NotInTime.error_type(), "Internal");
     }
@@ -161,7 +158,7 @@ mod tests {
             InvalidEvent::from(Panicked).into(),
             WriteError::Pruned { version }.into(),
             WriteError::RequestIdReused { version }.into(),
-            InvalidEvent::from(InvalidUpdate::Reserved { name: "Latest" }).into(),
+            InvalidEvent::from(InvalidUpdate::Reserved("Latest")).into(),
         ] {
             assert!(!error.is_retryable(), "{error:?}");
         }

@@ -12,19 +12,13 @@ use shared::metrics::{self, Tally, Unit};
 use crate::{error::Error, response::UpdateResponse};
 
 const LATENCY: &str = "Latency";
-const MESSAGES: &str = "Messages";
 
-const UNITS: &[(&str, Unit)] = &[
-    ("Written", Unit::Count),
-    ("Duplicate", Unit::Count),
-    ("Stale", Unit::Count),
-    ("Unchanged", Unit::Count),
-    ("Conflict", Unit::Count),
-    ("Invalid", Unit::Count),
-    ("Throttled", Unit::Count),
-    ("Internal", Unit::Count),
-    (LATENCY, Unit::Milliseconds),
-    (MESSAGES, Unit::Count),
+const UNITS: &[(Unit, &str)] = &[
+    (
+        Unit::Count,
+        "Written Duplicate Stale Unchanged Conflict Invalid Throttled Internal Messages",
+    ),
+    (Unit::Milliseconds, LATENCY),
 ];
 
 pub(crate) fn init() {
@@ -44,7 +38,7 @@ pub(crate) fn rejected(tally: &Tally, error: &Error) {
 
 #[allow(clippy::cast_precision_loss, reason = "a batch has 10,000 messages at most")]
 pub(crate) fn batch(tally: &Tally, messages: usize) {
-    tally.measure(MESSAGES, messages as f64);
+    tally.measure("Messages", messages as f64);
 }
 
 fn failure(error: &Error) -> &'static str {
@@ -89,12 +83,12 @@ mod tests {
         batch(&tally, 3);
         let counts = tally.counts();
         assert_eq!(
-            counts.keys().copied().collect::<Vec<_>>(),
+            counts.keys().collect::<Vec<_>>(),
             ["Conflict", "Duplicate", "Invalid", "Stale", "Unchanged", "Written"]
         );
         assert!(counts.values().all(|count| *count == 1));
         assert_eq!(tally.values()[LATENCY], [1.5; 5]);
-        let known = |name: &str| UNITS.iter().any(|(unit, _)| *unit == name);
-        assert!(counts.keys().chain(tally.values().keys()).all(|name| known(name)));
+        let known = |name: &str| metrics::each_name(UNITS).any(|(_, known)| known == name);
+        assert!(counts.keys().all(|name| known(name)) && tally.values().keys().all(|name| known(name)));
     }
 }

@@ -132,11 +132,11 @@ impl Update {
             return Err(InvalidUpdate::NotAnObject);
         };
         if let Some(name) = RESERVED.into_iter().find(|name| members.contains_key(*name)) {
-            return Err(InvalidUpdate::Reserved { name });
+            return Err(InvalidUpdate::Reserved(name));
         }
         let entity = match members.remove(ID) {
             Some(Value::String(id)) => EntityId::new(id)?,
-            Some(_) => return Err(InvalidUpdate::NotAString { name: ID }),
+            Some(_) => return Err(InvalidUpdate::NotAString(ID)),
             None => return Err(InvalidUpdate::NoId),
         };
         let mut members = Members(members);
@@ -227,10 +227,10 @@ fn changes(members: Map<String, Value>, is_typed: bool) -> Result<BTreeMap<Strin
             let name = name.clone();
             match is_typed {
                 _ if nested::is_in(&value, is_typed) => Err(InvalidUpdate::MisplacedUpdate { name }),
-                false => attributes::from_json(value).map_err(|source| InvalidUpdate::Number { name, source }),
+                false => attributes::from_json(value).map_err(|source| InvalidUpdate::Number(name, source)),
                 true => plain::from_json(value).map_err(|source| match source {
-                    InvalidPlain::Number(source) => InvalidUpdate::Number { name, source },
-                    source => InvalidUpdate::Typed { name, source },
+                    InvalidPlain::Number(source) => InvalidUpdate::Number(name, source),
+                    source => InvalidUpdate::Typed(name, source),
                 }),
             }
         };

@@ -114,7 +114,7 @@ pub(crate) fn log(update: Option<&Update>, message: Option<&str>, response: Opti
             tracing::info!(entity, request, message_id = message, outcome, version, "update");
         }
         Err(error) => {
-            let (outcome, error) = (error.error_type(), error.chain());
+            let (outcome, error) = (error.error_type(), chain(error));
             tracing::warn!(entity, request, message_id = message, outcome, error, "update");
         }
     }

@@ -124,7 +124,13 @@ fn the_variables_and_the_keys_define_an_attached_table() {
         check(&[&needed, changed].concat()).map(|config| config.attached)
     };
     assert_eq!(attached(&[("ATTACHED_STREAM_ARN", "")]), Ok(None));
-    let both = [("VERSION_ATTRIBUTE", "rev"), ("IGNORE_ATTRIBUTES", "seen, by,")];
+    let both = [
+        ("VERSION_ATTRIBUTE", "rev"),
+        ("ACTOR_ATTRIBUTE", "by"),
+        ("REASON_ATTRIBUTE", "why"),
+        ("IGNORE_ATTRIBUTES", "seen, by,"),
+        ("FILTER", "{}"),
+    ];
     for (changed, version_attribute, ignored) in [
         (&[][..], None, &[][..]),
         (&both, Some("rev"), &["by", "seen"]),
@@ -137,6 +143,11 @@ fn the_variables_and_the_keys_define_an_attached_table() {
             ("Orders", Some("Log"))
         );
         assert_eq!(settings.version_attribute.as_deref(), version_attribute);
+        let others = [&settings.actor_attribute, &settings.reason_attribute, &settings.filter].map(Option::as_deref);
+        assert_eq!(
+            others,
+            ["by", "why", "{}"].map(|value| version_attribute.and(Some(value)))
+        );
         assert!(settings.ignored.iter().eq(ignored));
     }
     let ignored = attached(&[("IGNORE_ATTRIBUTES", "seen")]).unwrap().unwrap();

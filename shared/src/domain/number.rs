@@ -44,7 +44,7 @@ impl Decimal {
     /// Returns [`InvalidNumber`] if the text is not a number, or DynamoDB cannot store it exactly.
     pub fn parse(text: &str) -> Result<Self, InvalidNumber> {
         if text.len() > MAX_TEXT_BYTES {
-            return Err(InvalidNumber::TooLong { bytes: text.len() });
+            return Err(InvalidNumber::TooLong(text.len()));
         }
         let (negative, unsigned) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
@@ -71,7 +71,7 @@ impl Decimal {
         }
         let exponent = as_i64(whole.len()) - as_i64(leading) - 1 + power;
         if digits.len() > MAX_DIGITS {
-            return Err(InvalidNumber::TooManyDigits { digits: digits.len() });
+            return Err(InvalidNumber::TooManyDigits(digits.len()));
         }
         if !(MIN_EXPONENT..=MAX_EXPONENT).contains(&exponent) {
             return Err(InvalidNumber::OutOfRange);
@@ -184,17 +184,11 @@ pub enum InvalidNumber {
     #[error("it is not a number")]
     NotANumber,
     /// The text is longer than [`MAX_TEXT_BYTES`].
-    #[error("it is written in {bytes} bytes, and {MAX_TEXT_BYTES} are allowed")]
-    TooLong {
-        /// Length of the text.
-        bytes: usize,
-    },
+    #[error("it is written in {0} bytes, and {MAX_TEXT_BYTES} are allowed")]
+    TooLong(usize),
     /// The number has more than [`MAX_DIGITS`] digits. DynamoDB rejects it, and rounding would change it.
-    #[error("it has {digits} significant digits, and {MAX_DIGITS} are allowed")]
-    TooManyDigits {
-        /// Number of digits.
-        digits: usize,
-    },
+    #[error("it has {0} significant digits, and {MAX_DIGITS} are allowed")]
+    TooManyDigits(usize),
     /// The number is not zero, and outside 1e-130 to 9.99…e125.
     #[error("its magnitude is outside 1e-130 to 9.99e125")]
     OutOfRange,
@@ -250,9 +244,9 @@ mod tests {
             assert_eq!(Decimal::parse(text), Err(OutOfRange), "{text}");
         }
         let long = "123456789012345678901234567890123456789";
-        assert_eq!(Decimal::parse(long), Err(TooManyDigits { digits: 39 }));
+        assert_eq!(Decimal::parse(long), Err(TooManyDigits(39)));
         let zeros = |count: usize| format!("1.{}", "0".repeat(count - 2));
-        assert_eq!(Decimal::parse(&zeros(1001)), Err(TooLong { bytes: 1001 }));
+        assert_eq!(Decimal::parse(&zeros(1001)), Err(TooLong(1001)));
         for text in [
             "9.9e125",
             "1e-130",

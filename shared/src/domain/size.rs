@@ -100,7 +100,7 @@ pub fn check_name(name: &str) -> Result<(), OverLimit> {
     match name.len() {
         0 => Err(OverLimit::EmptyName),
         1..=MAX_NAME_BYTES => Ok(()),
-        bytes => Err(OverLimit::Name { bytes }),
+        bytes => Err(OverLimit::Name(bytes)),
     }
 }
 
@@ -127,7 +127,7 @@ pub fn levels(value: &AttributeValue) -> usize {
 pub fn check_version_bytes(bytes: usize) -> Result<(), OverLimit> {
     let bytes = bytes + MARKS_BYTES;
     if bytes > MAX_ITEM_BYTES {
-        return Err(OverLimit::Item { bytes });
+        return Err(OverLimit::Item(bytes));
     }
     Ok(())
 }
@@ -139,20 +139,14 @@ pub enum OverLimit {
     #[error("a name is empty")]
     EmptyName,
     /// A name is longer than [`MAX_NAME_BYTES`].
-    #[error("a name has {bytes} bytes, and {MAX_NAME_BYTES} are allowed")]
-    Name {
-        /// Length of the name.
-        bytes: usize,
-    },
+    #[error("a name has {0} bytes, and {MAX_NAME_BYTES} are allowed")]
+    Name(usize),
     /// The nesting is deeper than [`MAX_LEVELS`].
     #[error("its lists and maps are deeper than {MAX_LEVELS} levels")]
     Levels,
     /// The item is larger than [`MAX_ITEM_BYTES`].
-    #[error("the version item would have {bytes} bytes, and {MAX_ITEM_BYTES} are allowed")]
-    Item {
-        /// Size with keys and marks.
-        bytes: usize,
-    },
+    #[error("the version item would have {0} bytes, and {MAX_ITEM_BYTES} are allowed")]
+    Item(usize),
 }
 
 #[cfg(test)]

@@ -46,14 +46,15 @@ pub(crate) fn random(bytes: usize) -> AttributeValue {
     AttributeValue::B(std::iter::repeat_with(|| random.u8(..)).take(bytes).collect())
 }
 
-/// Returns the attached table `Orders` with these keys, the version attribute `rev`, and the ignored attribute `seen`.
+/// Returns the attached table `Orders` with these keys, the attributes `rev`, `by` and `why`, and the ignored attribute `seen`.
 pub(crate) fn orders(keys: &[(&str, KeyType)]) -> AttachedTable {
     let settings = AttachedSettings {
         table: "Orders".to_owned(),
-        history_table: None,
         version_attribute: Some("rev".to_owned()),
+        actor_attribute: Some("by".to_owned()),
+        reason_attribute: Some("why".to_owned()),
         ignored: ["seen".to_owned()].into(),
-        filter: None,
+        ..AttachedSettings::default()
     };
     let keys = keys.iter().map(|(name, kind)| KeyAttribute::new(*name, *kind));
     AttachedTable::new(settings, keys.collect()).unwrap()

@@ -7,7 +7,7 @@ use super::{
     attached::{
         self,
         change::STREAM,
-        item::{AFTER, BACKFILL, ITEM_VERSION, OMITTED, StateOrigin, StreamChange},
+        item::{ACTOR_UNCHANGED, AFTER, BACKFILL, ITEM_VERSION, OMITTED, StateOrigin, StreamChange},
     },
     attributes::{self, text},
     attribution,
@@ -37,6 +37,9 @@ pub struct VersionView {
     pub recorded_by_stream: bool,
     /// Author that the update names.
     pub actor: Option<AttributeValue>,
+    /// `true` if the state before has the same author, so that the change need not be theirs: an attached table's record does not show
+    /// who made it.
+    pub actor_unchanged: bool,
     /// Reason that the update names.
     pub reason: Option<AttributeValue>,
     /// Sender that the platform reported.
@@ -75,6 +78,7 @@ impl VersionView {
             recorded_at: RecordedAt::of(&item),
             recorded_by_stream,
             actor: item.remove(names::ACTOR),
+            actor_unchanged: false,
             reason: item.remove(names::REASON),
             sender: text(&item, names::SENDER).map(str::to_owned),
             restored_from: attributes::version(&item, names::RESTORED_FROM),
@@ -91,6 +95,7 @@ impl VersionView {
     /// gave them.
     pub fn of_attached(entity: EntityId, version: Version, item: Item) -> Self {
         let mut view = Self::new(entity, version, item);
+        view.actor_unchanged = view.attributes.remove(ACTOR_UNCHANGED) == Some(AttributeValue::Bool(true));
         view.change = StreamChange::take(&mut view.attributes);
         view.attributes = attached::item::as_written(view.attributes);
         view
@@ -108,7 +113,7 @@ impl VersionView {
 
     /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
     /// "Reason": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table also has
-    /// `Stream`, `ItemVersion`, and one of the marks `Baseline`, `Missed` and `Late`, a late one `After`, and one without its state
+    /// `Stream`, `ItemVersion`, `ActorUnchanged` if it is true, and one of the marks `Baseline`, `Missed` and `Late`, a late one `After`, and one without its state
     /// `Omitted`.
     pub fn record_json(&self) -> Map<String, Value> {
         let change = self.change.as_ref();
@@ -123,6 +128,7 @@ impl VersionView {
             (names::RECORDED_BY, recorded_by.map(Value::from)),
             (names::REQUEST_ID, self.request_id.as_deref().map(Value::from)),
             (names::ACTOR, self.actor.as_ref().map(plain::attribute)),
+            (ACTOR_UNCHANGED, self.actor_unchanged.then(|| true.into())),
             (names::REASON, self.reason.as_ref().map(plain::attribute)),
             (names::SENDER, self.sender.as_deref().map(Value::from)),
             (names::RESTORED_FROM, self.restored_from.map(|version| json!(version))),

@@ -42,11 +42,6 @@ pub async fn send(
     }
 }
 
-/// Returns `true` if a transaction was cancelled because a condition failed.
-pub fn condition_failed<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
-    reasons_of(error).iter().any(|reason| reason.code() == Some(CONDITION))
-}
-
 /// Returns the reasons of a cancelled transaction, none of another error.
 fn reasons_of<R>(error: &SdkError<TransactWriteItemsError, R>) -> &[CancellationReason] {
     match error.as_service_error() {

@@ -16,7 +16,6 @@ pub mod condition;
 pub mod expression;
 pub mod put;
 pub mod read;
-mod unanswered;
 pub mod write;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -79,12 +78,13 @@ impl Store {
         Self::new(client, table.table(), attached_digits()).with_attached(table)
     }
 
-    /// Stores the history of this table, which other programs write.
+    /// Stores the history of this table, which other programs write. A table that is given by its ARN keeps it.
     #[must_use]
     pub fn with_attached(self, table: AttachedTable) -> Self {
         let history = table.history_table().to_owned();
+        let is_same = layout::table_name(&self.table) == table.table();
         Self {
-            table: table.table().to_owned(),
+            table: if is_same { self.table } else { table.table().to_owned() },
             digits: attached_digits(),
             attached: Some(Arc::new(table)),
             ..self

@@ -32,14 +32,12 @@ use crate::{
         put::{
             append::Append,
             insert_versions::{self, Insert},
-            put_together, put_version,
         },
         read::{
-            batch_get_items, describe_table, get_item, query_items, scan_items,
-            table_config::{self, Layout},
-            table_identity::TableIdentity,
-            tail,
+            batch_get_items, describe_table, query_items, scan_items, table_config::Layout,
+            table_identity::TableIdentity, tail,
         },
+        write::Write,
     },
 };
 
@@ -79,7 +77,7 @@ async fn puts() {
         version_item(image).item().clone()
     };
     let version = image(json!({"PK": {"S": "Equipment#1"}, "Latest": {"N": "7"}, "B": {"B": "Zm9v"}}));
-    check!("put_version", put_version::request(&version, "Table"));
+    check!("put_version", |client| Write::insert("Table", version).send(&client));
     let versions = [("Equipment#1", "7"), ("Equipment#2", "10")];
     let versions =
         versions.map(|(id, latest)| image(json!({"PK": {"S": id}, "Latest": {"N": latest}, "it's": {"B": "Zm9v"}})));
@@ -89,7 +87,7 @@ async fn puts() {
 #[tokio::test]
 async fn reads() {
     let (entity, keys) = (equipment(), ["v1", "v2"].map(str::to_owned));
-    check!("get_item", get_item::request(entity.as_str(), "v0", true, "Table"));
+    check!("get_item", |client| store(client).get(&entity, "v0", true));
     check!("batch_get_items", |client| store(client)
         .batch_get(&entity, &keys, false));
     check!("newest_in_history", |client| store(client)
@@ -135,7 +133,7 @@ async fn tables() {
         ),
         ("table_config_completed", &same, Some(&layout(None, None))),
     ] {
-        check!(name, table_config::request(layout, read, "Table"));
+        check!(name, |client| store(client).store_layout(layout, read));
     }
 }
 
@@ -184,10 +182,7 @@ async fn quarantined_records() {
         record: r#"{"eventName":"MODIFY"}"#.to_owned(),
         ..record
     };
-    check!(
-        "quarantine",
-        put_together::put_request(&record.items(), "Table").unwrap()
-    );
+    check!("quarantine", |client| store(client).quarantine(&record));
 }
 
 fn attached() -> AttachedTable {
@@ -195,7 +190,9 @@ fn attached() -> AttachedTable {
 }
 
 #[tokio::test]
-async fn attached_tail() {
+async fn attached_reads() {
+    check!("attached_definition", |client| Store::attached(client, attached())
+        .put_definition());
     let entity = key::parse(&attached(), r#"{"id": "a", "no": 7}"#).unwrap();
     for (name, below, consistent) in [
         ("attached_tail", None, false),
@@ -216,7 +213,7 @@ async fn attached_inserts() {
             recorded_at: Some(at),
             image: item(image.clone()),
             is_deleted: false,
-            deleted_by: None,
+            changed_by: Vec::new(),
             origin: match around {
                 Some(_) => StateOrigin::Late,
                 None => StateOrigin::Record,

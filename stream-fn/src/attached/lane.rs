@@ -16,7 +16,7 @@ use shared::{
     },
     dynamodb::{
         Store,
-        put::{append::Append, insert_versions::Inserted, put_version::PutError},
+        put::{append::Append, insert_versions::Inserted},
     },
 };
 
@@ -126,7 +126,7 @@ impl Lane {
             }
             None => self.fail(RecordFailure::NotReached),
             Some(Err(error)) => {
-                let failure = RecordFailure::from(PutError(error));
+                let failure = RecordFailure::from(error);
                 if !(matches!(failure, RecordFailure::Rejected(_)) && self.omit(table)) {
                     self.fail(failure);
                 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
+use shared::logging::chain;
 use testkit::cases::{cases, patched};
 
 use super::*;
@@ -175,7 +176,7 @@ fn malformed_records_have_a_specific_error() {
         let record = patched(record("MODIFY", "v0", image()), &patch);
         let failure = parsed(&record.to_string()).content.err().unwrap();
         assert_eq!(
-            failure.chain(),
+            chain(&failure),
             format!("the record is malformed: {message}"),
             "{record}"
         );
@@ -183,7 +184,7 @@ fn malformed_records_have_a_specific_error() {
     }
     for text in ["[]", "7", "{}"] {
         let failure = parsed(text).content.err().unwrap();
-        assert_eq!(failure.chain(), "the record is malformed: it is not a stream record");
+        assert_eq!(chain(&failure), "the record is malformed: it is not a stream record");
     }
 }
 

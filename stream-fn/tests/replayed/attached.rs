@@ -3,14 +3,28 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::domain;
-use stream_fn::HistoryWriter;
+use shared::{
+    domain::{
+        self,
+        attached::{
+            AttachedTable,
+            definition::{AttachedSettings, KeyAttribute, KeyType},
+        },
+    },
+    dynamodb::Store,
+};
+use stream_fn::{HistoryWriter, Purpose};
 use testkit::replay::Replay;
 
-use super::{LEFT, failed, orders};
+use super::{LEFT, failed};
 
 fn attached_writer(replay: &Replay) -> HistoryWriter {
-    super::attached(replay.client(), orders("id"))
+    let settings = AttachedSettings {
+        table: "Orders".to_owned(),
+        ..AttachedSettings::default()
+    };
+    let table = AttachedTable::new(settings, vec![KeyAttribute::new("id", KeyType::S)]).unwrap();
+    HistoryWriter::from_store(Store::attached(replay.client(), table), Purpose::Invocation)
 }
 
 fn record(id: &str, number: u64, old: Option<u64>, new: u64) -> Value {

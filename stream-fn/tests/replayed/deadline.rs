@@ -238,13 +238,7 @@ async fn only_a_retry_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn only_transient_errors_are_retried() {
-    for code in [
-        "ThrottlingError",
-        "ProvisionedThroughputExceeded",
-        "RequestLimitExceeded",
-        "TransactionConflict",
-        "InternalServerError",
-    ] {
+    for code in ["ThrottlingError", "InternalServerError"] {
         let events = vec![
             batch_response(&["", code, code]),
             batch_response(&[code, DUPLICATE]),
@@ -266,10 +260,8 @@ async fn only_transient_errors_are_retried() {
         let (failed, sent) = handle_three(events).await;
         assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 3), "{code}");
     }
-    for code in ["AccessDenied", "ResourceNotFound", "Unheard"] {
-        let (failed, sent) = handle_three(vec![batch_response(&["", code, ""])]).await;
-        assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 1), "{code}");
-    }
+    let (failed, sent) = handle_three(vec![batch_response(&["", "AccessDenied", ""])]).await;
+    assert_eq!((failed, sent.len()), (vec!["2".to_owned()], 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,14 +1,13 @@
 //! Records that must not harm the others of their batch.
 
 use serde_json::{Value, json};
-use shared::{clock, domain::attached::AttachedTable};
+use shared::clock;
 use testkit::{
     hostile::{NUMBER, RAW_VALUE, overflow},
-    replay,
     scripted::{Reply, Scripted},
 };
 
-use super::{LEFT, batch, latest_keys, orders, record};
+use super::{LEFT, batch, latest_keys, record};
 
 fn latest(number: u64, attributes: &Value) -> Value {
     let mut record = record(&number.to_string(), &latest_keys(&format!("E{number}")), attributes);
@@ -17,7 +16,7 @@ fn latest(number: u64, attributes: &Value) -> Value {
 }
 
 /// Returns the sequence numbers of the failed records, and the bodies of the answered requests. Panics before a request with this text.
-async fn handle(attached: Option<AttachedTable>, event: &str, panics_for: &'static str) -> (Vec<String>, Vec<String>) {
+async fn handle(event: &str, panics_for: &'static str) -> (Vec<String>, Vec<String>) {
     let http = Scripted::new(move |operation, body| {
         let text = body.to_string();
         assert!(panics_for.is_empty() || !text.contains(panics_for), "a defect");
@@ -28,11 +27,7 @@ async fn handle(attached: Option<AttachedTable>, event: &str, panics_for: &'stat
             _ => json!({}),
         })
     });
-    let writer = match attached {
-        Some(table) => super::attached(replay::client(http.clone()), table),
-        None => super::writer(http.clone()),
-    };
-    let failed = super::handle(&writer, event, LEFT).await.unwrap();
+    let failed = super::handle(&super::writer(http.clone()), event, LEFT).await.unwrap();
     let sent = http.answered().into_iter().map(|(_, body)| body.to_string()).collect();
     (failed, sent)
 }
@@ -44,7 +39,7 @@ async fn a_panic_fails_only_its_own_record() {
         .collect();
     records[29] = latest(30, &json!({"A": {"S": "defect"}}));
     let event = batch(&records);
-    let (failed, sent) = handle(None, &event, "defect").await;
+    let (failed, sent) = handle(&event, "defect").await;
     assert_eq!(failed, ["30"]);
     let is_sent = |number: usize| sent.iter().any(|body| body.contains(&format!("\"E{number}\"")));
     assert!((1..=60).all(|number| is_sent(number) == (number != 30)));
@@ -58,7 +53,7 @@ async fn a_panic_in_the_work_on_a_chunk_fails_only_its_record() {
         record["dynamodb"]["ApproximateCreationDateTime"] = json!(clock::since_epoch().as_secs() - 100);
     }
     let event = batch(&records);
-    let (failed, sent) = handle(None, &event, "\"E7\"").await;
+    let (failed, sent) = handle(&event, "\"E7\"").await;
     assert_eq!(failed, ["7"]);
     let is_put = |number: usize| {
         let id = format!("\"E{number}\"");
@@ -73,7 +68,7 @@ async fn a_panic_in_quarantine_fails_only_its_record() {
     let mut records: Vec<_> = (1..=3).map(|number| latest(number, &json!({}))).collect();
     records[1]["dynamodb"]["NewImage"]["Latest"] = json!({"S": "no number"});
     let event = batch(&records);
-    let (failed, sent) = handle(None, &event, "quarantine#").await;
+    let (failed, sent) = handle(&event, "quarantine#").await;
     assert_eq!(failed, ["2"]);
     assert!([1, 3].iter().all(|number| {
         let id = format!("\"E{number}\"");
@@ -102,7 +97,7 @@ async fn reserved_names_are_data_at_each_position() {
         let event = event.replacen('{', &format!("{{\"other\": {deep}, "), 1);
         let malformed = format!(r#"{{"dynamodb": {{"SequenceNumber": "2", "Keys": {deep}}}}}"#);
         let event = event.replacen("\"Records\":[", &format!("\"Records\":[{malformed}, "), 1);
-        let (failed, sent) = handle(None, &event, "").await;
+        let (failed, sent) = handle(&event, "").await;
         assert_eq!(failed, ["2"]);
         assert_eq!(sent.len(), 1);
         for text in [
@@ -114,32 +109,4 @@ async fn reserved_names_are_data_at_each_position() {
             assert!(sent[0].contains(&text), "{text} in {}", sent[0]);
         }
     }
-}
-
-/// Also if it is the name of the key itself.
-#[tokio::test(start_paused = true)]
-async fn an_attached_table_can_have_reserved_names() {
-    let attached = || Some(orders(RAW_VALUE));
-    let key = |id: &str| json!({RAW_VALUE: {"S": id}});
-    let attributes = json!({NUMBER: {"S": "x"}, "M": {"M": {RAW_VALUE: {"S": "[1"}}}});
-    let records = [
-        record("1", &key("a"), &attributes),
-        record("2", &key("defect"), &attributes),
-        record("3", &key("c"), &attributes),
-    ];
-    let event = batch(&records);
-    let (failed, sent) = handle(attached(), &event, "").await;
-    assert_eq!(failed, [""; 0]);
-    assert!(
-        sent.iter()
-            .any(|body| body.contains(r#"{"$serde_json::private::RawValue":{"S":"[1"}}"#)),
-        "{sent:?}"
-    );
-    // Items are read one by one: the reads of others are not affected.
-    let (failed, sent) = handle(attached(), &event, "defect").await;
-    assert_eq!(failed, ["2"]);
-    assert!(
-        sent.iter()
-            .any(|body| body.contains("Statement") && body.contains("NewImage") || body.contains("[1"))
-    );
 }

@@ -53,6 +53,7 @@ async fn the_layout_is_checked_once() {
         json!({}),
     ]);
     let writer = writer(&replay, None);
+    writer.start().await;
     for _ in 0..2 {
         assert_eq!(handle(&writer).await.unwrap(), 0);
     }
@@ -150,9 +151,8 @@ async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known()
         attached: Some(AttachedSettings {
             table: "Orders".to_owned(),
             history_table: Some("Log".to_owned()),
-            version_attribute: None,
             ignored: ["seen".to_owned()].into(),
-            filter: None,
+            ..AttachedSettings::default()
         }),
         ..replay::settings()
     };
@@ -189,5 +189,21 @@ async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known()
         assert!(failed.is_empty(), "{message}");
         let inserted = replay.bodies()[3].to_string();
         assert!(inserted.contains(r#"{\"id\":7}"#), "{inserted}");
+    }
+    // At the start, the definition is stored for readers of the history. No record waits for it.
+    for stored in [json!({}), json!({"__type": "AccessDeniedException"})] {
+        let replay = Replay::new([
+            keys("id", "N"),
+            stored,
+            json!({"Items": []}),
+            json!({"Responses": [{}]}),
+        ]);
+        let writer = HistoryWriter::new(replay.client(), &settings);
+        writer.start().await;
+        assert!(super::handle(&writer, &event, LEFT).await.unwrap().is_empty());
+        assert_eq!(
+            replay.operations().join(" "),
+            "DescribeTable PutItem Query BatchExecuteStatement"
+        );
     }
 }

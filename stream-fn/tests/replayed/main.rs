@@ -8,21 +8,13 @@ mod hostile;
 mod layout;
 mod quarantine;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use aws_sdk_dynamodb::{Client, config::HttpClient};
+use aws_sdk_dynamodb::config::HttpClient;
 use lambda_runtime::Diagnostic;
 use serde_json::{Value, json};
-use shared::{
-    clock,
-    clock::Deadline,
-    domain::attached::{
-        AttachedTable,
-        definition::{AttachedSettings, KeyAttribute, KeyType},
-    },
-    dynamodb::Store,
-};
-use stream_fn::{HistoryWriter, Purpose};
+use shared::{clock, clock::Deadline};
+use stream_fn::HistoryWriter;
 use testkit::replay::{self, failures};
 
 const LEFT: Duration = Duration::from_secs(60);
@@ -31,22 +23,6 @@ const ORDERS_STREAM: &str = "arn:aws:dynamodb:eu-west-1:123456789012:table/Order
 
 fn writer(http: impl HttpClient + 'static) -> HistoryWriter {
     HistoryWriter::new(replay::client(http), &replay::settings()).with_checked_layout()
-}
-
-/// Returns the table `Orders`, whose key is this attribute.
-fn orders(key: &str) -> AttachedTable {
-    let settings = AttachedSettings {
-        table: "Orders".to_owned(),
-        history_table: None,
-        version_attribute: None,
-        ignored: BTreeSet::new(),
-        filter: None,
-    };
-    AttachedTable::new(settings, vec![KeyAttribute::new(key, KeyType::S)]).unwrap()
-}
-
-fn attached(client: Client, table: AttachedTable) -> HistoryWriter {
-    HistoryWriter::from_store(Store::attached(client, table), Purpose::Invocation)
 }
 
 /// Returns the keys of a latest item.

@@ -24,26 +24,10 @@ pub fn agrees(state: &KnownState, item: Option<&Item>, ignored: &BTreeSet<String
     }
 }
 
-/// Comparison of an item with its history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Agreement {
-    /// There is no version of the item.
-    Missing,
-    /// The last version has the state of the item.
-    Same,
-    /// The last version has another state.
-    Differs,
-}
-
-/// Compares the state of an item, `None` if it was deleted, with its newest versions, except for ignored attributes.
-pub fn compare(table: &AttachedTable, item: Option<&Item>, tail: &Tail) -> Agreement {
-    let Some(last) = tail.last() else {
-        return Agreement::Missing;
-    };
-    match agrees(&last.state, item, table.ignored()) {
-        true => Agreement::Same,
-        false => Agreement::Differs,
-    }
+/// Compares the state of an item, `None` if it was deleted, with its newest versions, except for ignored attributes. `None` if there is no
+/// version.
+pub fn compare(table: &AttachedTable, item: Option<&Item>, tail: &Tail) -> Option<bool> {
+    Some(agrees(&tail.last()?.state, item, table.ignored()))
 }
 
 /// Reads the newest versions up to the last one that is not late.
@@ -110,21 +94,21 @@ mod tests {
         });
         let table = crate::parse(&definition.to_string()).unwrap();
         for (versions, state, expected) in [
-            (&[][..], "a", Agreement::Missing),
-            (&[("7", "a", false)], "a", Agreement::Same),
+            (&[][..], "a", None),
+            (&[("7", "a", false)], "a", Some(true)),
             // Ignored attributes, the form of numbers and the order of sets do not count.
-            (&[("7", "a", false)], "ab", Agreement::Same),
-            (&[("7", "a", false)], "b", Agreement::Differs),
-            (&[("7", "a", false)], "-", Agreement::Differs),
-            (&[("7", "a", false), ("8", "-", false)], "-", Agreement::Same),
-            (&[("7", "a", false), ("8", "-", false)], "a", Agreement::Differs),
+            (&[("7", "a", false)], "ab", Some(true)),
+            (&[("7", "a", false)], "b", Some(false)),
+            (&[("7", "a", false)], "-", Some(false)),
+            (&[("7", "a", false), ("8", "-", false)], "-", Some(true)),
+            (&[("7", "a", false), ("8", "-", false)], "a", Some(false)),
             // Nothing shows that another state is not the omitted one.
-            (&[("7", "*", false)], "a", Agreement::Same),
-            (&[("7", "*", false)], "-", Agreement::Differs),
+            (&[("7", "*", false)], "a", Some(true)),
+            (&[("7", "*", false)], "-", Some(false)),
             // A late version is older than the one before it.
-            (&[("7", "a", false), ("6", "b", true)], "a", Agreement::Same),
-            (&[("7", "a", false), ("6", "b", true)], "b", Agreement::Differs),
-            (&[("6", "b", true)], "b", Agreement::Missing),
+            (&[("7", "a", false), ("6", "b", true)], "a", Some(true)),
+            (&[("7", "a", false), ("6", "b", true)], "b", Some(false)),
+            (&[("6", "b", true)], "b", None),
         ] {
             let current = (state != "-").then(|| item(state));
             let found = compare(&table, current.as_ref(), &tail(versions));

@@ -32,7 +32,7 @@ use shared::{
 };
 
 use crate::{
-    agreement::{Agreement, compare, tail_in_order},
+    agreement::{compare, tail_in_order},
     attachable::attachable_table,
 };
 
@@ -52,17 +52,8 @@ pub struct Counts {
     pub differs: u64,
 }
 
-/// Item whose newest version differs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Partition key of the item's history.
-    pub entity: EntityId,
-    /// Number of the newest version.
-    pub version: u64,
-}
-
-/// Compares this many items with their history, `None` if there is no history table. `waiting` is called with the number of items
-/// that differ, before the wait.
+/// Compares this many items with their history, `None` if there is no history table. Returns the history of each item that differs, with the
+/// number of its newest version. `waiting` is called with the number of items that differ, before the wait.
 ///
 /// # Errors
 ///
@@ -73,7 +64,7 @@ pub async fn check(
     sample: u16,
     lag: Duration,
     waiting: impl FnOnce(usize),
-) -> Result<Option<(Counts, Vec<Difference>)>, ServiceError> {
+) -> Result<Option<(Counts, Vec<(EntityId, u64)>)>, ServiceError> {
     let history = Store::new(client.clone(), table.history_table(), attached::digits());
     if attachable_table(&history).await?.is_none() {
         return Ok(None);
@@ -88,9 +79,9 @@ pub async fn check(
     let mut different = Vec::new();
     for (entity, item, tail) in tails(store, items.iter().filter_map(keyed)).await? {
         match compare(table, Some(item), &tail) {
-            Agreement::Same => counts.following += 1,
-            Agreement::Missing => counts.missing += 1,
-            Agreement::Differs => different.push((entity, item, tail.newest())),
+            Some(true) => counts.following += 1,
+            None => counts.missing += 1,
+            Some(false) => different.push((entity, item, tail.newest())),
         }
     }
     if different.is_empty() {
@@ -107,14 +98,11 @@ pub async fn check(
     let mut differences = Vec::new();
     for ((entity, _, before), (_, _, tail)) in different.into_iter().zip(tails) {
         match compare(table, again.get(&entity).copied(), &tail) {
-            Agreement::Same => counts.following += 1,
+            Some(true) => counts.following += 1,
             _ if tail.newest() > before => counts.behind += 1,
             _ => {
                 counts.differs += 1;
-                differences.push(Difference {
-                    entity,
-                    version: tail.newest(),
-                });
+                differences.push((entity, tail.newest()));
             }
         }
     }
@@ -172,11 +160,12 @@ mod tests {
 
     use aws_sdk_dynamodb::types::StreamViewType;
     use serde_json::{Value, json};
+    use shared::domain::attached::definition::AttachedSettings;
     use testkit::scripted::{Reply, Scripted};
     use tokio::time::Instant;
 
     use super::*;
-    use crate::{Options, define, tests::table};
+    use crate::{define, tests::table};
 
     const LAG: Duration = Duration::from_secs(60);
 
@@ -204,7 +193,12 @@ mod tests {
             })
         });
         let waited = Arc::new(AtomicUsize::new(0));
-        let (_, table) = define(&table(Some(StreamViewType::NewImage)), &Options::default()).unwrap();
+        let (_, table) = define(
+            &table(Some(StreamViewType::NewImage)),
+            AttachedSettings::default(),
+            None,
+        )
+        .unwrap();
         let started = Instant::now();
         let waiting = |different| waited.store(different, Ordering::Relaxed);
         let client = testkit::replay::client(scripted);

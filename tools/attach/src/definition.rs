@@ -10,6 +10,8 @@
 //!   "BillingMode": "PAY_PER_REQUEST",
 //!   "HistoryTable": "Orders-history",
 //!   "VersionAttribute": "version",
+//!   "ActorAttribute": "updatedBy",
+//!   "ReasonAttribute": "reason",
 //!   "IgnoreAttributes": ["lastSeen"],
 //!   "Filter": {"status": ["open"]}
 //! }
@@ -29,9 +31,11 @@ use shared::{
     },
     json,
 };
-use thiserror::Error;
 
-use super::filter::{self, InvalidFilter};
+use super::{event_pattern::Invalid, filter};
+
+/// Members that are not parameters of `CreateTable`, with spaces between them.
+pub const OWN_MEMBERS: &str = "HistoryTable VersionAttribute ActorAttribute ReasonAttribute IgnoreAttributes Filter";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -51,13 +55,14 @@ struct Attribute {
 ///
 /// # Errors
 ///
-/// Returns [`InvalidDefinition`], whose variants name the mistakes.
-pub fn parse(definition: &str) -> Result<AttachedTable, InvalidDefinition> {
-    let definition = json::parse(definition).map_err(|error| InvalidDefinition::NotJson {
-        line: error.line,
-        column: error.column,
+/// Returns [`Invalid`], which names the mistake.
+pub fn parse(definition: &str) -> Result<AttachedTable, Invalid> {
+    let definition = json::parse(definition).map_err(|error| {
+        let (line, column) = (error.line, error.column);
+        Invalid(format!("it is not JSON: line {line}, column {column}"))
     })?;
-    let definition = definition.as_object().ok_or(InvalidDefinition::NotAnObject)?;
+    let definition = definition.as_object();
+    let definition = definition.ok_or_else(|| Invalid("it is not a JSON object".to_owned()))?;
     let keys: Vec<Key> = required(
         definition,
         "KeySchema",
@@ -66,38 +71,55 @@ pub fn parse(definition: &str) -> Result<AttachedTable, InvalidDefinition> {
     let what = "a list of objects with AttributeName and AttributeType";
     let types: Vec<Attribute> = required(definition, "AttributeDefinitions", what)?;
     if let Some(other) = keys.iter().find(|key| !["HASH", "RANGE"].contains(&&*key.key_type)) {
-        return Err(InvalidDefinition::KeyRole(other.key_type.clone()));
+        return Err(Invalid(format!(
+            "KeySchema has the KeyType {}, which is neither HASH nor RANGE",
+            other.key_type
+        )));
     }
-    let key = |wanted: &'static str| -> Result<Option<KeyAttribute>, InvalidDefinition> {
+    let key = |wanted: &'static str| -> Result<Option<KeyAttribute>, Invalid> {
         let mut names = keys
             .iter()
             .filter(|key| key.key_type == wanted)
             .map(|key| &key.attribute_name);
         match (names.next(), names.next()) {
-            (_, Some(_)) => Err(InvalidDefinition::SeveralKeys(wanted)),
+            (_, Some(_)) => Err(Invalid(format!(
+                "KeySchema has more than one attribute of KeyType {wanted}"
+            ))),
             (None, None) => Ok(None),
             (Some(name), None) => Ok(Some(KeyAttribute::new(name, kind_of(name, &types)?))),
         }
     };
-    let mut by_key = vec![key("HASH")?.ok_or(InvalidTable::NoPartitionKey)?];
+    let mut by_key = vec![key("HASH")?.ok_or_else(|| of_table(InvalidTable::NoPartitionKey))?];
     by_key.extend(key("RANGE")?);
-    let filter = member(definition, "Filter").map(|filter| filter::pattern(filter, &by_key));
+    let filter = member(definition, "Filter").map(|filter| filter_pattern(filter, &by_key));
     let settings = AttachedSettings {
         table: required(definition, "TableName", "a string")?,
         history_table: optional(definition, "HistoryTable", "a string")?,
         version_attribute: optional(definition, "VersionAttribute", "a string")?,
+        actor_attribute: optional(definition, "ActorAttribute", "a string")?,
+        reason_attribute: optional(definition, "ReasonAttribute", "a string")?,
         ignored: optional::<BTreeSet<_>>(definition, "IgnoreAttributes", "a list of attribute names")?
             .unwrap_or_default(),
         filter: filter.transpose()?,
     };
-    Ok(AttachedTable::new(settings, by_key)?)
+    AttachedTable::new(settings, by_key).map_err(of_table)
 }
 
-fn kind_of(name: &str, types: &[Attribute]) -> Result<KeyType, InvalidDefinition> {
+/// Returns the pattern of the member `Filter`.
+pub(crate) fn filter_pattern(filter: &Value, keys: &[KeyAttribute]) -> Result<String, Invalid> {
+    filter::pattern(filter, keys).map_err(|Invalid(why)| Invalid(format!("Filter is invalid: {why}")))
+}
+
+pub(crate) fn of_table(error: InvalidTable) -> Invalid {
+    Invalid(error.to_string())
+}
+
+fn kind_of(name: &str, types: &[Attribute]) -> Result<KeyType, Invalid> {
     let defined = types.iter().find(|defined| defined.attribute_name == name);
-    let defined = defined.ok_or_else(|| InvalidDefinition::NoType(name.to_owned()))?;
+    let defined =
+        defined.ok_or_else(|| Invalid(format!("AttributeDefinitions has no type of the key attribute {name}")))?;
     let kind = defined.attribute_type.parse();
-    kind.map_err(|_| InvalidTable::KeyType(name.to_owned()).into())
+    kind.map_err(|_| of_table(InvalidTable::KeyType(name.to_owned())))
 }
 
 fn member<'a>(definition: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
@@ -109,41 +131,17 @@ fn optional<T: DeserializeOwned>(
     definition: &Map<String, Value>,
     name: &'static str,
     what: &'static str,
-) -> Result<Option<T>, InvalidDefinition> {
+) -> Result<Option<T>, Invalid> {
     let member = member(definition, name).map(T::deserialize).transpose();
-    member.map_err(|_| InvalidDefinition::Member(name, what))
+    member.map_err(|_| Invalid(format!("{name} is not {what}")))
 }
 
 fn required<T: DeserializeOwned>(
     definition: &Map<String, Value>,
     name: &'static str,
     what: &'static str,
-) -> Result<T, InvalidDefinition> {
-    optional(definition, name, what)?.ok_or(InvalidDefinition::Missing(name))
-}
-
-/// Reason why a text does not define an attached table.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidDefinition {
-    #[error("it is not JSON: line {line}, column {column}")]
-    NotJson { line: usize, column: usize },
-    #[error("it is not a JSON object")]
-    NotAnObject,
-    #[error("{0} is missing")]
-    Missing(&'static str),
-    /// A member has another form.
-    #[error("{0} is not {1}")]
-    Member(&'static str, &'static str),
-    #[error("KeySchema has the KeyType {0}, which is neither HASH nor RANGE")]
-    KeyRole(String),
-    #[error("KeySchema has more than one attribute of KeyType {0}")]
-    SeveralKeys(&'static str),
-    #[error("AttributeDefinitions has no type of the key attribute {0}")]
-    NoType(String),
-    #[error("Filter is invalid")]
-    Filter(#[from] InvalidFilter),
-    #[error(transparent)]
-    Table(#[from] InvalidTable),
+) -> Result<T, Invalid> {
+    optional(definition, name, what)?.ok_or_else(|| Invalid(format!("{name} is missing")))
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec
             Some(history.to_owned()).filter(|history| *history != format!("{name}-history")),
         ),
         ("VersionAttribute", attached.version_attribute().map(str::to_owned)),
+        ("ActorAttribute", attached.settings().actor_attribute.clone()),
+        ("ReasonAttribute", attached.settings().reason_attribute.clone()),
         ("IgnoreAttributes", Some(ignored_text).filter(|_| !ignored.is_empty())),
         ("Filter", attached.filter().map(without_escaped_quotes)),
     ];
@@ -90,14 +92,19 @@ fn stack_name(history: &str) -> String {
 mod tests {
     use aws_sdk_dynamodb::types::StreamViewType;
     use serde_json::Value;
+    use shared::domain::attached::definition::AttachedSettings;
 
     use super::*;
-    use crate::{Options, define, tests::table};
+    use crate::{define, tests::table};
 
-    fn deploy(edit: impl FnOnce(&mut AttachableTable), options: &Options) -> Option<String> {
+    fn deploy(
+        edit: impl FnOnce(&mut AttachableTable),
+        settings: AttachedSettings,
+        filter: Option<&Value>,
+    ) -> Option<String> {
         let mut table = table(Some(StreamViewType::NewAndOldImages));
         edit(&mut table);
-        let (_, attached) = define(&table, options).unwrap();
+        let (_, attached) = define(&table, settings, filter).unwrap();
         commands(&table, &attached).map(|mut commands| commands.remove(1))
     }
 
@@ -106,24 +113,31 @@ mod tests {
         let start = "sam deploy --template-file .aws-sam/build/template.yaml --stack-name Orders-history --region eu-west-1 \
                      --capabilities CAPABILITY_IAM --resolve-s3 --parameter-overrides TableName=Orders \
                      StreamArn=arn:aws:dynamodb:eu-west-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123";
-        let plain = deploy(|_| {}, &Options::default()).unwrap();
+        let plain = deploy(|_| {}, AttachedSettings::default(), None).unwrap();
         assert_eq!(plain, start);
-        let options = Options {
+        let settings = AttachedSettings {
             history_table: Some("Log.1".to_owned()),
             version_attribute: Some("rev".to_owned()),
-            ignored: vec!["seen".to_owned(), "by".to_owned()],
-            filter: Some(json!({"status": ["open"]})),
+            actor_attribute: Some("by".to_owned()),
+            reason_attribute: Some("why".to_owned()),
+            ignored: ["seen", "by"].map(str::to_owned).into(),
+            ..AttachedSettings::default()
         };
-        let full = deploy(|_| {}, &options).unwrap();
+        let full = deploy(|_| {}, settings, Some(&json!({"status": ["open"]}))).unwrap();
         let start = start.replace("Orders-history", "Log-1");
         let image = |image: &str| format!(r#"{{\"{image}\":{{\"status\":{{\"S\":[\"open\"]}}}}}}"#);
         let (new, old) = (image("NewImage"), image("OldImage"));
         let filter = format!(r#"'Filter="{{\"dynamodb\":{{\"$or\":[{new},{old}]}}}}"'"#);
         assert_eq!(
             full,
-            format!("{start} HistoryTableName=Log.1 VersionAttribute=rev IgnoreAttributes=by,seen {filter}")
+            format!(
+                "{start} HistoryTableName=Log.1 VersionAttribute=rev ActorAttribute=by ReasonAttribute=why IgnoreAttributes=by,seen {filter}"
+            )
         );
-        assert_eq!(deploy(|table| table.stream = None, &Options::default()), None);
+        assert_eq!(
+            deploy(|table| table.stream = None, AttachedSettings::default(), None),
+            None
+        );
     }
 
     /// Returns the value that the SAM CLI 1.170 reads from a quoted one: a pair with a backslash is one character until the end
@@ -176,11 +190,11 @@ mod tests {
         for value in [r#"\""#, r"\", r#"a\\\"b"#, "a\\\nb"] {
             assert_eq!(sam_value(value), None, "{value}");
         }
-        let options = Options {
+        let settings = AttachedSettings {
             version_attribute: Some(r"C:\".to_owned()),
-            ..Options::default()
+            ..AttachedSettings::default()
         };
-        assert_eq!(deploy(|_| {}, &options), None);
+        assert_eq!(deploy(|_| {}, settings, None), None);
     }
 
     #[test]

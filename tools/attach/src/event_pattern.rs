@@ -19,9 +19,9 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidPattern`] if the text is not JSON, or if a rule is unknown.
-    pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
-        let pattern = json::parse(text).map_err(|_| InvalidPattern::NotJson)?;
+    /// Returns [`Invalid`] if the text is not JSON, or if a rule is unknown.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let pattern = json::parse(text).map_err(|_| Invalid("it is not JSON".to_owned()))?;
         // Every rule is applied to any record, so that an unknown one is found.
         has_members(&pattern, &Value::Null)?;
         Ok(Self(pattern))
@@ -35,24 +35,29 @@ impl Pattern {
 
 /// Returns `true` if a value has all members of a pattern. A value that is not an object has no members, so that `exists: false`
 /// matches.
-fn has_members(pattern: &Value, value: &Value) -> Result<bool, InvalidPattern> {
+fn has_members(pattern: &Value, value: &Value) -> Result<bool, Invalid> {
     let members = pattern.as_object().filter(|members| !members.is_empty());
-    let members = members.ok_or(InvalidPattern::NotAnObject)?;
+    let members = members.ok_or_else(Invalid::not_an_object)?;
+    let unknown = || Invalid("a rule is unknown, or its operand is not of its type".to_owned());
     members.iter().try_fold(true, |all, (name, rules)| {
         let is_found = match rules {
             Value::Array(patterns) if name == "$or" => any(patterns, |pattern| has_members(pattern, value))?,
             Value::Object(_) => has_members(rules, value.get(name).unwrap_or(&Value::Null))?,
             Value::Array(rules) if !rules.is_empty() => {
-                any(rules, |rule| follows(rule, value.get(name)).ok_or(InvalidPattern::Rule))?
+                any(rules, |rule| follows(rule, value.get(name)).ok_or_else(unknown))?
             }
-            _ => return Err(InvalidPattern::Member(name.clone())),
+            _ => {
+                return Err(Invalid(format!(
+                    "{name} is neither an object nor a list that is not empty"
+                )));
+            }
         };
         Ok(all & is_found)
     })
 }
 
 /// Returns `true` if one of these matches. All are tried.
-fn any(patterns: &[Value], matches: impl Fn(&Value) -> Result<bool, InvalidPattern>) -> Result<bool, InvalidPattern> {
+fn any(patterns: &[Value], matches: impl Fn(&Value) -> Result<bool, Invalid>) -> Result<bool, Invalid> {
     patterns
         .iter()
         .try_fold(false, |any, pattern| Ok(any | matches(pattern)?))
@@ -127,19 +132,13 @@ fn is_within(bounds: &[Value], number: Option<&Decimal>) -> Option<bool> {
     })
 }
 
-/// Reason why a text is not a pattern.
+/// Reason why a text is not a pattern, a filter or a definition.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidPattern {
-    /// The text is not JSON.
-    #[error("it is not JSON")]
-    NotJson,
-    /// A pattern is not an object, or is empty.
-    #[error("a pattern is an object that is not empty")]
-    NotAnObject,
-    /// A member has no rules.
-    #[error("{0} is neither an object nor a list that is not empty")]
-    Member(String),
-    /// A rule is unknown.
-    #[error("a rule is unknown, or its operand is not of its type")]
-    Rule,
+#[error("{0}")]
+pub struct Invalid(pub String);
+
+impl Invalid {
+    pub(crate) fn not_an_object() -> Self {
+        Self("a pattern is an object that is not empty".to_owned())
+    }
 }

@@ -20,12 +20,12 @@ use shared::{
     },
     json,
 };
-use thiserror::Error;
 
-use super::event_pattern::{InvalidPattern, Pattern};
+use super::event_pattern::{Invalid, Pattern};
 
-/// Maximum length of a pattern in characters, also of a parameter of a template.
-pub const MAX_PATTERN_CHARS: usize = 4096;
+/// Maximum length of a pattern in characters: `MaxLength` of the parameter `Filter`. The mapping accepts 4,096, but the pattern is
+/// also an environment variable of stream-fn.
+pub const MAX_PATTERN_CHARS: usize = 2048;
 /// Members of a stream record, by which a pattern of the mapping is recognized.
 const RECORD_MEMBERS: [&str; 3] = ["dynamodb", "eventName", "userIdentity"];
 
@@ -33,13 +33,13 @@ const RECORD_MEMBERS: [&str; 3] = ["dynamodb", "eventName", "userIdentity"];
 ///
 /// # Errors
 ///
-/// Returns [`InvalidFilter`] if the syntax is unknown, if the type of an attribute cannot be derived from its rules, or if a
+/// Returns [`Invalid`] if the syntax is unknown, if the type of an attribute cannot be derived from its rules, or if a
 /// limit of the mapping is exceeded.
-pub fn pattern(filter: &Value, keys: &[KeyAttribute]) -> Result<String, InvalidFilter> {
+pub fn pattern(filter: &Value, keys: &[KeyAttribute]) -> Result<String, Invalid> {
     let parsed;
     let filter = match filter {
         Value::String(text) => {
-            parsed = json::parse(text).map_err(|_| InvalidFilter::NotJson)?;
+            parsed = json::parse(text).map_err(|_| Invalid("the string is not JSON".to_owned()))?;
             &parsed
         }
         filter => filter,
@@ -49,16 +49,18 @@ pub fn pattern(filter: &Value, keys: &[KeyAttribute]) -> Result<String, InvalidF
         Value::Array(filters) if !filters.is_empty() => {
             for filter in filters {
                 // A list in a list has no meaning.
-                let one = filter.as_object().ok_or(InvalidFilter::NotAnObject)?;
+                let one = filter.as_object().ok_or_else(Invalid::not_an_object)?;
                 patterns.extend(compile(one, keys)?);
             }
         }
-        filter => patterns = compile(filter.as_object().ok_or(InvalidFilter::NotAnObject)?, keys)?,
+        filter => patterns = compile(filter.as_object().ok_or_else(Invalid::not_an_object)?, keys)?,
     }
     let pattern = any_of(patterns).to_string();
     let length = pattern.chars().count();
     if length > MAX_PATTERN_CHARS {
-        return Err(InvalidFilter::TooLong(length));
+        return Err(Invalid(format!(
+            "the pattern has {length} characters, and {MAX_PATTERN_CHARS} are allowed"
+        )));
     }
     Pattern::parse(&pattern)?;
     Ok(pattern)
@@ -79,9 +81,9 @@ fn any_of(mut patterns: Vec<Value>) -> Value {
     }
 }
 
-fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Vec<Value>, InvalidFilter> {
+fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Vec<Value>, Invalid> {
     if filter.is_empty() {
-        return Err(InvalidFilter::NotAnObject);
+        return Err(Invalid::not_an_object());
     }
     if RECORD_MEMBERS.iter().any(|name| filter.contains_key(*name)) {
         return Ok(vec![Value::Object(filter.clone())]);
@@ -89,7 +91,7 @@ fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Vec<Val
     let (mut of_keys, mut of_image) = (Map::new(), Map::new());
     for (name, rules) in filter {
         let rules = match rules {
-            Value::Array(rules) if rules.is_empty() => return Err(InvalidFilter::Rules(name.clone())),
+            Value::Array(rules) if rules.is_empty() => return Err(unknown_rules(name)),
             Value::Array(rules) => rules.as_slice(),
             rule => std::slice::from_ref(rule),
         };
@@ -114,9 +116,16 @@ fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Vec<Val
     })
 }
 
+fn unknown_rules(name: &str) -> Invalid {
+    Invalid(format!(
+        "the rules of {name} are not a list of values, prefix, suffix, equals-ignore-case and anything-but; for other rules, \
+         write a pattern of the event source mapping"
+    ))
+}
+
 /// Returns the type of an attribute, and its rules for a stream record, in which a number is a string.
-fn typed(name: &str, rules: &[Value], key: Option<&KeyAttribute>) -> Result<(&'static str, Vec<Value>), InvalidFilter> {
-    let invalid = || InvalidFilter::Rules(name.to_owned());
+fn typed(name: &str, rules: &[Value], key: Option<&KeyAttribute>) -> Result<(&'static str, Vec<Value>), Invalid> {
+    let invalid = || unknown_rules(name);
     let mut kind = key.map(|key| key.kind.as_str());
     let mut converted = Vec::new();
     for rule in rules {
@@ -127,7 +136,7 @@ fn typed(name: &str, rules: &[Value], key: Option<&KeyAttribute>) -> Result<(&'s
             (_, rule) => convert(rule).ok_or_else(invalid)?,
         };
         if *kind.get_or_insert(of_rule) != of_rule {
-            return Err(InvalidFilter::Types(name.to_owned()));
+            return Err(Invalid(format!("the rules of {name} are of different types")));
         }
         converted.push(rule);
     }
@@ -165,32 +174,6 @@ fn convert(rule: &Value) -> Option<(&'static str, Value)> {
 
 fn number(text: &str) -> Option<Value> {
     Decimal::parse(text).ok().map(|number| number_text(&number).into())
-}
-
-/// Reason why a JSON value is not a filter.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidFilter {
-    /// The string is not JSON.
-    #[error("the string is not JSON")]
-    NotJson,
-    /// A pattern is not an object, or is empty.
-    #[error("a pattern is an object that is not empty")]
-    NotAnObject,
-    /// The rules of an attribute are unknown, or no type follows from them.
-    #[error(
-        "the rules of {0} are not a list of values, prefix, suffix, equals-ignore-case and anything-but; for other rules, \
-         write a pattern of the event source mapping"
-    )]
-    Rules(String),
-    /// The rules of an attribute imply different types.
-    #[error("the rules of {0} are of different types")]
-    Types(String),
-    /// The pattern is not one of the event source mapping.
-    #[error(transparent)]
-    Pattern(#[from] InvalidPattern),
-    /// The pattern is too long.
-    #[error("the pattern has {0} characters, and {MAX_PATTERN_CHARS} are allowed")]
-    TooLong(usize),
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! | this one | the definition for a table that exists, what has to change first, and notes |
 //! | [`attachable`], [`enable_stream`] | its keys, stream and size; its stream, if it has none |
 //! | [`deploy`], [`shell`] | commands that deploy `tools/attach/template.yaml`, and their arguments |
+//! | [`find`] | the definition of a table that is attached already |
 //! | [`definition`], [`filter`] | the attached table from the JSON that creates it; which items have a history |
 //! | [`event_pattern`], [`selection`] | patterns of the event source mapping, applied to records, and to items |
 //! | [`agreement`], [`check`] | an item compared with its history; a sample of items compared with theirs |
@@ -23,6 +24,7 @@ pub mod deploy;
 pub mod enable_stream;
 pub mod event_pattern;
 pub mod filter;
+pub mod find;
 pub mod selection;
 pub mod shell;
 
@@ -30,46 +32,49 @@ pub mod shell;
 mod test_requests;
 
 use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
-use serde_json::{Value, json};
-use shared::domain::attached::AttachedTable;
+use serde_json::Value;
+use shared::domain::attached::{
+    AttachedTable,
+    definition::{AttachedSettings, InvalidDefinition as InvalidTable, KeyAttribute},
+};
 
 pub use crate::definition::parse;
-use crate::{attachable::AttachableTable, definition::InvalidDefinition, shell::argument};
+use crate::{
+    attachable::AttachableTable,
+    definition::{filter_pattern, of_table},
+    event_pattern::Invalid,
+    shell::argument,
+};
 
-/// Settings of the attachment, which are optional members of its definition.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Options {
-    pub history_table: Option<String>,
-    pub version_attribute: Option<String>,
-    pub ignored: Vec<String>,
-    /// Filter in a form of [`filter`].
-    pub filter: Option<Value>,
-}
-
-/// Returns the definition of the table: the JSON of `create-table` with the members for its history, and what it means.
+/// Returns the definition of the table: the JSON of `create-table` with the members for its history, and what it means. The filter
+/// has a form of [`filter`].
 ///
 /// # Errors
 ///
-/// Returns [`InvalidDefinition`] if an option does not fit to the table.
-pub fn define(table: &AttachableTable, options: &Options) -> Result<(Value, AttachedTable), InvalidDefinition> {
-    let keys = table.keys.iter().zip(["HASH", "RANGE"]);
-    let keys = keys.map(|((name, _), role)| json!({"AttributeName": name, "KeyType": role}));
-    let types = table.keys.iter();
-    let types = types.map(|(name, kind)| json!({"AttributeName": name, "AttributeType": kind.as_str()}));
-    let mut definition = json!({
-        "TableName": table.name,
-        "KeySchema": keys.collect::<Vec<_>>(),
-        "AttributeDefinitions": types.collect::<Vec<_>>(),
-        "HistoryTable": options.history_table,
-        "VersionAttribute": options.version_attribute,
-        "IgnoreAttributes": Some(&options.ignored).filter(|ignored| !ignored.is_empty()),
-        "Filter": options.filter,
+/// Returns [`Invalid`] if a setting does not fit to the table.
+pub fn define(
+    table: &AttachableTable,
+    settings: AttachedSettings,
+    filter: Option<&Value>,
+) -> Result<(Value, AttachedTable), Invalid> {
+    let keys = table.keys.iter().map(|(name, kind)| {
+        let kind = kind.as_str().parse();
+        let kind = kind.map_err(|_| of_table(InvalidTable::KeyType(name.clone())))?;
+        Ok(KeyAttribute::new(name, kind))
     });
-    if let Some(members) = definition.as_object_mut() {
-        members.retain(|_, value| !value.is_null());
+    let keys: Vec<_> = keys.collect::<Result<_, Invalid>>()?;
+    let pattern = filter.map(|filter| filter_pattern(filter, &keys)).transpose()?;
+    let settings = AttachedSettings {
+        table: table.name.clone(),
+        filter: pattern,
+        ..settings
+    };
+    let attached = AttachedTable::new(settings, keys).map_err(of_table)?;
+    let mut definition = attached.to_json();
+    if let Some(filter) = filter {
+        definition["Filter"] = filter.clone();
     }
-    let parsed = parse(&definition.to_string())?;
-    Ok((definition, parsed))
+    Ok((definition, attached))
 }
 
 /// Returns what has to change before the table can be attached, in sentences.

@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Compare the functions with their peers, and report which targets are met.
 ///
-/// Prints a table, and writes results.json, results.md and a plot for each comparison into target/bench. Peers that are not installed are
+/// Prints a table, and writes results.json and a plot for each comparison into target/bench. Peers that are not installed are
 /// omitted; tools/bench/peers/install installs them. Results of comparisons that do not run are kept, with the date and commit of their
 /// measurement. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage; 3 figures worse than those of --baseline.
 #[derive(Debug, Parser)]

@@ -1,10 +1,8 @@
 //! Errors of the benchmark.
 
-use std::{error::Error, io, path::PathBuf};
+use std::{error::Error, io};
 
 use thiserror::Error;
-
-use crate::limits::LimitError;
 
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
@@ -13,15 +11,11 @@ pub(crate) enum BenchError {
     Usage(String),
     #[error("{0}")]
     Failed(String),
-    #[error(transparent)]
-    Limits(#[from] LimitError),
     #[error("cannot {action}")]
     Step {
         action: &'static str,
         source: Box<dyn Error + Send + Sync>,
     },
-    #[error("cannot read the results in {}", path.display())]
-    Results { path: PathBuf, source: io::Error },
     #[error("{0} figures with a target are missing, or more than 25 % worse than in the earlier runs")]
     Regression(usize),
     #[error("cannot use a file or a socket")]
@@ -33,7 +27,7 @@ impl BenchError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Regression(_) => 3,
-            Self::Usage(_) | Self::Results { .. } => 2,
+            Self::Usage(_) => 2,
             _ => 1,
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shared::domain::attributes;
 
-use crate::subject::{Role, Subject};
+use crate::subject::{Kind, Role, Subject};
 
 /// Recent requests in a latest item: between the minimum and the maximum of the default window.
 const RECENT_REQUESTS: usize = 20;
@@ -13,7 +13,9 @@ pub(crate) fn event(role: Role, items: usize, subject: &Subject) -> String {
     let records: Vec<_> = match role {
         Role::Writer if items == 1 => return update(&entity(0)).to_string(),
         Role::Writer => (0..items).map(message).collect(),
-        Role::Stream => (0..items).map(|index| record(index, subject.is_ours())).collect(),
+        Role::Stream => (0..items)
+            .map(|index| record(index, subject.kind == Kind::Ours))
+            .collect(),
     };
     json!({ "Records": records }).to_string()
 }

@@ -6,34 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::BenchError, origin::Origin};
 
-/// Figures and plot of a comparison.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) figures: Vec<Figure>,
-    pub(crate) plot: Plot,
-}
-
-impl From<Vec<Figure>> for Measured {
-    fn from(figures: Vec<Figure>) -> Self {
-        Self {
-            figures,
-            plot: Plot::Bars,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(crate) enum Plot {
-    /// A bar for each figure and its peer.
-    Bars,
-    /// Lines over a growing quantity.
-    Lines {
-        x: &'static str,
-        y: &'static str,
-        series: Vec<(String, Vec<(f64, f64)>)>,
-    },
-}
-
 /// One figure. JSON has no NaN, so a figure without a value is read as `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
@@ -57,14 +29,11 @@ pub(crate) struct Figure {
 ///
 /// # Errors
 ///
-/// [`BenchError::Results`] if the file cannot be read or has no figures of this form.
+/// [`BenchError::Usage`] if the file cannot be read or has no figures of this form.
 pub(crate) fn read(path: &Path) -> Result<Vec<Figure>, BenchError> {
     let text = fs::read(path);
     let figures = text.and_then(|text| serde_json::from_slice(&text).map_err(io::Error::from));
-    figures.map_err(|source| BenchError::Results {
-        path: path.to_owned(),
-        source,
-    })
+    figures.map_err(|error| BenchError::Usage(format!("cannot read the results in {}: {error}", path.display())))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -209,7 +178,11 @@ mod tests {
             "met": null, "date": "2026-11-23", "commit": "0123456789ab", "quick": false,
         }]);
         assert_eq!(serde_json::to_value([&figure, &alone]).unwrap(), expected);
-        let read: Vec<Figure> = serde_json::from_value(expected).unwrap();
-        assert_eq!(read, [figure, Figure { ours: None, ..alone }]);
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        for (text, is_read) in [("", false), ("[{}]", false), (&expected.to_string(), true)] {
+            fs::write(&path, text).unwrap();
+            assert_eq!(read(&path).is_ok(), is_read, "{text}");
+        }
+        assert_eq!(read(&path).unwrap(), [figure, Figure { ours: None, ..alone }]);
     }
 }

@@ -1,7 +1,6 @@
 //! The frame of every comparison.
 //!
-//! A comparison receives a [`Bench`], serves a stub or starts a DynamoDB Local, hosts functions behind a Runtime API with [`Bench::host`], and
-//! returns figures. [`in_turn`] alternates between the subjects, so that other load on the machine affects all of them.
+//! A comparison receives a [`Bench`], serves a stub, hosts functions behind a Runtime API with [`Bench::host`], and returns figures. [`in_turn`] alternates between the subjects, so that other load on the machine affects all of them.
 
 use std::{future::Future, path::PathBuf, time::Duration};
 
@@ -12,10 +11,7 @@ use crate::{
     certificate::Certificate,
     error::BenchError,
     figure::{Figure, Target, percentile},
-    hosted::Hosted,
-    limits::Limits,
-    stub::Stub,
-    subject::{Role, Subject, Subjects},
+    subject::{self, Kind, Subject},
 };
 
 /// Latency of the stub in comparisons of throughput.
@@ -24,7 +20,8 @@ pub(crate) const LATENCY: Duration = Duration::from_millis(5);
 pub(crate) struct Bench {
     /// `true` for few and small measurements.
     pub(crate) quick: bool,
-    pub(crate) subjects: Subjects,
+    /// Our functions, and the peers.
+    pub(crate) subjects: Vec<Subject>,
     pub(crate) certificate: Certificate,
     pub(crate) logs: PathBuf,
     /// Holds the certificate's files.
@@ -36,27 +33,21 @@ impl Bench {
         let folder = TempDir::with_prefix("bench-")?;
         Ok(Self {
             quick: args.quick,
-            subjects: Subjects::find(args.functions.as_deref()).await?,
+            subjects: subject::find(args.functions.as_deref()).await?,
             certificate: Certificate::create(folder.path())?,
             logs: args.output.join("logs"),
             _folder: folder,
         })
     }
 
+    /// Returns our functions, and the straightforward peers.
+    pub(crate) fn simple(&self) -> impl Iterator<Item = &Subject> {
+        self.subjects.iter().filter(|subject| subject.kind != Kind::Tuned)
+    }
+
     /// Returns `full`, or `quick` in a quick run.
     pub(crate) fn size<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
-    }
-
-    /// Hosts a function in one process, within limits if there are any.
-    pub(crate) fn host(
-        &self,
-        subject: &Subject,
-        role: Role,
-        stub: &Stub,
-        limits: Option<Limits>,
-    ) -> Result<Hosted, BenchError> {
-        Hosted::new(subject, role, stub, &self.logs, limits)
     }
 }
 

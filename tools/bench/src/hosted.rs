@@ -2,8 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -11,14 +12,18 @@ use local::{
     lambda::{Host, Lambda, ProcessInfo},
     template::Function,
 };
+use nix::{
+    time::{clock_getcpuclockid, clock_gettime},
+    unistd::Pid,
+};
 use serde_json::Value;
 
 use crate::{
     certificate,
     error::{BenchError, cannot},
     figure::{megabytes, millis},
+    harness::Bench,
     limits::Limits,
-    process,
     stub::Stub,
     subject::{Role, Subject},
 };
@@ -38,15 +43,15 @@ pub(crate) struct Hosted {
     limits: Option<Limits>,
 }
 
-impl Hosted {
+impl Bench {
     /// Hosts a function in one process, within limits if there are any. It starts with the first invocation.
-    pub(crate) fn new(
+    pub(crate) fn host(
+        &self,
         subject: &Subject,
         role: Role,
         stub: &Stub,
-        logs: &Path,
         limits: Option<Limits>,
-    ) -> Result<Self, BenchError> {
+    ) -> Result<Hosted, BenchError> {
         let (program, handler) = (subject.program(role), subject.handler(role));
         let memory = limits.as_ref().map_or(MEMORY_MB, |limits| limits.memory_mb);
         let (program, arguments) = match &limits {
@@ -59,9 +64,8 @@ impl Hosted {
             timeout: Duration::from_secs(300),
             memory: memory.into(),
             environment: BTreeMap::new(),
-            log_level: "INFO".to_owned(),
         };
-        let logs = logs.join(subject.name.replace(' ', "-"));
+        let logs = self.logs.join(subject.name.replace(' ', "-"));
         let host = Host {
             program,
             arguments,
@@ -71,7 +75,7 @@ impl Hosted {
             logs: logs.clone(),
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(Self {
+        Ok(Hosted {
             lambda: Lambda::serve(listener, &[function], &host)?,
             handler: handler.to_owned(),
             subject: format!("{} of {}", role.name(), subject.name),
@@ -79,7 +83,9 @@ impl Hosted {
             limits,
         })
     }
+}
 
+impl Hosted {
     /// Invokes the function, and returns the time of its response. A response with batch item failures is an error.
     pub(crate) async fn invoke(&self, event: &str) -> Result<Instant, BenchError> {
         let invoked = self.lambda.invoke(&self.handler, event.as_bytes().to_vec()).await;
@@ -111,7 +117,7 @@ impl Hosted {
 
     /// Applies the CPU share of its limits.
     pub(crate) fn limit_cpu(&self) -> Result<(), BenchError> {
-        Ok(self.limits.as_ref().map_or(Ok(()), Limits::limit_cpu)?)
+        self.limits.as_ref().map_or(Ok(()), Limits::limit_cpu)
     }
 
     /// Returns the time at which its program starts in its limits.
@@ -166,12 +172,12 @@ impl Hosted {
 
     /// Returns the CPU time of its process so far, user and system.
     pub(crate) fn cpu(&self) -> Result<Duration, BenchError> {
-        process::cpu_time(self.process()?.pid).ok_or_else(|| self.ended())
+        cpu_time(self.process()?.pid).ok_or_else(|| self.ended())
     }
 
     /// Returns the peak memory of its process, in MB.
     pub(crate) fn peak_memory(&self) -> Result<f64, BenchError> {
-        let bytes = process::peak_memory(self.process()?.pid).ok_or_else(|| self.ended())?;
+        let bytes = peak_memory(self.process()?.pid).ok_or_else(|| self.ended())?;
         Ok(megabytes(bytes))
     }
 
@@ -190,7 +196,7 @@ fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTree
     let mut environment = subject.environment.clone();
     let mut set = |name: &str, value: &str| environment.insert(name.to_owned(), value.to_owned());
     set("TABLE_NAME", TABLE);
-    set("AWS_ENDPOINT_URL_DYNAMODB", stub.endpoint());
+    set("AWS_ENDPOINT_URL_DYNAMODB", &stub.endpoint);
     // Otherwise the SDKs look for credentials in the instance metadata.
     set("AWS_EC2_METADATA_DISABLED", "true");
     set("PATH", "/usr/local/bin:/usr/bin:/bin");
@@ -199,7 +205,7 @@ fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTree
         let heap = limits.memory_mb * 9 / 10;
         set("NODE_OPTIONS", &format!("--max-old-space-size={heap}"));
     }
-    if let Some(certificate) = stub.certificate() {
+    if let Some(certificate) = &stub.certificate {
         let bundle = certificate.bundle.display().to_string();
         set("SSL_CERT_FILE", &bundle);
         set("AWS_CA_BUNDLE", &bundle);
@@ -210,4 +216,37 @@ fn environment(subject: &Subject, stub: &Stub, limits: Option<&Limits>) -> BTree
         set("SSL_CERT_FILE", bundle);
     }
     environment
+}
+
+/// Returns the CPU time of all threads of a running process, user and system.
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?);
+    let clock = clock_getcpuclockid(pid).ok()?;
+    Some(Duration::from(clock_gettime(clock).ok()?))
+}
+
+/// Returns the peak resident memory of a running process, in bytes.
+fn peak_memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_uses_cpu_time_and_memory() {
+        let itself = std::process::id();
+        let before = cpu_time(itself).unwrap();
+        let mut sum = 0_u64;
+        while cpu_time(itself).unwrap() < before + Duration::from_millis(1) {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(peak_memory(itself).unwrap() > 1024 * 1024);
+        // Not a valid process ID.
+        assert_eq!((cpu_time(u32::MAX), peak_memory(u32::MAX)), (None, None));
+    }
 }

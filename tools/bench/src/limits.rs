@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use thiserror::Error;
+use crate::error::BenchError;
 
 /// Memory sizes at which functions are measured, in MB. The largest has one vCPU.
 pub(crate) const MEMORY_SIZES: [u32; 5] = [128, 256, 512, 1024, VCPU_MEMORY_MB];
@@ -22,14 +22,6 @@ const PERIOD: Duration = Duration::from_millis(20);
 const SHELL: &str = "/bin/sh";
 /// Moves the shell into the groups, and replaces it by the program.
 const ENTER: &str = r#"for group in $1; do echo $$ > "$group/cgroup.procs" || exit 1; done; shift; exec "$@""#;
-
-#[derive(Debug, Error)]
-pub(crate) enum LimitError {
-    #[error("this system has no control groups for CPU and memory")]
-    NoController,
-    #[error("cannot use the control group {}", path.display())]
-    Group { path: PathBuf, source: io::Error },
-}
 
 /// The folders in which groups are created: the same one for both controllers in version 2, one for each in version 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,11 +35,12 @@ impl Controllers {
     ///
     /// # Errors
     ///
-    /// Returns [`LimitError`] if the system has no such controllers, or does not let this process create groups.
-    pub(crate) fn find() -> Result<Self, LimitError> {
+    /// Returns [`BenchError::Failed`] if the system has no such controllers, or does not let this process create groups.
+    pub(crate) fn find() -> Result<Self, BenchError> {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let controllers = Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
-        let controllers = controllers.ok_or(LimitError::NoController)?;
+        let none = || BenchError::Failed("this system has no control groups for CPU and memory".to_owned());
+        let controllers = controllers.ok_or_else(none)?;
         if controllers.is_unified() {
             write(&controllers.cpu.join("cgroup.subtree_control"), "+cpu +memory")?;
         }
@@ -100,20 +93,20 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// Returns [`LimitError::Group`] with the first file that could not be written.
-    pub(crate) fn create(controllers: &Controllers, memory_mb: u32) -> Result<Self, LimitError> {
+    /// Returns [`BenchError::Failed`] with the first file that could not be written.
+    pub(crate) fn create(controllers: &Controllers, memory_mb: u32) -> Result<Self, BenchError> {
         let limits = Self::unlimited_cpu(controllers, memory_mb)?;
         limits.limit_cpu()?;
         Ok(limits)
     }
 
     /// Limits the CPU time of the group to its share.
-    pub(crate) fn limit_cpu(&self) -> Result<(), LimitError> {
+    pub(crate) fn limit_cpu(&self) -> Result<(), BenchError> {
         write(&self.share.0, &self.share.1)
     }
 
     /// Creates a group with this memory, whose CPU share applies only after [`Self::limit_cpu`].
-    pub(crate) fn unlimited_cpu(controllers: &Controllers, memory_mb: u32) -> Result<Self, LimitError> {
+    pub(crate) fn unlimited_cpu(controllers: &Controllers, memory_mb: u32) -> Result<Self, BenchError> {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-{}-{number}", std::process::id());
@@ -131,10 +124,7 @@ impl Limits {
         };
         // The group of the CPU is entered last, so that its quota remains for the program.
         for group in std::iter::once(&memory).chain((!unified).then_some(&cpu)) {
-            fs::create_dir(group).map_err(|source| LimitError::Group {
-                path: group.clone(),
-                source,
-            })?;
+            refused(group, fs::create_dir(group))?;
             limits.groups.push(group.clone());
         }
         let bytes = (u64::from(memory_mb) * 1024 * 1024).to_string();
@@ -187,11 +177,12 @@ fn quota(memory_mb: u32) -> Duration {
     PERIOD * memory_mb / VCPU_MEMORY_MB
 }
 
-fn write(path: &Path, value: &str) -> Result<(), LimitError> {
-    fs::write(path, value).map_err(|source| LimitError::Group {
-        path: path.to_owned(),
-        source,
-    })
+fn write(path: &Path, value: &str) -> Result<(), BenchError> {
+    refused(path, fs::write(path, value))
+}
+
+fn refused(path: &Path, result: io::Result<()>) -> Result<(), BenchError> {
+    result.map_err(|error| BenchError::Failed(format!("cannot use the control group {}: {error}", path.display())))
 }
 
 #[cfg(test)]

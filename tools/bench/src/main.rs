@@ -1,8 +1,8 @@
 //! Benchmark of the functions: compares them with their peers in one run on one machine.
 //!
 //! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
-//! a Runtime API, `stub` and `tables` are their DynamoDB. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and
-//! writes them as tables (`report`), as plots (`plot`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
+//! a Runtime API, `stub` is their DynamoDB. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and writes them as
+//! tables (`report`), as plots (`plot`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
 
 mod args;
 mod baseline;
@@ -17,12 +17,10 @@ mod limits;
 mod origin;
 mod page;
 mod plot;
-mod process;
 mod report;
 mod run;
 mod stub;
 mod subject;
-mod tables;
 
 use std::{
     io::{self, Write as _},
@@ -40,7 +38,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = tokio::runtime::Runtime::new()
         .map_err(BenchError::from)
-        .and_then(|runtime| runtime.block_on(comparisons::run(&args)));
+        .and_then(|runtime| runtime.block_on(run::run(&args)));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -45,17 +45,12 @@ fn cells(figure: &Figure) -> [String; 8] {
     ]
 }
 
-/// Returns the origin of the figures, facts about the machine, and the table.
-pub(crate) fn markdown(figures: &[Figure], facts: &[String]) -> String {
-    format!("{}\n{}", origins_and_facts(figures, facts), markdown_table(figures, 0))
-}
-
 /// Returns the origin of the figures, facts about the machine, and a section for each comparison, with its plot in this folder and a table of the
 /// [`listed`] figures.
 pub(crate) fn sections(figures: &[Figure], facts: &[String], plots: &str) -> String {
     let sections = figures.chunk_by(|one, other| one.name == other.name).map(|figures| {
         let name = figures.first().map_or("", |figure| &figure.name);
-        let (plot, table) = (plot::file_name(name), markdown_table(listed(figures), 1));
+        let (plot, table) = (plot::file_name(name), markdown_table(listed(figures)));
         format!("\n### {name}\n\n![{name}]({plots}/{plot})\n\n{table}")
     });
     let sections: String = sections.collect();
@@ -64,7 +59,7 @@ pub(crate) fn sections(figures: &[Figure], facts: &[String], plots: &str) -> Str
 
 /// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target. If no figure has a target, returns those
 /// with a peer.
-fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
+pub(crate) fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
     let has_targets = figures.iter().any(|figure| figure.target.is_some());
     figures.iter().filter(move |figure| {
         figures.len() <= MAX_LISTED
@@ -75,17 +70,17 @@ fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
     })
 }
 
-/// Returns the table without its first columns.
-fn markdown_table<'a>(figures: impl IntoIterator<Item = &'a Figure>, without: usize) -> String {
-    let header = HEADER[without..].join(" | ");
-    let alignment = |column| if NUMBERS.contains(&column) { "---:" } else { "---" };
-    let alignments: Vec<_> = (without..HEADER.len()).map(alignment).collect();
+/// Returns the table without the name of the comparison.
+fn markdown_table<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
     let rows = figures.into_iter().map(|figure| {
         let cells = cells(figure).map(|cell| if cell.is_empty() { " ".to_owned() } else { cell });
-        format!("|{}|\n", cells[without..].join("|"))
+        format!("|{}|\n", cells[1..].join("|"))
     });
     let rows: String = rows.collect();
-    format!("| {header} |\n|{}|\n{rows}", alignments.join("|"))
+    format!(
+        "| {} |\n|---|---:|---|---:|---:|---|---|\n{rows}",
+        HEADER[1..].join(" | ")
+    )
 }
 
 fn origins_and_facts(figures: &[Figure], facts: &[String]) -> String {
@@ -145,20 +140,9 @@ mod tests {
 
     #[test]
     fn the_results_as_markdown() {
-        let table = "\
-- Measured: 2026-11-23, commit 0123456789ab
-- Machine: 2 cores
-
-| comparison | unit | ours | peer | peer's | ratio | target | met |
-|---|---|---:|---|---:|---:|---|---|
-|start|ms|1| | | | | |
-";
-        assert_eq!(
-            markdown(&[figure("start", "ms")], &["Machine: 2 cores".to_owned()]),
-            table
-        );
         let expected = "\
 - Measured: 2026-11-23, commit 0123456789ab
+- Machine: 2 cores
 
 ### cold path
 
@@ -182,7 +166,7 @@ mod tests {
             figure("cold path", "ms CPU"),
             figure("start", "ms"),
         ];
-        assert_eq!(sections(&figures, &[], "plots"), expected);
+        assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()], "plots"), expected);
     }
 
     #[test]

@@ -25,8 +25,9 @@ use crate::{certificate::Certificate, error::BenchError};
 
 /// A stub that stops when this value is dropped.
 pub(crate) struct Stub {
-    endpoint: String,
-    certificate: Option<Certificate>,
+    pub(crate) endpoint: String,
+    /// Certificate that its clients have to trust.
+    pub(crate) certificate: Option<Certificate>,
     counts: Arc<Counts>,
     _stop: oneshot::Sender<()>,
 }
@@ -78,15 +79,6 @@ impl Stub {
             counts,
             _stop: stop,
         })
-    }
-
-    pub(crate) fn endpoint(&self) -> &str {
-        &self.endpoint
-    }
-
-    /// Certificate that its clients have to trust.
-    pub(crate) fn certificate(&self) -> Option<&Certificate> {
-        self.certificate.as_ref()
     }
 
     pub(crate) fn requests(&self) -> u64 {

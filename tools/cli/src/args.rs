@@ -4,13 +4,31 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        attach::Attach, audit::Audit, backfill::Backfill, console::Console, diff::Diff, entity::Items, entity::Lag,
-        entity::Metadata, entity::Pin, get::Get, history::History, prune::Prune, purge::Purge, quarantine::Quarantine,
-        redrive::Redrive, repair::Repair, restore::Restore, state::State, table::Table, write::Delete, write::Put,
+        attach::Attach,
+        audit::Audit,
+        backfill::Backfill,
+        blame::Blame,
+        console::Console,
+        diff::{Compared, DIFF_HELP},
+        entity::Metadata,
+        entity::Pin,
+        get::Get,
+        log::Log,
+        prune::Prune,
+        purge::Purge,
+        quarantine::Quarantine,
+        redrive::Redrive,
+        repair::Repair,
+        restore::Restore,
+        state::State,
+        table::Table,
+        write::Delete,
+        write::Put,
     },
     connection::Width,
     globals::{self, Globals},
     plan::{self, PlanArgs},
+    target::Target,
 };
 
 /// Reads, writes, compares and restores versions of the items of a DynamoDB table.
@@ -27,27 +45,30 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List who changed what, when and why: one line for each version, newest first
+    #[command(visible_alias = "history")]
+    Log(Log),
+    /// Show who made a version, when and why, and its changes
+    #[command(after_help = "Example: vzero show Equipment#1 7")]
+    Show(Compared),
+    /// Show the last change, or the changes between two versions
+    #[command(after_help = DIFF_HELP)]
+    Diff(Compared),
+    /// Show who set each value last, when, and in which version
+    Blame(Blame),
+    /// Show the latest version, another version, or the item as it was at a time
+    Get(Get),
     /// Create a new version: change the given attributes, keep all others
     Put(Put),
-    /// Show the latest version, a version by its number, or the latest version at a time
-    Get(Get),
-    /// List the versions of an entity, newest first
-    History(History),
-    /// Show the changes between two versions
-    Diff(Diff),
     /// Create a new version with the attributes of an old one
     Restore(Restore),
-    /// Create a tombstone: a version that marks the entity as deleted
-    Delete(Delete),
     /// Create a new version of a deleted entity, with the attributes of its tombstone
     Undelete(Delete),
-    /// Find versions that are missing or unexpected, and latest items that differ from their version
-    Audit(Audit),
     /// Inspect a table that other programs write, and prepare or check its history
     Attach(Attach),
     /// Serve the history console on this machine, and open it in the web browser
     Console(Console),
-    /// Repair, prune, purge, move and estimate: `vzero admin --help` lists the commands
+    /// Delete, audit, repair, prune, move and estimate: `vzero admin --help` lists the commands
     #[command(subcommand)]
     Admin(Admin),
     /// These commands without `admin`, hidden.
@@ -58,12 +79,17 @@ pub(crate) enum Command {
 /// Commands that few users need every day.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Admin {
+    /// Create a tombstone: a version that marks the entity as deleted
+    Delete(Delete),
+    /// Find versions that are missing or unexpected, and latest items that differ from their version
+    Audit(Audit),
     /// Show how far history is behind the latest version
-    Lag(Lag),
+    Lag(Target),
     /// Show or change the metadata of an entity
     Metadata(Metadata),
     /// Show all items of an entity: metadata, latest item, versions, states and others
-    Items(Items),
+    #[command(after_help = "Example: vzero admin items Equipment#1 --output json")]
+    Items(Target),
     /// Put, load, show and list states by time, without version numbers
     #[command(subcommand)]
     State(State),
@@ -87,7 +113,10 @@ pub(crate) enum Admin {
     /// Estimate capacity, invocations and monthly costs for a rate of updates; needs no table
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
-    /// Print a completion script for a shell
+    /// Explain the words of this help: entities, versions, times, paths and values
+    #[command(long_about = CONCEPTS, help_template = "{about}")]
+    Concepts,
+    /// Print a completion script for a shell, for its configuration: source <(vzero admin completions bash)
     Completions {
         /// Name of the shell
         shell: clap_complete::Shell,
@@ -112,9 +141,7 @@ impl Command {
     /// Returns the reason why the command is not for an attached table, `None` if it is.
     pub(crate) fn not_attached(&self) -> Option<&'static str> {
         match (self, self.admin()) {
-            (Self::Put(_) | Self::Delete(_) | Self::Undelete(_), _) | (_, Some(Admin::Metadata(_))) => {
-                Some("other programs write the items of an attached table")
-            }
+            (_, Some(Admin::Metadata(_))) => Some("other programs write the items of an attached table"),
             (_, Some(Admin::Repair(_))) => Some(
                 "the history of an attached table follows from its stream alone, so there is nothing to repair it from: use \
                  `vzero admin redrive` for the records that failed",
@@ -127,7 +154,9 @@ impl Command {
     /// Returns `true` if the command only shows what it reads, so that a pager can show it.
     pub(crate) fn only_shows(&self) -> bool {
         match (self, self.admin()) {
-            (Self::Get(_) | Self::History(_) | Self::Diff(_), _) | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
+            (Self::Log(log), _) => log.ends(),
+            (Self::Get(_) | Self::Show(_) | Self::Diff(_) | Self::Blame(_), _)
+            | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
             (_, Some(Admin::State(state))) => state.only_shows(),
             _ => false,
         }
@@ -136,15 +165,17 @@ impl Command {
     /// Returns `true` if the command limits the units that its requests consume.
     pub(crate) fn is_paced(&self) -> bool {
         let admin = self.admin();
-        let is_admin = matches!(admin, Some(Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_)));
-        is_admin || matches!(self, Self::Audit(_) | Self::Console(_))
+        matches!(
+            admin,
+            Some(Admin::Audit(_) | Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
+        ) || matches!(self, Self::Console(_))
     }
 
     pub(crate) fn width(&self) -> Width {
         match (self, self.admin()) {
             (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,
             (Self::Put(_), _) => Width::Store,
-            (_, Some(Admin::Backfill(backfill))) if !backfill.dry_run => Width::Store,
+            (_, Some(Admin::Backfill(backfill))) if !backfill.confirmation.dry_run => Width::Store,
             _ => Width::Read,
         }
     }
@@ -158,11 +189,37 @@ fn after_long_help() -> String {
 const EXAMPLES: &str = "\
 Examples:
   vzero put Equipment#1 --set State=WARNING1 --time 2020-11-01T20:04:00
-  vzero get Equipment#1 --version 7
-  vzero history Equipment#1 --limit 10
+  vzero log Equipment#1 --since yesterday
+  vzero get Equipment#1 --at 'yesterday 14:05'
   vzero diff Equipment#1 6 7
+  vzero blame Equipment#1 --path State
   vzero restore Equipment#1 6 --actor me --reason 'wrong reading'
-With the local stack: --endpoint-url http://127.0.0.1:8000 (needs no credentials)";
+With the local stack: --endpoint-url http://127.0.0.1:8000 (needs no credentials)
+Any table with an attached history: vzero --table Orders get c1 7
+`vzero help concepts` explains keys, versions, times and paths.";
+
+/// One screen: `vzero help concepts`.
+pub(crate) const CONCEPTS: &str = "\
+Entity       has versions: a partition key of a versioned table, or an item of
+             any table with an attached history
+Version      a state of an entity, with its number: 1, 2, 3, without gaps
+Latest item  the newest version. Writes change only this one
+History      all versions. They never change, and follow the latest item within
+             a second, through the stream
+Tombstone    the version of a deletion. `vzero undelete KEY` writes one after it
+Undo         `vzero restore KEY VERSION` stores an old state as a new version,
+             so it can be undone, too
+
+KEY      Equipment#1; of any table its key attributes in their order: c1 7,
+         or JSON: '{\"customerId\": \"c1\", \"orderNo\": 7}'
+VERSION  7 or v7, latest, -1 for the one before it, or the one at a time:
+         @yesterday, @2d, @2026-11-20, @14:05
+TIME     2026-11-20T14:05, 2026-11-20, 14:05, yesterday, 2d or 90m ago. Local,
+         unless an offset is given: 2026-11-20T14:05Z
+PATH     Lines[2].Price is in the third element of the list Lines; names with
+         other characters are in quotes: \"a.b\"
+VALUE    --set Total=5 is a number, --set Name=abc a text, --set Code='\"5\"' a
+         text of a digit; --set-json takes lists and maps";
 
 #[cfg(test)]
 mod tests {
@@ -180,10 +237,18 @@ mod tests {
         let command = Args::command();
         let subcommands = command.get_subcommands();
         let (shown, hidden): (Vec<_>, Vec<_>) = subcommands.partition(|subcommand| !subcommand.is_hide_set());
-        assert_eq!(shown.len(), 11);
+        let shown: Vec<_> = shown.into_iter().map(clap::Command::get_name).collect();
+        let expected = "log show diff blame get put restore undelete attach console admin";
+        assert_eq!(shown.join(" "), expected);
         let admin = command.find_subcommand("admin").unwrap();
         let hidden = hidden.into_iter().map(clap::Command::get_name);
         assert!(admin.get_subcommands().map(clap::Command::get_name).eq(hidden));
+    }
+
+    #[test]
+    fn the_concepts_fit_on_one_screen() {
+        let lines: Vec<_> = CONCEPTS.lines().collect();
+        assert!(lines.len() <= 24 && lines.iter().all(|line| line.len() <= 80));
     }
 
     #[test]

@@ -3,12 +3,19 @@
 use std::{
     collections::{BTreeMap, HashMap},
     io::{self, Read as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
+use item_diff::{
+    change::Kind,
+    path::{InvalidPath, Path, Step, value_at},
+};
 use serde_json::{Map, Value, json};
 use shared::{
-    domain::{AttributeValue, Item, change::Change, names, plain, time::EpochMillis},
+    domain::{
+        AttributeValue, Item, attached::key::number_text, change::Change, names, number::Decimal, plain,
+        time::EpochMillis,
+    },
     json,
 };
 use writer_fn::update::{EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested};
@@ -18,52 +25,192 @@ use crate::{error::CliError, write_options::WriteOptions};
 /// Changes of attributes.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Changes {
-    /// Set an attribute to a text
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
-    set: Vec<(String, String)>,
-    /// Set an attribute to a JSON value; {"$update": {…}} changes members of a map
-    #[arg(long, value_name = "NAME=JSON", value_parser = pair)]
-    set_json: Vec<(String, String)>,
-    /// Remove an attribute
-    #[arg(long, value_name = "NAME")]
-    unset: Vec<String>,
+    /// Set a value: a number if it is one in its usual form, else a text; "5" in double quotes is a text, too. A path such as
+    /// Address.City or Lines[2].Price sets a part
+    #[arg(long, value_name = "PATH=VALUE", value_parser = pair)]
+    set: Vec<(Path, String)>,
+    /// Set a JSON value; {"$update": {…}} changes members of a map
+    #[arg(long, value_name = "PATH=JSON", value_parser = pair)]
+    set_json: Vec<(Path, String)>,
+    /// Remove an attribute, or a part of it
+    #[arg(long, value_name = "PATH", alias = "unset")]
+    remove: Vec<Path>,
     /// Read attributes as a JSON object, or a version as `get` prints it, from a file, or - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "set_json", "unset"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "set_json", "remove"])]
     json: Option<PathBuf>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some(("", _)) => Err("the name is empty".to_owned()),
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err("expected NAME=VALUE".to_owned()),
+fn pair(text: &str) -> Result<(Path, String), String> {
+    if text.starts_with('=') {
+        return Err("the name is empty".to_owned());
+    }
+    let mut first = None;
+    // A name in quotes can have an equals sign.
+    for (index, _) in text.match_indices('=') {
+        match text[..index].parse() {
+            Ok(path) => return Ok((path, text[index + 1..].to_owned())),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.map_or_else(
+        || "expected NAME=VALUE".to_owned(),
+        |error: InvalidPath| error.to_string(),
+    ))
+}
+
+/// Returns the value of a text: a number if DynamoDB prints it in the same way, else a text, from a JSON string if it is one.
+fn typed(text: &str) -> AttributeValue {
+    let is_number = Decimal::parse(text).is_ok_and(|number| number_text(&number) == text && !text.contains('e'));
+    match is_number {
+        true => AttributeValue::N(text.to_owned()),
+        false => AttributeValue::S(json::string(text).unwrap_or_else(|| text.to_owned())),
     }
 }
 
 impl Changes {
     /// Returns `true` if the command line names neither an attribute nor a file.
     pub(crate) fn is_empty(&self) -> bool {
-        self.json.is_none() && self.set.is_empty() && self.set_json.is_empty() && self.unset.is_empty()
+        self.json.is_none() && self.set.is_empty() && self.set_json.is_empty() && self.remove.is_empty()
     }
 
     /// Returns the attributes in plain JSON, null for one that is removed.
     pub(crate) fn read(&self) -> Result<Map<String, Value>, CliError> {
-        if let Some(path) = &self.json {
-            return from_file(path);
+        let (members, parts) = self.with_parts()?;
+        match parts.0.first() {
+            Some((path, _)) => Err(CliError::Usage(format!(
+                "{path}: a part of an attribute is only for `vzero put`"
+            ))),
+            None => Ok(members),
         }
-        let texts = self.set.iter().map(|(name, text)| Ok((name.clone(), json!(text))));
-        let values = self.set_json.iter().map(|(name, text)| {
-            let value = json::parse(text).map_err(|error| CliError::usage(name, error))?;
-            Ok((name.clone(), value))
+    }
+
+    /// Returns the attributes in plain JSON, null for one that is removed, and the changes of parts.
+    pub(crate) fn with_parts(&self) -> Result<(Map<String, Value>, Parts), CliError> {
+        if let Some(path) = &self.json {
+            return Ok((from_file(path)?, Parts::default()));
+        }
+        let texts = self
+            .set
+            .iter()
+            .map(|(path, text)| Ok((path, plain::attribute(&typed(text)))));
+        let values = self.set_json.iter().map(|(path, text)| {
+            let value = json::parse(text).map_err(|error| CliError::usage(&path.to_string(), error))?;
+            Ok((path, value))
         });
-        let removed = self.unset.iter().map(|name| Ok((name.clone(), Value::Null)));
-        texts.chain(values).chain(removed).collect()
+        let removed = self.remove.iter().map(|path| Ok((path, Value::Null)));
+        let all = texts
+            .chain(values)
+            .chain(removed)
+            .collect::<Result<Vec<_>, CliError>>()?;
+        let (mut members, mut parts) = (Map::new(), Parts::default());
+        for (index, (path, value)) in all.iter().enumerate() {
+            if let Some((other, _)) = all[..index].iter().find(|(other, _)| other.overlaps(path)) {
+                return Err(CliError::Usage(format!(
+                    "{other} and {path} are the same value, or one is a part of the other"
+                )));
+            }
+            match path.0.as_slice() {
+                [Step::Name(name)] => _ = members.insert(name.clone(), value.clone()),
+                _ => parts
+                    .0
+                    .push(((*path).clone(), change(&path.to_string(), value.clone())?)),
+            }
+        }
+        Ok((members, parts))
+    }
+}
+
+/// Changes of parts of attributes, of which none is a part of another.
+#[derive(Default)]
+pub(crate) struct Parts(Vec<(Path, Change)>);
+
+impl Parts {
+    /// Returns `true` if elements of lists change. The change of an attribute then depends on the item.
+    pub(crate) fn have_elements(&self) -> bool {
+        self.0
+            .iter()
+            .any(|(path, _)| path.0.iter().any(|step| matches!(step, Step::Index(_))))
+    }
+
+    /// Returns an error if a part of an attribute with a special meaning changes.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        let names = SPECIAL.into_iter().chain(RESERVED).chain([names::ACTOR, names::REASON]);
+        let special: Vec<_> = names.map(|name| Step::Name(name.to_owned())).collect();
+        match self
+            .0
+            .iter()
+            .find(|(path, _)| path.0.first().is_some_and(|step| special.contains(step)))
+        {
+            Some((path, _)) => Err(CliError::Usage(format!("{path}: no part of this attribute can be set"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the changes by path, for the hash of a request.
+    pub(crate) fn by_path(&self) -> impl Iterator<Item = (String, Change)> {
+        self.0.iter().map(|(path, change)| (path.to_string(), change.clone()))
+    }
+
+    /// Returns the changes of attributes: of members of maps, and of whole lists, because an update has no form for elements. The index
+    /// of an element is that in the item, before any change.
+    pub(crate) fn of_item(&self, item: Option<&Item>) -> Result<BTreeMap<String, Change>, String> {
+        let (mut changes, mut item) = (BTreeMap::new(), item.cloned().unwrap_or_default());
+        let mut parts: Vec<_> = self.0.iter().collect();
+        // Removals from the end: they move the elements behind them.
+        parts.sort_by(|(a, x), (b, y)| (*x == Change::Remove).cmp(&(*y == Change::Remove)).then(b.cmp(a)));
+        for (path, change) in parts {
+            let names = path.0.iter().take_while(|step| matches!(step, Step::Name(_))).count();
+            let (whole, mut change) = (&path.0[..names], change.clone());
+            if names < path.0.len() {
+                change_element(&mut item, path, &change)?;
+                let value = value_at(&item, &Path(whole.to_vec())).cloned();
+                change = value.map_or(Change::Remove, Change::Set);
+            }
+            insert(&mut changes, whole, change);
+        }
+        Ok(changes)
+    }
+}
+
+/// Changes an element of a list, or a part of one.
+fn change_element(item: &mut Item, path: &Path, change: &Change) -> Result<(), String> {
+    let kind = match change {
+        Change::Set(value) if value_at(item, path).is_some() => Kind::Changed(value, value),
+        Change::Set(value) => Kind::Added(value),
+        Change::Remove => Kind::Removed(&AttributeValue::Null(true)),
+        Change::Update(_) => {
+            return Err(format!(
+                "{path}: $update is not for elements of lists: name the member in the path"
+            ));
+        }
+    };
+    let change = item_diff::change::Change {
+        path: path.clone(),
+        kind,
+    };
+    change
+        .apply(item)
+        .ok_or_else(|| format!("the item has no {path}: set the whole list with --set-json"))
+}
+
+fn insert(changes: &mut BTreeMap<String, Change>, path: &[Step], change: Change) {
+    match path {
+        [Step::Name(name)] => _ = changes.insert(name.clone(), change),
+        [Step::Name(name), rest @ ..] => {
+            let members = changes
+                .entry(name.clone())
+                .or_insert_with(|| Change::Update(BTreeMap::new()));
+            if let Change::Update(members) = members {
+                insert(members, rest, change);
+            }
+        }
+        _ => {}
     }
 }
 
 /// Reads a file, or standard input if its name is `-`.
-pub(crate) fn text_of(path: &Path) -> Result<String, CliError> {
-    let read = match path == Path::new("-") {
+pub(crate) fn text_of(path: &std::path::Path) -> Result<String, CliError> {
+    let read = match path == std::path::Path::new("-") {
         true => {
             let mut text = String::new();
             io::stdin().read_to_string(&mut text).map(|_| text)
@@ -73,7 +220,7 @@ pub(crate) fn text_of(path: &Path) -> Result<String, CliError> {
     read.map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
-fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
+fn from_file(path: &std::path::Path) -> Result<Map<String, Value>, CliError> {
     let (text, name) = (text_of(path)?, path.display().to_string());
     let value = json::parse(&text).map_err(|error| CliError::usage(&name, error))?;
     let Value::Object(mut members) = value else {
@@ -94,18 +241,20 @@ fn from_file(path: &Path) -> Result<Map<String, Value>, CliError> {
 
 /// Converts attributes in plain JSON to changes.
 pub(crate) fn parse(members: Map<String, Value>) -> Result<BTreeMap<String, Change>, CliError> {
-    let change = |(name, value): (String, Value)| {
-        let convert = |value| match nested::is_in(&value, true) {
-            true => {
-                let name = name.clone();
-                Err(CliError::Usage(InvalidUpdate::MisplacedUpdate { name }.to_string()))
-            }
-            false => plain::from_json(value).map_err(|error| CliError::usage(&name, error)),
-        };
-        let change = nested::from_json(value, &convert)?;
-        Ok((name, change))
-    };
+    let change = |(name, value): (String, Value)| change(&name, value).map(|change| (name, change));
     members.into_iter().map(change).collect()
+}
+
+/// Converts a value in plain JSON to a change of an attribute.
+fn change(name: &str, value: Value) -> Result<Change, CliError> {
+    let convert = |value| match nested::is_in(&value, true) {
+        true => {
+            let name = name.to_owned();
+            Err(CliError::Usage(InvalidUpdate::MisplacedUpdate { name }.to_string()))
+        }
+        false => plain::from_json(value).map_err(|error| CliError::usage(name, error)),
+    };
+    nested::from_json(value, &convert)
 }
 
 /// Converts attributes in plain JSON to changes of an item without versions. They change no members of maps.

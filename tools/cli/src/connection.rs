@@ -1,4 +1,4 @@
-//! Connection to the table, and the width of its version keys.
+//! Connection to the table, with the width of its version keys, or the definition of an attached table.
 
 use std::time::Duration;
 
@@ -17,7 +17,11 @@ use aws_sdk_dynamodb::{
     config::{Credentials, ProvideCredentials as _},
 };
 use history_console::hosts::Hosts;
-use operations::{connection::Connection, read::items::is_empty};
+use operations::{
+    connection::Connection,
+    read::items::is_empty,
+    tables::{self, Found},
+};
 use shared::{
     config,
     domain::keys::VersionDigits,
@@ -28,7 +32,7 @@ use shared::{
     },
 };
 
-use crate::{error::CliError, globals::Globals};
+use crate::{error::CliError, globals::Globals, parameter};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
@@ -65,7 +69,7 @@ pub(crate) async fn open(
             let table = attach::parse(&text).map_err(|error| CliError::usage(&name, error))?;
             Store::attached(client.clone(), table)
         }
-        None => store(globals, width, &client).await?,
+        None => store(globals, width, &client, &sdk).await?,
     };
     let store = store.with_compression(globals.history_compression.unwrap_or_default());
     let connection = Connection {
@@ -139,28 +143,34 @@ pub(crate) fn is_this_machine(url: &str) -> bool {
     Hosts::default().allows(address.split('/').next().unwrap_or_default())
 }
 
-/// Returns the table with the layout that it was created with. A new table gets the width of the options with its first write.
-async fn store(globals: &Globals, width: Width, client: &Client) -> Result<Store, CliError> {
+/// Returns the table with its layout, or as an attached one. A new table gets the width of the options with its first write.
+async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig) -> Result<Store, CliError> {
     let wanted = globals.version_digits;
     let new = Store::new(client.clone(), &globals.table, wanted.unwrap_or_default());
     if width == Width::Unused {
         return Ok(new);
     }
-    let layout = new.stored_layout().await?;
+    let endpoint = globals.endpoint_url.as_deref().or(sdk.endpoint_url());
+    let (is_local, endpoint) = (
+        endpoint.is_some_and(is_this_machine),
+        globals.ssm_endpoint_url.as_deref(),
+    );
+    let parameter = async |table: &str| match is_local && endpoint.is_none() {
+        true => Ok(None),
+        false => parameter::read(sdk, endpoint, table).await,
+    };
     // A table with items but without a stored width has the default width.
     let default = VersionDigits::default();
-    let stored = match &layout {
-        Some(stored) => stored.digits,
-        None if width == Width::Store => return Ok(new.claim_layout().await.map(|()| new)?),
-        None if new.digits() == default || is_empty(&new).await? => return Ok(new),
-        None => default,
+    let (stored, history) = match tables::found(&new, globals.history_table.as_deref(), parameter).await? {
+        Found::Attached(table) => return Ok(new.with_attached(table)),
+        Found::Versioned(layout) => (layout.digits, layout.history),
+        Found::New if width == Width::Store => return Ok(new.claim_layout().await.map(|()| new)?),
+        Found::New if new.digits() == default || is_empty(&new).await? => return Ok(new),
+        Found::New => (default, None),
     };
     match wanted {
         Some(requested) if requested != stored => Err(LayoutError::Width { stored, requested }.into()),
-        _ => {
-            Ok(Store::new(client.clone(), &globals.table, stored)
-                .with_history(layout.and_then(|layout| layout.history)))
-        }
+        _ => Ok(Store::new(client.clone(), &globals.table, stored).with_history(history)),
     }
 }
 

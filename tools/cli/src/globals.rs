@@ -7,14 +7,17 @@ use shared::domain::{compression::Compression, keys::VersionDigits};
 
 use crate::output::Format;
 
+/// Default name of the table.
+pub(crate) const TABLE: &str = "VersionControl";
+
 /// Options of all commands. The help of a command lists the first ones; `vzero --help` lists the others, too.
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Global options (`vzero --help` lists all)")]
 #[command(mut_args(|argument| argument.global(true).hide_env_values(true)))]
 pub(crate) struct Globals {
-    /// Name or ARN of the table
-    #[arg(long, env = "TABLE_NAME", default_value = "VersionControl")]
+    /// Name or ARN of the table: a versioned one, or any table with an attached history
+    #[arg(long, env = "TABLE_NAME", default_value = TABLE)]
     pub(crate) table: String,
     /// Endpoint of DynamoDB, such as <http://127.0.0.1:8000> [default: AWS]
     #[arg(long, value_name = "URL", value_parser = endpoint)]
@@ -28,9 +31,15 @@ pub(crate) struct Globals {
     /// Output format [default: table on a terminal, json otherwise]
     #[arg(long, value_enum)]
     pub(crate) output: Option<Format>,
-    /// Show long values completely in tables and lines
+    /// Show long values completely, and in `vzero log` whole items
     #[arg(long)]
     pub(crate) full: bool,
+    /// History table of a table that other programs write [default: the table's name and -history, or the one of its SSM parameter]
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) history_table: Option<String>,
+    /// Endpoint of SSM, which has the definitions of attached tables [default: AWS; none if DynamoDB is on this machine]
+    #[arg(long, env = "AWS_ENDPOINT_URL_SSM", value_name = "URL", value_parser = endpoint, hide = true)]
+    pub(crate) ssm_endpoint_url: Option<String>,
     /// Use the history of a table that other programs write. FILE defines it, as for local --attach. Keys are plain JSON, such as
     /// {"customerId": "c1", "orderNo": 7}
     #[arg(long, value_name = "FILE", hide = true)]

@@ -5,14 +5,21 @@
 mod args;
 mod changes;
 mod commands;
+mod completion;
+mod confirmation;
 mod connection;
 mod error;
 mod globals;
+mod next;
 mod output;
 mod pager;
+mod parameter;
 mod place;
 mod plan;
 mod progress;
+mod selector;
+mod target;
+mod times;
 mod write_options;
 
 use std::process::ExitCode;
@@ -21,6 +28,7 @@ use clap::CommandFactory as _;
 
 use crate::{
     args::{Admin, Args, Command},
+    commands::entity,
     error::CliError,
     output::Output,
     place::Place,
@@ -28,7 +36,9 @@ use crate::{
 
 /// Runs the command.
 pub fn main() -> ExitCode {
+    completion::answer(Args::command);
     let args: Args = terminal::arguments();
+    next::set(&args.globals, || terminal::command(Args::command()));
     let verbose = args.globals.verbose;
     let output = Output::new(args.globals.output, args.globals.full);
     if args.command.only_shows() && !args.globals.no_pager && !output.is_json() {
@@ -53,37 +63,40 @@ pub fn main() -> ExitCode {
 async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), CliError> {
     match command.admin() {
         Some(Admin::Completions { shell }) => {
-            clap_complete::generate(*shell, &mut Args::command(), "vzero", &mut std::io::stdout());
-            return Ok(());
+            return completion::script(*shell);
         }
+        Some(Admin::Concepts) => return output::print(args::CONCEPTS),
         Some(Admin::Plan(plan)) => return plan::run(plan, output),
         _ => {}
     }
-    if globals.attached.is_some()
+    let sdk = connection::sdk_config(&globals).await?;
+    let mut place = Place::new(&globals, &sdk);
+    let connection = connection::open(&globals, command.width(), command.is_paced(), sdk).await;
+    let connection = connection.map_err(|error| place.explain(error))?;
+    if connection.store.attached_table().is_some()
         && let Some(reason) = command.not_attached()
     {
         return Err(CliError::Usage(reason.to_owned()));
     }
-    let sdk = connection::sdk_config(&globals).await?;
-    let place = Place::new(&globals, &sdk);
-    let connection = connection::open(&globals, command.width(), command.is_paced(), sdk).await;
-    let connection = connection.map_err(|error| place.explain(error))?;
-    let place = place.with_tables(&connection.table, connection.store.own_history());
+    connection.table.clone_into(&mut place.table);
+    place.history = connection.store.own_history().map(str::to_owned);
     let done = match &command {
         Command::Put(put) => put.run(&connection, output).await,
         Command::Restore(restore) => restore.run(&connection, output).await,
-        Command::Delete(delete) => delete.run(&connection, true, output).await,
         Command::Undelete(undelete) => undelete.run(&connection, false, output).await,
         Command::Get(get) => get.run(&connection, output).await,
-        Command::History(history) => history.run(&connection, output).await,
-        Command::Diff(diff) => diff.run(&connection, output).await,
+        Command::Log(log) => log.run(&connection, output).await,
+        Command::Show(show) => show.show(&connection, output).await,
+        Command::Diff(diff) => diff.diff(&connection, output).await,
+        Command::Blame(blame) => blame.run(&connection, output).await,
         Command::Attach(attach) => attach.run(&connection, output).await,
-        Command::Audit(audit) => audit.run(&connection, output).await,
         Command::Console(console) => console.run(connection.clone(), output).await,
         Command::Admin(admin) | Command::WithoutAdmin(admin) => match admin {
-            Admin::Lag(lag) => lag.run(&connection, output).await,
+            Admin::Delete(delete) => delete.run(&connection, true, output).await,
+            Admin::Audit(audit) => audit.run(&connection, output).await,
+            Admin::Lag(target) => entity::lag(target, &connection, output).await,
             Admin::Metadata(metadata) => metadata.run(&connection, output).await,
-            Admin::Items(items) => items.run(&connection, output).await,
+            Admin::Items(target) => entity::items(target, &connection, output).await,
             Admin::Table(table) => table.run(&connection, globals.version_digits, output).await,
             Admin::State(state) => state.run(&connection, output).await,
             Admin::Backfill(backfill) => backfill.run(&connection, output).await,
@@ -93,7 +106,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,
             Admin::Repair(repair) => repair.run(&connection, output).await,
-            Admin::Plan(_) | Admin::Completions { .. } => Ok(()),
+            Admin::Plan(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
         },
     };
     if globals.consumed_capacity {

@@ -3,20 +3,25 @@
 //! Nothing that is printed contains hidden characters: [`print_json`] and the functions for standard error escape them, and so does a
 //! table before its layout, so that its cells have the width that is shown.
 
+pub(crate) mod changes;
 mod grid;
 mod items;
 mod versions;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 
 use clap::ValueEnum;
+use item_diff::line::MAX_VALUE_CHARS;
 use serde_json::Value;
 use shared::{dynamodb::client::capacity::Charge, logging::chain, printable};
 use terminal::write_line;
 
 use self::grid::Grid;
-pub(crate) use self::{items::state_json, versions::change_line};
-use crate::{error::CliError, pager};
+pub(crate) use self::{
+    items::state_json,
+    versions::{time_text, who},
+};
+use crate::{error::CliError, next, pager};
 
 /// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,6 +73,12 @@ impl Output {
         }
     }
 
+    /// Returns the first characters of a value, or all with `--full`.
+    pub(crate) fn shortened(&self, text: &str) -> String {
+        let max = if self.is_full { usize::MAX } else { MAX_VALUE_CHARS };
+        console::truncate_str(text, max, "…").into_owned()
+    }
+
     fn grid(&self, grid: &Grid) -> Result<(), CliError> {
         let terminal = console::Term::stdout().size_checked().filter(|_| !self.is_full);
         print(&grid.text(terminal.map(|(_, columns)| columns.into())))
@@ -83,6 +94,11 @@ impl Output {
 }
 
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    Ok(pager::write(&printable::lines(text))?)
+}
+
+/// Prints text without hidden characters but for the colors of the command itself.
+fn print_styled(text: &str) -> Result<(), CliError> {
     Ok(pager::write(text)?)
 }
 
@@ -128,32 +144,14 @@ pub(crate) fn cell(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns an error that names the options which replace a question, if there is no terminal to ask it.
-pub(crate) fn check_can_ask(options: &str) -> Result<(), CliError> {
-    match io::stdin().is_terminal() && io::stderr().is_terminal() {
-        true => Ok(()),
-        false => Err(CliError::Usage(format!("cannot ask for confirmation: {options}"))),
-    }
-}
-
-/// Asks a question. Returns `false` unless the answer is yes.
-pub(crate) fn ask(question: &str) -> Result<bool, CliError> {
-    let mut stderr = io::stderr();
-    write!(stderr, "{} [y/N] ", printable::line(question))?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
-}
-
 /// Prints a note to standard error.
 pub(crate) fn note(note: &str) {
     status(&format!("note: {note}"));
 }
 
-/// Prints a line to standard error.
+/// Prints a line to standard error, with the options of this invocation in the commands that it names.
 pub(crate) fn status(line: &str) {
-    let _ = write_line(&mut io::stderr(), line);
+    let _ = write_line(&mut io::stderr(), &next::complete(line));
 }
 
 /// Prints the consumed capacity of each request, and the total.

@@ -4,14 +4,17 @@
 //! the pager does not start, the output goes to standard output.
 
 use std::{
-    io::{self, IsTerminal as _},
+    io::{self, IsTerminal as _, Write as _},
     process::{Child, Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use terminal::write_lines;
-
 static PAGER: Mutex<State> = Mutex::new(State::None);
+/// `true` after the reader of standard output closed the pipe.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 enum State {
     None,
@@ -28,7 +31,7 @@ pub(crate) fn prepare(command: &str) {
     }
 }
 
-/// Writes text to the pager, or to standard output.
+/// Writes text without hidden characters, and a line feed, to the pager, or to standard output.
 ///
 /// # Errors
 ///
@@ -39,13 +42,21 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
         *state = start(command).map_or(State::None, State::Started);
     }
     match &mut *state {
-        State::Started(Child { stdin: Some(stdin), .. }) => write_lines(stdin, text),
-        _ => match write_lines(&mut io::stdout(), text) {
+        State::Started(Child { stdin: Some(stdin), .. }) => writeln!(stdin, "{text}"),
+        _ => match writeln!(io::stdout(), "{text}") {
             // The reader closed the pipe, as `head` does.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                IS_CLOSED.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             written => written,
         },
     }
+}
+
+/// Returns `true` if a write found that the reader of standard output has closed the pipe.
+pub(crate) fn is_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// Ends the output, and waits until the pager is closed.

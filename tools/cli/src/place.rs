@@ -17,8 +17,8 @@ const NO_CREDENTIALS: &str = "no AWS credentials found: run `aws sso login` or `
 
 /// The table of a command and its endpoint.
 pub(crate) struct Place {
-    table: String,
-    history: Option<String>,
+    pub(crate) table: String,
+    pub(crate) history: Option<String>,
     region: Option<String>,
     endpoint_url: Option<String>,
 }
@@ -34,20 +34,13 @@ impl Place {
         }
     }
 
-    /// Takes the names of the tables that the command uses.
-    pub(crate) fn with_tables(mut self, table: &str, history: Option<&str>) -> Self {
-        table.clone_into(&mut self.table);
-        self.history = history.map(str::to_owned);
-        self
-    }
-
     /// Explains an error, if its cause is known. Other errors are unchanged.
     pub(crate) fn explain(&self, error: CliError) -> CliError {
         let failed = error.causes().find_map(|cause| cause.downcast_ref::<ServiceError>());
         let explained = match (&error, failed) {
             (CliError::Operation(OperationError::NoEntity(id)), _) => {
                 let text = format!(
-                    "there is no {id} in {}: check the key and --table",
+                    "there is no {id} in {}: check the key and --table, `vzero console` lists the keys",
                     self.table_with_place()
                 );
                 Some((NOT_FOUND, text))
@@ -71,7 +64,7 @@ impl Place {
         Some(match (failed.unsent, failed.code.as_deref()) {
             (Some(Unsent::NotConnected), _) => (UNAVAILABLE, self.not_connected(&cause)),
             (Some(Unsent::NoCredentials), _) => (UNAVAILABLE, NO_CREDENTIALS.to_owned()),
-            (Some(Unsent::NoRegion), _) => (USAGE, "no AWS Region: use --region, or set AWS_REGION".to_owned()),
+            (Some(Unsent::NoRegion), _) => (USAGE, "no AWS Region: use --region, or run `aws configure`".to_owned()),
             (Some(Unsent::InvalidEndpoint), _) => (
                 USAGE,
                 format!("the endpoint is not a URL ({cause}): correct AWS_ENDPOINT_URL, or use --endpoint-url"),
@@ -97,7 +90,9 @@ impl Place {
             ),
             (_, Some("AccessDeniedException")) => (
                 UNAVAILABLE,
-                format!("{operation} of {table} is denied: the role needs dynamodb:{operation}, see docs/security.md"),
+                format!(
+                    "{operation} of {table} is denied: the role needs dynamodb:{operation}, see docs/access.md; `aws sts get-caller-identity` shows it"
+                ),
             ),
             _ => return None,
         })
@@ -105,7 +100,9 @@ impl Place {
 
     fn not_connected(&self, cause: &str) -> String {
         let next = match &self.endpoint_url {
-            Some(url) if is_this_machine(url) => "start the local stack, or correct --endpoint-url",
+            Some(url) if is_this_machine(url) => {
+                "start the local stack with `cargo run -p local`, or correct --endpoint-url"
+            }
             Some(_) => "correct --endpoint-url, or check the network",
             None => "correct --region, or check the network",
         };

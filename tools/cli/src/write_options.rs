@@ -1,8 +1,9 @@
 //! Options of commands that write versions.
 
+use clap::builder::FalseyValueParser;
 use shared::config::{self, Idempotency, Ordering, Retention, Window, WriteMode};
 
-use crate::error::CliError;
+use crate::{confirmation::Confirmation, error::CliError};
 
 /// Write mode and duplicate detection.
 #[derive(Debug, Clone, clap::Args)]
@@ -76,6 +77,14 @@ pub(crate) struct WriteOptions {
     /// Reason for the version, stored in its attribute Reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
+    /// Do not wait until history has the version
+    #[arg(long, env = "VZERO_NO_WAIT", hide_env_values = true, value_parser = FalseyValueParser::new())]
+    pub(crate) no_wait: bool,
+    /// Of a table of other programs: let DynamoDB delete the item if its time to live has passed
+    #[arg(long)]
+    pub(crate) allow_expired: bool,
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
 }
 
 impl WriteOptions {

@@ -1,16 +1,18 @@
-//! State that all requests share.
+//! State that all requests of a table share.
 
 use std::sync::Arc;
 
 use operations::connection::Connection;
 use shared::{config::WriteOptions, dynamodb::Store};
 
-use crate::{error::PageError, health::audit::Audit, options::Options, secrets::Secrets};
+use crate::{current::Current, error::PageError, health::audit::Audit, menu::Menu, options::Options, secrets::Secrets};
 
 pub(super) struct App {
     pub(super) connection: Connection,
     pub(super) secrets: Arc<Secrets>,
-    pub(super) options: Options,
+    pub(super) options: Arc<Options>,
+    pub(super) menu: Arc<Menu>,
+    pub(super) current: Arc<Current>,
     pub(super) audit: Audit,
 }
 

@@ -17,7 +17,8 @@ use shared::{
 use super::{
     address,
     app::App,
-    page::{View, deleted, form, picker},
+    current,
+    page::{self, View, deleted, form, picker},
     query::Query,
     record, time,
     value::{self, DisplayLimits},
@@ -92,6 +93,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         (text("Exact time", "at", exact.as_deref(), "2020-11-01T20:04:00.123456", "Show"))
         (text("Time of the client", "effective", effective, "2020-11-01T20:04:00", "Show by time of the client"))
         form.row method="get" action="/as-of" data-slider {
+            (page::table_field())
             input type="hidden" name="id" value=(entity.as_str());
             label.wide { "Version (" (floor) " to " (latest) ") " input type="range" name="version" min=(floor) max=(latest) value=(version); }
             output { (version) }
@@ -99,7 +101,11 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         }
         (shown(&found, latest))
     };
-    Ok(View::new(format!("{} at a point in time", entity.as_str()), body, json))
+    Ok(View::new(
+        format!("{} at a point in time", current::title(&entity)),
+        body,
+        json,
+    ))
 }
 
 fn shown(found: &Found, latest: Version) -> Markup {

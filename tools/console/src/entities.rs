@@ -15,7 +15,7 @@ use self::{
     find::{Found, Position, SEGMENTS, Search},
     show::Results,
 };
-use super::{app::App, page::View, query::Query};
+use super::{app::App, current, menu, page::View, query::Query};
 use crate::error::PageError;
 
 pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
@@ -42,17 +42,22 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let results = Results {
         search: &search,
         exact: exact?,
-        rows: show::rows(app, &search, results).await?,
+        rows: results,
         read,
-        items: table.ok().map(|table| table.items).filter(|_| segments == SEGMENTS),
+        items: table
+            .ok()
+            .map(|table| table.items)
+            .filter(|_| segments == SEGMENTS && !current::is_attached()),
         next: next.as_ref().map(Position::text),
     };
     let json = json!({
-        "Entities": results.rows.iter().map(|row| row.to_json(&search)).collect::<Vec<_>>(),
+        "Entities": results.rows.iter().map(|row| show::to_json(row, &search)).collect::<Vec<_>>(),
         "Exact": results.exact.as_ref().map(EntityId::as_str),
         "ItemsRead": read,
         "AboutItems": results.items,
         "Next": results.next,
+        "Table": app.connection.table,
+        "Tables": app.menu.listed().iter().map(menu::to_json).collect::<Vec<_>>(),
     });
     Ok(View::new("Entities", show::body(query, &results), json))
 }
@@ -60,7 +65,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
 /// Returns the entity with the text as its complete key, which is read directly.
 async fn exact(app: &App, search: &Search, is_first: bool) -> Result<Option<EntityId>, PageError> {
     match search {
-        Search::Latest(filter) if is_first && let Ok(entity) = EntityId::new(filter.text.clone()) => {
+        Search::Latest(filter) if is_first && let Ok(entity) = current::entity(&filter.text) => {
             let found = app.store().get(&entity, LATEST_KEY, false).await?;
             Ok(found.map(|_| entity))
         }

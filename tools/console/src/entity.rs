@@ -29,6 +29,7 @@ use self::{filter::Filter, history::History};
 use super::{
     address,
     app::App,
+    current,
     page::{self, View, count, deleted},
     quarantine,
     query::Query,
@@ -55,7 +56,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let by_time = query.choice("scale", &[("time", true), ("version", false)], "time or version")?;
     let filter = Filter {
         actor: query.text("actor").map(str::to_owned),
-        attribute: query.text("attribute").map(str::to_owned),
+        path: query.parsed("path", str::parse)?,
         since: query.parsed("since", RecordedAt::parse)?,
         until: query.parsed("until", RecordedAt::parse)?,
     };
@@ -85,20 +86,24 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         None => entity.latest = version::with_time(app, entity.latest).await?,
     }
     let body = html! { (body(app, &entity, &history, by_time)) (quarantine::section(&quarantined)) };
-    Ok(View::new(id.as_str(), body, json(&entity, &history, &quarantined)))
+    Ok(View::new(
+        current::title(&id),
+        body,
+        json(&entity, &history, &quarantined),
+    ))
 }
 
 /// Returns the page of an entity without a valid version.
 fn only_quarantine(id: &EntityId, quarantined: &[QuarantinedRecord]) -> View {
     let body = html! {
-        p.crumbs { a href="/" { "Entities" } }
-        h1.key { (value::word(id.as_str())) }
+        p.crumbs { a href=(address::page("/")) { "Entities" } }
+        h1.key { (page::key(id.as_str())) }
         p.note { "No version of this entity can be read." }
         (quarantine::section(quarantined))
     };
     let quarantined: Vec<_> = quarantined.iter().map(to_json).collect();
     let json = json!({"ID": id.as_str(), "Latest": Value::Null, "Quarantined": quarantined});
-    View::new(id.as_str(), body, json)
+    View::new(current::title(id), body, json)
 }
 
 /// Reads the latest item, the metadata and the floor, with one request.
@@ -156,11 +161,12 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
     let (latest, id) = (&entity.latest, &entity.latest.entity);
     let link = |path: &str| address::of_entity(path, id.as_str());
     html! {
-        p.crumbs { a href="/" { "Entities" } }
-        h1.key { (value::word(id.as_str())) (deleted(latest.deleted)) " " (page::copy(id.as_str(), "key")) }
+        p.crumbs { a href=(address::page("/")) { "Entities" } }
+        h1.key { (page::key(id.as_str())) (deleted(latest.deleted)) " " (page::copy(id.as_str(), "key")) }
         nav.pages aria-label="Entity" {
             a href=(address::version("/version", id.as_str(), latest.version.get())) { "View latest version" }
             a href=(link("/as-of")) { "View a point in time" }
+            a href=(link("/blame")) { "Blame" }
             a href={ (link("/entity")) "&format=json" } { "JSON" }
             @if app.allows_writes() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
         }
@@ -176,16 +182,17 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
                 h2 #details { "Details" }
                 dl.facts {
                     (record::facts(latest, "Last change"))
-                    dt { "History lag" }
-                    dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (count(history.behind, "version")) @if history.is_behind_further { " or more" } } } }
+                    @if !current::is_attached() { dt { "History lag" } dd { @if history.behind == 0 { span.good { "None" } } @else { span.warn { (count(history.behind, "version")) @if history.is_behind_further { " or more" } } } } }
                     @if entity.floor > Version::FIRST { dt { "Oldest version" } dd { (entity.floor) ", earlier versions were pruned" } }
                     dt { "Latest item size" } dd { (value::bytes(entity.latest_size)) }
                     dt { "Log ID" } dd { code { (id.digest()) } " " (page::copy(&id.digest(), "log ID")) }
                 }
-                h2 { "Metadata" }
-                @match &entity.metadata {
-                    Some(metadata) => (value::attributes(metadata, DisplayLimits::ITEM, DisplayLimits::ITEM.members)),
-                    None => p.muted { "No metadata." },
+                @if !current::is_attached() {
+                    h2 { "Metadata" }
+                    @match &entity.metadata {
+                        Some(metadata) => (value::attributes(metadata, DisplayLimits::ITEM, DisplayLimits::ITEM.members)),
+                        None => p.muted { "No metadata." },
+                    }
                 }
             }
         }

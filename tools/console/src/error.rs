@@ -15,7 +15,7 @@ pub(crate) enum PageError {
     Unexpected(&'static str, &'static str),
     #[error("{0}")]
     Invalid(&'static str, #[source] Box<dyn StdError + Send + Sync>),
-    #[error("the console is read-only: start it with --allow-write to change the table")]
+    #[error("the console is read-only: start it with --write to change the table")]
     ReadOnly,
     #[error("{0}")]
     NotFound(String),

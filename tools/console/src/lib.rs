@@ -4,7 +4,8 @@
 //! request ─▶ guard ─▶ query parameters ─▶ library ─▶ view ─▶ HTML, or JSON if the request accepts only that
 //! ```
 //!
-//! `vzero console` starts it, and the local stack serves it. It reads through `shared` and `operations`; without write
+//! `vzero console` starts it for one table, and the local stack serves it. The other tables of the endpoint with a history are in its
+//! menu; a parameter of each address names the table. It reads through `shared` and `operations`; without write
 //! options it changes nothing. The package is called `history-console`, because the published crate `console` is
 //! used for terminals.
 
@@ -18,14 +19,18 @@ mod app;
 mod as_of;
 mod assets;
 mod background;
+mod blame;
 mod compare;
 mod connections;
+mod current;
+mod diff;
 mod entities;
 mod entity;
 mod error;
 mod guard;
 mod health;
 pub mod hosts;
+mod menu;
 mod options;
 mod page;
 mod quarantine;
@@ -35,6 +40,7 @@ mod restore;
 mod secrets;
 mod server;
 mod summary;
+mod tables;
 mod time;
 mod timeline;
 mod value;
@@ -48,7 +54,7 @@ use std::{
 use operations::connection::Connection;
 
 pub use self::options::Options;
-use self::{app::App, guard::Guard, secrets::Secrets};
+use self::{app::App, current::Current, guard::Guard, menu::Menu, secrets::Secrets, tables::Tables};
 
 /// A console that serves until it is dropped.
 #[allow(missing_debug_implementations, reason = "it has secrets")]
@@ -71,12 +77,14 @@ impl Console {
         let url = format!("{origin}/?token={}", secrets.token.as_str());
         let guard = Guard::new(Arc::clone(&secrets), options.hosts.clone(), address.port());
         let app = App {
+            menu: Arc::new(Menu::new(&connection)),
+            current: Arc::new(Current::of(&connection.store, None)),
             connection,
             secrets: Arc::clone(&secrets),
-            options,
+            options: Arc::new(options),
             audit: health::audit::Audit::default(),
         };
-        let router = server::router(app, guard);
+        let router = server::router(Tables::new(app), guard);
         let task = tokio::spawn(connections::serve(listener, router, connections::MAX_CONNECTIONS));
         Ok(Self {
             address,

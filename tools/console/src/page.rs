@@ -9,14 +9,20 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::{DOCTYPE, Markup, html};
+use operations::tables::Kind;
 use serde_json::{Value, json};
-use shared::{domain::recorded_at::RecordedAt, logging::chain};
+use shared::{
+    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version},
+    logging::chain,
+};
 
 use super::{
     address::{self, ASSETS, SIGN_IN},
     app::App,
+    current,
     secrets::CSRF,
-    time, value,
+    time,
+    value::{self, DisplayLimits},
 };
 use crate::error::PageError;
 
@@ -43,7 +49,8 @@ impl View {
     }
 }
 
-const SECTIONS: [(&str, &str); 2] = [("Entities", "/"), ("Health", "/health")];
+/// Sections with their paths, and the keys that open them.
+const SECTIONS: [(&str, &str, &str); 2] = [("Entities", "/", "e"), ("Health", "/health", "h")];
 
 pub(super) enum FormResponse {
     /// Another update was applied first, and nothing was changed.
@@ -103,7 +110,7 @@ impl ResponseFormat {
         let body = html! {
             h1 { (title) }
             p.note role="alert" { (value::plain(&why)) }
-            p { a href="/" { "All entities" } }
+            p { a href=(address::page("/")) { "All entities" } }
         };
         (status, page(app, title, "", &body)).into_response()
     }
@@ -123,10 +130,14 @@ fn page(app: &App, title: &str, section: &str, body: &Markup) -> Markup {
         a.skip href="#main" { "Skip to main content" }
         header {
             nav aria-label="Main" {
-                a.brand href="/" { "vzero" }
-                @for (name, path) in SECTIONS { a href=(path) aria-current=[(section == path).then_some("page")] { (name) } }
+                a.brand href=(address::page("/")) { "vzero" }
+                (tables(app))
+                @for (name, path, key) in SECTIONS {
+                    a href=(address::page(path)) data-key=(key) aria-current=[(section == path).then_some("page")] { (name) }
+                }
             }
             form.find role="search" action="/" method="get" {
+                (table_field())
                 label.hidden for="find" { "Find entities by part of the key" }
                 input #find type="search" name="find" placeholder="Find entities ( / )" autocomplete="off" spellcheck="false" maxlength="2048";
                 button { "Find" }
@@ -134,15 +145,52 @@ fn page(app: &App, title: &str, section: &str, body: &Markup) -> Markup {
         }
         main #main tabindex="-1" { (body) }
         footer {
-            "Table " b { bdi { (connection.table) } }
+            "Table " b { bdi { (connection.table) } } (history_of(app))
             @if let Some(url) = &connection.endpoint_url { " at " (url) }
             ", "
             @if app.allows_writes() { strong { "writes are allowed" } } @else { "read-only" }
-            ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "←" } " older, " kbd { "→" } " newer, " kbd { "e" } " entities, "
-            kbd { "h" } " health."
+            ". " span #zone { "Times are in UTC." } " Keys: " kbd { "/" } " find, " kbd { "?" } " all keys."
         }
     };
     document(title, &body)
+}
+
+/// Renders the menu of tables, each with its kind and its keys.
+fn tables(app: &App) -> Markup {
+    html! {
+        details.tables {
+            summary { bdi { (app.connection.table) } }
+            ul {
+                @for (name, kind) in app.menu.listed().iter() {
+                    @let parameter = app.menu.parameter(name);
+                    li {
+                        a href=(address::link_to(parameter.clone(), "/", [])) aria-current=[(parameter == current::parameter()).then_some("true")] {
+                            bdi { (name) }
+                        }
+                        " " span.muted {
+                            @match kind {
+                                Kind::Own { history: None } => "own",
+                                Kind::Own { history: Some(history) } => { "own, history in " bdi { (history) } },
+                                Kind::Attached(attached) => {
+                                    "attached: " @for key in attached.keys() { (value::name(&key.name)) " (" (key.kind) ") " }
+                                },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn history_of(app: &App) -> Markup {
+    let history = app.store().own_history();
+    html! { @if let Some(history) = history { ", history in " b { bdi { (history) } } } }
+}
+
+/// Renders the hidden field of a form that opens a page of the table.
+pub(super) fn table_field() -> Markup {
+    html! { @if let Some(table) = current::parameter() { input type="hidden" name=(address::TABLE) value=(table); } }
 }
 
 /// Renders a page without data of the table, for clients that are not signed in.
@@ -208,7 +256,7 @@ pub(super) fn copy(text: &str, what: &str) -> Markup {
 
 /// Renders a form that opens a page of an entity.
 pub(super) fn form(path: &str, id: &str, fields: &Markup) -> Markup {
-    html! { form.row method="get" action=(path) { input type="hidden" name="id" value=(id); (fields) } }
+    html! { form.row method="get" action=(path) { (table_field()) input type="hidden" name="id" value=(id); (fields) } }
 }
 
 /// Renders a field for a time. The script shows it in the time zone of the browser.
@@ -220,12 +268,12 @@ pub(super) fn picker(label: &str, name: &str, value: Option<RecordedAt>, is_requ
 }
 
 /// Renders a table that scrolls within the page.
-pub(super) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
+pub(super) fn table(label: &str, columns: &[impl AsRef<str>], rows: &Markup) -> Markup {
     html! {
         div.scroll role="region" aria-label=(label) tabindex="0" {
             table {
                 caption.hidden { (label) }
-                thead { tr { @for column in columns { th scope="col" { (column) } } } }
+                thead { tr { @for column in columns { th scope="col" { (value::plain(column.as_ref())) } } } }
                 tbody { (rows) }
             }
         }
@@ -247,7 +295,27 @@ pub(super) fn deleted(is_deleted: bool) -> Markup {
 }
 
 pub(super) fn entity_link(id: &str) -> Markup {
-    html! { a.key href=(address::of_entity("/entity", id)) { (value::word(id)) } }
+    html! { a.key href=(address::of_entity("/entity", id)) { (key(id)) } }
+}
+
+/// Renders the key of an entity: of an attached table, its attributes with their names and values.
+pub(super) fn key(id: &str) -> Markup {
+    html! {
+        @match current::key(id) {
+            None => (value::word(id)),
+            Some(attributes) => @for (at, (name, value)) in attributes.iter().enumerate() {
+                @if at > 0 { ", " }
+                (value::name(name)) " " (value::value(value, DisplayLimits::KEY))
+            },
+        }
+    }
+}
+
+/// Leads to a version that a form created or found.
+pub(super) fn done(entity: &EntityId, version: Version, outcome: &str) -> FormResponse {
+    let to = address::version("/version", entity.as_str(), version.get());
+    let json = json!({"ID": entity.as_str(), "Version": version, "Outcome": outcome});
+    FormResponse::SeeOther(format!("{to}&done={outcome}"), json)
 }
 
 /// Renders the members of a JSON object except one, as in `ID E#1, Version 7`, with a link to the entity.

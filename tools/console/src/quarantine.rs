@@ -6,7 +6,7 @@ use shared::domain::{attributes, quarantine::QuarantinedRecord, size};
 use stream_fn::record;
 
 use crate::{
-    page, time,
+    current, page, time,
     value::{self, DisplayLimits},
 };
 
@@ -24,8 +24,11 @@ pub(crate) fn section(records: &[QuarantinedRecord]) -> Markup {
     html! {
         @if !records.is_empty() {
             h2 #quarantine { "Quarantine" }
-            p.note { "These changes can never become a version. " code { "vzero admin repair" } " stores those that can be stored after a repair, "
-                code { "vzero admin redrive quarantine:ID --drop-conflicts --drop-malformed" } " deletes them." }
+            p.note {
+                "These changes can never become a version. "
+                @if !current::is_attached() { code { "vzero admin repair" } " stores those that can be stored after a repair, " }
+                code { "vzero admin redrive quarantine:ID --drop-conflicts --drop-malformed" } " deletes them."
+            }
             (page::table("Records in quarantine", &COLUMNS, &html! { @for record in records { (row(record)) } }))
         }
     }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, error::Error};
 use serde::Deserialize;
 use shared::domain::{entity::EntityId, version::Version};
 
-use crate::error::PageError;
+use crate::{current, error::PageError};
 
 /// Parameters of a page or of a form. One that is empty is missing.
 #[derive(Debug, Deserialize)]
@@ -18,7 +18,7 @@ impl Query {
     }
 
     pub(super) fn entity(&self) -> Result<EntityId, PageError> {
-        Ok(EntityId::new(self.text("id").ok_or(PageError::Missing("id"))?)?)
+        Ok(current::entity(self.text("id").ok_or(PageError::Missing("id"))?)?)
     }
 
     /// Parses a parameter, if it is there.

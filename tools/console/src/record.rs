@@ -2,7 +2,7 @@
 
 use item_diff::line::text_of;
 use maud::{Markup, html};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shared::domain::{version::Version, view::VersionView};
 
 use super::{
@@ -16,22 +16,11 @@ const MAX_TITLE: usize = 40;
 /// Name of a fact about a version, and its value, if the version has one.
 type Fact = (&'static str, Option<Markup>);
 
-/// Returns the members of [`VersionView::record_json`], and `Time`: the client's time, or null.
-pub(super) fn json(view: &VersionView) -> Map<String, Value> {
-    let mut json = view.record_json();
-    json.insert("Time".to_owned(), time_json(view));
-    json
-}
-
 /// Returns [`VersionView::to_json`] with `Time`: the client's time, or null.
 pub(super) fn view_json(view: &VersionView) -> Value {
     let mut json = view.to_json();
-    json["Time"] = time_json(view);
+    json["Time"] = json!(view.time().ok().map(time::iso));
     json
-}
-
-fn time_json(view: &VersionView) -> Value {
-    json!(view.time().ok().map(time::iso))
 }
 
 /// Renders the time at which a version was recorded.
@@ -50,23 +39,6 @@ pub(super) fn facts(view: &VersionView, created: &'static str) -> Markup {
     html! {
         @for (name, value) in all(view, created) {
             @if let Some(value) = value { dt { (name) } dd { (value) } }
-        }
-    }
-}
-
-/// Renders the facts about two versions side by side.
-pub(super) fn comparison(from: &VersionView, to: &VersionView) -> Markup {
-    let rows = all(from, "Created").into_iter().zip(all(to, "Created"));
-    let cell = |value: Option<Markup>| html! { td { @match value { Some(value) => (value), None => span.muted { "Not present" } } } };
-    html! {
-        table.compare {
-            caption { "How the versions were created" }
-            thead { tr { th scope="col" { "Fact" } th scope="col" { "Version " (from.version) } th scope="col" { "Version " (to.version) } } }
-            tbody {
-                @for ((name, before), (_, after)) in rows {
-                    @if before.is_some() || after.is_some() { tr { th scope="row" { (name) } (cell(before)) (cell(after)) } }
-                }
-            }
         }
     }
 }

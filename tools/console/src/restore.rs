@@ -1,9 +1,11 @@
 //! Restore of an old version, and undelete.
 //!
 //! A page previews the change. Its form names the latest version that the preview is based on, and a request id: the change
-//! is applied only if that version is still the latest, and only once.
+//! is applied only if that version is still the latest, and only once. A conflict shows what was changed in between.
 
-use item_diff::{Change as Difference, Changes, Depth};
+mod conflict;
+mod item;
+
 use maud::{Markup, html};
 use operations::{
     error::OperationError,
@@ -23,7 +25,7 @@ use writer_fn::{counter::WriteOutcome, update::ExpectedVersion};
 use super::{
     address,
     app::App,
-    compare,
+    current,
     page::{self, FormResponse, View, entity_link},
     query::Query,
     time,
@@ -36,9 +38,8 @@ const RESTORE: &str = "/restore";
 const UNDELETE: &str = "/undelete";
 
 /// Returns the request id, and the actor, the reason and the expected latest version of a form.
-fn change(app: &App, query: &Query) -> Result<(RequestId, ChangeOptions), PageError> {
+fn change(app: &App, query: &Query, expected: Version) -> Result<(RequestId, ChangeOptions), PageError> {
     let request = query.parsed("request", |text| RequestId::new(text.to_owned()))?;
-    let expected = query.required_version("expected")?;
     let changes = [(names::ACTOR, "actor"), (names::REASON, "reason")].into_iter();
     let changes = changes.filter_map(|(name, field)| {
         let text = AttributeValue::S(query.text(field)?.to_owned());
@@ -59,21 +60,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let latest = version::with_time(app, latest(app, &entity).await?).await?;
     let old = app.store().version(&entity, number, app.consistent()).await?;
     let old = old.ok_or_else(|| PageError::no_version(&entity, number))?;
-    let (before, after) = (state(&latest), state(&old));
-    let changes = Changes::between(&before, &after, Depth::Members);
-    let is_same = changes.changed.is_empty() && latest.deleted == old.deleted;
-    let lead = html! {
-        @if is_same {
-            p.note { "The attributes of version " (number) " are equal to those of the latest version, " (latest.version) "." }
-        } @else {
-            p { "The latest version is " (latest.version) ". A restore creates a new version with the attributes of version " (number) ", in the right column. The new version names version " (number) " in RestoredFrom." }
-        }
-        div.scroll role="region" aria-label="Changes" tabindex="0" { (compare::differences(&changes, &latest, &old)) }
-    };
-    let mut page = preview(app, RESTORE, &latest, &old, &lead);
-    let changed: Vec<_> = changes.changed.iter().map(Difference::to_json).collect();
-    page.json["Changed"] = changed.into();
-    Ok(page)
+    planned(app, RESTORE, &latest, &old).await
 }
 
 pub(super) async fn undelete_view(app: &App, query: &Query) -> Result<View, PageError> {
@@ -83,11 +70,38 @@ pub(super) async fn undelete_view(app: &App, query: &Query) -> Result<View, Page
         return Err(PageError::Conflict(format!("{} is not deleted", entity.as_str())));
     }
     let old = revision::before_deletion(app.store(), &entity, latest.version).await?;
-    let lead = html! {
-        p { "The latest version, " (latest.version) ", is a tombstone. Undelete creates a new version with the attributes of version " (old.version) ", the newest one before it that is not deleted." }
-        (value::attributes(&state(&old), DisplayLimits::ITEM, usize::MAX))
+    planned(app, UNDELETE, &latest, &old).await
+}
+
+/// Shows the change from the latest version to the state of an old one.
+async fn planned(app: &App, action: &'static str, latest: &VersionView, old: &VersionView) -> Result<View, PageError> {
+    let (number, last) = (old.version, latest.version);
+    let (before, after, note) = if let Some(table) = app.store().attached_table() {
+        Box::pin(item::preview(app, table, old)).await?
+    } else {
+        let note = html! {
+            p { "This creates a new version with the attributes of version " (number) ". The new version names version " (number) " in RestoredFrom." }
+        };
+        (state(latest), state(old), note)
     };
-    Ok(preview(app, UNDELETE, &latest, &old, &lead))
+    let (changes, changed) = conflict::differences((latest, &before), (old, &after));
+    let is_same = changed == json!([]) && latest.deleted == old.deleted;
+    let lead = html! {
+        @if is_same {
+            p.note { "The attributes of version " (number) " are equal to those of the latest version, " (last) "." }
+        } @else {
+            p {
+                "The latest version is " (last) @if latest.deleted { ", a tombstone" }
+                ". The right column has the attributes of version " (number)
+                @if action == UNDELETE { ", the newest one before it that is not deleted" } "."
+            }
+            (note)
+        }
+        (changes)
+    };
+    let mut page = preview(app, action, latest, old, &lead);
+    page.json["Changes"] = changed;
+    Ok(page)
 }
 
 /// Returns the attributes that a restore or an undelete copies.
@@ -117,7 +131,12 @@ fn of_version(view: &VersionView) -> Item {
 
 /// Returns the page of a change, with its form if the console allows it.
 fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionView, lead: &Markup) -> View {
-    let (id, not_copied) = (latest.entity.as_str(), of_version(old));
+    let id = latest.entity.as_str();
+    let not_copied = if current::is_attached() {
+        Item::default()
+    } else {
+        of_version(old)
+    };
     // A form that is sent twice creates one version.
     let request = Uuid::new_v4().to_string();
     let version = (action == RESTORE).then(|| old.version.to_string());
@@ -131,7 +150,7 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
     });
     if app.allows_writes() {
         json["Form"] = json!({
-            "Action": action, "csrf": app.secrets.csrf.as_str(), "id": id, "version": version,
+            "Action": address::page(action), "csrf": app.secrets.csrf.as_str(), "id": id, "version": version,
             "expected": latest.version.to_string(), "request": request,
         });
     }
@@ -145,20 +164,22 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
             (value::attributes(&not_copied, DisplayLimits::ITEM, usize::MAX))
         }
         @if app.allows_writes() {
-            form method="post" action=(action) {
+            form method="post" action=(address::page(action)) {
                 (page::csrf(app))
                 input type="hidden" name="id" value=(id);
                 @if let Some(version) = &version { input type="hidden" name="version" value=(version); }
                 input type="hidden" name="expected" value=(latest.version);
-                input type="hidden" name="request" value=(request);
-                label.field { "Actor" input type="text" name="actor" maxlength="1024" autocomplete="off"; }
-                label.field { "Reason" input type="text" name="reason" maxlength="1024" autocomplete="off"; }
-                p.muted { "Optional. They describe the new version only. If a field is empty, the new version does not have the attribute." }
+                @if !current::is_attached() {
+                    input type="hidden" name="request" value=(request);
+                    label.field { "Actor" input type="text" name="actor" maxlength="1024" autocomplete="off"; }
+                    label.field { "Reason" input type="text" name="reason" maxlength="1024" autocomplete="off"; }
+                    p.muted { "Optional. They describe the new version only. If a field is empty, the new version does not have the attribute." }
+                }
                 button { (title) }
             }
         } @else {
             p.note {
-                "The console is read-only. To apply this change, start the console with " code { "--allow-write" } " or run "
+                "The console is read-only. To apply this change, start the console with " code { "--write" } " or run "
                 code { "vzero " (action.trim_start_matches('/')) } "."
             }
         }
@@ -177,7 +198,20 @@ pub(super) async fn undelete_post(app: &App, query: &Query) -> Result<FormRespon
 /// Restores a version, or undeletes the entity.
 async fn apply(app: &App, query: &Query, restored: Option<Version>) -> Result<FormResponse, PageError> {
     let options = app.writes()?;
-    let (store, entity, (request, change)) = (app.store(), query.entity()?, change(app, query)?);
+    let (store, entity, expected) = (app.store(), query.entity()?, query.required_version("expected")?);
+    let again = match restored {
+        Some(version) => address::version(RESTORE, entity.as_str(), version.get()),
+        None => address::of_entity(UNDELETE, entity.as_str()),
+    };
+    if let Some(table) = store.attached_table() {
+        let old = match restored {
+            Some(number) => store.version(&entity, number, true).await?,
+            None => Some(revision::before_deletion(store, &entity, expected).await?),
+        };
+        let old = old.ok_or(OperationError::NoVersion)?;
+        return Box::pin(item::apply(app, table, &old, expected, &again)).await;
+    }
+    let (request, change) = change(app, query, expected)?;
     let outcome = match restored {
         Some(number) => Some(revision::restore(store, &entity, number, request, change, options).await?),
         None => revision::undelete(store, &entity, request, change, options).await?,
@@ -188,34 +222,16 @@ async fn apply(app: &App, query: &Query, restored: Option<Version>) -> Result<Fo
             version: latest(app, &entity).await?.version,
         },
     };
-    let id = entity.as_str();
     let (name, version) = match outcome {
         WriteOutcome::Written { version } => ("Written", version),
         WriteOutcome::Duplicate { version } => ("Duplicate", version),
         WriteOutcome::Unchanged { version } => ("Unchanged", version),
-        // Another update was applied first.
         WriteOutcome::Conflict { .. } | WriteOutcome::Stale { .. } => {
             let why = OperationError::of_outcome(outcome).map_or_else(String::new, |error| error.to_string());
-            let again = match restored {
-                Some(version) => address::version(RESTORE, id, version.get()),
-                None => address::of_entity(UNDELETE, id),
-            };
-            let body = html! {
-                p { (entity_link(id)) }
-                h1 { "Conflict" }
-                p.note role="alert" { "Another update was applied first: " (why) ". Nothing was changed." }
-                p { a href=(again) { "Preview the change again" } }
-            };
-            return Ok(FormResponse::Conflict(View::new(
-                "Conflict",
-                body,
-                json!({"Error": why}),
-            )));
+            return conflict::conflict(app, &entity, expected, (&why, &again)).await;
         }
     };
-    let to = format!("{}&done={name}", address::version("/version", id, version.get()));
-    let outcome = json!({"ID": id, "Version": version, "Outcome": name});
-    Ok(FormResponse::SeeOther(to, outcome))
+    Ok(page::done(&entity, version, name))
 }
 
 async fn latest(app: &App, entity: &EntityId) -> Result<VersionView, PageError> {

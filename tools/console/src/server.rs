@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Form, Router,
+    Extension, Form, Router,
     extract::{Query, Request, State},
     middleware::{self, Next},
     response::Response,
@@ -12,21 +12,24 @@ use axum::{
 use tokio::sync::Semaphore;
 
 use super::{
+    address,
     app::App,
-    as_of, assets, compare, connections, entities, entity,
+    as_of, assets, blame, compare, connections, current, entities, entity,
     guard::{self, Guard},
     health,
     page::ResponseFormat,
-    restore, version,
+    query, restore,
+    tables::Tables,
+    version,
 };
 use crate::error::PageError;
 
-type Shared = Arc<App>;
+type OfTable = Extension<Arc<App>>;
 
 macro_rules! page {
     ($view:path) => {
         get(
-            async |State(app): State<Shared>, format: ResponseFormat, Query(query): Query<_>| {
+            async |Extension(app): OfTable, format: ResponseFormat, Query(query): Query<_>| {
                 Box::pin(format.page(&app, $view(&app, &query))).await
             },
         )
@@ -36,21 +39,22 @@ macro_rules! page {
 macro_rules! form {
     ($routes:expr, $submit:path) => {
         $routes.post(
-            async |State(app): State<Shared>, format: ResponseFormat, Form(form): Form<_>| {
-                format.form(&app, $submit(&app, &form)).await
+            async |Extension(app): OfTable, format: ResponseFormat, Form(form): Form<_>| {
+                Box::pin(format.form(&app, $submit(&app, &form))).await
             },
         )
     };
 }
 
-pub(super) fn router(app: App, guard: Guard) -> Router {
-    let app = Arc::new(app);
+pub(super) fn router(tables: Tables, guard: Guard) -> Router {
+    let tables = Arc::new(tables);
     let permits = Arc::new(Semaphore::new(connections::MAX_PAGES));
     let pages = Router::new()
         .route("/", page!(entities::view))
         .route("/entity", page!(entity::view))
         .route("/version", page!(version::view))
         .route("/compare", page!(compare::view))
+        .route("/blame", page!(blame::view))
         .route("/as-of", page!(as_of::view))
         .route("/restore", form!(page!(restore::view), restore::post))
         .route(
@@ -60,23 +64,38 @@ pub(super) fn router(app: App, guard: Guard) -> Router {
         .route("/health", page!(health::view))
         .route("/health/audit", form!(MethodRouter::new(), health::start))
         .route("/health/audit/stop", form!(MethodRouter::new(), health::stop))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&tables), select_table))
         .route_layer(middleware::from_fn_with_state(permits, connections::limit_pages));
     Router::new()
         .merge(pages)
         .merge(assets::router())
         .fallback(not_found)
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), clear_meters))
-        .with_state(app)
+        .with_state(tables)
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
 }
 
-/// Clears the capacity meters after each request, because pages do not report consumed capacity.
-async fn clear_meters(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
-    app.connection.clear_meters();
+/// Serves a request with the table that its address names. Then it clears the capacity meters, because pages do not report consumed
+/// capacity.
+async fn select_table(
+    State(tables): State<Arc<Tables>>,
+    format: ResponseFormat,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let query = Query::<query::Query>::try_from_uri(request.uri());
+    let name = query.as_ref().ok().and_then(|query| query.text(address::TABLE));
+    tables.first.menu.refresh().await;
+    let response = match Box::pin(tables.app(name)).await {
+        Ok(app) => {
+            request.extensions_mut().insert(Arc::clone(&app));
+            current::serve(Arc::clone(&app.current), next.run(request)).await
+        }
+        Err(error) => format.error(&tables.first, &error),
+    };
+    tables.first.connection.clear_meters();
     response
 }
 
-async fn not_found(State(app): State<Shared>, format: ResponseFormat) -> Response {
-    format.error(&app, &PageError::NotFound("there is no such page".to_owned()))
+async fn not_found(State(tables): State<Arc<Tables>>, format: ResponseFormat) -> Response {
+    format.error(&tables.first, &PageError::NotFound("there is no such page".to_owned()))
 }

@@ -1,6 +1,7 @@
 //! Rendering of attribute values, as inert text.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use item_diff::path::Path;
 use maud::{Markup, html};
 use shared::{
     domain::{AttributeValue, Item, size},
@@ -20,6 +21,11 @@ impl DisplayLimits {
         characters: 80,
         members: 4,
         levels: 2,
+    };
+    /// Limits of a key, which is a line.
+    pub(super) const KEY: Self = Self {
+        characters: 256,
+        ..Self::CELL
     };
     /// Limits of an item on a page with other content.
     pub(super) const ITEM: Self = Self {
@@ -76,6 +82,26 @@ pub(super) fn value(value: &AttributeValue, limits: DisplayLimits) -> Markup {
 
 pub(super) fn name(name: &str) -> Markup {
     html! { bdi.name { (visible(name, 256)) } }
+}
+
+/// Renders a path with the quotes that it needs.
+pub(super) fn path(path: &Path) -> Markup {
+    html! { bdi.name { (visible(&path.to_string(), 256)) } }
+}
+
+/// Returns the name of the type of a value.
+pub(super) fn kind(value: &AttributeValue) -> &'static str {
+    use AttributeValue::{B, Bool, L, M, N, Null, S};
+    match value {
+        S(_) => "string",
+        N(_) => "number",
+        B(_) => "binary",
+        Bool(_) => "boolean",
+        Null(_) => "null",
+        L(_) => "list",
+        M(_) => "map",
+        _ => "set",
+    }
 }
 
 /// Renders a key, or another single-line text.

@@ -10,6 +10,7 @@ use shared::{
 use super::{
     address,
     app::App,
+    current,
     page::{View, deleted, entity_link},
     query::Query,
     record,
@@ -30,7 +31,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     json["Latest"] = json!(latest);
     let raw = serde_json::to_string_pretty(&json["Attributes"]).unwrap_or_default();
     let raw = printable::json(&raw);
-    let title = format!("Version {} of {}", view.version, entity.as_str());
+    let title = format!("Version {} of {}", view.version, current::title(&entity));
     Ok(View::new(
         title,
         body(app, &view, latest, query.text("done"), &raw),
@@ -75,10 +76,21 @@ pub(super) async fn one(app: &App, entity: &EntityId, version: Version) -> Resul
     })
 }
 
+/// Returns an error if the state of a version is not known.
+pub(super) fn is_known(view: &VersionView) -> Result<(), PageError> {
+    match view.is_omitted() {
+        true => Err(PageError::NotFound(format!(
+            "the state of version {} is not known: it did not fit, and its record is in quarantine",
+            view.version
+        ))),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
     html! {
         p.crumbs {
-            a href="/" { "Entities" } " › "
+            a href=(address::page("/")) { "Entities" } " › "
             (entity_link(entity.as_str()))
         }
     }
@@ -90,6 +102,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
         Some("Written") => Some("was created"),
         Some("Duplicate") => Some("was already created by this form"),
         Some("Unchanged") => Some("is already in this state: no version was created"),
+        Some("Sent") => Some("is the latest until the stream has delivered the change that was made"),
         _ => None,
     };
     html! {
@@ -100,6 +113,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
             @if version > 1 { a rel="prev" href=(address::version("/version", id, version - 1)) { "Version " (version - 1) } }
             @if view.version < latest { a rel="next" href=(address::version("/version", id, version + 1)) { "Version " (version + 1) } }
             @if version > 1 { a href=(address::compare(id, version - 1, version)) { "Compare with previous" } }
+            a href=(address::version("/blame", id, version)) { "Blame" }
             @if view.version < latest {
                 a href=(address::compare(id, version, latest.get())) { "Compare with latest" }
                 @if app.allows_writes() { a href=(address::version("/restore", id, version)) { "Restore…" } }

@@ -1,16 +1,15 @@
-//! Changes between two versions as one line of text: `+Qty: 5, Status: placed → paid, -Note`.
+//! Changes between two versions as one line of text: `+Qty: 5, Status: placed → paid, Lines[0] moved from [2], -Note`.
 //!
 //! | change | text |
 //! |---|---|
-//! | a value | `Status: placed → paid` |
-//! | a member of a map | `Address.City: Bonn → Berlin` |
-//! | an attribute, or a member of a map, that is added or removed | `+Qty: 5`, `-Note` |
+//! | a value | `Status: placed → paid`, with another type `Total: 5 → "5"` |
+//! | a value that is added or removed | `+Address.City: Bonn`, `-Note` |
+//! | an element that moves | `Lines[0] moved from [2]` |
 //! | elements of a set | `Tags: +new -old` |
+//! | a long value | `Note: …the [-red-]{+blue+} door…` |
 //!
-//! The changes are sorted by name. Lists are compared as a whole. A text is without quotes, unless it would be ambiguous.
-//! The line has no [hidden characters](shared::printable::is_hidden).
-
-use std::collections::HashMap;
+//! The changes have the order in which they apply. A text is without quotes, unless it would be ambiguous. Two different values have
+//! different texts. The line has no [hidden characters](shared::printable::is_hidden).
 
 use serde_json::{Value, json};
 use shared::{
@@ -18,10 +17,16 @@ use shared::{
     printable,
 };
 
-use crate::{Change, Changes, Depth, SetChange, Step};
+use crate::{
+    change::{Change, Changes, Kind},
+    detail::SetChange,
+    path::Path,
+};
 
 /// Maximum number of characters of a value in a [`summary`]. A longer one ends with `…`.
 pub const MAX_VALUE_CHARS: usize = 60;
+/// Maximum number of equal characters before and after the part in which long values differ.
+const CONTEXT_CHARS: usize = 12;
 
 /// Returns the first `limit` changes from `old` to `new`, and the number of the others: `+2 more`. The text is empty if there is
 /// no change. `None` stands for the state before version 1, without attributes.
@@ -36,95 +41,135 @@ pub const MAX_VALUE_CHARS: usize = 60;
 /// assert_eq!(summary(Some(&status("placed")), &status("paid"), 3), "Status: placed → paid");
 /// ```
 pub fn summary(old: Option<&Item>, new: &Item, limit: usize) -> String {
-    let changes = texts(old, new, Limit(Some(MAX_VALUE_CHARS)));
-    let more = changes.len().saturating_sub(limit);
+    shortened(&Changes::between(old, Some(new)), limit)
+}
+
+/// Returns the first `limit` changes, and the number of the others.
+pub fn shortened(changes: &Changes<'_>, limit: usize) -> String {
+    let more = changes.changes.len().saturating_sub(limit);
     let more = (more > 0).then(|| format!("+{more} more"));
-    changes
-        .into_iter()
-        .take(limit)
-        .chain(more)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let first = changes.changes.iter().take(limit).map(text);
+    first.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns all changes from `old` to `new`, as [`summary`] does, with complete values.
-pub fn complete(old: Option<&Item>, new: &Item) -> String {
-    texts(old, new, Limit(None)).join(", ")
-}
-
-/// Returns the text of each change, in the order of the names.
-fn texts(old: Option<&Item>, new: &Item, limit: Limit) -> Vec<String> {
-    let empty = Item::from(HashMap::<String, AttributeValue>::new());
-    let changes = Changes::between(old.unwrap_or(&empty), new, Depth::Maps);
-    changes.changed.iter().map(|change| limit.change(change)).collect()
-}
-
-/// Maximum number of characters of a value.
-#[derive(Clone, Copy)]
-struct Limit(Option<usize>);
-
-impl Limit {
-    fn change(self, change: &Change<'_>) -> String {
-        let path = path_of(&change.path);
-        match (change.from, change.to) {
-            (Some(_), Some(_)) if let Some(set) = &change.set => format!("{path}: {}", self.elements(set)),
-            (Some(old), Some(new)) => {
-                let (mut from, mut to) = (self.text(old), self.text(new));
-                if from == to && (matches!(old, AttributeValue::S(_)) != matches!(new, AttributeValue::S(_))) {
-                    (from, to) = (self.quoted(old), self.quoted(new));
-                }
-                format!("{path}: {from} → {to}")
-            }
-            (None, Some(new)) => format!("+{path}: {}", self.text(new)),
-            (_, None) => format!("-{path}"),
-        }
-    }
-
-    fn elements(self, set: &SetChange) -> String {
-        let signed = |part: Option<&AttributeValue>, sign: char| {
-            let all = part.map(elements).unwrap_or_default();
-            all.iter()
-                .map(|one| format!("{sign}{}", self.text(one)))
-                .collect::<Vec<_>>()
-        };
-        let all = [signed(set.added.as_ref(), '+'), signed(set.removed.as_ref(), '-')].concat();
-        self.shortened(&all.join(" "))
-    }
-
-    fn text(self, value: &AttributeValue) -> String {
-        match value {
-            AttributeValue::S(text) if !is_ambiguous(text) => self.shortened(text),
-            value => self.quoted(value),
-        }
-    }
-
-    fn quoted(self, value: &AttributeValue) -> String {
-        self.shortened(&json_of(value).to_string())
-    }
-
-    fn shortened(self, text: &str) -> String {
-        let text = printable::line(text);
-        match self.0.and_then(|max| Some((max, text.char_indices().nth(max)?))) {
-            None => text.into_owned(),
-            Some((max, _)) => text.chars().take(max - 1).chain(['…']).collect(),
-        }
+fn text(change: &Change<'_>) -> String {
+    let path = path_text(&change.path);
+    match &change.kind {
+        Kind::Added(value) => format!("+{path}: {}", start_of(&value_text(value))),
+        Kind::Removed(_) => format!("-{path}"),
+        Kind::Moved(from, _) => format!("{path} moved from {}", origin(&change.path, from)),
+        Kind::Changed(from, to) => match SetChange::between(from, to) {
+            Some(set) => format!("{path}: {}", start_of(&elements(&set))),
+            None => format!("{path}: {}", pair(from, to)),
+        },
     }
 }
 
-fn path_of(path: &[Step<'_>]) -> String {
-    let steps = path.iter().map(|step| match step {
-        Step::Name(name) => name_of(name),
-        Step::Index(index) => index.to_string(),
-    });
-    steps.collect::<Vec<_>>().join(".")
+fn pair(from: &AttributeValue, to: &AttributeValue) -> String {
+    let (from, to) = value_texts(from, to);
+    match is_longer(&from, MAX_VALUE_CHARS) || is_longer(&to, MAX_VALUE_CHARS) {
+        true => difference(&from, &to, MAX_VALUE_CHARS / 3),
+        false => format!("{from} → {to}"),
+    }
 }
 
-/// Returns the name of an attribute, in quotes if it could be more than a name.
-fn name_of(name: &str) -> String {
-    let is_plain =
-        name == "(deleted)" || !is_ambiguous(name) && !name.contains(['.', ':', '(', '+']) && !name.starts_with('-');
-    let quoted = || Value::from(name).to_string();
-    printable::line(&if is_plain { name.to_owned() } else { quoted() }).into_owned()
+fn elements(set: &SetChange) -> String {
+    let added = set.added.iter().map(|one| format!("+{}", start_of(&element_text(one))));
+    let removed = set
+        .removed
+        .iter()
+        .map(|one| format!("-{}", start_of(&element_text(one))));
+    added.chain(removed).collect::<Vec<_>>().join(" ")
+}
+
+fn start_of(text: &str) -> String {
+    match is_longer(text, MAX_VALUE_CHARS) {
+        true => text.chars().take(MAX_VALUE_CHARS - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+fn is_longer(text: &str, max: usize) -> bool {
+    text.chars().nth(max).is_some()
+}
+
+/// Returns a path without hidden characters, as the parser of paths accepts it.
+pub fn path_text(path: &Path) -> String {
+    match path.to_string() {
+        // The deletion of an attached item has no other name.
+        text if text == "\"(deleted)\"" => "(deleted)".to_owned(),
+        text => printable::json(&text).into_owned(),
+    }
+}
+
+/// Returns the place from which an element moved: its index in the same list, or its path.
+pub fn origin(to: &Path, from: &Path) -> String {
+    match (to.0.split_last(), from.0.split_last()) {
+        (Some((_, list)), Some((index, same))) if list == same => path_text(&Path(vec![index.clone()])),
+        _ => path_text(from),
+    }
+}
+
+/// Returns a value in one line: a text as it is unless it is ambiguous, any other value in plain JSON.
+pub fn value_text(value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::S(text) if !is_ambiguous(text) => printable::line(text).into_owned(),
+        value => quoted(value),
+    }
+}
+
+/// Returns an element of a set, a binary one as its base64 text.
+pub fn element_text(element: &AttributeValue) -> String {
+    match (element, plain::attribute(element)) {
+        (AttributeValue::B(_), json) => json["$binary"].to_string(),
+        _ => value_text(element),
+    }
+}
+
+/// Returns two different values as different texts. A text is in quotes if only one of the values is one.
+pub fn value_texts(from: &AttributeValue, to: &AttributeValue) -> (String, String) {
+    let is_text = |value| matches!(value, &AttributeValue::S(_));
+    let texts = (value_text(from), value_text(to));
+    match is_text(from) != is_text(to) || texts.0 == texts.1 {
+        true => (quoted(from), quoted(to)),
+        false => texts,
+    }
+}
+
+/// Returns the part in which two texts differ, with at most `max` characters of each: `…the [-red-]{+blue+} door…`.
+pub fn difference(from: &str, to: &str, max: usize) -> String {
+    let (old, new): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let same = |pairs: &mut dyn Iterator<Item = (&char, &char)>| pairs.take_while(|(a, b)| a == b).count();
+    let start = same(&mut old.iter().zip(&new));
+    // A whole word is easier to read than the letters in it that differ.
+    let letters = |chars: &mut dyn Iterator<Item = &char>| chars.take_while(|char| char.is_alphanumeric()).count();
+    let before = letters(&mut old[..start].iter().rev());
+    let start = if before < CONTEXT_CHARS { start - before } else { start };
+    let end = same(&mut old[start..].iter().rev().zip(new[start..].iter().rev()));
+    let after = letters(&mut old[old.len() - end..].iter());
+    let end = if after < CONTEXT_CHARS { end - after } else { end };
+    let part = |chars: &[char]| match chars.get(max) {
+        Some(_) => chars[..max - 1].iter().chain(&['…']).collect(),
+        None => chars.iter().collect::<String>(),
+    };
+    let (removed, added) = (part(&old[start..old.len() - end]), part(&new[start..new.len() - end]));
+    if start + end == 0 {
+        return format!("{removed} → {added}");
+    }
+    let marked = |part: String, [open, close]: [&str; 2]| match part.is_empty() {
+        true => part,
+        false => format!("{open}{part}{close}"),
+    };
+    let context = |chars: &mut dyn Iterator<Item = &char>| chars.collect::<String>();
+    [
+        if start > CONTEXT_CHARS { "…" } else { "" },
+        &context(&mut old[start.saturating_sub(CONTEXT_CHARS)..start].iter()),
+        &marked(removed, ["[-", "-]"]),
+        &marked(added, ["{+", "+}"]),
+        &context(&mut old[old.len() - end..].iter().take(CONTEXT_CHARS)),
+        if end > CONTEXT_CHARS { "…" } else { "" },
+    ]
+    .concat()
 }
 
 /// Returns a text of a client in quotes if it looks like another part of its line.
@@ -148,22 +193,13 @@ fn is_ambiguous(text: &str) -> bool {
     text.is_empty() || text.trim() != text || [", ", " → ", "\""].iter().any(|part| text.contains(part))
 }
 
-/// Returns plain JSON, in which a binary value is only its base64 text.
-fn json_of(value: &AttributeValue) -> Value {
-    match (value, plain::attribute(value)) {
-        (AttributeValue::B(_), mut json) => json["$binary"].take(),
+/// Returns plain JSON without hidden characters.
+fn quoted(value: &AttributeValue) -> String {
+    let json = match (value, plain::attribute(value)) {
         (AttributeValue::Null(_), _) => json!(null),
         (_, json) => json,
-    }
-}
-
-fn elements(set: &AttributeValue) -> Vec<AttributeValue> {
-    match set {
-        AttributeValue::Ss(texts) => texts.iter().cloned().map(AttributeValue::S).collect(),
-        AttributeValue::Ns(numbers) => numbers.iter().cloned().map(AttributeValue::N).collect(),
-        AttributeValue::Bs(values) => values.iter().cloned().map(AttributeValue::B).collect(),
-        _ => Vec::new(),
-    }
+    };
+    printable::json(&json.to_string()).into_owned()
 }
 
 #[cfg(test)]

@@ -3,9 +3,13 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
-use shared::domain::{AttributeValue, Item, names, plain, version::Version, view::VersionView};
+use shared::domain::{AttributeValue, Item, names, version::Version, view::VersionView};
 
-use crate::{Change, Changes, Depth, Step, is_changed, line};
+use crate::{
+    change::{Change, Changes, Kind},
+    line,
+    path::{Path, differs, value_at},
+};
 
 /// Maximum number of changes in a shortened line.
 const MAX_CHANGES: usize = 8;
@@ -15,56 +19,60 @@ const MAX_CHANGES: usize = 8;
 pub struct Comparison {
     old: Item,
     new: Item,
+    /// Path of the compared values, which are the attribute `""` of the items. `None` if whole items are compared.
+    within: Option<Path>,
 }
 
 impl Comparison {
     /// Compares two versions of one entity. `None` is the state before version 1, without attributes.
     pub fn new(from: Option<&VersionView>, to: &VersionView) -> Self {
-        let empty = || Item::from(HashMap::<String, AttributeValue>::new());
         Self {
-            old: from.map_or_else(empty, with_tombstone),
+            old: from.map_or_else(|| Item::from(HashMap::<String, AttributeValue>::new()), with_tombstone),
             new: with_tombstone(to),
+            within: None,
         }
     }
 
-    /// Returns `true` if the value of an attribute differs.
-    pub fn contains(&self, attribute: &str) -> bool {
-        is_changed(attribute, Some(&self.old), &self.new)
+    /// Returns the changes of attributes and their members, in the order in which they apply.
+    pub fn diff(&self) -> Changes<'_> {
+        let mut changes = Changes::between(Some(&self.old), Some(&self.new));
+        if let Some(within) = &self.within {
+            let rebase = |path: &mut Path| drop(path.0.splice(..1, within.0.iter().cloned()));
+            for Change { path, kind } in &mut changes.changes {
+                rebase(path);
+                if let Kind::Moved(from, _) = kind {
+                    rebase(from);
+                }
+            }
+            changes.coarse.iter_mut().for_each(rebase);
+        }
+        changes
     }
 
-    /// Returns the attributes that differ, in the order of their names.
-    pub fn changes(&self) -> Vec<(&str, Change<'_>)> {
-        let changes = Changes::between(&self.old, &self.new, Depth::Attributes)
-            .changed
-            .into_iter();
-        let named = changes.filter_map(|change| match change.path.first() {
-            Some(Step::Name(name)) => Some((*name, change)),
-            _ => None,
-        });
-        named.collect()
-    }
-
-    /// Returns `{name: {"From": …, "To": …}}` in plain JSON. A member without a value is left out.
-    pub fn to_json(&self) -> Value {
-        let values = |change: &Change<'_>| {
-            let members = [("From", change.from), ("To", change.to)].into_iter();
-            let members = members.filter_map(|(name, value)| Some((name.to_owned(), plain::attribute(value?))));
-            members.collect::<Map<_, _>>()
+    /// Compares only the values at a path. Returns `None` if they are equal.
+    #[must_use]
+    pub fn within(&self, path: &Path) -> Option<Self> {
+        let only = |item| {
+            let value = value_at(item, path).map(|value| (String::new(), value.clone()));
+            Item::from(value.into_iter().collect::<HashMap<String, AttributeValue>>())
         };
-        let members = self.changes().into_iter();
-        let members = members.map(|(name, change)| (name.to_owned(), values(&change).into()));
-        Value::Object(members.collect())
+        differs(Some(&self.old), &self.new, path).then(|| Self {
+            old: only(&self.old),
+            new: only(&self.new),
+            within: Some(path.clone()),
+        })
     }
 
-    /// Returns the changes in one [line](mod@line). Unless it is `full`, long values and all but the first changes are left out.
-    pub fn line(&self, full: bool) -> String {
-        let line = match full {
-            true => line::complete(Some(&self.old), &self.new),
-            false => line::summary(Some(&self.old), &self.new, MAX_CHANGES),
-        };
-        match line.is_empty() {
-            true => "(no changes)".to_owned(),
-            false => line,
+    /// Returns the [members](Changes::to_json) of the changes.
+    pub fn to_json(&self) -> Map<String, Value> {
+        self.diff().to_json()
+    }
+
+    /// Returns the first changes in one [line](mod@line), with shortened values.
+    pub fn line(&self) -> String {
+        match line::shortened(&self.diff(), MAX_CHANGES) {
+            line if line.is_empty() => "(no changes)".to_owned(),
+            line => line,
         }
     }
 }
@@ -91,29 +99,25 @@ pub fn with_tombstone(version: &VersionView) -> Item {
     item
 }
 
-/// Compares two versions of one entity, in any order.
+/// Compares two versions of one entity, in any order. `None` is the state before version 1.
 ///
-/// Returns `{"ID", "From", "To", "Recorded": {"From": …, "To": …}, "Added": {…}, "Removed": {…}, "Changed": {name:
-/// {"From": …, "To": …}}}`. `Recorded` has the [record](VersionView::record_json) of both versions.
-pub fn to_json(from: &VersionView, to: &VersionView) -> Value {
-    let (mut added, mut removed, mut changed) = (Map::new(), Map::new(), Map::new());
-    for (name, change) in Comparison::new(Some(from), to).changes() {
-        let name = name.to_owned();
-        match (change.from.map(plain::attribute), change.to.map(plain::attribute)) {
-            (Some(before), Some(after)) => changed.insert(name, json!({"From": before, "To": after})),
-            (None, Some(after)) => added.insert(name, after),
-            (before, None) => removed.insert(name, before.into()),
-        };
-    }
-    json!({
-        "ID": from.entity.as_str(),
-        "From": from.version,
+/// Returns `{"ID", "From", "To", "Recorded": {"From": …, "To": …}, "Changes": […]}`. `Recorded` has the [record](VersionView::record_json)
+/// of both versions, `Changes` and `Coarse` are those of [`Changes::to_json`].
+pub fn diff_json<'a>(from: impl Into<Option<&'a VersionView>>, to: &VersionView) -> Value {
+    let from = from.into();
+    let mut json = json!({
+        "ID": to.entity.as_str(),
+        "From": from.map_or(0, |from| from.version.get()),
         "To": to.version,
-        "Recorded": {"From": from.record_json(), "To": to.record_json()},
-        "Added": added,
-        "Removed": removed,
-        "Changed": changed,
-    })
+        "Recorded": {"To": to.record_json()},
+    });
+    if let Some(from) = from {
+        json["Recorded"]["From"] = from.record_json().into();
+    }
+    if let Value::Object(members) = &mut json {
+        members.extend(Comparison::new(from, to).to_json());
+    }
+    json
 }
 
 #[cfg(test)]
@@ -134,33 +138,46 @@ mod tests {
             json!({"Status": {"S": "paid"}, "Same": {"N": "1.0"}, "L": {"L": [{"N": "1"}]}, "Deleted": {"BOOL": true}});
         let (from, to) = (view(2, old), view(5, new));
         let both = Comparison::new(Some(&from), &to);
-        assert_eq!(both.line(false), "+Deleted: true, +L: [1], -Qty, Status: placed → paid");
-        let status = json!({"From": "placed", "To": "paid"});
-        let changes = json!({"Deleted": {"To": true}, "L": {"To": [1]}, "Qty": {"From": 5}, "Status": status});
-        assert_eq!(both.to_json(), changes);
-        assert!(both.contains("Qty") && both.contains("Deleted") && !both.contains("Same"));
+        assert_eq!(both.line(), "+Deleted: true, +L: [1], -Qty, Status: placed → paid");
+        let changes = json!([
+            {"Path": "Deleted", "Kind": "added", "To": true}, {"Path": "L", "Kind": "added", "To": [1]},
+            {"Path": "Qty", "Kind": "removed", "From": 5},
+            {"Path": "Status", "Kind": "changed", "From": "placed", "To": "paid"},
+        ]);
         let expected = json!({
             "ID": "E", "From": 2, "To": 5, "Recorded": {"From": {"Version": 2, "RequestId": "a"}, "To": {"Version": 5}},
-            "Added": {"L": [1], "Deleted": true}, "Removed": {"Qty": 5}, "Changed": {"Status": status},
+            "Changes": changes,
         });
-        assert_eq!(to_json(&from, &to), expected);
-        let back = to_json(&to, &from);
-        assert_eq!(back["Removed"], expected["Added"]);
-        assert_eq!(back["Changed"]["Status"], json!({"From": "paid", "To": "placed"}));
-        assert_eq!(Comparison::new(Some(&to), &to).line(false), "(no changes)");
-        assert_eq!(
-            Comparison::new(None, &from).line(true),
-            "+Qty: 5, +Same: 1, +Status: placed"
+        assert_eq!(diff_json(&from, &to), expected);
+        let first = diff_json(None, &from);
+        assert_eq!((&first["From"], &first["Recorded"]["From"]), (&json!(0), &Value::Null));
+        assert_eq!(Comparison::new(Some(&to), &to).line(), "(no changes)");
+    }
+
+    #[test]
+    fn values_at_a_path_are_compared_alone() {
+        let lines = |lines: Value| view(1, json!({"Other": {"N": "1"}, "M": {"M": {"L": {"L": lines}}}}));
+        let (from, to) = (
+            json!([{"S": "a"}, {"S": "b"}, {"S": "c"}]),
+            json!([{"S": "c"}, {"S": "a"}, {"S": "b"}]),
         );
-        assert_eq!(Comparison::new(None, &from).changes().len(), 3);
+        let both = Comparison::new(Some(&lines(from)), &lines(to));
+        for (path, line) in [
+            ("M", Some("M.L[0] moved from [2]")),
+            ("M.L", Some("M.L[0] moved from [2]")),
+            ("M.L[0]", Some("M.L[0]: a → c")),
+            ("M.L[3]", None),
+            ("Other", None),
+        ] {
+            let within = both.within(&path.parse().unwrap());
+            assert_eq!(within.map(|within| within.line()).as_deref(), line, "{path}");
+        }
     }
 
     #[test]
     fn long_lines_are_shortened() {
         let attributes = (0..=MAX_CHANGES).map(|number| (format!("A{number}"), json!({"S": "é".repeat(100)})));
         let many = Comparison::new(None, &view(1, Value::Object(attributes.collect())));
-        let (line, full) = (many.line(false), many.line(true));
-        assert!(line.ends_with("…, +1 more") && line.len() < full.len(), "{line}");
-        assert_eq!(full.matches(&"é".repeat(100)).count(), MAX_CHANGES + 1);
+        assert!(many.line().ends_with("…, +1 more"), "{}", many.line());
     }
 }

@@ -55,7 +55,7 @@ pub struct Args {
     pub template: Option<PathBuf>,
 
     /// Serve an empty table with history attached, for clients on the port of DynamoDB. FILE is the JSON of aws dynamodb
-    /// create-table --cli-input-json, with the optional members `VersionAttribute`, `IgnoreAttributes`, `Filter` and `HistoryTable`
+    /// create-table --cli-input-json, with the optional members that docs/attach.md describes
     #[arg(long, value_name = "FILE", conflicts_with = "feed")]
     pub attach: Option<PathBuf>,
 

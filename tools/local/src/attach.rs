@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use attach::definition::OWN_MEMBERS;
 use aws_sdk_dynamodb::Client;
 use aws_smithy_types::body::SdkBody;
 use operations::table::settings::TableSettings;
@@ -21,9 +22,6 @@ use crate::{
     mapping::filter::Filters,
     template::{Table, Template},
 };
-
-/// Members of a definition that are not parameters of `CreateTable`.
-const OWN_MEMBERS: [&str; 4] = ["HistoryTable", "VersionAttribute", "IgnoreAttributes", "Filter"];
 
 /// Definition of an attached table.
 #[derive(Debug, Clone)]
@@ -42,7 +40,7 @@ impl Attachment {
         let Ok(Value::Object(mut create)) = json::parse(&text) else {
             return Err(LocalError::new(format!("{shown} is not a JSON object")));
         };
-        create.retain(|name, _| !OWN_MEMBERS.contains(&name.as_str()));
+        create.retain(|name, _| !OWN_MEMBERS.split(' ').any(|own| own == name));
         create.insert(
             "StreamSpecification".to_owned(),
             json!({"StreamEnabled": true, "StreamViewType": "NEW_AND_OLD_IMAGES"}),
@@ -57,15 +55,16 @@ impl Attachment {
             return Err(LocalError::new(what));
         }
         let table = &self.table;
+        let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
         let environment = [
             // The stream does not exist yet. The function only needs to know that the table is attached.
             ("ATTACHED_STREAM_ARN", "local".to_owned()),
             ("TABLE_NAME", table.table().to_owned()),
             ("HISTORY_TABLE_NAME", table.history_table().to_owned()),
-            (
-                "VERSION_ATTRIBUTE",
-                table.version_attribute().unwrap_or_default().to_owned(),
-            ),
+            ("VERSION_ATTRIBUTE", text(table.version_attribute())),
+            ("ACTOR_ATTRIBUTE", text(table.settings().actor_attribute.as_deref())),
+            ("REASON_ATTRIBUTE", text(table.settings().reason_attribute.as_deref())),
+            ("FILTER", text(table.filter())),
             ("VERSION_DIGITS", attached::DIGITS.to_string()),
             ("IGNORE_ATTRIBUTES", json!(table.ignored()).to_string()),
         ];

@@ -75,9 +75,7 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
-    // The console shows entities of the project's own tables.
-    let has_console = !args.once && args.attach.is_none();
-    let console = has_console.then(|| console(args, &stack)).transpose()?;
+    let console = (!args.once).then(|| console(args, &stack)).transpose()?;
     if !args.once {
         print(&commands::endpoints(&stack, console.as_ref()));
     }
@@ -104,9 +102,9 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Opti
     if args.once {
         return Ok(complete);
     }
-    print(&match (&args.attach, stack.store.attached_table()) {
-        (Some(path), Some(table)) => commands::to_try_attached(table, stack.dynamodb_endpoint(), path),
-        _ => commands::to_try(stack, console),
+    print(&match stack.store.attached_table() {
+        Some(table) => commands::to_try_attached(table, stack.dynamodb_endpoint(), console),
+        None => commands::to_try(stack, console),
     });
     std::future::pending().await
 }
@@ -117,8 +115,11 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
     let (client, url) = (aws_sdk_dynamodb::Client::new(&stack.config), stack.dynamodb_endpoint());
-    let connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.digits)
+    let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.digits)
         .with_history(stack.store.own_history().map(str::to_owned));
+    if let Some(table) = stack.store.attached_table() {
+        connection = connection.attached(table.clone());
+    }
     let console = Console::serve(listener, connection, history_console::Options::default());
     console.map_err(failed("cannot start the history browser"))
 }

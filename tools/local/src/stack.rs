@@ -191,7 +191,11 @@ async fn tables(
     }
     if let Some(attachment) = &template.attached {
         let stream_arn = attachment.ensure(&client).await?;
-        return Ok((Store::attached(client, attachment.table.clone()), stream_arn));
+        let store = Store::attached(client, attachment.table.clone());
+        // As stream-fn does at its start, which is the first change.
+        let stored = store.put_definition().await;
+        stored.map_err(failed(format!("cannot use the table {}", store.history_table())))?;
+        return Ok((store, stream_arn));
     }
     let stream_arn = table::ensure_with_stream(&client, &template.table).await?;
     let history = template.history.as_ref().map(|table| table.name.clone());

@@ -7,7 +7,6 @@ use shared::{
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
         expression::{MAX_BYTES, MAX_OPERATORS},
-        put::put_version::PutError,
         read::{layout_error::LayoutError, versions::ReadError},
     },
 };
@@ -32,6 +31,9 @@ pub enum OperationError {
     NoVersion,
     #[error("there is no table {0}")]
     NoTable(String),
+    /// Other programs write the table, and no history of it is found, for these reasons.
+    #[error("{}", no_history(table, reasons))]
+    NoHistory { table: String, reasons: Vec<String> },
     #[error("there is no bucket {0}")]
     NoBucket(String),
     #[error("there is no queue {0}")]
@@ -83,8 +85,6 @@ pub enum OperationError {
     Service(#[from] ServiceError),
     #[error(transparent)]
     Write(#[from] WriteError),
-    #[error(transparent)]
-    Record(#[from] PutError),
     /// Another client writes the entity that is purged.
     #[error(
         "it is being written: the versions that it had when the purge began are deleted, and another client wrote it since; \
@@ -115,11 +115,16 @@ pub enum OperationError {
     #[error("the item differs from its newest version: its last change is not in history yet, or is missing there")]
     Differs,
     /// Another client changed the item after it was read.
-    #[error("another client changed the item in the meantime, nothing is restored")]
+    #[error("another client changed the item in the meantime, nothing is written: repeat the command")]
     Changed,
+    /// The item would have a time to live that has passed.
+    #[error(
+        "DynamoDB would delete the item at once: its time to live, {attribute}, has passed; --allow-expired writes it all the same"
+    )]
+    Expired { attribute: String },
     /// The item has too many attributes for one conditional request.
     #[error(
-        "the restore needs {operators} operators and an expression of {bytes} bytes, and {MAX_OPERATORS} and {MAX_BYTES} are \
+        "the change needs {operators} operators and an expression of {bytes} bytes, and {MAX_OPERATORS} and {MAX_BYTES} are \
          allowed: the item has too many attributes"
     )]
     TooManyConditions { operators: usize, bytes: usize },
@@ -144,6 +149,19 @@ pub enum Kind {
     Unavailable,
 }
 
+fn no_history(table: &str, reasons: &[String]) -> String {
+    match reasons {
+        [] => format!(
+            "other programs write the table {table}, and it has no history: `vzero attach {table}` shows how to store it"
+        ),
+        reasons => format!(
+            "no history of the table {table} was found: {}; name it with --history-table, or `vzero attach {table}` shows how to \
+             store it",
+            reasons.join("; ")
+        ),
+    }
+}
+
 impl OperationError {
     pub fn kind(&self) -> Kind {
         match self {
@@ -164,6 +182,7 @@ impl OperationError {
             Self::NoEntity(_)
             | Self::NoVersion
             | Self::NoTable(_)
+            | Self::NoHistory { .. }
             | Self::NothingBefore { .. }
             | Self::NoBucket(_)
             | Self::NoQueue(_)
@@ -181,6 +200,7 @@ impl OperationError {
             | Self::Image(_)
             | Self::WrittenAgain
             | Self::Differs
+            | Self::Expired { .. }
             | Self::Changed
             | Self::Refused(_)
             | Self::Write(

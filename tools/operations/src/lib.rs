@@ -12,12 +12,11 @@
 pub mod as_of;
 pub mod audit;
 pub mod backfill;
-mod condition;
 pub mod connection;
 pub mod error;
 #[cfg(feature = "recovery")]
 pub mod failures;
-pub mod item_restore;
+pub mod item_change;
 pub mod latest;
 pub mod metadata;
 pub mod progress;
@@ -35,7 +34,9 @@ pub mod revision;
 pub mod segments;
 pub mod stream_record;
 pub mod table;
+pub mod tables;
 pub mod version_set;
+pub mod waiting;
 
 #[cfg(test)]
 mod test_requests;

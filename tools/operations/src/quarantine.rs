@@ -1,10 +1,6 @@
 //! Records in quarantine, entity by entity: of the entities that are named, or of the whole table, page by page.
 
-use aws_sdk_dynamodb::{
-    error::BuildError,
-    operation::{scan::builders::ScanInputBuilder, transact_write_items::builders::TransactWriteItemsInputBuilder},
-    types::{Delete, TransactWriteItem},
-};
+use aws_sdk_dynamodb::operation::scan::builders::ScanInputBuilder;
 use serde_json::{Value, json};
 use shared::{
     domain::{
@@ -14,10 +10,13 @@ use shared::{
         quarantine::{END, MAX_TOGETHER, PREFIX, QuarantinedRecord, records_of},
     },
     dynamodb::{
-        Store, cancellation,
+        Store,
         client::error::ServiceError,
+        expression::Expression,
+        key,
         read::query_items::{Cursor, Range},
         s,
+        write::{Write, send_together},
     },
 };
 
@@ -42,44 +41,23 @@ pub async fn quarantined(store: &Store, entity: &EntityId) -> Result<Vec<Quarant
         to: END.to_owned(),
         ..Range::all_versions(None)
     };
-    let (mut found, mut cursor) = (Vec::new(), None);
-    loop {
-        let (items, next) = store.query_page(entity, &range, cursor).await?;
+    let mut found = Vec::new();
+    let add = |items| {
         found.extend(items);
-        cursor = next;
-        if cursor.is_none() {
-            return Ok(records_of(found));
-        }
-    }
+        true
+    };
+    store.each_page(entity, range, add).await?;
+    Ok(records_of(found))
 }
 
 /// Removes a record from quarantine. The item by which readers find it is deleted first.
 pub async fn delete_quarantined(store: &Store, record: &QuarantinedRecord) -> Result<(), ServiceError> {
     for keys in record.sort_keys().chunks(MAX_TOGETHER) {
-        let request = delete_request(&record.entity, keys, store.history_table());
-        let request = request.map_err(|_| ServiceError::not_built("TransactWriteItems"))?;
-        let output = request.send_with(store.client()).await;
-        output.map_err(|error| cancellation::service_error(&error))?;
+        let keys = keys.iter().map(|sort_key| key(record.entity.as_str(), sort_key));
+        let deletions = keys.map(|key| Write::delete(store.history_table(), key, Expression::default()));
+        send_together(store.client(), deletions).await?;
     }
     Ok(())
-}
-
-/// Builds the request that removes items of a record from quarantine.
-pub(crate) fn delete_request(
-    entity: &EntityId,
-    keys: &[String],
-    table: &str,
-) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let mut request = TransactWriteItemsInputBuilder::default();
-    for key in keys {
-        let delete = Delete::builder()
-            .table_name(table)
-            .key(names::PK, s(entity.as_str()))
-            .key(names::SK, s(key))
-            .build()?;
-        request = request.transact_items(TransactWriteItem::builder().delete(delete).build());
-    }
-    Ok(request)
 }
 
 /// Passes the records of these entities, in their order, or of the whole table to `take`, entity by entity, with the number of items

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use shared::{
     config::WriteOptions,
     domain::{
-        attributes::same_value, attribution, change::Change, entity::EntityId, request_id::RequestId,
-        time::EpochMillis, version::Version, view::VersionView,
+        AttributeValue, attributes::same_value, attribution, change::Change, entity::EntityId, names,
+        request_id::RequestId, time::EpochMillis, version::Version, view::VersionView,
     },
     dynamodb::Store,
 };
@@ -15,18 +15,13 @@ use writer_fn::{
     update::{ExpectedVersion, Update, nested, sent_at::SentAt},
 };
 
-use crate::error::OperationError;
+use crate::{error::OperationError, waiting::Waiting};
 
 /// Maximum number of attempts for a restore, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 5;
 
 /// Maximum time that a restore waits for a version that is not in history yet.
 pub const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Wait before a missing version is read again; it doubles up to [`MAX_INTERVAL`].
-const INITIAL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum wait between two reads.
-const MAX_INTERVAL: Duration = Duration::from_millis(500);
-
 /// Options of a restore, a deletion or its reversal.
 #[derive(Clone, Default)]
 pub struct ChangeOptions {
@@ -105,6 +100,60 @@ pub async fn undelete(
     restore_or_undelete(store, entity, None, &request_id, &change, options).await
 }
 
+/// Restore of a version, or of the state before a deletion, that is ready to be written.
+pub struct Revision {
+    /// Latest version, which the restore is based on.
+    pub latest: Option<VersionView>,
+    /// Update that makes the version.
+    pub update: Update,
+}
+
+/// Plans the restore of a version, or without a number of the state before a deletion. `None` if the entity is not deleted then.
+///
+/// # Errors
+///
+/// As [`restore`] and [`undelete`], which write what this function plans.
+pub async fn plan(
+    store: &Store,
+    entity: &EntityId,
+    version: Option<Version>,
+    request_id: &RequestId,
+    change: &ChangeOptions,
+) -> Result<Option<Revision>, OperationError> {
+    let (mut old, payload) = match version {
+        Some(version) => {
+            let old = arrived_version(store, entity, version).await?;
+            let old = old.ok_or(OperationError::NoVersion)?;
+            (Some(old), Update::restore_payload(version, &change.changes))
+        }
+        None => (None, Update::undelete_payload(&change.changes)),
+    };
+    let latest = store.latest(entity, true).await?;
+    if version.is_none() {
+        let latest = latest.as_ref().ok_or_else(|| no_entity(entity))?;
+        old = match latest.deleted {
+            true => Some(before_deletion(store, entity, latest.version).await?),
+            // A repetition has the payload of the first delivery, whatever was restored.
+            false if latest.request_id.as_deref() == Some(request_id.as_str()) => None,
+            false => return Ok(None),
+        };
+    }
+    let mut update = Update {
+        request_payload: Some(payload),
+        ..change.update(entity, request_id)
+    };
+    if let Some(old) = &old {
+        let latest = latest.as_ref();
+        // The attributes to remove are known only for this version.
+        let expected = latest.map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
+        update.expected = update.expected.or(Some(expected));
+        update.deleted = old.deleted;
+        update.changes = changes(old, latest, change);
+        update.restored_from = Some(old.version);
+    }
+    Ok(Some(Revision { latest, update }))
+}
+
 /// Restores a version, or without a number the state before a deletion. `None` if the entity is not deleted then.
 async fn restore_or_undelete(
     store: &Store,
@@ -114,44 +163,49 @@ async fn restore_or_undelete(
     change: &ChangeOptions,
     options: WriteOptions,
 ) -> Result<Option<WriteOutcome>, OperationError> {
-    let (mut old, payload) = match version {
-        Some(version) => {
-            let old = arrived_version(store, entity, version).await?;
-            let old = old.ok_or(OperationError::NoVersion)?;
-            (Some(old), Update::restore_payload(version, &change.changes))
-        }
-        None => (None, Update::undelete_payload(&change.changes)),
-    };
     for _ in 0..MAX_ATTEMPTS {
-        let latest = store.latest(entity, true).await?;
-        if version.is_none() {
-            let latest = latest.as_ref().ok_or_else(|| no_entity(entity))?;
-            old = match latest.deleted {
-                true => Some(before_deletion(store, entity, latest.version).await?),
-                // A repetition has the payload of the first delivery, whatever was restored.
-                false if latest.request_id.as_deref() == Some(request_id.as_str()) => None,
-                false => return Ok(None),
-            };
-        }
-        let mut update = Update {
-            request_payload: Some(payload.clone()),
-            ..change.update(entity, request_id)
+        let Some(Revision { latest, update }) = plan(store, entity, version, request_id, change).await? else {
+            return Ok(None);
         };
-        if let Some(old) = &old {
-            let latest = latest.as_ref();
-            // The attributes to remove are known only for this version.
-            let expected = latest.map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
-            update.expected = update.expected.or(Some(expected));
-            update.deleted = old.deleted;
-            update.changes = changes(old, latest, change);
-            update.restored_from = Some(old.version);
-        }
         match write_restored(store, &update, latest.as_ref(), options).await? {
             WriteOutcome::Conflict { .. } if change.expected.is_none() => {}
             outcome => return Ok(Some(outcome)),
         }
     }
     Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
+}
+
+/// Returns the version that an update of the latest version would make.
+///
+/// # Errors
+///
+/// Returns [`OperationError::Expected`] if the update expects another latest version, and [`OperationError::Write`] if the latest version
+/// lacks a map whose members change.
+pub fn preview(latest: Option<&VersionView>, update: &Update) -> Result<VersionView, OperationError> {
+    let number = latest.map_or(0, |latest| latest.version.get());
+    if let Some(expected) = update.expected.map(ExpectedVersion::number)
+        && expected != number
+    {
+        return Err(OperationError::Expected {
+            expected,
+            latest: number,
+        });
+    }
+    // A deletion ends the state, and an update of a tombstone starts from an empty item.
+    let before = latest.filter(|latest| !latest.deleted && !update.deleted);
+    if let Some(path) = nested::missing_map(&update.changes, before.map(|before| &before.attributes)) {
+        return Err(WriteError::NoMap { path }.into());
+    }
+    let mut item = before.map(|before| before.attributes.clone()).unwrap_or_default();
+    for name in attribution::OF_CLIENT {
+        item.remove(name);
+    }
+    nested::change(item.inner_mut(), &update.changes);
+    if update.deleted {
+        item.insert(names::DELETED.to_owned(), AttributeValue::Bool(true));
+    }
+    let next = Version::new(number + 1).unwrap_or(Version::FIRST);
+    Ok(VersionView::new(update.entity.clone(), next, item))
 }
 
 fn no_entity(entity: &EntityId) -> OperationError {
@@ -207,7 +261,7 @@ async fn arrived_version(
     entity: &EntityId,
     version: Version,
 ) -> Result<Option<VersionView>, OperationError> {
-    let (mut waited, mut interval) = (Duration::ZERO, INITIAL_INTERVAL);
+    let mut waiting = Waiting::at_most(MAX_WAIT);
     loop {
         if let Some(view) = store.version(entity, version, true).await? {
             return Ok(Some(view));
@@ -218,12 +272,9 @@ async fn arrived_version(
         if !is_counted || version < floor {
             return Ok(None);
         }
-        if waited >= MAX_WAIT {
+        if !waiting.again().await {
             return Err(OperationError::NotInHistory { version });
         }
-        tokio::time::sleep(interval).await;
-        waited += interval;
-        interval = (interval * 2).min(MAX_INTERVAL);
     }
 }
 

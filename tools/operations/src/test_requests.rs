@@ -8,29 +8,31 @@ use shared::{
     clock::Clock,
     domain::{
         AttributeValue, Item, attached::AttachedTable, entity::EntityId, keys::VersionDigits,
-        purge_marker::PurgeMarker, recorded_at::RecordedAt, request_id::RequestId, version::Version,
+        purge_marker::PurgeMarker, quarantine::QuarantinedRecord, recorded_at::RecordedAt, request_id::RequestId,
+        sequence::SequenceNumber, version::Version,
     },
     dynamodb::{
         Store,
-        put::put_version,
         read::{history_owner::Owner, table_identity::TableIdentity},
         s,
+        write::Write,
     },
 };
 use testkit::replay::{Replay, sent};
 
 use crate::{
-    item_restore::{self, ItemRestore, change},
+    item_change::{self, ItemChange},
     latest::write::{count_first, move_latest, raise_latest},
     prune::requests::{self, Mark},
     purge::requests as purges,
     quarantine,
-    read::{attached_items, items, scans, versions_in_history},
+    read::{attached_items, histories, items, scans, versions_in_history},
     segments::scan,
     table::{
         create, owner,
         settings::{self, TableSettings},
     },
+    tables,
 };
 
 /// Compares a request, or that which a store sends, with its snapshot.
@@ -87,16 +89,18 @@ fn orders() -> AttachedTable {
 
 #[tokio::test]
 async fn quarantine_delete() {
-    let keys = |count| {
-        (1..=count).map(|part| match part {
-            1 => "quarantine#300000000000000000042".to_owned(),
-            part => format!("quarantine#300000000000000000042#{part}"),
-        })
+    let record = QuarantinedRecord {
+        entity: equipment(),
+        number: SequenceNumber::new("300000000000000000042").unwrap(),
+        kind: String::new(),
+        reason: String::new(),
+        version: None,
+        at: None,
+        record: String::new(),
     };
-    let request = |count| quarantine::delete_request(&equipment(), &keys(count).collect::<Vec<_>>(), "Table").unwrap();
-    snapshot!("quarantine_delete", request(1));
-    // A long record has more items.
-    assert_eq!(request(2).get_transact_items().as_ref().map(Vec::len), Some(2));
+    snapshot!("quarantine_delete", |store| quarantine::delete_quarantined(
+        &store, &record
+    ));
 }
 
 #[tokio::test]
@@ -132,6 +136,10 @@ async fn reads() {
         let text = text.to_owned();
         let wanted = scans::LatestFilter { text, deleted };
         snapshot!(name, scans::of_latest(scan.clone(), &wanted));
+        if deleted.is_none_or(|deleted| deleted) {
+            let name = name.replace("latest", "histories");
+            snapshot!(name, histories::of_versions(scan.clone(), &wanted));
+        }
     }
     for (name, is_nested) in [("scan_request", false), ("scan_request_history", true)] {
         snapshot!(name, scans::of_request(scan.clone(), "r1", is_nested));
@@ -141,6 +149,8 @@ async fn reads() {
     snapshot!("versions_in_history", |store| {
         versions_in_history::versions_in_history(&store, &versions, true)
     });
+    snapshot!("list_tables", tables::list_request(Some("Orders".to_owned())));
+    snapshot!("table_settings", |store| attach::find::settings(&store));
     // The restore of an item sends this read and one conditional request.
     let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
     snapshot!("attached_item", attached_items::request(&key, "Orders"));
@@ -149,14 +159,22 @@ async fn reads() {
 #[tokio::test]
 async fn pruning() {
     let time = Duration::from_secs(1_600_000_000);
-    let floor = requests::floor_request(&equipment(), version(7), "Table");
-    snapshot!("prune_floor", floor);
+    snapshot!("prune_floor", |store| requests::raise_floor(
+        &store,
+        &equipment(),
+        version(7)
+    ));
     for (name, mark) in [
         ("prune_mark", Mark::Expires(time)),
         ("prune_pin", Mark::Pinned { now: time }),
         ("prune_unpin", Mark::Unpinned),
     ] {
-        snapshot!(name, requests::mark_request(&equipment(), "v7", mark, "Table"));
+        snapshot!(name, |store| requests::mark_version(
+            &store,
+            &equipment(),
+            version(7),
+            mark
+        ));
     }
 }
 
@@ -167,7 +185,8 @@ async fn purge() {
     snapshot!("purge_batch", purges::batch_request(deletions, "Table"));
     let latest = json!({"Latest": {"N": "7"}, "RecordedAt": {"S": now().to_string()}});
     for (name, seen) in [("purge_latest", latest), ("purge_latest_uncounted", json!({}))] {
-        snapshot!(name, purges::latest_request(&equipment(), &item(seen), "Table"));
+        let delete = purges::delete_latest(&equipment(), &item(seen), "Table");
+        snapshot!(name, |store| delete.send(store.client()));
     }
     let first = PurgeMarker::new(now());
     let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
@@ -177,7 +196,8 @@ async fn purge() {
         ("purge_marker", &first, None),
         ("purge_marker_raised", &raised, Some(&first)),
     ] {
-        snapshot!(name, purges::marker_request(&equipment(), marker, seen, "Table"));
+        let put = purges::put_marker(&equipment(), marker, seen, "Table");
+        snapshot!(name, |store| put.send(store.client()));
     }
 }
 
@@ -226,28 +246,24 @@ async fn repair() {
         let padded = with(padded, &counter);
         snapshot!(name, |store| move_latest(&store, &padded, &latest));
     }
-    snapshot!("revive_latest", put_version::request(&latest, "Table"));
+    snapshot!("revive_latest", |store| Write::insert("Table", latest)
+        .send(store.client()));
 }
 
-/// One request, on condition that no attribute that was read has changed: of an existing item, of a deleted one, and a deletion.
+/// One request, on condition that no attribute that was read has changed: of an existing item, of a new one, and a deletion.
 #[tokio::test]
-async fn attached_restore() {
-    let keys = || json!({"id": {"S": "a"}, "no": {"N": "7"}});
-    let old = json!({"status": {"S": "open"}, "rev": {"N": "3"}, "note": {"S": "x"}});
+async fn attached_change() {
+    let key = json!({"id": {"S": "a"}, "no": {"N": "7"}});
+    let old = json!({"status": {"S": "open"}, "rev": {"N": "6"}, "note": {"S": "x"}});
     let now = json!({"status": {"S": "shut"}, "rev": {"N": "5"}, "extra": {"SS": ["y"]}});
-    let last = json!({"rev": {"N": "6"}});
-    let [old, now, last] = [old, now, last].map(|more| with(keys(), &more));
-    for (name, old, now, last) in [
-        ("attached_restore_update", Some(&old), Some(&now), None),
-        ("attached_restore_create", Some(&old), None, Some(&last)),
-        ("attached_restore_delete", None, Some(&now), None),
+    let [old, now] = [old, now].map(|more| with(key.clone(), &more));
+    for (name, now, wanted) in [
+        ("attached_change_update", Some(&now), Some(&old)),
+        ("attached_change_create", None, Some(&old)),
+        ("attached_change_delete", Some(&now), None),
     ] {
-        let restore = ItemRestore {
-            key: item(keys()),
-            item: now.cloned(),
-            change: change::plan(&orders(), old, now, last),
-        };
-        let body = sent(async |client| item_restore::restore_item(&Store::attached(client, orders()), &restore).await);
+        let change = ItemChange::new(item(key.clone()), now.cloned(), wanted.cloned(), 3);
+        let body = sent(async |client| item_change::change_item(&Store::attached(client, orders()), &change).await);
         insta::assert_json_snapshot!(name, body.await);
     }
 }

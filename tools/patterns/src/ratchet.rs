@@ -21,7 +21,7 @@
 //! # }
 //! ```
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use shared::{
@@ -39,8 +39,8 @@ use shared::{
 
 use crate::{get, query_all};
 
-/// Default retention of a tombstone. No older write may arrive after it.
-pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Retention of a tombstone in seconds. No older write may arrive after it.
+pub const RETENTION: i64 = 7 * 24 * 60 * 60;
 
 /// Table in which an item is only replaced by one with the same or a later timestamp.
 ///
@@ -48,7 +48,6 @@ pub const RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub struct Ratchet {
     store: Store,
-    retention: Duration,
 }
 
 /// Key of an item.
@@ -85,16 +84,8 @@ pub enum Outcome {
 impl Ratchet {
     /// Creates the ratchet of a table, with [`RETENTION`] for tombstones.
     pub fn new(client: Client, table: impl Into<String>) -> Self {
-        Self {
-            store: Store::new(client, table, VersionDigits::default()),
-            retention: RETENTION,
-        }
-    }
-
-    /// Sets the retention of tombstones.
-    #[must_use]
-    pub fn with_retention(self, retention: Duration) -> Self {
-        Self { retention, ..self }
+        let store = Store::new(client, table, VersionDigits::default());
+        Self { store }
     }
 
     /// Stores an item, unless a newer one exists. `timestamp` is in epoch milliseconds. An equal timestamp is accepted, because
@@ -115,8 +106,7 @@ impl Ratchet {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn delete(&self, key: &Key, timestamp: i64) -> Result<Outcome, ServiceError> {
-        let retention = i64::try_from(self.retention.as_secs()).unwrap_or(i64::MAX);
-        let expires = (timestamp / 1000).saturating_add(retention);
+        let expires = (timestamp / 1000).saturating_add(RETENTION);
         self.delete_until(key, timestamp, expires).await
     }
 

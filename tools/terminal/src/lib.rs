@@ -46,6 +46,11 @@ pub fn arguments<A: Parser>() -> A {
     })
 }
 
+/// Returns the name of the program, with the command and its subcommands of this process.
+pub fn command(program: clap::Command) -> String {
+    command_of(program, &std::env::args_os().collect::<Vec<_>>())
+}
+
 /// Returns the name of the program, with the command and its subcommands that the arguments name.
 fn command_of(program: clap::Command, arguments: &[OsString]) -> String {
     let mut command = program.get_name().to_owned();

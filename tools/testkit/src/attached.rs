@@ -2,7 +2,7 @@
 //!
 //! A test changes items with the client, and decides which stream records are delivered, when, and in which order.
 
-use std::{io::Write as _, ops::Deref, time::Duration};
+use std::{ffi::OsString, ops::Deref, time::Duration};
 
 use aws_sdk_dynamodb::types::{AttributeValue, ScalarAttributeType, StreamViewType};
 use serde_json::{Value, json};
@@ -33,8 +33,6 @@ pub struct Orders {
     /// Name of the history table.
     pub history: String,
     definition: AttachedTable,
-    /// The definition; the command reads it.
-    _file: tempfile::NamedTempFile,
 }
 
 impl Deref for Orders {
@@ -69,15 +67,15 @@ impl Orders {
                 {"AttributeName": "customer", "AttributeType": "S"}, {"AttributeName": "no", "AttributeType": "N"},
             ],
         });
-        let json = merged(json, more);
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        write!(file, "{json}").unwrap();
+        let definition = attach::parse(&merged(json, more).to_string()).unwrap();
+        // As stream-fn does when it starts.
+        let store = Store::attached(vzero.client.clone(), definition.clone());
+        vzero.block_on(store.put_definition()).unwrap();
         Self {
-            definition: attach::parse(&json.to_string()).unwrap(),
-            vzero: vzero.with_options(["--attached".into(), file.path().into()]),
+            definition,
+            vzero: vzero.with_options(["--table", &table, "--history-table", &history].map(OsString::from)),
             table,
             history,
-            _file: file,
         }
     }
 

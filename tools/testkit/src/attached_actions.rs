@@ -2,11 +2,16 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use aws_sdk_dynamodb::types::TimeToLiveSpecification;
 use serde_json::{Map, Value, json};
-use shared::clock::{Clock, Deadline, since_epoch};
+use shared::{
+    clock::{Clock, Deadline, since_epoch},
+    domain::Item,
+    dynamodb::n,
+};
 
 use crate::{
-    attached::{Orders, state},
+    attached::{Orders, key_attributes, state},
     database,
     hostile::incompressible,
     script::{Script, Subject},
@@ -22,6 +27,8 @@ use crate::{
 /// | `@state 1-3 a b` | the same, with the attribute `state` alone, which has one value after the other |
 /// | `@large 1 BYTES`, `@many 1 COUNT x` | the same, with an attribute of many bytes, or with many attributes |
 /// | `@delete 1` | the writer |
+/// | `@mapper 1 REV` | a writer that replaces the order if its `rev` is this one, `-` for none; the output is `true` if it is |
+/// | `@ttl NAME` | the owner of the table, who enables time to live |
 /// | `@deliver 0,2-3` | stream-fn, with these records, or with all |
 /// | `@deliver_after SECONDS 0,2-3` | the same, later |
 /// | `@deliver_broken 0` | the same, with a malformed image |
@@ -71,6 +78,28 @@ impl Subject for Orders {
                 self.put(number(no), &members.collect::<Map<_, _>>().into());
             }
             ("delete", [no]) => self.delete(number(no)),
+            ("ttl", [name]) => {
+                let ttl = TimeToLiveSpecification::builder().attribute_name(*name).enabled(true);
+                let request = self.client.update_time_to_live().table_name(&self.table);
+                let request = request.time_to_live_specification(ttl.build().unwrap());
+                self.block_on(request.send()).unwrap();
+            }
+            ("mapper", [no, rev]) => {
+                let item: Item = serde_json::from_value(key_attributes(number(no))).unwrap();
+                let put = self
+                    .client
+                    .put_item()
+                    .table_name(&self.table)
+                    .set_item(Some(item.into()));
+                let put = put.expression_attribute_names("#rev", "rev");
+                let put = match *rev {
+                    "-" => put.condition_expression("attribute_not_exists(#rev)"),
+                    rev => put
+                        .condition_expression("#rev = :rev")
+                        .expression_attribute_values(":rev", n(rev)),
+                };
+                return Some(self.block_on(put.send()).is_ok().into());
+            }
             ("deliver", [""] | []) => self.deliver_all(),
             ("deliver", [numbers]) => self.deliver(&script.records(numbers)),
             ("deliver_after", [seconds, numbers]) => {
@@ -106,9 +135,7 @@ impl Subject for Orders {
             ("stored", [no]) => return Some(self.stored(number(no)).into()),
             ("versions", [no]) => return Some(json!(self.versions(number(no)))),
             ("changes", [no]) => {
-                let run = self
-                    .vzero()
-                    .run(&["history", &Self::key(number(no)), "--changes", "--oldest-first"]);
+                let run = self.vzero().run(&["log", &Self::key(number(no)), "--utc", "--reverse"]);
                 let changes = run.stdout.lines().map(|line| line.splitn(3, "  ").nth(2).unwrap());
                 return Some(changes.collect());
             }

@@ -1,4 +1,4 @@
-//! Test support that several crates share. It is a dev-dependency; the bench alone depends on it otherwise.
+//! Test support that several crates share. It is only a dev-dependency.
 //!
 //! | module | provides | feature |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | `requests` | an interceptor that counts requests, failed conditions, and units of transactions | |
 //! | `hostile` | documents that overflow the stack of a parser, and names that parsers reserve | |
 //! | `http` | HTTP messages as bytes, and servers of a test | |
-//! | `server`, `serving` | DynamoDB Local and moto, started by the scripts `with-*`; the command `local` | |
+//! | `serving` | the command `local` | |
 //! | `tap` | a proxy that lists the IAM actions of the requests | `stack` |
 //! | `policies` | the policies of a template | `stack` |
 //! | `iam` | decisions of an independent evaluator of IAM policies | |
@@ -57,7 +57,6 @@ pub mod requests;
 pub mod script;
 #[cfg(feature = "replay")]
 pub mod scripted;
-pub mod server;
 pub mod serving;
 #[cfg(feature = "stack")]
 pub mod stack;

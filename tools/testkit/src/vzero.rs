@@ -50,7 +50,9 @@ impl Vzero {
         let client = Client::new(&endpoint.config);
         let stream_arn = runtime.block_on(create(&client, &endpoint)).unwrap();
         let streams = aws_sdk_dynamodbstreams::Client::new(&endpoint.config);
-        let (environment, options) = runtime.block_on(endpoint.command_options());
+        let (mut environment, options) = runtime.block_on(endpoint.command_options());
+        // In most tests, nothing reads the stream.
+        environment.push(("VZERO_NO_WAIT".to_owned(), "1".to_owned()));
         Self {
             stream: TableStream::new(streams, stream_arn.clone(), None),
             environment,

@@ -65,7 +65,7 @@ pub(super) async fn put_with_retries(store: &Store, version: Version, item: Vers
         match store.put_version(&item).await {
             Ok(PutOutcome::Recorded | PutOutcome::AlreadyRecorded) => return Ok(()),
             Ok(PutOutcome::Conflict) => return Err(WriteError::Taken { version }),
-            Err(error) if tries < MAX_PUT_ATTEMPTS && error.0.kind != ErrorKind::Rejected => tries += 1,
+            Err(error) if tries < MAX_PUT_ATTEMPTS && error.kind != ErrorKind::Rejected => tries += 1,
             Err(source) => return Err(WriteError::NotRecorded { version, source }),
         }
     }

@@ -14,23 +14,17 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_dynamodb::{
-    operation::update_item::{UpdateItemError, builders::UpdateItemInputBuilder},
-    types::{AttributeValue, ReturnValue},
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use shared::{
     domain::{
         Item, attribution, change::Change, entity::EntityId, keys::LATEST_KEY, version::Version,
         version_item::latest_of,
     },
-    dynamodb::{Store, client::error::ServiceError, expression::Expression, n, s},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, key, n, s, write::Write},
 };
 
 use crate::{
-    counter::{
-        form::latest_item,
-        rules::{self, assign},
-    },
+    counter::rules::{self, assign},
     update::{MAX_ATTRIBUTES, Update},
 };
 
@@ -47,24 +41,15 @@ pub(crate) async fn remove_ended_state(store: &Store, entity: &EntityId, latest:
     let mut ended = attribution::ended_names(latest, version);
     let is_left = !ended.is_empty();
     while !ended.is_empty() {
-        let request = request(entity, version, &ended, store.latest_table());
-        match send(store, request).await? {
-            Some(latest) => ended = attribution::ended_names(&latest, version),
-            None => break,
+        match removal(entity, version, &ended, store.latest_table())
+            .send(store.client())
+            .await?
+        {
+            Ok(latest) => ended = attribution::ended_names(&latest.unwrap_or_default(), version),
+            Err(_) => break,
         }
     }
     Ok(is_left)
-}
-
-/// Sends a request, and returns the new attributes. `None` if its condition failed.
-async fn send(store: &Store, request: UpdateItemInputBuilder) -> Result<Option<Item>, ServiceError> {
-    match request.send_with(store.client()).await {
-        Ok(output) => Ok(Some(Item::from(output.attributes.unwrap_or_default()))),
-        Err(error) => match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
-            _ => Err(ServiceError::new("UpdateItem", &error)),
-        },
-    }
 }
 
 /// Puts the state that an update sets on a tombstone of this project, for the update to keep it. It stops if the latest item changes
@@ -85,8 +70,8 @@ pub async fn stage_state(store: &Store, update: &Update, tombstone: Version) -> 
         let part = part.iter();
         let part = part.map(|(name, value)| ((*name).clone(), Change::Set((*value).clone())));
         let tokens = (before.as_deref(), token.as_str());
-        let request = stage_request(&update.entity, tombstone, &part.collect(), tokens, store.latest_table());
-        if send(store, request).await?.is_none() {
+        let write = staging(&update.entity, tombstone, &part.collect(), tokens, store.latest_table());
+        if write.send(store.client()).await?.is_err() {
             return Ok(());
         }
         before = Some(token);
@@ -94,15 +79,15 @@ pub async fn stage_state(store: &Store, update: &Update, tombstone: Version) -> 
     Ok(())
 }
 
-/// Builds the request that puts attributes on a tombstone, where they are no part of its version. All but the first of a restore have the
+/// Returns the write that puts attributes on a tombstone, where they are no part of its version. All but the first of a restore have the
 /// condition that no other restore or removal came between. Each changes the token, so that an update knows that there are more.
-pub fn stage_request(
+pub fn staging(
     entity: &EntityId,
     version: Version,
     state: &BTreeMap<String, Change>,
     (before, token): (Option<&str>, &str),
     table: &str,
-) -> UpdateItemInputBuilder {
+) -> Write {
     let mut expression = of_tombstone(version);
     assign(&mut expression, "#staged = :staged", s(token));
     expression.changes(state);
@@ -111,15 +96,15 @@ pub fn stage_request(
         expression.value(":before", s(before));
         rules::NEXT_STAGING.add_to(&mut expression);
     }
-    expression.apply_to_request(latest_item(entity, table))
+    Write::update(table, key(entity.as_str(), LATEST_KEY), expression).without_result()
 }
 
-/// Builds the request that removes ended attributes of a tombstone, as many as fit.
-pub fn request(entity: &EntityId, version: Version, ended: &[String], table: &str) -> UpdateItemInputBuilder {
+/// Returns the write that removes ended attributes of a tombstone, as many as fit.
+pub fn removal(entity: &EntityId, version: Version, ended: &[String], table: &str) -> Write {
     let mut expression = of_tombstone(version);
     rules::remove(&mut expression, "#staged");
     expression.remove_fitting(ended);
-    expression.apply_to_request(latest_item(entity, table).return_values(ReturnValue::AllNew))
+    Write::update(table, key(entity.as_str(), LATEST_KEY), expression)
 }
 
 /// Begins an expression on the condition that the latest item is the tombstone of this version.

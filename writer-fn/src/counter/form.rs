@@ -7,10 +7,10 @@ use aws_sdk_dynamodb::{
 use shared::{
     config::Window,
     domain::{
-        Item, attribution, entity::EntityId, incarnation::Incarnation, keys::LATEST_KEY, names,
-        recorded_at::RecordedAt, version_item::InvalidImage,
+        Item, attribution, incarnation::Incarnation, keys::LATEST_KEY, names, recorded_at::RecordedAt,
+        version_item::InvalidImage,
     },
-    dynamodb::{expression::Expression, n, s},
+    dynamodb::{expression::Expression, key, n, s},
 };
 
 use crate::{
@@ -93,7 +93,7 @@ impl Form {
         match rule {
             // There is no map yet, or the ledger has the request, and the version that was read is required.
             rules::NOT_RECENT_REQUEST => !self.recent_requests.is_added(),
-            rules::RATCHET => self.order.is_by_time(),
+            rules::RATCHET => self.order.0.is_some(),
             rules::MEMBER_MAPS => true,
             _ => false,
         }
@@ -112,18 +112,12 @@ pub(crate) fn removes_ended_state(update: &Update, form: &Form) -> bool {
 
 /// Builds the request.
 pub fn request(update: &Update, form: &Form, table: &str) -> UpdateItemInputBuilder {
-    let request = latest_item(&update.entity, table)
+    let request = UpdateItemInputBuilder::default()
+        .table_name(table)
+        .set_key(Some(key(update.entity.as_str(), LATEST_KEY)))
         .return_values(ReturnValue::UpdatedNew)
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     expression(update, form).apply_to_request(request)
-}
-
-/// Begins a request that updates the latest item of an entity.
-pub(crate) fn latest_item(entity: &EntityId, table: &str) -> UpdateItemInputBuilder {
-    UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(LATEST_KEY))
 }
 
 /// Builds the changes of the latest item and their condition.

@@ -3,10 +3,6 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::{
-    error::BuildError,
-    types::{Put, ReturnValuesOnConditionCheckFailure},
-};
 use shared::{
     domain::{
         Item,
@@ -16,7 +12,7 @@ use shared::{
         request_id::RequestId,
         version::Version,
     },
-    dynamodb::Store,
+    dynamodb::{Store, write::Write},
 };
 
 use crate::{
@@ -85,23 +81,13 @@ pub fn applied_version(update: &Update, marker: &Marker) -> Result<Version, Writ
     }
 }
 
-/// Builds the put of the marker, on condition that its key is free.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects the put.
-pub fn request(update: &Update, version: Version, expires: u64, table: &str) -> Result<Put, BuildError> {
+/// Returns the put of the marker, on condition that its key is free.
+pub fn put(update: &Update, version: Version, expires: u64, table: &str) -> Write {
     let marker = Marker {
         version,
         payload: update.payload(),
     };
-    Put::builder()
-        .table_name(table)
-        .set_item(Some(marker.item(update, expires).into()))
-        .condition_expression("attribute_not_exists(#pk)")
-        .expression_attribute_names("#pk", names::PK)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-        .build()
+    Write::insert(table, marker.item(update, expires))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::counter::rules::{self, assign};
 
 /// `Time` of a latest item without `Timestamp`, which is not later than the update. `None` if `Timestamp` is compared.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Order(Option<AttributeValue>);
+pub struct Order(pub(crate) Option<AttributeValue>);
 
 impl Order {
     /// Returns the form that a stored latest item needs.
@@ -28,10 +28,5 @@ impl Order {
             expression.value(":before_time", time.clone().into());
             rules::AFTER_TIME.add_to(expression);
         }
-    }
-
-    /// Returns `true` if `Time` is compared instead of `Timestamp`.
-    pub(crate) fn is_by_time(&self) -> bool {
-        self.0.is_some()
     }
 }

@@ -2,10 +2,7 @@
 
 use shared::{
     domain::{version::Version, version_item::InvalidImage},
-    dynamodb::{
-        client::error::{ErrorKind, ServiceError},
-        put::put_version::PutError,
-    },
+    dynamodb::client::error::{ErrorKind, ServiceError},
 };
 use thiserror::Error;
 
@@ -64,7 +61,7 @@ pub enum WriteError {
         /// Version.
         version: Version,
         /// Error of the put.
-        source: PutError,
+        source: ServiceError,
     },
     /// The deletion was applied, and its version is right, but attributes that it deletes are still on the latest item. A retry or the
     /// next update removes them.
@@ -140,10 +137,7 @@ impl WriteError {
         match self {
             Self::Service(error)
             | Self::StateRemains { source: error, .. }
-            | Self::NotRecorded {
-                source: PutError(error),
-                ..
-            } => error.kind,
+            | Self::NotRecorded { source: error, .. } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
             Self::Latest(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => ErrorKind::Rejected,

@@ -10,7 +10,7 @@ use shared::{
         AttributeValue, Item, change::Change, keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis,
         version::Version, version_item::VersionItem,
     },
-    dynamodb::Store,
+    dynamodb::{Store, cancellation},
 };
 use testkit::replay::sent;
 
@@ -188,14 +188,14 @@ async fn forms_before_and_after_a_deletion() {
     let version = Version::new(7).unwrap();
     let part = BTreeMap::from([("State".to_owned(), Change::Set(AttributeValue::S("OK".to_owned())))]);
     for (name, before) in [("stage_restore", None), ("stage_restore_next", Some("token-1"))] {
-        let staging = ended_state::stage_request(&deletion.entity, version, &part, (before, "token-2"), "Table");
-        insta::assert_json_snapshot!(name, sent(async |client| staging.send_with(&client).await).await);
+        let staging = ended_state::staging(&deletion.entity, version, &part, (before, "token-2"), "Table");
+        insta::assert_json_snapshot!(name, sent(async |client| staging.send(&client).await).await);
     }
     let ended = ["Note".to_owned(), "State".to_owned()];
-    let removal = ended_state::request(&deletion.entity, version, &ended, "Table");
+    let removal = ended_state::removal(&deletion.entity, version, &ended, "Table");
     insta::assert_json_snapshot!(
         "remove_ended_state",
-        sent(async |client| removal.send_with(&client).await).await
+        sent(async |client| removal.send(&client).await).await
     );
 }
 
@@ -231,8 +231,8 @@ async fn write_transaction() {
             marker_expires: ledger,
             version_items: with_version.then(|| version.item().clone()).into_iter().collect(),
         };
-        let request = transaction::request(update, version.version(), &parts, "Table", "Table").unwrap();
-        let body = sent(async |client| request.send_with(&client).await).await;
+        let items = transaction::items(update, version.version(), &parts, "Table", "Table").unwrap();
+        let body = sent(async |client| cancellation::send(&client, items, &[]).await).await;
         insta::assert_json_snapshot!(name, body);
     }
 }

@@ -3,17 +3,11 @@
 //! The latest item is read first, and the transaction requires that it has not changed. A concurrent update makes the
 //! transaction fail; then the item is read again.
 
-use std::time::Duration;
-
-use aws_sdk_dynamodb::{
-    error::{BuildError, SdkError},
-    operation::transact_write_items::builders::TransactWriteItemsInputBuilder,
-    types::{TransactWriteItem, Update as UpdateItem},
-};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use shared::{
     config::{Idempotency, WriteMode, WriteOptions},
-    domain::{Item, keys::LATEST_KEY, names, version::Version, version_item::VersionItem},
-    dynamodb::{Store, cancellation, n, put::put_together, s},
+    domain::{Item, keys::LATEST_KEY, version::Version, version_item::VersionItem},
+    dynamodb::{Store, cancellation, client::error::ServiceError, key, n, write::Write},
 };
 
 use crate::{
@@ -38,10 +32,6 @@ use crate::{
 
 /// Maximum number of attempts, if concurrent updates win.
 const MAX_ATTEMPTS: u32 = 10;
-/// Maximum wait before the second attempt; it doubles up to [`MAX_WAIT`].
-const INITIAL_WAIT: Duration = Duration::from_millis(20);
-/// Maximum wait between two attempts.
-const MAX_WAIT: Duration = Duration::from_millis(500);
 
 /// Reads the latest item, and writes it together with the version item in [`WriteMode::Transaction`] and the marker of a
 /// ledger, on condition that the latest item has not changed. It retries after concurrent updates, with jitter.
@@ -62,7 +52,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
     let mut has_no_versions = false;
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
-            tokio::time::sleep(wait(attempt)).await;
+            tokio::time::sleep(store.backoff(attempt)).await;
         }
         let mut stored = store.get(&update.entity, LATEST_KEY, true).await?;
         let counted = counted_instead(store, &update.entity, stored.as_ref(), &mut has_no_versions);
@@ -120,11 +110,9 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
                 _ => Vec::new(),
             },
         };
-        let sent = match request(update, version, &parts, store.latest_table(), store.history_table()) {
-            Ok(request) => request.send_with(store.client()).await,
-            Err(error) => Err(SdkError::construction_failure(error)),
-        };
-        let Err(error) = sent else {
+        let items = items(update, version, &parts, store.latest_table(), store.history_table())?;
+        let request = store.client().transact_write_items().set_transact_items(Some(items));
+        let Err(error) = request.send().await else {
             if !removes_all && let Some(latest) = store.get(&update.entity, LATEST_KEY, true).await? {
                 Box::pin(end_state(store, update, version, &latest)).await?;
             }
@@ -209,18 +197,18 @@ pub struct Parts {
     pub version_items: Vec<Item>,
 }
 
-/// Builds the request: latest item, marker, and the items of the version.
+/// Returns the writes of the transaction: latest item, marker, and the items of the version.
 ///
 /// # Errors
 ///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn request(
+/// Returns [`ServiceError`] if the SDK rejects a part.
+pub fn items(
     update: &Update,
     version: Version,
     parts: &Parts,
     table: &str,
     history_table: &str,
-) -> Result<TransactWriteItemsInputBuilder, BuildError> {
+) -> Result<Vec<TransactWriteItem>, ServiceError> {
     let mut expression = form::expression(update, &parts.form);
     // The decision holds only for the version that was read.
     let same = match version.get() {
@@ -232,41 +220,12 @@ pub fn request(
         }
     };
     same.add_to(&mut expression);
-    let latest = UpdateItem::builder()
-        .table_name(table)
-        .key(names::PK, s(update.entity.as_str()))
-        .key(names::SK, s(LATEST_KEY));
-    let latest = expression.apply_to_transaction(latest).build()?;
+    let latest = Write::update(table, key(update.entity.as_str(), LATEST_KEY), expression);
     let marker = parts
         .marker_expires
-        .map(|expires| ledger::request(update, version, expires, table));
-    let items = parts
-        .version_items
-        .iter()
-        .map(|item| put_together::put(item, history_table));
-    let mut request =
-        TransactWriteItemsInputBuilder::default().transact_items(TransactWriteItem::builder().update(latest).build());
-    for put in marker.into_iter().chain(items) {
-        request = request.transact_items(TransactWriteItem::builder().put(put?).build());
-    }
-    Ok(request)
-}
-
-/// Returns a random wait below a bound that doubles.
-fn wait(attempt: u32) -> Duration {
-    let bound = INITIAL_WAIT.saturating_mul(1 << attempt.min(16)).min(MAX_WAIT);
-    bound.mul_f64(fastrand::f64())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_are_random_within_a_bound() {
-        for attempt in 1..40 {
-            assert!(wait(attempt) <= MAX_WAIT);
-        }
-        assert!((0..100).any(|_| wait(1) != wait(1)));
-    }
+        .map(|expires| ledger::put(update, version, expires, table));
+    let items = parts.version_items.iter().cloned();
+    let items = items.map(|item| Write::insert(history_table, item));
+    let writes = [latest].into_iter().chain(marker).chain(items);
+    writes.map(Write::into_transaction).collect()
 }

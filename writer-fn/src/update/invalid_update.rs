@@ -25,26 +25,17 @@ pub enum InvalidUpdate {
     #[error("ID is missing")]
     NoId,
     /// A member that is a string has another type.
-    #[error("{name} is not a string")]
-    NotAString {
-        /// Name of the member.
-        name: &'static str,
-    },
+    #[error("{0} is not a string")]
+    NotAString(&'static str),
     /// A member that is `true` or `false` has another type.
-    #[error("{name} is not true or false")]
-    NotABool {
-        /// Name of the member.
-        name: &'static str,
-    },
+    #[error("{0} is not true or false")]
+    NotABool(&'static str),
     /// [`ID`](super::ID) is not a valid partition key.
     #[error("ID is not a partition key")]
     Id(#[from] InvalidEntityId),
     /// The update sets one of [`RESERVED`](super::RESERVED).
-    #[error("{name} is reserved")]
-    Reserved {
-        /// Name of the attribute.
-        name: &'static str,
-    },
+    #[error("{0} is reserved")]
+    Reserved(&'static str),
     /// `RequestId` or its default has an invalid length.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
@@ -70,35 +61,17 @@ pub enum InvalidUpdate {
     #[error("an attribute has no name")]
     EmptyName,
     /// DynamoDB cannot store a number exactly.
-    #[error("the number in {name} cannot be stored", name = shortened(name))]
-    Number {
-        /// Name of the attribute.
-        name: String,
-        /// Reason.
-        source: InvalidNumber,
-    },
+    #[error("the number in {name} cannot be stored", name = shortened(.0))]
+    Number(String, #[source] InvalidNumber),
     /// A value of an update with [`TYPED_VALUES`](super::TYPED_VALUES) has an invalid form.
-    #[error("the value of {name} cannot be read", name = shortened(name))]
-    Typed {
-        /// Name of the attribute.
-        name: String,
-        /// Reason.
-        source: InvalidPlain,
-    },
+    #[error("the value of {name} cannot be read", name = shortened(.0))]
+    Typed(String, #[source] InvalidPlain),
     /// An attribute name is longer than [`size::MAX_NAME_BYTES`].
-    #[error("the name of an attribute has {bytes} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
-    LongName {
-        /// Length of the name.
-        bytes: usize,
-    },
+    #[error("the name of an attribute has {0} bytes, and {max} are allowed", max = size::MAX_NAME_BYTES)]
+    LongName(usize),
     /// DynamoDB cannot store a value.
-    #[error("the value of {name} cannot be stored", name = shortened(name))]
-    Attribute {
-        /// Name of the attribute.
-        name: String,
-        /// Reason.
-        source: OverLimit,
-    },
+    #[error("the value of {name} cannot be stored", name = shortened(.0))]
+    Attribute(String, #[source] OverLimit),
     /// `$update` is inside of a value, or is not an object.
     #[error("$update in {name} is neither in place of an attribute nor of a member of another $update", name = shortened(name))]
     MisplacedUpdate {
@@ -106,30 +79,18 @@ pub enum InvalidUpdate {
         name: String,
     },
     /// `$update` is empty.
-    #[error("the update of {name} names no members", name = shortened(name))]
-    NoMembers {
-        /// Name of the attribute.
-        name: String,
-    },
+    #[error("the update of {name} names no members", name = shortened(.0))]
+    NoMembers(String),
     /// The update changes members of an attribute that belongs to one version.
-    #[error("{name} describes one version, so an update replaces it", name = shortened(name))]
-    UpdateOfRecord {
-        /// Name of the attribute.
-        name: String,
-    },
+    #[error("{name} describes one version, so an update replaces it", name = shortened(.0))]
+    UpdateOfRecord(String),
     /// The attributes of the update exceed the size of an item.
     #[error(transparent)]
     TooLarge(#[from] OverLimit),
     /// The update exceeds the size of an item, including the names it removes.
-    #[error("the update has {bytes} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
-    TooManyBytes {
-        /// Size of the update.
-        bytes: usize,
-    },
+    #[error("the update has {0} bytes, and {max} are allowed", max = size::MAX_ITEM_BYTES)]
+    TooManyBytes(usize),
     /// The update has more than [`MAX_ATTRIBUTES`] attributes.
-    #[error("the update has {count} attributes, and {MAX_ATTRIBUTES} are allowed")]
-    TooManyAttributes {
-        /// Number of attributes.
-        count: usize,
-    },
+    #[error("the update has {0} attributes, and {MAX_ATTRIBUTES} are allowed")]
+    TooManyAttributes(usize),
 }

@@ -38,7 +38,7 @@ pub(super) const RECORD_BYTES: usize = names::RECORDED_AT.len()
 pub(super) fn check(update: &Update) -> Result<(), InvalidUpdate> {
     let names = count(&update.changes);
     if names > MAX_ATTRIBUTES {
-        return Err(InvalidUpdate::TooManyAttributes { count: names });
+        return Err(InvalidUpdate::TooManyAttributes(names));
     }
     let sender = update.sender.as_ref().map(|sender| names::SENDER.len() + sender.len());
     let record = names::REQUEST_ID.len() + update.request_id.as_str().len() + RECORD_BYTES + sender.unwrap_or(0);
@@ -67,7 +67,7 @@ pub(super) fn check(update: &Update) -> Result<(), InvalidUpdate> {
         };
         checked.map_err(|source| match source {
             OverLimit::EmptyName if name.is_empty() => InvalidUpdate::EmptyName,
-            OverLimit::Name { bytes } if bytes == name.len() => InvalidUpdate::LongName { bytes },
+            OverLimit::Name(bytes) if bytes == name.len() => InvalidUpdate::LongName(bytes),
             source => attribute(name, source),
         })?;
     }
@@ -81,15 +81,14 @@ pub(super) fn check(update: &Update) -> Result<(), InvalidUpdate> {
     }
     size::check_version_bytes(stored)?;
     match sent > size::MAX_ITEM_BYTES {
-        true => Err(InvalidUpdate::TooManyBytes { bytes: sent }),
+        true => Err(InvalidUpdate::TooManyBytes(sent)),
         false => Ok(()),
     }
 }
 
 /// Returns the error of an attribute that DynamoDB cannot store.
 fn attribute(name: &str, source: OverLimit) -> InvalidUpdate {
-    let name = name.to_owned();
-    InvalidUpdate::Attribute { name, source }
+    InvalidUpdate::Attribute(name.to_owned(), source)
 }
 
 /// Number of attributes as which a map counts: its condition is as long.
@@ -110,12 +109,11 @@ pub(super) fn count(changes: &BTreeMap<String, Change>) -> usize {
 
 /// Checks the rules for one map: it has members to change, their names are not empty, and the map does not describe one version.
 fn check_map(name: &str, members: &BTreeMap<String, Change>) -> Result<(), InvalidUpdate> {
-    let owned = || name.to_owned();
     if attribution::OF_CLIENT.contains(&name) {
-        return Err(InvalidUpdate::UpdateOfRecord { name: owned() });
+        return Err(InvalidUpdate::UpdateOfRecord(name.to_owned()));
     }
     if members.is_empty() {
-        return Err(InvalidUpdate::NoMembers { name: owned() });
+        return Err(InvalidUpdate::NoMembers(name.to_owned()));
     }
     for (member, change) in members {
         size::check_name(member).map_err(|source| attribute(name, source))?;

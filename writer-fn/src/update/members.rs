@@ -23,9 +23,7 @@ impl Members {
         match self.take(names::REQUEST_ID) {
             Some(Value::String(id)) => Ok(RequestId::new(id)?),
             None => Ok(RequestId::new(default)?),
-            Some(_) => Err(InvalidUpdate::NotAString {
-                name: names::REQUEST_ID,
-            }),
+            Some(_) => Err(InvalidUpdate::NotAString(names::REQUEST_ID)),
         }
     }
 
@@ -41,7 +39,7 @@ impl Members {
     /// Takes a member that is `false` by default.
     pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, InvalidUpdate> {
         let flag = self.take(name).map_or(Some(false), |flag| flag.as_bool());
-        flag.ok_or(InvalidUpdate::NotABool { name })
+        flag.ok_or(InvalidUpdate::NotABool(name))
     }
 
     /// Returns the time that the client gives to an update, in `Time`, in `Timestamp`, or in both.

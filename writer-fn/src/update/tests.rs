@@ -151,7 +151,7 @@ fn values_that_cannot_be_stored_are_rejected() {
     let removed = of(40, &"x".repeat(60_000), &Value::Null);
     assert!(matches!(
         removed.err().unwrap(),
-        InvalidUpdate::TooManyBytes { bytes: 2_400_130.. }
+        InvalidUpdate::TooManyBytes(2_400_130..)
     ));
     // Removed attributes are not stored.
     assert!(of(6, &"x".repeat(60_000), &Value::Null).is_ok());

@@ -6,12 +6,11 @@ use std::{collections::BTreeSet, time::Duration};
 use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json};
 use shared::{
-    clock::Deadline,
     config::{Config, Idempotency, Ordering, Retention, WriteMode, WriteOptions},
     dynamodb::client::ClientSettings,
 };
 use testkit::{
-    replay::{self, NeverClient, failures},
+    replay::{self, failures},
     scripted::{Reply, Scripted},
 };
 use tokio::time::Instant;
@@ -150,32 +149,6 @@ async fn no_request_delays_the_response_beyond_the_deadline() {
         assert!(unfinished.contains(operation), "{operation} {unfinished:?}");
     }
     assert!(is_in_time(shortest) && shortest <= RESERVED, "{shortest:?}");
-}
-
-/// DynamoDB accepts each request and never responds.
-#[tokio::test(start_paused = true)]
-async fn a_batch_of_any_shape_ends_before_the_deadline() {
-    for messages in [1, 10, 150] {
-        for event in [batch(messages, |_| 0), batch(messages, |number| number)] {
-            for (settings, options) in client_settings().into_iter().zip(all_options()) {
-                let writer = writer(NeverClient::new(), &settings, options);
-                let (response, left) = handle(&writer, &event).await;
-                assert!(is_in_time(left), "{messages} {settings:?} {left:?}");
-                assert_eq!(failed_of(&event, &response), (messages, messages));
-            }
-        }
-    }
-    let writer = writer(NeverClient::new(), &client_settings()[1], WriteOptions::default());
-    let deadline = Deadline::after(Duration::from_secs(20));
-    let response = super::handle_until(&writer, &json!({"ID": "E", "Timestamp": 1}), deadline).await;
-    assert!(
-        response["errorMessage"]
-            .as_str()
-            .unwrap()
-            .contains("before the deadline"),
-        "{response}"
-    );
-    assert!(deadline.finish_by <= Instant::now());
 }
 
 /// Responses that come slowly, or that DynamoDB stops to send in the middle of a batch.

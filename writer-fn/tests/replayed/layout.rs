@@ -1,7 +1,10 @@
 //! The writer checks the layout of its table before its first write, with replayed responses.
 
 use serde_json::{Value, json};
-use testkit::replay::{self, Replay};
+use testkit::{
+    cases::cases,
+    replay::{self, Replay},
+};
 use writer_fn::Writer;
 
 use super::handle;
@@ -30,21 +33,6 @@ async fn the_layout_is_checked_once() {
         replay.operations(),
         ["GetItem", "DescribeTable", "UpdateItem", "UpdateItem"]
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_first_writer_stores_the_layout_before_its_first_write() {
-    let written = json!({"Attributes": {"Latest": {"N": "1"}}});
-    let replay = Replay::new([json!({}), described("id"), json!({}), written]);
-    let writer = Writer::new(replay.client(), &replay::settings());
-    assert_eq!(handle(&writer, &json!({"ID": "E", "A": 1})).await["Version"], 1);
-    assert_eq!(
-        replay.operations(),
-        ["GetItem", "DescribeTable", "UpdateItem", "UpdateItem"]
-    );
-    let claim = &replay.bodies()[2];
-    assert_eq!(claim["Key"]["PK"]["S"], "#vzero");
-    assert_eq!(claim["ExpressionAttributeValues"][":id"]["S"], "id");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,52 +94,37 @@ async fn a_history_table_gets_its_owner_before_the_layout_is_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_without_a_successful_check() {
-    let error = |code: &str| json!({"__type": code});
-    let mut replicated = described("id");
-    replicated["Table"]["Replicas"] = json!([{"RegionName": "eu-west-1"}]);
-    let mut wide = config("id");
-    wide["Item"]["VersionDigits"] = json!({"N": "10"});
-    let (own, table, denied) = (config("id"), described("id"), error("AccessDeniedException"));
-    let throttled = vec![error("ThrottlingException"); 3];
-    for (config, descriptions, error_type, message) in [
-        (
-            config("original"),
-            vec![table.clone()],
-            "Layout",
-            "is a copy of Original",
-        ),
-        (own.clone(), vec![replicated], "Layout", "is a global table"),
-        (wide, vec![table.clone()], "Layout", "have 10 digits, not 1"),
-        (
-            own.clone(),
-            vec![denied.clone()],
-            "Internal",
-            "DescribeTable failed with AccessDenied",
-        ),
-        (
-            denied,
-            vec![table.clone()],
-            "Internal",
-            "GetItem failed with AccessDenied",
-        ),
-        (
-            own.clone(),
-            throttled,
-            "Throttled",
-            "DescribeTable failed with Throttling",
-        ),
-    ] {
-        let responses = [vec![config], descriptions].concat();
+    // Changes of the stored layout and of the description, or the errors of their reads; the type of the error, and its message.
+    const REFUSED: &str = r#"
+        [{"TableId": {"S": "original"}}, {}, "Layout"]                  -> is a copy of Original
+        [{}, {"Replicas": [{"RegionName": "eu-west-1"}]}, "Layout"]     -> is a global table
+        [{"VersionDigits": {"N": "10"}}, {}, "Layout"]                  -> have 10 digits, not 1
+        [{}, "AccessDeniedException", "Internal"]                       -> DescribeTable failed with AccessDenied
+        ["AccessDeniedException", {}, "Internal"]                       -> GetItem failed with AccessDenied
+        [{}, "ThrottlingException", "Throttled"]                        -> DescribeTable failed with Throttling
+    "#;
+    let changed = |mut response: Value, member: &str, change: &Value| match change {
+        Value::String(code) => json!({"__type": code}),
+        change => {
+            let members = response[member].as_object_mut().unwrap();
+            members.extend(change.as_object().unwrap().clone());
+            response
+        }
+    };
+    for (case, message) in cases(REFUSED) {
+        let attempts = if case[1] == "ThrottlingException" { 3 } else { 1 };
+        let mut responses = vec![changed(config("id"), "Item", &case[0])];
+        responses.extend(vec![changed(described("id"), "Table", &case[1]); attempts]);
         for event in [
             json!({"ID": "E", "A": 1}),
             json!({"Records": [{"messageId": "m", "body": "{\"ID\": \"E\"}"}]}),
         ] {
             let written = json!({"Attributes": {"Latest": {"N": "1"}}});
-            let next = [own.clone(), table.clone(), written];
+            let next = [config("id"), described("id"), written];
             let replay = Replay::new(responses.iter().cloned().chain(next));
             let writer = Writer::new(replay.client(), &replay::settings());
             let refused = handle(&writer, &event).await;
-            assert_eq!(refused["errorType"], error_type, "{refused}");
+            assert_eq!(refused["errorType"], case[2], "{refused}");
             assert!(refused["errorMessage"].as_str().unwrap().contains(message), "{refused}");
             assert_eq!(replay.requests().len(), responses.len(), "{message}");
             // The next invocation of the process checks again.

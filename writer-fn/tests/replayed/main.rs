@@ -31,11 +31,7 @@ fn writer_with(settings: &ClientSettings, http: impl HttpClient + 'static) -> Wr
 
 /// Returns the response, or the error as Lambda reports it. No error contains the text `secret`.
 async fn handle(writer: &Writer, event: &Value) -> Value {
-    handle_until(writer, event, Deadline::after(TIMEOUT)).await
-}
-
-async fn handle_until(writer: &Writer, event: &Value, deadline: Deadline) -> Value {
-    let invocation = Carrier::invocation("request-1");
+    let (invocation, deadline) = (Carrier::invocation("request-1"), Deadline::after(TIMEOUT));
     match writer.handle(&invocation, Some(&event.to_string()), deadline).await {
         Ok(response) => serde_json::to_value(response).unwrap(),
         Err(error) => {

@@ -13,20 +13,6 @@ fn error(code: &str) -> Value {
     json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "secret"})
 }
 
-/// The response to the first attempt is lost after it took effect. The second attempt finds the update's own `RequestId`.
-#[tokio::test(start_paused = true)]
-async fn a_retry_creates_no_second_version() {
-    let mut rejected = error("ConditionalCheckFailedException");
-    rejected["Item"] = json!({"Latest": {"N": "7"}, "RequestId": {"S": "request-1"}, "A": {"S": "secret"}});
-    let replay = Replay::new([error("InternalServerError"), rejected]);
-    let response = handle(&writer(replay.http()), &json!({"ID": "E", "A": "secret"})).await;
-    assert_eq!(response, json!({"ID": "E", "Version": 7, "Outcome": "Duplicate"}));
-    let bodies = replay.bodies();
-    assert_eq!(bodies.len(), 2);
-    // Of two identical requests, only one can be applied: its condition excludes its own effect.
-    assert_eq!(bodies[0], bodies[1]);
-}
-
 #[tokio::test(start_paused = true)]
 async fn each_dynamodb_error_has_its_error_type() {
     for (code, attempts, error_type) in [

@@ -23,9 +23,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{
-    change::{Change, NewState, Place, RecordImage},
+    change::{Change, NewState, Place},
     definition::AttachedTable,
-    item::{Around, KnownState, Recorded, State, StateOrigin},
+    item::{Around, ChangedBy, KnownState, Recorded, State, StateOrigin, author_of_deletion, author_of_item},
 };
 use crate::domain::{
     AttributeValue, Item, attributes::same_value, purge_marker::CLOCK_TOLERANCE, recorded_at::RecordedAt, size,
@@ -123,9 +123,9 @@ pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
         return Decision::ReadMore;
     }
     let states = match is_late {
-        _ if before.is_some_and(|before| is_part_of_baseline(table.ignored(), change, before)) => VecDeque::new(),
-        true => late_state(table.ignored(), change, tail).into_iter().collect(),
-        false => next_states(table.ignored(), change, tail),
+        _ if before.is_some_and(|before| is_part_of_baseline(table, change, before)) => VecDeque::new(),
+        true => late_state(table, change, tail).into_iter().collect(),
+        false => next_states(table, change, tail),
     };
     let floor = tail.floor.unwrap_or(Version::FIRST);
     let is_pruned = floor > Version::FIRST && before.is_none_or(|before| before.version < floor);
@@ -140,12 +140,11 @@ pub fn decide(table: &AttachedTable, change: &Change, tail: &Tail) -> Decision {
 }
 
 /// Returns the states that a change after the last version adds.
-fn next_states(ignored: &BTreeSet<String>, change: &Change, tail: &Tail) -> VecDeque<State> {
+fn next_states(table: &AttachedTable, change: &Change, tail: &Tail) -> VecDeque<State> {
     let last = tail.last();
-    let states =
-        old_state(ignored, change, last)
-            .into_iter()
-            .chain(new_state(ignored, change, last, StateOrigin::Record));
+    let states = old_state(table, change, last)
+        .into_iter()
+        .chain(new_state(table, change, last, StateOrigin::Record));
     let mut not_before = last.and_then(time);
     let with_time = |(number, state): (u64, State)| {
         not_before = recorded_at(change, number, not_before, None);
@@ -158,12 +157,12 @@ fn next_states(ignored: &BTreeSet<String>, change: &Change, tail: &Tail) -> VecD
 }
 
 /// Returns the state that a change before the last version adds.
-fn late_state(ignored: &BTreeSet<String>, change: &Change, tail: &Tail) -> Option<State> {
+fn late_state(table: &AttachedTable, change: &Change, tail: &Tail) -> Option<State> {
     let last = tail.last()?;
     let place = Some(&change.place);
     let earlier = tail.versions.iter().filter(|version| version.place.as_ref() < place);
     let after = earlier.max_by_key(|version| version.place.as_ref());
-    let state = new_state(ignored, change, after, StateOrigin::Late)?;
+    let state = new_state(table, change, after, StateOrigin::Late)?;
     let later = tail.versions.iter().filter(|version| version.place.as_ref() > place);
     let next = later.min_by_key(|version| version.place.as_ref());
     Some(State {
@@ -199,7 +198,7 @@ fn recorded_at(
 /// Returns `true` if the version before a change is the baseline of a backfill, which was read after the change. The times of the
 /// stream are in whole seconds, and the clock of the backfill can differ. So near that time, old images decide: that of the first
 /// change after the baseline is the baseline. Without old images, a change near that time is recorded.
-fn is_part_of_baseline(ignored: &BTreeSet<String>, change: &Change, before: &Recorded) -> bool {
+fn is_part_of_baseline(table: &AttachedTable, change: &Change, before: &Recorded) -> bool {
     let read_at = before.recorded_at.filter(|_| before.is_backfilled);
     let (Some(read_at), Some(created)) = (read_at, change.created_micros) else {
         return false;
@@ -210,19 +209,19 @@ fn is_part_of_baseline(ignored: &BTreeSet<String>, change: &Change, before: &Rec
         return created < read.saturating_sub(tolerance);
     }
     let follows = match (&before.state, &change.old) {
-        (KnownState::Item(baseline), Some(old)) => is_same(baseline, old, ignored),
+        (KnownState::Item(baseline), Some(old)) => is_same(baseline, old, table.ignored()),
         _ => false,
     };
     !follows && created <= read.saturating_add(tolerance)
 }
 
 /// Returns the state before a change, if it is not the last one of history.
-fn old_state(ignored: &BTreeSet<String>, change: &Change, last: Option<&Recorded>) -> Option<State> {
+fn old_state(table: &AttachedTable, change: &Change, last: Option<&Recorded>) -> Option<State> {
     if !change.has_old_images {
         return None;
     }
     let is_same = match (last.map(|last| &last.state), &change.old) {
-        (Some(KnownState::Item(last)), Some(old)) => is_same(last, old, ignored),
+        (Some(KnownState::Item(last)), Some(old)) => is_same(last, old, table.ignored()),
         // Nothing shows that it is another one.
         (Some(KnownState::Unknown), Some(_)) => true,
         (Some(KnownState::Item(_) | KnownState::Unknown), None) => matches!(change.new, NewState::Deleted(_)),
@@ -232,39 +231,38 @@ fn old_state(ignored: &BTreeSet<String>, change: &Change, last: Option<&Recorded
         Some(_) => StateOrigin::Missed,
         None => StateOrigin::Baseline,
     };
-    (!is_same).then(|| state(change, change.place.of_old(), change.old.as_ref(), origin))
+    let before = last.and_then(|last| last.state.item());
+    let old = change.old.as_ref();
+    let changed_by = old.map(|old| author_of_item(table, old, before)).unwrap_or_default();
+    (!is_same).then(|| state(change, change.place.of_old(), old, changed_by, origin))
 }
 
 /// Returns the state after a change, if it differs from the state before: the old image, or that of the version before if the
 /// stream delivers no old images.
-fn new_state(
-    ignored: &BTreeSet<String>,
-    change: &Change,
-    before: Option<&Recorded>,
-    origin: StateOrigin,
-) -> Option<State> {
-    let NewState::Item(new) = &change.new else {
-        return Some(state(change, change.place.clone(), None, origin));
+fn new_state(table: &AttachedTable, change: &Change, before: Option<&Recorded>, origin: StateOrigin) -> Option<State> {
+    let place = change.place.clone();
+    let new = match &change.new {
+        NewState::Item(new) => new,
+        NewState::Deleted(by) => {
+            let changed_by = by.clone().map(author_of_deletion).unwrap_or_default();
+            return Some(state(change, place, None, changed_by, origin));
+        }
     };
     let old = match change.has_old_images {
         true => change.old.as_ref(),
         false => before.and_then(|before| before.state.item()),
     };
-    let is_same = old.is_some_and(|old| is_same(old, new, ignored));
-    (!is_same).then(|| state(change, change.place.clone(), Some(new), origin))
+    let is_same = old.is_some_and(|old| is_same(old, new, table.ignored()));
+    (!is_same).then(|| state(change, place, Some(new), author_of_item(table, new, old), origin))
 }
 
-fn state(change: &Change, place: Place, item: Option<&Item>, origin: StateOrigin) -> State {
-    let is_new = place.image == RecordImage::New;
+fn state(change: &Change, place: Place, item: Option<&Item>, changed_by: ChangedBy, origin: StateOrigin) -> State {
     State {
         place,
         recorded_at: None,
         image: item.unwrap_or(&change.key).clone(),
         is_deleted: item.is_none(),
-        deleted_by: match &change.new {
-            NewState::Deleted(by) if is_new => by.clone(),
-            _ => None,
-        },
+        changed_by,
         origin,
         around: None,
         omission: None,

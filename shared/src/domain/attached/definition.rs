@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
 use thiserror::Error;
 
 pub use super::key_attribute::{KeyAttribute, KeyType};
+use crate::json;
 
 /// Added to the name of the table for the name of its history table.
 const SUFFIX: &str = "-history";
@@ -18,7 +20,7 @@ pub struct AttachedTable {
 }
 
 /// Definition of an attached table without its keys: stream-fn reads these from the table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttachedSettings {
     /// Name of the table.
     pub table: String,
@@ -26,6 +28,10 @@ pub struct AttachedSettings {
     pub history_table: Option<String>,
     /// Attribute in which writers keep a version number of their own. History copies its value; it need not be unique.
     pub version_attribute: Option<String>,
+    /// Attribute that names the author of the last change, `Actor` of a version.
+    pub actor_attribute: Option<String>,
+    /// Attribute with the reason of the last change, `Reason` of a version.
+    pub reason_attribute: Option<String>,
     /// Attributes whose change alone makes no version.
     pub ignored: BTreeSet<String>,
     /// Selection of the items that have a history, as a pattern of the event source mapping. `None`: all.
@@ -39,17 +45,20 @@ impl AttachedTable {
     ///
     /// Returns [`InvalidDefinition`] if a name is invalid, if both keys or both tables are the same, or if a key attribute is
     /// missing or ignored.
-    pub fn new(settings: AttachedSettings, keys: Vec<KeyAttribute>) -> Result<Self, InvalidDefinition> {
+    pub fn new(mut settings: AttachedSettings, keys: Vec<KeyAttribute>) -> Result<Self, InvalidDefinition> {
         check_table("TableName", &settings.table)?;
-        let history = settings.history_table.clone();
-        let history = history.unwrap_or_else(|| format!("{}{SUFFIX}", settings.table));
+        let default = || format!("{}{SUFFIX}", settings.table);
+        let history = settings.history_table.get_or_insert_with(default).clone();
         check_table("HistoryTable", &history)?;
         if history == settings.table {
             return Err(InvalidDefinition::SameTable);
         }
+        let is_empty = |name: &Option<String>| name.as_deref() == Some("");
         for (is_empty, member) in [
             (keys.iter().any(|key| key.name.is_empty()), "KeySchema"),
-            (settings.version_attribute.as_deref() == Some(""), "VersionAttribute"),
+            (is_empty(&settings.version_attribute), "VersionAttribute"),
+            (is_empty(&settings.actor_attribute), "ActorAttribute"),
+            (is_empty(&settings.reason_attribute), "ReasonAttribute"),
             (settings.ignored.contains(""), "IgnoreAttributes"),
         ] {
             if is_empty {
@@ -69,6 +78,11 @@ impl AttachedTable {
             history,
             keys,
         })
+    }
+
+    /// Returns the definition without its keys, with the name of the history table.
+    pub fn settings(&self) -> &AttachedSettings {
+        &self.settings
     }
 
     /// Returns the name of the table.
@@ -99,6 +113,32 @@ impl AttachedTable {
     /// Returns the pattern that selects items, `None` if all have a history.
     pub fn filter(&self) -> Option<&str> {
         self.settings.filter.as_deref()
+    }
+
+    /// Returns the definition in the JSON of `create-table`, with the members for its history: the file of `local --attach`.
+    pub fn to_json(&self) -> Value {
+        let settings = &self.settings;
+        let keys = self.keys.iter();
+        let types = keys
+            .clone()
+            .map(|key| json!({"AttributeName": key.name, "AttributeType": key.kind.as_str()}));
+        let keys = keys.zip(["HASH", "RANGE"]);
+        let keys = keys.map(|(key, role)| json!({"AttributeName": key.name, "KeyType": role}));
+        let mut definition = json!({
+            "TableName": settings.table,
+            "KeySchema": keys.collect::<Vec<_>>(),
+            "AttributeDefinitions": types.collect::<Vec<_>>(),
+            "HistoryTable": self.history,
+            "VersionAttribute": settings.version_attribute,
+            "ActorAttribute": settings.actor_attribute,
+            "ReasonAttribute": settings.reason_attribute,
+            "IgnoreAttributes": Some(&settings.ignored).filter(|ignored| !ignored.is_empty()),
+            "Filter": self.filter().and_then(|filter| json::parse(filter).ok()),
+        });
+        if let Some(members) = definition.as_object_mut() {
+            members.retain(|_, value| !value.is_null());
+        }
+        definition
     }
 }
 

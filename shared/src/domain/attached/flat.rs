@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::{
     change::STREAM,
-    names::{AFTER, BASELINE, IN_ORDER, IN_ORDER_AT, ITEM_VERSION, LATE, MISSED, OMITTED, VERSION},
+    names::{ACTOR_UNCHANGED, AFTER, BASELINE, IN_ORDER, IN_ORDER_AT, ITEM_VERSION, LATE, MISSED, OMITTED, VERSION},
     state::{Omission, StateOrigin},
 };
 use crate::domain::{
@@ -26,7 +26,7 @@ use crate::domain::{
 /// Prefix added to a user's attribute if its name is reserved.
 const PREFIX: &str = "item:";
 /// Names that have a meaning in the items of the library, besides the [bookkeeping](attribution::bookkeeping) attributes.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
     names::FLOOR,
     names::PURGED,
     names::PURGED_AT,
@@ -42,6 +42,7 @@ const OURS: [&str; 16] = [
     IN_ORDER_AT,
     OMITTED,
     ITEM_VERSION,
+    ACTOR_UNCHANGED,
     VERSION,
 ];
 

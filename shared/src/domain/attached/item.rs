@@ -3,7 +3,7 @@
 //! ```text
 //! PK  SK           RequestId  Stream       RecordedAt  RecordedBy  Image
 //! …   v0000000001  …42#old    2026-11-22…  …           stream      {…}    Baseline: true
-//! …   v0000000002  …42        2026-11-22…  …           stream      {…}
+//! …   v0000000002  …42        2026-11-22…  …           stream      {…}    Actor, Reason, ActorUnchanged: true
 //! …   v0000000003  …77        2026-11-22…  …           stream      {key}  Deleted: true, Actor, Reason
 //! ```
 //!
@@ -36,7 +36,7 @@ pub use super::{
     flat::{StreamChange, as_written, dividing, flat, latest, split_flat},
     names::*,
     recorded::{KnownState, Recorded},
-    state::{Around, Omission, OmissionReason, State, StateOrigin},
+    state::{Around, ChangedBy, Omission, OmissionReason, State, StateOrigin, author_of_deletion, author_of_item},
 };
 use crate::domain::{
     AttributeValue, Item,
@@ -45,6 +45,7 @@ use crate::domain::{
     entity::EntityId,
     layout, names,
     recorded_at::RecordedAt,
+    size,
     version::Version,
     version_item::RECORDED_BY_STREAM,
 };
@@ -82,12 +83,7 @@ pub fn stored(
     for mark in mark.into_iter().chain(deleted) {
         members.insert(mark, AttributeValue::Bool(true));
     }
-    if let Some(principal) = state.deleted_by {
-        members.insert(names::ACTOR, s(principal.id));
-        if principal.is_ttl {
-            members.insert(names::REASON, s(TTL_REASON));
-        }
-    }
+    members.extend(state.changed_by);
     version_item(table, (entity, version), members, state.image, compression)
 }
 
@@ -137,13 +133,14 @@ pub fn baseline(
     read_at: RecordedAt,
     compression: Compression,
 ) -> Option<Item> {
-    let members = HashMap::from([
+    let mut members = HashMap::from([
         (names::REQUEST_ID, s(format!("{BACKFILL}#{read_at}"))),
         (STREAM, s(BACKFILL)),
         (names::RECORDED_BY, s(BACKFILL)),
         (names::RECORDED_AT, read_at.value()),
         (BASELINE, AttributeValue::Bool(true)),
     ]);
+    members.extend(author_of_item(table, &image, None));
     version_item(table, (entity, Version::FIRST), members, image, compression)
 }
 
@@ -162,7 +159,13 @@ fn version_item(
         members.insert(ITEM_VERSION, own.clone());
     }
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
-    layout::add_image(members.collect(), image, compression)
+    let mut item = layout::add_image(members.collect(), image, compression)?;
+    if size::check_version_bytes(size::of_item(&item)).is_err() {
+        for name in [names::ACTOR, names::REASON, ACTOR_UNCHANGED] {
+            item.remove(name);
+        }
+    }
+    Some(item)
 }
 
 #[cfg(test)]

@@ -37,13 +37,22 @@ const HASHED: &str = "sha256:";
 ///
 /// Returns [`InvalidKey`] if a key attribute is missing or of another type.
 pub fn of_item(table: &AttachedTable, item: &Item) -> Result<EntityId, InvalidKey> {
+    Ok(entity(to_json(table, item)?))
+}
+
+/// Returns the JSON of these key attributes, of any length. Other attributes are ignored.
+///
+/// # Errors
+///
+/// As [`of_item`].
+pub fn to_json(table: &AttachedTable, item: &Item) -> Result<String, InvalidKey> {
     let members = table.keys().map(|key| {
         let value = item
             .get(&key.name)
             .ok_or_else(|| InvalidKey::Missing(key.name.clone()))?;
         Ok((key.name.as_str(), text_of(key, value)?))
     });
-    Ok(entity(&members.collect::<Result<Vec<_>, _>>()?))
+    Ok(json_of(&members.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Parses the key that a user writes: plain JSON such as `{"customerId": "c1", "orderNo": 7}`, or DynamoDB JSON.
@@ -53,6 +62,29 @@ pub fn of_item(table: &AttachedTable, item: &Item) -> Result<EntityId, InvalidKe
 /// Returns [`InvalidKey`] if the text is not a JSON object, or has other members or types than the key of the table.
 pub fn parse(table: &AttachedTable, json: &str) -> Result<EntityId, InvalidKey> {
     of_item(table, &attributes(table, json)?)
+}
+
+/// Returns the key attributes with these texts, in the order of the key schema.
+///
+/// # Errors
+///
+/// Returns [`InvalidKey`] if a text is missing, or not one of the attribute's type.
+pub fn of_texts<'a>(table: &AttachedTable, texts: impl IntoIterator<Item = &'a str>) -> Result<Item, InvalidKey> {
+    let (mut texts, mut item) = (texts.into_iter(), Item::default());
+    for key in table.keys() {
+        let text = texts.next().ok_or_else(|| InvalidKey::Missing(key.name.clone()))?;
+        item.insert(key.name.clone(), value_of(key, &Value::from(text))?);
+    }
+    Ok(item)
+}
+
+/// Returns the text of a key attribute's value, see [`of_texts`]. `None` if it has a type that keys cannot have.
+pub fn to_text(value: &AttributeValue) -> Option<String> {
+    match value {
+        AttributeValue::S(text) | AttributeValue::N(text) => Some(text.clone()),
+        AttributeValue::B(bytes) => Some(STANDARD.encode(bytes)),
+        _ => None,
+    }
 }
 
 /// Parses the key that a user writes to its attributes, see [`parse`].
@@ -84,16 +116,20 @@ pub fn of_other_keys(keys: &Item) -> Option<EntityId> {
     members.sort_unstable_by_key(|(name, _)| *name);
     let members = members.into_iter();
     let members = members.map(|(name, value)| Some((name.as_str(), serde_json::to_string(value).ok()?)));
-    Some(entity(&members.collect::<Option<Vec<_>>>()?))
+    Some(entity(json_of(&members.collect::<Option<Vec<_>>>()?)))
 }
 
-fn entity(members: &[(&str, String)]) -> EntityId {
+fn json_of(members: &[(&str, String)]) -> String {
     let mut text = "{".to_owned();
     for (index, (name, value)) in members.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let _ = write!(text, "{comma}{}:{value}", Value::from(*name));
     }
     text.push('}');
+    text
+}
+
+fn entity(mut text: String) -> EntityId {
     if text.len() > MAX_ENTITY_ID_BYTES {
         text = format!("{HASHED}{}", hex(&Sha256::digest(&text)));
     }

@@ -20,6 +20,8 @@ pub const LATE_PREFIX: &str = "late#";
 pub const VERSION: &str = "Version";
 /// Value of the writers' own version attribute.
 pub const ITEM_VERSION: &str = "ItemVersion";
+/// `true` if the state before a version has the same `Actor`, so that another write can have set it.
+pub const ACTOR_UNCHANGED: &str = "ActorUnchanged";
 /// `Stream` and `RecordedBy` of a state that a backfill read from the table.
 pub const BACKFILL: &str = "backfill";
 /// Reason of a deletion by TTL.

@@ -7,9 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::{
     change::{Place, Principal},
     definition::AttachedTable,
-    names::{BASELINE, LATE, MISSED, OMITTED},
+    names::{ACTOR_UNCHANGED, BASELINE, LATE, MISSED, OMITTED, TTL_REASON},
 };
-use crate::domain::{Item, recorded_at::RecordedAt, size, version::Version};
+use crate::domain::{
+    AttributeValue, Item,
+    attributes::{s, same_value},
+    names,
+    recorded_at::RecordedAt,
+    size,
+    version::Version,
+};
+
+/// Maximum size in bytes of a value of [`ChangedBy`]: a larger one is in the image only.
+const MAX_VALUE_BYTES: usize = 1024;
 
 /// State of an item, which becomes a version.
 #[derive(Clone, PartialEq)]
@@ -22,8 +32,8 @@ pub struct State {
     pub image: Item,
     /// `true` if the item was deleted.
     pub is_deleted: bool,
-    /// Principal that deleted it.
-    pub deleted_by: Option<Principal>,
+    /// Author and reason.
+    pub changed_by: ChangedBy,
     /// Reason why history has the state.
     pub origin: StateOrigin,
     /// Versions around a late state.
@@ -43,6 +53,38 @@ impl State {
         }
         is_omitted
     }
+}
+
+/// Attributes of a version item that name its author: `Actor`, `Reason` and `ActorUnchanged`. Empty for a deletion by a client.
+pub type ChangedBy = Vec<(&'static str, AttributeValue)>;
+
+/// Returns the author that an item names. `before` is the state before it, if it is known: with the same author, another write can
+/// have made the change.
+pub fn author_of_item(table: &AttachedTable, item: &Item, before: Option<&Item>) -> ChangedBy {
+    let settings = table.settings();
+    let is_small = |value: &&AttributeValue| size::of_value(value) <= MAX_VALUE_BYTES;
+    let value = |item: &Item, name: &Option<String>| item.get(name.as_deref()?).filter(is_small).cloned();
+    let actor = value(item, &settings.actor_attribute);
+    let old = before.and_then(|before| value(before, &settings.actor_attribute));
+    let unchanged = actor
+        .as_ref()
+        .zip(old.as_ref())
+        .filter(|(actor, old)| same_value(actor, old));
+    let members = [
+        (ACTOR_UNCHANGED, unchanged.map(|_| AttributeValue::Bool(true))),
+        (names::ACTOR, actor),
+        (names::REASON, value(item, &settings.reason_attribute)),
+    ];
+    members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
+/// Returns the principal of a deletion, which is a service.
+pub fn author_of_deletion(principal: Principal) -> ChangedBy {
+    let reason = principal.is_ttl.then(|| (names::REASON, s(TTL_REASON)));
+    [(names::ACTOR, s(principal.id))].into_iter().chain(reason).collect()
 }
 
 /// Versions around a late state.

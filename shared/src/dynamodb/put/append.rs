@@ -28,7 +28,6 @@ use crate::{
         put::{
             batch,
             insert_versions::{Insert, Inserted},
-            put_version::PutError,
         },
     },
 };
@@ -48,14 +47,14 @@ impl Append {
     ///
     /// # Errors
     ///
-    /// Returns [`PutError`] of the kind `Rejected` if the version item is larger than DynamoDB allows without the state.
+    /// Returns [`ServiceError`] of the kind `Rejected` if the version item is larger than DynamoDB allows without the state.
     pub fn new(
         table: &AttachedTable,
         entity: &EntityId,
         version: Version,
         state: &State,
         compression: Compression,
-    ) -> Result<Self, PutError> {
+    ) -> Result<Self, ServiceError> {
         let of = |state: &State, compression| {
             let append = Self::of_item(item::stored(table, entity, version, state.clone(), compression))?;
             Ok(Self {
@@ -88,15 +87,13 @@ impl Append {
         image: Item,
         read_at: RecordedAt,
         compression: Compression,
-    ) -> Result<Self, PutError> {
+    ) -> Result<Self, ServiceError> {
         Self::of_item(item::baseline(table, entity, image, read_at, compression))
     }
 
-    fn of_item(item: Option<Item>) -> Result<Self, PutError> {
-        let rejected = |reason| {
-            let error = ServiceError::not_built("BatchExecuteStatement");
-            PutError(error.with_reason(ErrorKind::Rejected, reason, None))
-        };
+    fn of_item(item: Option<Item>) -> Result<Self, ServiceError> {
+        let rejected =
+            |reason| ServiceError::not_built("BatchExecuteStatement").with_reason(ErrorKind::Rejected, reason, None);
         let item = item.ok_or_else(|| rejected("an item that cannot be serialized"))?;
         let bytes = size::of_item(&item);
         size::check_version_bytes(bytes).map_err(|_| rejected("a version item above 400 KB"))?;

@@ -87,9 +87,10 @@ impl<'a> Insert<'a> {
 }
 
 impl Store {
-    /// Inserts an item. Returns `false` if its key is taken.
-    pub(crate) async fn insert_one(&self, insert: &Insert<'_>) -> Inserted {
-        self.insert(&[insert]).await?.pop().unwrap_or_else(|| outcome(None))
+    /// Inserts an item into a table. Returns `false` if its key is taken.
+    pub(crate) async fn insert_one(&self, item: &Item, table: &str) -> Inserted {
+        let insert = Insert::new(item, table).ok_or_else(|| ServiceError::not_built(OPERATION))?;
+        self.insert(&[&insert]).await?.pop().unwrap_or_else(|| outcome(None))
     }
 
     /// Sends at most [`MAX_STATEMENTS`] statements for items with different keys, and returns the outcome of each.

@@ -1,25 +1,18 @@
 //! Puts several history items in one transaction, if all their keys are free. The items are the parts of a version, a late version with
 //! its entry, or the parts of a quarantined record. The transaction stores all of them or none, and a second delivery stores nothing.
 
-use aws_sdk_dynamodb::{
-    error::BuildError,
-    operation::{
-        execute_transaction::{ExecuteTransactionError, builders::ExecuteTransactionInputBuilder},
-        transact_write_items::builders::TransactWriteItemsInputBuilder,
-    },
-    types::{CancellationReason, Put, TransactWriteItem},
-};
+use aws_sdk_dynamodb::{operation::execute_transaction::ExecuteTransactionError, types::CancellationReason};
 
 use crate::{
-    domain::{Item, names, quarantine::QuarantinedRecord},
+    domain::{Item, quarantine::QuarantinedRecord},
     dynamodb::{
-        Store, cancellation,
+        Store,
         client::error::{ErrorKind, ServiceError},
         put::insert_versions::{Insert, Inserted},
+        write::{Write, send_together},
     },
 };
 
-const OPERATION: &str = "TransactWriteItems";
 const INSERT: &str = "ExecuteTransaction";
 
 impl Store {
@@ -51,19 +44,17 @@ impl Store {
             let inserts: Vec<_> = inserts.collect();
             return self.insert_together(&inserts).await?;
         }
-        let request = put_request(items, &self.table).map_err(|_| ServiceError::not_built(OPERATION))?;
-        match request.send_with(&self.client).await {
-            Ok(_) => Ok(true),
-            Err(error) if cancellation::condition_failed(&error) => Ok(false),
-            Err(error) => Err(cancellation::service_error(&error)),
-        }
+        let inserts = items.iter().map(|item| Write::insert(&self.table, item.clone()));
+        send_together(&self.client, inserts).await
     }
 
     /// Inserts items in one transaction of statements: the only writes to a table of history that IAM can restrict to new items. The
     /// statements determine the outcome. The error belongs to the request.
     pub(super) async fn insert_together(&self, inserts: &[Insert<'_>]) -> Result<Inserted, ServiceError> {
-        let request = insert_request(inserts).map_err(|_| ServiceError::not_built(INSERT))?;
-        let Err(error) = request.send_with(&self.client).await else {
+        let statements = inserts.iter().map(Insert::in_transaction).collect::<Result<_, _>>();
+        let statements = statements.map_err(|_| ServiceError::not_built(INSERT))?;
+        let transaction = self.client.execute_transaction();
+        let Err(error) = transaction.set_transact_statements(Some(statements)).send().await else {
             return Ok(Ok(true));
         };
         let failed = ServiceError::new(INSERT, &error);
@@ -84,43 +75,6 @@ impl Store {
             None => Err(failed),
         }
     }
-}
-
-/// Builds the request for a table in which conditions protect history.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn put_request(items: &[Item], table: &str) -> Result<TransactWriteItemsInputBuilder, BuildError> {
-    let mut request = TransactWriteItemsInputBuilder::default();
-    for item in items {
-        request = request.transact_items(TransactWriteItem::builder().put(put(item, table)?).build());
-    }
-    Ok(request)
-}
-
-/// Returns the put of one item, if its key is free.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a part.
-pub fn put(item: &Item, table: &str) -> Result<Put, BuildError> {
-    Put::builder()
-        .table_name(table)
-        .set_item(Some(item.clone().into()))
-        .condition_expression("attribute_not_exists(#pk)")
-        .expression_attribute_names("#pk", names::PK)
-        .build()
-}
-
-/// Builds the request for a table of history.
-///
-/// # Errors
-///
-/// Returns [`BuildError`] if the SDK rejects a statement.
-pub(crate) fn insert_request(inserts: &[Insert<'_>]) -> Result<ExecuteTransactionInputBuilder, BuildError> {
-    let statements = inserts.iter().map(Insert::in_transaction).collect::<Result<_, _>>()?;
-    Ok(ExecuteTransactionInputBuilder::default().set_transact_statements(Some(statements)))
 }
 
 fn is_duplicate(reason: &CancellationReason) -> bool {

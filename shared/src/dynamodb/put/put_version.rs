@@ -1,30 +1,17 @@
 //! Puts one version item: `PutItem` on condition that the key is free. An existing item is never overwritten.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::{
-    error::SdkError,
-    operation::put_item::{PutItemError, PutItemOutput, builders::PutItemInputBuilder},
-    types::{AttributeValue, ReturnValuesOnConditionCheckFailure},
-};
-use thiserror::Error;
-
 use crate::{
     domain::{
         Item,
         layout::{self, IMAGE_DEFLATE},
-        names,
         version_item::VersionItem,
     },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
-        put::insert_versions::Insert,
+        write::Write,
     },
 };
-
-const OPERATION: &str = "PutItem";
-const INSERT: &str = "BatchExecuteStatement";
 
 /// Outcome of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +29,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`PutError`] if the request fails.
-    pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, ServiceError> {
         let items = self.stored(version);
         let outcome = self.put_stored(version, &items).await;
         match outcome {
             // DynamoDB counts a value differently.
-            Err(PutError(error)) if error.kind == ErrorKind::Rejected && !items[0].contains_key(IMAGE_DEFLATE) => {
+            Err(error) if error.kind == ErrorKind::Rejected && !items[0].contains_key(IMAGE_DEFLATE) => {
                 self.put_stored(version, &layout::compact(version.item())).await
             }
             outcome => outcome,
@@ -56,47 +43,37 @@ impl Store {
     }
 
     /// Puts the items of a version, unless its key is taken.
-    async fn put_stored(&self, version: &VersionItem, items: &[Item]) -> Result<PutOutcome, PutError> {
+    async fn put_stored(&self, version: &VersionItem, items: &[Item]) -> Result<PutOutcome, ServiceError> {
         let is_put = match items {
-            [item] if self.has_own_history() => {
-                // The only write to a table of history that IAM can restrict to new items.
-                let insert = Insert::new(item, self.history_table());
-                let insert = insert.ok_or_else(|| PutError(ServiceError::not_built(INSERT)))?;
-                self.insert_one(&insert).await.map_err(PutError)?
-            }
-            [item] => match stored_of(request(item, &self.table).send_with(&self.client).await)? {
-                None => true,
-                Some(stored) => {
-                    let flat = self.flat_all(std::iter::once(stored), &self.table).await;
-                    let flat = flat.map_err(PutError)?.pop();
+            // The only write to a table of history that IAM can restrict to new items.
+            [item] if self.has_own_history() => self.insert_one(item, self.history_table()).await?,
+            [item] => match Write::insert(&self.table, item.clone()).send(&self.client).await? {
+                Ok(_) => true,
+                Err(failed) => {
+                    let flat = self.flat_all(failed.stored, &self.table).await?.pop();
                     return Ok(flat.map_or(PutOutcome::Conflict, |stored| PutOutcome::of_existing(&stored, version)));
                 }
             },
-            items => self.put_together(items).await.map_err(PutError)?,
+            items => self.put_together(items).await?,
         };
-        match is_put {
-            true => Ok(PutOutcome::Recorded),
-            false => self.compare_with_stored(version).await,
+        if is_put {
+            return Ok(PutOutcome::Recorded);
         }
-    }
-
-    /// Compares a version with the item that has its key.
-    async fn compare_with_stored(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
-        match self.preview_put(version).await? {
+        Ok(match self.preview_put(version).await? {
             // The item was deleted in the meantime.
-            PutOutcome::Recorded => Ok(PutOutcome::Conflict),
-            outcome => Ok(outcome),
-        }
+            PutOutcome::Recorded => PutOutcome::Conflict,
+            outcome => outcome,
+        })
     }
 
     /// Returns the outcome that [`Self::put_version`] would have now. Nothing is written.
     ///
     /// # Errors
     ///
-    /// Returns [`PutError`] if the request fails.
-    pub async fn preview_put(&self, version: &VersionItem) -> Result<PutOutcome, PutError> {
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn preview_put(&self, version: &VersionItem) -> Result<PutOutcome, ServiceError> {
         let key = self.digits.version_key(version.version());
-        let stored = self.get(version.entity(), &key, true).await.map_err(PutError)?;
+        let stored = self.get(version.entity(), &key, true).await?;
         Ok(stored.map_or(PutOutcome::Recorded, |stored| PutOutcome::of_existing(&stored, version)))
     }
 }
@@ -110,41 +87,3 @@ impl PutOutcome {
         }
     }
 }
-
-/// Builds the request.
-pub fn request(item: &Item, table: &str) -> PutItemInputBuilder {
-    PutItemInputBuilder::default()
-        .table_name(table)
-        .set_item(Some(item.clone().into()))
-        .condition_expression("attribute_not_exists(#pk)")
-        .expression_attribute_names("#pk", names::PK)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-}
-
-/// Returns the stored item that has the key, `None` if the item was put.
-///
-/// # Errors
-///
-/// Returns [`PutError`] if the request fails. A failed condition is an outcome.
-pub fn stored_of<R>(
-    output: Result<PutItemOutput, SdkError<PutItemError, R>>,
-) -> Result<Option<HashMap<String, AttributeValue>>, PutError>
-where
-    R: std::fmt::Debug,
-    SdkError<PutItemError, R>: aws_sdk_dynamodb::operation::RequestId,
-{
-    match output {
-        Ok(_) => Ok(None),
-        Err(error) => match error.as_service_error() {
-            Some(PutItemError::ConditionalCheckFailedException(failure)) => {
-                Ok(Some(failure.item().cloned().unwrap_or_default()))
-            }
-            _ => Err(PutError(ServiceError::new(OPERATION, &error))),
-        },
-    }
-}
-
-/// A version item could not be put.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("failed to put the version")]
-pub struct PutError(#[source] pub ServiceError);

@@ -15,12 +15,8 @@ use crate::{
     },
     dynamodb::{
         Store,
-        client::error::ErrorKind,
-        put::{
-            batch,
-            insert_versions::Insert,
-            put_version::{PutError, PutOutcome},
-        },
+        client::error::{ErrorKind, ServiceError},
+        put::{batch, insert_versions::Insert, put_version::PutOutcome},
     },
 };
 
@@ -28,7 +24,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchOutcome {
     /// The outcome or error of the put.
-    Done(Result<PutOutcome, PutError>),
+    Done(Result<PutOutcome, ServiceError>),
     /// The item must be put separately: its statement is too long, it has several items, or DynamoDB rejected the statement or the batch.
     Alone,
     /// The deadline passed before it was put.
@@ -66,7 +62,7 @@ impl Store {
                     BatchOutcome::NotReached
                 }
                 Some(Err(error)) if error.kind == ErrorKind::Rejected => BatchOutcome::Alone,
-                Some(Err(error)) => BatchOutcome::Done(Err(PutError(error))),
+                Some(Err(error)) => BatchOutcome::Done(Err(error)),
                 None => BatchOutcome::NotReached,
             };
         }
@@ -87,7 +83,7 @@ impl Store {
             (version.entity(), self.digits.version_key(version.version()))
         });
         match self.batch_get_only(&[], keys, true).await {
-            Err(error) => vec![BatchOutcome::Done(Err(PutError(error))); taken.len()],
+            Err(error) => vec![BatchOutcome::Done(Err(error)); taken.len()],
             Ok(found) => {
                 let found: HashMap<_, _> = found.iter().map(|item| (key(item), item)).collect();
                 let compare = |index: &usize| match found.get(&key(versions[*index].item())) {

@@ -93,7 +93,7 @@ impl Store {
             let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
             let found = items.len();
             for (table, of_table) in output.responses.unwrap_or_default() {
-                items.extend(self.flat_all(of_table.into_iter(), &table).await?);
+                items.extend(self.flat_all(of_table, &table).await?);
             }
             let unprocessed = output.unprocessed_keys.unwrap_or_default().into_iter();
             tables = unprocessed

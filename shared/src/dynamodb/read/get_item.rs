@@ -20,27 +20,32 @@ impl Store {
             // Boxed, to keep the future of a read small.
             return Box::pin(self.attached_latest(entity, consistent)).await;
         }
-        self.get_from(self.table_of(sort_key), entity.as_str(), sort_key, consistent)
-            .await
+        let table = self.table_of(sort_key);
+        let item = self.get_stored(entity.as_str(), sort_key, consistent, table).await?;
+        Ok(self.flat_all(item, table).await?.pop())
     }
 
-    /// Reads an item of one of the store's tables.
-    pub(crate) async fn get_from(
+    /// Reads an item as a table stores it: a version without its further parts.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn get_stored(
         &self,
-        table: &str,
         partition_key: &str,
         sort_key: &str,
         consistent: bool,
+        table: &str,
     ) -> Result<Option<Item>, ServiceError> {
         let request = request(partition_key, sort_key, consistent, table);
         let output = request.send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
-        Ok(self.flat_all(output.item.into_iter(), table).await?.pop())
+        Ok(output.item.map(Item::from))
     }
 }
 
 /// Builds the request.
-pub fn request(partition_key: &str, sort_key: &str, consistent: bool, table: &str) -> GetItemInputBuilder {
+fn request(partition_key: &str, sort_key: &str, consistent: bool, table: &str) -> GetItemInputBuilder {
     GetItemInputBuilder::default()
         .table_name(table)
         .set_key(Some(key(partition_key, sort_key)))

@@ -21,7 +21,6 @@ use crate::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        put::insert_versions::Insert,
         read::{
             layout_error::LayoutError,
             table_config::{PARTITION_KEY, TABLE_ID, TABLE_NAME, adopt_command, table_of},
@@ -80,10 +79,7 @@ impl Store {
             table: table.clone(),
             history_id: history.identity().await?.id,
         };
-        let item = owner.item();
-        let not_built = || ServiceError::not_built("BatchExecuteStatement");
-        let insert = Insert::new(&item, &history.table).ok_or_else(not_built)?;
-        if self.insert_one(&insert).await? {
+        if self.insert_one(&owner.item(), &history.table).await? {
             return Ok(());
         }
         let found = history.stored_owner().await?;

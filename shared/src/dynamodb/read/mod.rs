@@ -10,6 +10,7 @@ pub mod newest_version;
 pub mod parts;
 pub mod query_items;
 pub mod scan_items;
+pub mod stored_definition;
 pub mod table_config;
 pub mod table_identity;
 pub mod tail;

@@ -125,7 +125,11 @@ impl Store {
     }
 
     /// Reads the pages of a range, the first one with its limit, until a function returns `false`.
-    async fn each_page(
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn each_page(
         &self,
         entity: &EntityId,
         mut range: Range,

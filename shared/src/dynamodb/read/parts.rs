@@ -1,12 +1,8 @@
 //! Further parts of [versions in parts](crate::domain::layout): `GetItem` of each, after a read that returned the version item.
 
-use std::collections::HashMap;
-
-use aws_sdk_dynamodb::types::AttributeValue;
-
 use crate::{
     domain::{Item, keys::partition_key_of, layout},
-    dynamodb::{Store, client::error::ServiceError, read::get_item},
+    dynamodb::{Store, client::error::ServiceError},
 };
 
 impl Store {
@@ -21,10 +17,10 @@ impl Store {
     /// Returns [`ServiceError`] if a request fails.
     pub async fn flat_all(
         &self,
-        items: impl Iterator<Item = HashMap<String, AttributeValue>>,
+        items: impl IntoIterator<Item = impl Into<Item>>,
         table: &str,
     ) -> Result<Vec<Item>, ServiceError> {
-        let mut items: Vec<_> = items.map(Item::from).collect();
+        let mut items: Vec<Item> = items.into_iter().map(Into::into).collect();
         for item in &mut items {
             let is_version = self.digits.version_of_item(item).is_some();
             let keys = if is_version {
@@ -45,11 +41,11 @@ impl Store {
         let mut further = Vec::with_capacity(keys.len());
         for key in keys {
             // Writers and readers of every kind may use this operation.
-            let request = get_item::request(partition_key_of(item).unwrap_or_default(), &key, true, table);
-            let output = request.send_with(&self.client).await;
-            let output = output.map_err(|error| ServiceError::new("GetItem", &error))?;
-            let Some(part) = output.item else { return Ok(()) };
-            further.push(Item::from(part));
+            let entity = partition_key_of(item).unwrap_or_default();
+            match self.get_stored(entity, &key, true, table).await? {
+                Some(part) => further.push(part),
+                None => return Ok(()),
+            }
         }
         layout::join(item, further);
         Ok(())

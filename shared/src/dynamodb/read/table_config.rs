@@ -18,22 +18,16 @@ use crate::{
         attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
-        layout, names,
+        layout,
     },
     dynamodb::{
         Store,
         client::error::ServiceError,
         expression::Expression,
-        n,
+        key, n,
         read::{layout_error::LayoutError, scan_items, table_identity::TableIdentity},
         s,
-    },
-};
-use aws_sdk_dynamodb::{
-    error::SdkError,
-    operation::{
-        RequestId,
-        update_item::{UpdateItemError, UpdateItemOutput, builders::UpdateItemInputBuilder},
+        write::Write,
     },
 };
 
@@ -49,8 +43,6 @@ pub const TABLE_ID: &str = "TableId";
 pub const TABLE_NAME: &str = "TableName";
 /// Attribute with the name of the history table, absent if history is in the table itself.
 pub const HISTORY_TABLE: &str = "HistoryTable";
-
-const OPERATION: &str = "UpdateItem";
 
 /// Layout that a table stores, and the table that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,8 +135,9 @@ impl Store {
     ///
     /// Returns [`LayoutError`] if a request fails.
     pub async fn store_layout(&self, layout: &Layout, read: Option<&Layout>) -> Result<bool, LayoutError> {
-        let request = request(layout, read, &self.table);
-        is_stored(request.send_with(&self.client).await)
+        let (key, expression) = (key(PARTITION_KEY, SORT_KEY), expression(layout, read));
+        let write = Write::update(&self.table, key, expression);
+        Ok(write.send(&self.client).await?.is_ok())
     }
 
     /// Compares this store's layout with the stored one.
@@ -221,8 +214,8 @@ impl Layout {
     }
 }
 
-/// Builds the request that stores a layout if the stored one is still what was read.
-pub fn request(layout: &Layout, read: Option<&Layout>, table: &str) -> UpdateItemInputBuilder {
+/// Returns the change that stores a layout if the stored one is still what was read.
+fn expression(layout: &Layout, read: Option<&Layout>) -> Expression {
     let mut expression = Expression::default();
     expression
         .name("#digits", VERSION_DIGITS)
@@ -258,28 +251,13 @@ pub fn request(layout: &Layout, read: Option<&Layout>, table: &str) -> UpdateIte
     } else {
         expression.condition("attribute_not_exists(#digits)");
     }
-    let request = UpdateItemInputBuilder::default().table_name(table);
-    let request = request.key(names::PK, s(PARTITION_KEY)).key(names::SK, s(SORT_KEY));
-    expression.apply_to_request(request)
+    expression
 }
 
 /// Returns the command that gives a table a layout of its own.
 pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     let history = history.map_or_else(String::new, |history| format!(" --history-table {history}"));
     format!("vzero --table {table} admin table adopt{history}")
-}
-
-/// Returns `false` if the condition of the request was not met.
-fn is_stored<R>(output: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>) -> Result<bool, LayoutError>
-where
-    R: std::fmt::Debug,
-    SdkError<UpdateItemError, R>: RequestId,
-{
-    let Err(error) = output else { return Ok(true) };
-    match error.as_service_error() {
-        Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(false),
-        _ => Err(ServiceError::new(OPERATION, &error).into()),
-    }
 }
 
 fn layout_of(config: &Item) -> Result<Layout, LayoutError> {

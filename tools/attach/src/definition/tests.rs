@@ -20,7 +20,7 @@ fn orders() -> Value {
     })
 }
 
-fn parsed(change: impl FnOnce(&mut Value)) -> Result<AttachedTable, InvalidDefinition> {
+fn parsed(change: impl FnOnce(&mut Value)) -> Result<AttachedTable, Invalid> {
     let mut definition = orders();
     change(&mut definition);
     parse(&definition.to_string())
@@ -38,6 +38,7 @@ fn a_definition_is_the_json_of_create_table() {
         definition["KeySchema"] = json!([{"AttributeName": "status", "KeyType": "HASH"}]);
         definition["HistoryTable"] = json!("Log");
         definition["VersionAttribute"] = json!("version");
+        (definition["ActorAttribute"], definition["ReasonAttribute"]) = (json!("by"), json!("why"));
         definition["IgnoreAttributes"] = json!(["lastSeen", "a,b"]);
         definition["Filter"] = json!({"status": [{"prefix": "open"}]});
     });
@@ -46,6 +47,11 @@ fn a_definition_is_the_json_of_create_table() {
         (table.history_table(), table.version_attribute()),
         ("Log", Some("version"))
     );
+    let settings = table.settings();
+    let others = [&settings.actor_attribute, &settings.reason_attribute];
+    assert_eq!(others.map(Option::as_deref), [Some("by"), Some("why")]);
+    // It is stored beside the history, and read there.
+    assert_eq!(parse(&table.to_json().to_string()), Ok(table.clone()));
     assert_eq!(table.keys().count(), 1);
     assert_eq!(table.ignored().iter().collect::<Vec<_>>(), ["a,b", "lastSeen"]);
     // The filter knows that the attribute is a key.
@@ -76,11 +82,14 @@ fn each_mistake_has_a_message() {
         AttributeDefinitions [{{"AttributeName": "customerId", "AttributeType": "SS"}}] => the type of the key attribute customerId is not S, N or B
         VersionAttribute 7 => VersionAttribute is not a string
         VersionAttribute "" => VersionAttribute has an empty attribute name
+        ActorAttribute ["a"] => ActorAttribute is not a string
+        ActorAttribute "" => ActorAttribute has an empty attribute name
+        ReasonAttribute "" => ReasonAttribute has an empty attribute name
         IgnoreAttributes "a" => IgnoreAttributes is not a list of attribute names
         IgnoreAttributes [7] => IgnoreAttributes is not a list of attribute names
         IgnoreAttributes [""] => IgnoreAttributes has an empty attribute name
         IgnoreAttributes ["orderNo"] => IgnoreAttributes has the key attribute orderNo
-        Filter 7 => Filter is invalid
+        Filter 7 => Filter is invalid: a pattern is an object that is not empty
         "#
     );
     for case in cases.trim().lines() {
@@ -94,7 +103,7 @@ fn each_mistake_has_a_message() {
         parse("{\n x").unwrap_err().to_string(),
         "it is not JSON: line 2, column 2"
     );
-    assert_eq!(parse("[]").unwrap_err(), InvalidDefinition::NotAnObject);
+    assert_eq!(parse("[]").unwrap_err().to_string(), "it is not a JSON object");
     // A version attribute can be a key attribute: writers that keep versions themselves have such tables.
     let table = parsed(|definition| definition["VersionAttribute"] = json!("orderNo"));
     assert!(table.is_ok());

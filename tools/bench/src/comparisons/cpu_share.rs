@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use crate::{
     error::BenchError,
     events,
-    figure::{Figure, Measured, Plot, Target, median, millis},
+    figure::{Figure, Target, median, millis},
     harness::{Bench, LATENCY, in_turn},
     hosted::Hosted,
     limits::{Controllers, Limits, MEMORY_SIZES},
     print_error,
     stub::Stub,
-    subject::{PYTHON, Role, Subject},
+    subject::{Kind, PYTHON, Role, Subject},
 };
 
 /// Size at which the targets apply: the smallest.
@@ -36,18 +36,17 @@ type Run = [f64; 5];
 /// Indexes of the last two.
 const WARM: [usize; 2] = [3, 4];
 
-pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let controllers = match Controllers::find() {
         Ok(controllers) => controllers,
         Err(error) => {
             print_error(&format!("note: CPU share is skipped: {error}"));
-            return Ok(Vec::new().into());
+            return Ok(Vec::new());
         }
     };
     let stub = Stub::serve(LATENCY, Some(&bench.certificate))?;
-    let (mut figures, mut series) = (Vec::new(), Vec::new());
+    let mut figures = Vec::new();
     for role in Role::BOTH {
-        let mut lines = workloads(role).map(|(name, _)| (name.to_owned(), Vec::new()));
         for &memory_mb in bench.size(&MEMORY_SIZES[..], &MEMORY_SIZES[2..3]) {
             let size = Size {
                 bench,
@@ -56,21 +55,11 @@ pub(super) async fn measure(bench: &Bench) -> Result<Measured, BenchError> {
                 controllers: &controllers,
                 memory_mb,
             };
-            let (measured, warm) = size.figures().await?;
-            figures.extend(measured);
-            for ((_, line), warm) in lines.iter_mut().zip(warm) {
-                line.push((f64::from(memory_mb), warm));
-            }
+            figures.extend(size.figures().await?);
         }
-        series.extend(lines);
     }
     figures.retain(|figure: &Figure| figure.peer.is_none_or(|peer| !peer.is_nan()));
-    let plot = Plot::Lines {
-        x: "MB of memory",
-        y: "ms of a warm invocation",
-        series,
-    };
-    Ok(Measured { figures, plot })
+    Ok(figures)
 }
 
 /// One memory size of a function.
@@ -83,11 +72,11 @@ struct Size<'a> {
 }
 
 impl Size<'_> {
-    /// Returns the figures of all subjects, and our median of each workload.
-    async fn figures(&self) -> Result<(Vec<Figure>, [f64; 2]), BenchError> {
+    /// Returns the figures of all subjects.
+    async fn figures(&self) -> Result<Vec<Figure>, BenchError> {
         let (bench, workloads) = (self.bench, workloads(self.role));
         let time = bench.size(WARM_TIME, Duration::ZERO);
-        let runs = in_turn(bench.subjects.all(), bench.size(3, 1), |subject| {
+        let runs = in_turn(bench.simple(), bench.size(3, 1), |subject| {
             self.run(subject, workloads, time)
         })
         .await?;
@@ -102,8 +91,8 @@ impl Size<'_> {
         {
             figures.extend(runs.figures(&self.unit(what), 0.5, index, target(most).as_slice()));
         }
-        let warm = WARM.map(|index| runs.percentile(0, 0.5, index));
-        let first = |what: &str, millis: f64| Figure::new(self.unit(what), millis).compared_with("a warm one", warm[0]);
+        let warm = runs.percentile(0, 0.5, WARM[0]);
+        let first = |what: &str, millis: f64| Figure::new(self.unit(what), millis).compared_with("a warm one", warm);
         figures.push(first("of the first invocation", runs.percentile(0, 0.5, 2)));
         let initialized = first(
             "of the first invocation, initialized with a full CPU",
@@ -119,13 +108,13 @@ impl Size<'_> {
         if self.role == Role::Stream && !bench.quick {
             // In one process of each subject: a full batch takes half a minute in a peer with the smallest share.
             let workloads = [workloads[0], FULL_BATCH];
-            let runs = in_turn(bench.subjects.all(), 1, |subject| {
+            let runs = in_turn(bench.simple(), 1, |subject| {
                 self.run(subject, workloads, Duration::ZERO)
             })
             .await?;
             figures.extend(runs.figures(&self.unit(&format!("of a {}", FULL_BATCH.0)), 0.5, WARM[1], &[]));
         }
-        Ok((figures, warm))
+        Ok(figures)
     }
 
     fn unit(&self, what: &str) -> String {
@@ -147,7 +136,7 @@ impl Size<'_> {
         };
         match run.await {
             // For example, more memory than the limit.
-            Err(error) if !subject.is_ours() => {
+            Err(error) if subject.kind != Kind::Ours => {
                 let (name, subject) = (role.name(), subject.name);
                 print_error(&format!("note: {name} of {subject} fails with {memory_mb} MB: {error}"));
                 Ok([f64::NAN; 5])
@@ -158,7 +147,7 @@ impl Size<'_> {
 
     /// Returns our median time of the first invocation in milliseconds, if the function has a full CPU until its first poll, as on Lambda.
     async fn after_initialization(&self) -> Result<f64, BenchError> {
-        let ours = &self.bench.subjects.ours;
+        let ours = &self.bench.subjects[0];
         let event = events::event(self.role, 1, ours);
         let mut times = Vec::new();
         for _ in 0..self.bench.size(10, 1) {

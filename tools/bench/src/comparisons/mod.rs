@@ -1,19 +1,21 @@
-//! The comparisons, and the run of those that the command line names.
+//! The comparisons, and the choice of those that the command line names.
 
-mod cost;
 mod cpu_share;
-mod growth;
 mod package;
 mod processes;
 
 use futures::future::{FutureExt as _, LocalBoxFuture, ready};
 
-use crate::{args::Args, error::BenchError, figure::Measured, harness::Bench, print, print_error, run::Run};
+use crate::{error::BenchError, figure::Figure, harness::Bench};
 
-type Measure = for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Measured, BenchError>>;
+/// Name and measurement of a comparison.
+type Comparison = (
+    &'static str,
+    for<'a> fn(&'a Bench) -> LocalBoxFuture<'a, Result<Vec<Figure>, BenchError>>,
+);
 
-/// Every comparison by its name, in the order of the results.
-const COMPARISONS: [(&str, Measure); 10] = [
+/// Every comparison, in the order of the results.
+const COMPARISONS: [Comparison; 8] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -22,33 +24,18 @@ const COMPARISONS: [(&str, Measure); 10] = [
     ("writer", |bench| processes::writer(bench).boxed_local()),
     ("memory", |bench| processes::memory(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
-    ("cost", |bench| cost::measure(bench).boxed_local()),
-    ("growth", |bench| growth::measure(bench).boxed_local()),
 ];
 
-/// Runs the chosen comparisons, and writes the results after each of them, so that a later failure loses none.
-pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
-    if args.list {
-        print(&names().join("\n"));
-        return Ok(());
-    }
-    let chosen = chosen(&args.names)?;
-    let measured: Vec<_> = chosen.iter().map(|(name, _)| *name).collect();
-    let mut run = Run::prepare(args, &names(), &measured)?;
-    let bench = Bench::new(args).await?;
-    for (name, measure) in chosen {
-        print_error(name);
-        run.add(name, measure(&bench).await?)?;
-    }
-    run.finish()
-}
-
-fn names() -> [&'static str; COMPARISONS.len()] {
+pub(crate) fn names() -> [&'static str; COMPARISONS.len()] {
     COMPARISONS.map(|(name, _)| name)
 }
 
 /// Returns the named comparisons in the order of the list, or all. `cold-path` is `cold path`.
-fn chosen(wanted: &[String]) -> Result<Vec<(&'static str, Measure)>, BenchError> {
+///
+/// # Errors
+///
+/// [`BenchError::Usage`] for an unknown name.
+pub(crate) fn chosen(wanted: &[String]) -> Result<Vec<Comparison>, BenchError> {
     let normalized = |name: &str| name.replace(['-', '_'], " ").to_lowercase();
     let is = |known: &str, name: &String| normalized(known) == normalized(name);
     if let Some(unknown) = wanted.iter().find(|name| !names().iter().any(|known| is(known, name))) {

@@ -6,7 +6,7 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::{
     error::{BenchError, cannot},
-    figure::{Figure, Measured, Target, megabytes},
+    figure::{Figure, Target, megabytes},
     harness::Bench,
     subject::Role,
 };
@@ -14,15 +14,15 @@ use crate::{
 /// In MB of 1,000,000 bytes.
 const MAX_SIZE: f64 = 3.5;
 
-pub(super) fn measure(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     fs::create_dir_all(&bench.logs)?;
     let figures = Role::BOTH.map(|role| {
         let zip = bench.logs.join(format!("{}.zip", role.name()));
-        pack(bench.subjects.ours.program(role), &zip).map_err(cannot("create the zip file"))?;
+        pack(bench.subjects[0].program(role), &zip).map_err(cannot("create the zip file"))?;
         let size = megabytes(fs::metadata(&zip)?.len());
         Ok(Figure::new(format!("MB, {}", role.name()), size).with_target(Target::AtMost(MAX_SIZE)))
     });
-    Ok(figures.into_iter().collect::<Result<Vec<_>, BenchError>>()?.into())
+    figures.into_iter().collect()
 }
 
 /// Packs a binary as `bootstrap`, as cargo-lambda and SAM do.

@@ -10,10 +10,10 @@ use tokio::process::Command;
 use crate::{
     error::BenchError,
     events,
-    figure::{Measured, Target, millis},
+    figure::{Figure, Target, millis},
     harness::{Bench, LATENCY, Measurements, in_turn},
     stub::Stub,
-    subject::{Kind, PLAIN, PYTHON, PYTHON_TUNED, Role, Subject},
+    subject::{Kind, PYTHON, PYTHON_TUNED, Role, Subject},
 };
 
 /// Targets, each with the peer to which it applies.
@@ -23,14 +23,8 @@ type Targets = [(&'static str, Target)];
 const FLOOR: &str = "/bin/true";
 /// Units of the cold path. Lambda gives a function a full CPU before its first invocation.
 const COLD_PATH: [(&str, &Targets); 3] = [
-    (
-        "ms CPU",
-        &[(PYTHON, Target::RatioAtMost(0.08)), (PLAIN, Target::RatioAtMost(0.4))],
-    ),
-    (
-        "ms wall",
-        &[(PYTHON, Target::RatioAtMost(0.15)), (PLAIN, Target::RatioAtMost(0.4))],
-    ),
+    ("ms CPU", &[(PYTHON, Target::RatioAtMost(0.08))]),
+    ("ms wall", &[(PYTHON, Target::RatioAtMost(0.15))]),
     ("ms of the first invocation", &[]),
 ];
 /// Batch size of the template, and one at which the CPU limits the throughput instead of the latency.
@@ -44,7 +38,7 @@ const MAX_GROWTH: f64 = 1.05;
 ///
 /// On a shared machine, the slowest starts contain what the machine adds. A floor shows it: the time of a program that does nothing, which is started
 /// before each start.
-pub(super) async fn start(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn start(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let stub = Stub::serve(Duration::ZERO, None)?;
     let mut figures = Vec::new();
     for role in Role::BOTH {
@@ -54,7 +48,7 @@ pub(super) async fn start(bench: &Bench) -> Result<Measured, BenchError> {
             let [to_first_poll, ..] = hosted.cold_start(&events::empty()).await?;
             Ok([to_first_poll, floor])
         };
-        let starts = in_turn(bench.subjects.all(), bench.size(200, 5), start).await?;
+        let starts = in_turn(bench.simple(), bench.size(200, 5), start).await?;
         for (label, share) in [("p50", 0.5), ("p99", 0.99)] {
             let unit = format!("ms, {label}, {}", role.name());
             figures.extend(starts.figures(&unit, share, 0, &[(PYTHON, Target::RatioAtMost(0.03))]));
@@ -62,7 +56,7 @@ pub(super) async fn start(bench: &Bench) -> Result<Measured, BenchError> {
             figures.push(starts.ours(unit, share, 0).compared_with(FLOOR, floor));
         }
     }
-    Ok(figures.into())
+    Ok(figures)
 }
 
 /// Returns the time from the start of a program that does nothing to its end, in milliseconds. It is started as functions are.
@@ -75,7 +69,7 @@ async fn floor() -> Result<f64, BenchError> {
 }
 
 /// Time from the start of a process to the response of its first invocation, which makes one write over TLS.
-pub(super) async fn cold_path(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn cold_path(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let stub = Stub::serve(Duration::ZERO, Some(&bench.certificate))?;
     let mut figures = Vec::new();
     for role in Role::BOTH {
@@ -88,12 +82,12 @@ pub(super) async fn cold_path(bench: &Bench) -> Result<Measured, BenchError> {
                 false => Ok([millis(hosted.cpu()?), response, invocation]),
             }
         };
-        let starts = in_turn(bench.subjects.all(), bench.size(30, 3), start).await?;
+        let starts = in_turn(bench.simple(), bench.size(30, 3), start).await?;
         for (index, (unit, targets)) in COLD_PATH.into_iter().enumerate() {
             figures.extend(starts.figures(&format!("{unit}, {}", role.name()), 0.5, index, targets));
         }
     }
-    Ok(figures.into())
+    Ok(figures)
 }
 
 /// Measures items a second, and their CPU time in microseconds, of batches in each subject. `count` is the number of batches, `sequential` the
@@ -113,11 +107,11 @@ async fn batches<'a>(
             .batches(&event, items, if is_sequential { sequential } else { count })
             .await
     };
-    in_turn(bench.subjects.with_tuned(), rounds, measure).await
+    in_turn(bench.subjects.iter(), rounds, measure).await
 }
 
 /// Records a second, if each request takes 5 ms.
-pub(super) async fn stream(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn stream(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let targets = [
         (PYTHON, Target::RatioAtLeast(50.0)),
         (PYTHON_TUNED, Target::RatioAtLeast(4.0)),
@@ -126,7 +120,7 @@ pub(super) async fn stream(bench: &Bench) -> Result<Measured, BenchError> {
 }
 
 /// User and system time for a record, if requests take no time.
-pub(super) async fn stream_cpu(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn stream_cpu(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let targets = [
         (PYTHON, Target::RatioAtMost(0.04)),
         (PYTHON_TUNED, Target::RatioAtMost(0.1)),
@@ -141,7 +135,7 @@ async fn records(
     rounds: usize,
     sequential: usize,
     (unit, value, targets): (&str, usize, &Targets),
-) -> Result<Measured, BenchError> {
+) -> Result<Vec<Figure>, BenchError> {
     let mut figures = Vec::new();
     for (transport, certificate) in [("HTTP", None), ("TLS", Some(&bench.certificate))] {
         let stub = Stub::serve(latency, certificate)?;
@@ -149,11 +143,11 @@ async fn records(
         let measured = batches(bench, &stub, workload, rounds, (bench.size(10, 2), sequential)).await?;
         figures.extend(measured.figures(&format!("{unit}, {transport}"), 0.5, value, targets));
     }
-    Ok(figures.into())
+    Ok(figures)
 }
 
 /// Updates a second and their CPU time, if each request takes 5 ms.
-pub(super) async fn writer(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn writer(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let stub = Stub::serve(LATENCY, None)?;
     let throughput = [
         (PYTHON, Target::RatioAtLeast(8.0)),
@@ -169,11 +163,11 @@ pub(super) async fn writer(bench: &Bench) -> Result<Measured, BenchError> {
         figures.extend(measured.figures(&unit, 0.5, 1, &[(PYTHON_TUNED, Target::RatioAtMost(0.1))]));
         figures.push(measured.ours(unit, 0.5, 1).with_target(Target::AtMost(MAX_UPDATE_CPU)));
     }
-    Ok(figures.into())
+    Ok(figures)
 }
 
 /// Peak resident memory of stream-fn.
-pub(super) async fn memory(bench: &Bench) -> Result<Measured, BenchError> {
+pub(super) async fn memory(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let stub = Stub::serve(Duration::ZERO, None)?;
     let batch = bench.size(1000, 100);
     let peaks = async |subject: &Subject| {
@@ -188,7 +182,7 @@ pub(super) async fn memory(bench: &Bench) -> Result<Measured, BenchError> {
         }
         Ok(peaks)
     };
-    let peaks = in_turn(bench.subjects.with_tuned(), 1, peaks).await?;
+    let peaks = in_turn(bench.subjects.iter(), 1, peaks).await?;
     let records = 100 * batch;
     let target = (PYTHON, Target::RatioAtMost(0.2));
     let mut figures = peaks.figures(&format!("MB resident, {records} records"), 0.5, 1, &[target]);
@@ -197,5 +191,5 @@ pub(super) async fn memory(bench: &Bench) -> Result<Measured, BenchError> {
         .ours(unit, 0.5, 1)
         .compared_with("vzero, a tenth", peaks.percentile(0, 0.5, 0));
     figures.push(growth.with_target(Target::RatioAtMost(MAX_GROWTH)));
-    Ok(figures.into())
+    Ok(figures)
 }

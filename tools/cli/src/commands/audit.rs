@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use attach::shell::argument;
 use operations::{
     audit::{EntitiesAudit, TableAudit, auditor::EntityFindings, segment::Counts},
     connection::Connection,
@@ -59,12 +60,32 @@ impl Audit {
             "ReadUnits": read_units,
         }))?;
         if counts.wrong {
-            return Err(CliError::Conflict("the audit found errors".to_owned()));
+            return Err(CliError::Conflict(self.next_step(&counts, connection)));
         }
         match not_found.last() {
             Some(entity) => Err(CliError::no_entity(entity.as_str())),
             None => Ok(()),
         }
+    }
+
+    /// Returns the error of findings, with the commands that repair what they can.
+    fn next_step(&self, counts: &Counts, connection: &Connection) -> String {
+        let ids: Vec<_> = self.ids.iter().map(|id| argument(id)).collect();
+        let ids = if self.all { "--all".to_owned() } else { ids.join(" ") };
+        let next = match connection.store.attached_table() {
+            Some(_) => "`vzero admin redrive s3://FailedRecordsBucketName` stores records that failed".to_owned(),
+            None => format!("`vzero admin repair {ids} --dry-run` shows what can be restored"),
+        };
+        let has = |kind: &str| counts.findings.contains_key(kind);
+        let quarantine =
+            has("Quarantined").then_some("; `vzero admin quarantine --output json` lists records in quarantine");
+        let prune =
+            has("Unpruned").then(|| format!("; `vzero admin prune {ids} --keep N` marks versions below the floor"));
+        format!(
+            "the audit found errors: {next}{}{}",
+            quarantine.unwrap_or_default(),
+            prune.unwrap_or_default()
+        )
     }
 
     /// Audits single entities.

@@ -15,12 +15,7 @@ use shared::{
 };
 
 use super::segments::{Rates, Segments, summary};
-use crate::{
-    error::CliError,
-    output::{self, Output},
-    progress::Bar,
-    write_options::Writing,
-};
+use crate::{confirmation::Confirmation, error::CliError, output::Output, progress::Bar, write_options::Writing};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -36,12 +31,8 @@ pub(crate) struct Backfill {
     /// Rename an attribute
     #[arg(long, value_name = "OLD=NEW", value_parser = rename)]
     rename: Vec<(String, String)>,
-    /// Print what would be written, and write nothing
-    #[arg(long, conflicts_with = "yes")]
-    pub(crate) dry_run: bool,
-    /// Write without confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    pub(crate) confirmation: Confirmation,
     #[command(flatten)]
     rates: Rates,
     #[command(flatten)]
@@ -52,10 +43,7 @@ pub(crate) struct Backfill {
 
 impl Backfill {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let must_ask = !self.yes && !self.dry_run;
-        if must_ask {
-            output::check_can_ask("use --yes to write, or --dry-run to only show what would be written")?;
-        }
+        self.confirmation.check()?;
         let is_attached = connection.store.attached_table().is_some();
         if is_attached && (self.from_table.is_some() || self.id.is_some() || !self.rename.is_empty()) {
             return Err(CliError::Usage(
@@ -70,7 +58,7 @@ impl Backfill {
             rename: self.rename.iter().cloned().collect(),
             ordering: self.writing.ordering,
             write: self.writing.options()?,
-            dry_run: self.dry_run,
+            dry_run: self.confirmation.dry_run,
         };
         let pace = self.rates.limiter(connection);
         let run = import.run(connection, self.segments.plan(connection, &pace)).await;
@@ -83,9 +71,7 @@ impl Backfill {
             }
             false => format!("Import the items of {from} (about {about}) into {to} as versions?"),
         };
-        if must_ask && !output::ask(&question)? {
-            return Err(CliError::Usage("not confirmed, nothing is written".to_owned()));
-        }
+        self.confirmation.ask(&question)?;
         self.finish(run, &table, output).await
     }
 
@@ -101,7 +87,7 @@ impl Backfill {
         }
         drop(bar);
         let counts = run.counts();
-        output.object(&summary(counts, run.consumed(), self.dry_run))?;
+        output.object(&summary(counts, run.consumed(), self.confirmation.dry_run))?;
         match counts.refused + counts.conflicts {
             0 => Ok(()),
             left => Err(CliError::Conflict(format!(

@@ -32,8 +32,8 @@ pub(crate) struct Console {
     #[arg(long)]
     no_open: bool,
     /// Allow actions that change the table: restore, undelete
-    #[arg(long)]
-    allow_write: bool,
+    #[arg(long, alias = "allow-write")]
+    write: bool,
     /// Listen on this address, for access from other machines
     #[arg(long, value_name = "ADDRESS", requires = "token")]
     bind: Option<IpAddr>,
@@ -56,16 +56,16 @@ pub(crate) struct Console {
 const EXAMPLES: &str = "\
 Examples:
   vzero console --endpoint-url http://127.0.0.1:8000
-  vzero console --allow-write --no-open
+  vzero console --write --no-open
 
-The console is read-only without --allow-write. Other machines have access only with --bind and a token.";
+The console starts on --table, and its menu has the other tables with a history. It is read-only without --write. Other machines have access only with --bind and a token.";
 
 impl Console {
     /// Serves until Ctrl-C.
     pub(crate) async fn run(&self, connection: Connection, output: &Output) -> Result<(), CliError> {
         let options = Options {
             token: self.token.clone(),
-            writes: self.allow_write.then(|| self.writing.options()).transpose()?,
+            writes: self.write.then(|| self.writing.options()).transpose()?,
             ordering: self.writing.ordering,
             lag: Duration::from_secs(self.lag),
             max_read_units: self.audit_rate.max_read_units,
@@ -79,7 +79,7 @@ impl Console {
         // command that opens it.
         let url = console.url().to_owned();
         output.sentence(
-            &json!({"URL": url, "AllowWrite": self.allow_write}),
+            &json!({"URL": url, "AllowWrite": self.write}),
             &format!("{url}\nServing until Ctrl-C."),
         )?;
         if !self.no_open && open::that_detached(console.single_use_url()).is_err() {

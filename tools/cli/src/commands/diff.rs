@@ -1,43 +1,44 @@
-//! `vzero diff`.
+//! `vzero diff` and `vzero show`.
 
+use item_diff::versions::{Comparison, is_comparable};
 use operations::connection::Connection;
-use shared::domain::view::VersionView;
+use shared::domain::version::Version;
 
-use super::values::{missing, version};
-use crate::{error::CliError, output::Output};
+use crate::{error::CliError, output::Output, target::Target, times::TimeFormat};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero diff Equipment#1 3 7")]
-pub(crate) struct Diff {
-    /// Partition key of the entity
-    id: String,
-    /// Number of the first version
-    from: u64,
-    /// Number of the second version
-    to: u64,
+pub(crate) struct Compared {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    times: TimeFormat,
 }
 
-impl Diff {
-    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let (from, to) = (
-            self.one(connection, self.from).await?,
-            self.one(connection, self.to).await?,
-        );
-        output.diff(&from, &to)
+pub(crate) const DIFF_HELP: &str = "\
+Without versions, it shows the last change; with one, the changes from it to the latest version.
+Versions: 7, latest, -1 for the one before the latest, @yesterday, @14:05, @2d, @2026-11-20.
+Example: vzero diff Equipment#1 3 7";
+
+impl Compared {
+    pub(crate) async fn diff(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let item = self.target.subject(connection, 0..=2)?;
+        let to = item.select(item.word(1)).await?;
+        let from = match (item.words.first(), to.version.get()) {
+            (Some(from), _) => from.clone(),
+            (None, 1) => return output.diff(None, &to, self.times),
+            (None, latest) => (latest - 1).to_string(),
+        };
+        output.diff(Some(&item.select(&from).await?), &to, self.times)
     }
 
-    async fn one(&self, connection: &Connection, number: u64) -> Result<VersionView, CliError> {
-        let entity = connection.entity(&self.id)?;
-        let view = connection
-            .store
-            .version(&entity, version(number)?, connection.consistent);
-        match view.await? {
-            Some(view) if view.is_omitted() => Err(CliError::NotFound(format!(
-                "the state of version {number} of {} is not known: it did not fit, and its record is in quarantine",
-                self.id
-            ))),
-            Some(view) => Ok(view),
-            None => Err(missing(connection, &entity, &self.id, number).await),
-        }
+    pub(crate) async fn show(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let item = self.target.subject(connection, 0..=1)?;
+        let view = item.find(item.word(0)).await?;
+        let previous = match Version::new(view.version.get() - 1) {
+            Some(previous) => item.version(previous).await?,
+            None => None,
+        };
+        let comparison = is_comparable(previous.as_ref(), &view).then(|| Comparison::new(previous.as_ref(), &view));
+        output.shown(&view, comparison.as_ref(), self.times)
     }
 }

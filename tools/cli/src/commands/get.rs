@@ -2,22 +2,16 @@
 
 use std::num::NonZeroU64;
 
+use item_diff::path::Path;
 use operations::{
-    as_of::{
-        as_of,
-        effective_at::{client_time, effective_at},
-    },
+    as_of::effective_at::{client_time, effective_at},
     connection::Connection,
     progress::Progress as _,
 };
-use shared::{
-    domain::{entity::EntityId, recorded_at::RecordedAt, view::VersionView},
-    dynamodb::read::{batch_get_items::MAX_KEYS, versions::ReadError},
-    logging::chain,
-};
+use shared::{domain::view::VersionView, dynamodb::read::batch_get_items::MAX_KEYS};
 
-use super::values::{missing, version};
-use crate::{error::CliError, output::Output, progress::Bar};
+use super::values::value_of;
+use crate::{error::CliError, output::Output, progress::Bar, selector::Subject, target::Target};
 
 /// Maximum number of versions that a read by the time of the client reads.
 const LIMIT: u64 = 10_000;
@@ -25,12 +19,12 @@ const LIMIT: u64 = 10_000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Get {
-    /// Partition key of the entity
-    id: String,
-    /// Number of the version [default: the latest]
-    #[arg(long = "version", value_name = "N", conflicts_with_all = ["at", "effective_at"])]
-    number: Option<u64>,
-    /// Show the version that was the latest at this time by `RecordedAt`, ISO 8601
+    #[command(flatten)]
+    target: Target,
+    /// The version, also as an argument after the key: 7, latest, -1, @14:05 [default: the latest]
+    #[arg(long = "version", value_name = "N", conflicts_with_all = ["at", "effective_at"], allow_negative_numbers = true)]
+    number: Option<String>,
+    /// Show the version that was the latest at this time by `RecordedAt`
     #[arg(long, value_name = "TIME", conflicts_with = "effective_at")]
     at: Option<String>,
     /// Show the highest version whose Time or Timestamp is not later, ISO 8601 or epoch milliseconds
@@ -39,6 +33,9 @@ pub(crate) struct Get {
     /// Maximum number of versions to read, with --effective-at [default: 10000]
     #[arg(long, value_name = "COUNT", requires = "effective_at")]
     limit: Option<NonZeroU64>,
+    /// Show only the value at this path
+    #[arg(long)]
+    path: Option<Path>,
     /// Show the version even if it is a tombstone
     #[arg(long)]
     deleted: bool,
@@ -46,67 +43,43 @@ pub(crate) struct Get {
 
 const EXAMPLES: &str = "\
 Examples:
-  vzero get Equipment#1 --at 2020-11-01T20:04:00
-  vzero get Equipment#1 --effective-at 2020-11-01T20:04:00";
+  vzero get Equipment#1 7
+  vzero get Equipment#1 --at 'yesterday 14:05'
+  vzero get Order#1 -1 --path 'Lines[2].Price'";
 
 impl Get {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let entity = connection.entity(&self.id)?;
-        let (store, consistent) = (&connection.store, connection.consistent);
-        let found = match (self.number, &self.at, &self.effective_at) {
-            (Some(number), ..) => store.version(&entity, version(number)?, consistent).await?,
-            (None, Some(time), _) => {
-                let time = RecordedAt::parse(time).map_err(|error| CliError::usage("--at", error))?;
-                let found = as_of(store, &entity, time, consistent).await;
-                found.map_err(|error| self.undetermined(error))?
-            }
-            (None, None, Some(time)) => self.effective_at(connection, &entity, time).await?,
-            (None, None, None) => store.latest(&entity, consistent).await?,
+        let takes_one = self.number.is_none() && self.at.is_none() && self.effective_at.is_none();
+        let item = self.target.subject(connection, 0..=usize::from(takes_one))?;
+        let version = item.words.first().or(self.number.as_ref());
+        let view = match (version, &self.at, &self.effective_at) {
+            (Some(version), ..) => item.find(version).await?,
+            (None, Some(time), _) => item.at("--at", time).await?,
+            (None, None, Some(time)) => self.effective_at(&item, time).await?,
+            (None, None, None) => item.latest().await?,
         };
         // The writers of an attached table have no other way to show that an item is gone.
-        let shows_deleted = self.deleted || (self.number.is_some() && store.attached_table().is_some());
-        Err(match (found, self.number) {
-            (Some(view), _) if !view.deleted || shows_deleted => return output.version(&view),
-            (Some(view), _) => CliError::NotFound(format!("{} is deleted as of version {}", self.id, view.version)),
-            (None, Some(number)) => missing(connection, &entity, &self.id, number).await,
-            // The time is before the first version.
-            (None, None) => match store.latest(&entity, consistent).await? {
-                Some(latest) => CliError::NotFound(format!(
-                    "{} has no version of this time or an earlier one: the latest is version {}",
-                    self.id, latest.version
-                )),
-                None => CliError::no_entity(&self.id),
-            },
-        })
+        let shows_deleted = self.deleted || (version.is_some() && connection.store.attached_table().is_some());
+        if view.deleted && !shows_deleted {
+            let text = format!("{} is deleted as of version {}", item.id, view.version);
+            return Err(CliError::NotFound(format!("{text}: show it with --deleted")));
+        }
+        match &self.path {
+            Some(path) => output.value(value_of(&view, &item.id, path)?),
+            None => output.version(&view),
+        }
     }
 
-    async fn effective_at(
-        &self,
-        connection: &Connection,
-        entity: &EntityId,
-        time: &str,
-    ) -> Result<Option<VersionView>, CliError> {
+    async fn effective_at(&self, item: &Subject<'_>, time: &str) -> Result<VersionView, CliError> {
         let invalid = |_| {
             CliError::Usage("--effective-at: it is neither an ISO 8601 date and time nor epoch milliseconds".to_owned())
         };
         let time = client_time(time).map_err(invalid)?;
         let limit = self.limit.map_or(LIMIT, NonZeroU64::get);
         let counter = Bar::counter("versions read", MAX_KEYS as u64 + 1);
-        let progress = |read| counter.at(read);
-        let found = effective_at(&connection.store, entity, time, limit, connection.consistent, progress);
-        found.await.map_err(|error| self.undetermined(error))
-    }
-
-    /// Adds the next step to an error that leaves the version of a time unknown.
-    fn undetermined(&self, error: ReadError) -> CliError {
-        let next = match &error {
-            ReadError::Limit { .. } => "read more versions with a higher --limit".to_owned(),
-            ReadError::Missing { .. } => format!("try again, or run vzero audit {}", self.id),
-            ReadError::Pruned { floor } => format!("read the oldest version that is left with --version {floor}"),
-            ReadError::NotRecordedAt { .. } => "an older release wrote it: use --effective-at, or --version".to_owned(),
-            ReadError::NoTime { .. } => "use --at, or --version".to_owned(),
-            ReadError::Service(_) | ReadError::Latest(_) | ReadError::Uncounted => return error.into(),
-        };
-        CliError::NotFound(format!("{}; {next}", chain(&error)))
+        let (consistent, progress) = (item.connection.consistent, |read| counter.at(read));
+        let found = effective_at(item.store(), &item.entity, time, limit, consistent, progress).await;
+        drop(counter);
+        item.known(found).await
     }
 }

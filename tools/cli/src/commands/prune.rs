@@ -13,6 +13,7 @@ use super::{
     values::age,
 };
 use crate::{
+    confirmation::Confirmation,
     error::CliError,
     output::{self, Output},
     progress::Bar,
@@ -44,9 +45,8 @@ pub(crate) struct Prune {
     /// Let history also begin after missing versions
     #[arg(long)]
     over_gaps: bool,
-    /// Print what would be marked, and mark nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    confirmation: Confirmation,
     #[command(flatten)]
     rates: Rates,
     #[command(flatten)]
@@ -55,13 +55,19 @@ pub(crate) struct Prune {
 
 const EXAMPLES: &str = "\
 Examples:
-  vzero admin prune Equipment#1 --older-than 90d
-  vzero admin prune --all --older-than 400d --max-read-units 50 --max-write-units 25 --state prune.json
+  vzero admin prune Equipment#1 --older-than 90d --dry-run
+  vzero admin prune --all --older-than 400d --max-read-units 50 --max-write-units 25 --state prune.json --yes
 With --all, exit code 4 if entities could not be pruned because of their items.";
 
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
+        let whose = self.id.as_deref().unwrap_or("all entities");
+        let question = format!(
+            "Mark old versions of {whose} in {}, so that DynamoDB deletes them?",
+            connection.table
+        );
+        self.confirmation.ask(&question)?;
         match &self.id {
             Some(id) => self.entity(id, connection, output).await,
             None => self.table(connection, output).await,
@@ -75,7 +81,7 @@ impl Prune {
             rule: rule.ok_or_else(|| CliError::Usage("prune needs --keep or --older-than".to_owned()))?,
             grace: self.grace,
             over_gaps: self.over_gaps,
-            dry_run: self.dry_run,
+            dry_run: self.confirmation.dry_run,
         })
     }
 
@@ -97,7 +103,7 @@ impl Prune {
             "Left": prune.plan.settled,
             "Undated": prune.plan.undated,
             "Expires": prune.expires.as_secs(),
-            "DryRun": self.dry_run,
+            "DryRun": self.confirmation.dry_run,
         }))
     }
 
@@ -114,7 +120,7 @@ impl Prune {
             bar.set(counts.items, format!(", {} marked", counts.marked));
         }
         drop(bar);
-        let mut summary = summary(run.counts(), run.consumed(), self.dry_run);
+        let mut summary = summary(run.counts(), run.consumed(), self.confirmation.dry_run);
         summary.as_object_mut().map(|members| members.shift_remove("Items"));
         output.object(&summary)?;
         match run.counts().failed {

@@ -1,18 +1,16 @@
 //! `vzero admin purge`.
 
-use std::{
-    io::{self, BufRead as _, IsTerminal as _},
-    time::Duration,
-};
+use std::time::Duration;
 
 use operations::{
     connection::Connection,
-    purge::{self, ItemCounts, to_json},
+    purge::{self, to_json},
 };
 use serde_json::json;
 
 use super::values::age;
 use crate::{
+    confirmation::Confirmation,
     error::CliError,
     output::{self, Output},
 };
@@ -22,12 +20,8 @@ use crate::{
 pub(crate) struct Purge {
     /// Partition key of the entity
     id: String,
-    /// Delete without confirmation
-    #[arg(long)]
-    yes: bool,
-    /// Print what would be deleted, and delete nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    confirmation: Confirmation,
     /// Wait this long for versions that are still in the stream; 0s if nothing reads the stream
     #[arg(long, value_name = "AGE", default_value = "90s", value_parser = age)]
     wait: Duration,
@@ -35,14 +29,15 @@ pub(crate) struct Purge {
 
 impl Purge {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        self.confirmation.check()?;
         let mut purge = purge::Purge::of(&connection.store, &self.id).await?;
         let entity = connection.entity(&self.id)?;
-        if self.dry_run {
+        if self.confirmation.dry_run {
             return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(&purge.existing)}));
         }
-        if !self.yes {
-            confirm(&self.id, &purge.existing)?;
-        }
+        let existing = to_json(&purge.existing);
+        self.confirmation
+            .ask(&format!("Permanently delete all of {}, which has {existing}?", self.id))?;
         let waiting = |wait: Duration| {
             let seconds = wait.as_secs_f64().ceil();
             output::note(&format!(
@@ -53,26 +48,5 @@ impl Purge {
         // Also after an error.
         output.object(&json!({"ID": entity.as_str(), "Deleted": to_json(&purge.deleted)}))?;
         Ok(done?)
-    }
-}
-
-/// Asks the user to type the partition key.
-fn confirm(id: &str, existing: &ItemCounts) -> Result<(), CliError> {
-    let rejected = |why: &str| CliError::Usage(format!("purge asks before it deletes: {why}"));
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        return Err(rejected("standard input is no terminal, and there is no --yes"));
-    }
-    output::note(&format!(
-        "{id} has {}. All of it will be deleted permanently.",
-        to_json(existing)
-    ));
-    output::note("type the ID to delete it:");
-    let mut line = String::new();
-    stdin.lock().read_line(&mut line)?;
-    if line.trim_end_matches(['\r', '\n']) == id {
-        Ok(())
-    } else {
-        Err(rejected("that was another ID, nothing is deleted"))
     }
 }

@@ -24,8 +24,8 @@ const COLUMNS: [&str; 6] = ["ID", "SequenceNumber", "Kind", "Version", "Quaranti
 
 const AFTER_HELP: &str = "\
 A record is in quarantine if stream-fn can never store it as a version. To store it after a repair, or to delete it:
-  vzero admin redrive quarantine:Equipment#1
-  vzero admin redrive quarantine:Equipment#1 --drop-conflicts --drop-malformed";
+  vzero admin redrive quarantine:Equipment#1 --yes
+  vzero admin redrive quarantine:Equipment#1 --drop-conflicts --drop-malformed --yes";
 
 impl Quarantine {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {

@@ -8,11 +8,10 @@ use operations::{
 };
 
 use super::services::{ServiceOptions, print_tally};
-use crate::{error::CliError, output::Output, progress::Bar};
+use crate::{confirmation::Confirmation, error::CliError, output::Output, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Redrive {
     /// A failure document, a folder of them, <s3://bucket/prefix>, the URL of a dead-letter queue, or `quarantine:`, for one
     /// entity `quarantine:ID`
@@ -20,25 +19,21 @@ pub(crate) struct Redrive {
     sources: Vec<Source>,
     #[command(flatten)]
     services: ServiceOptions,
-    /// Print what would be done, and do nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    confirmation: Confirmation,
     /// Delete a message or a quarantined record even if it is in conflict with an existing item, which is never overwritten
     #[arg(long)]
     drop_conflicts: bool,
     /// Delete a message or a quarantined record even if it is malformed and can never become a version
     #[arg(long)]
     drop_malformed: bool,
-    /// Delete records from quarantine also if the source is `quarantine:`, all entities of the table
-    #[arg(long)]
-    yes: bool,
     /// Replay documents of this table instead, such as the table that this one was restored from: a name in the same account and
     /// Region, or an ARN
     #[arg(long, value_name = "TABLE")]
     from_table: Option<String>,
     /// Queue that the updates of a dead-letter queue are sent to [default: its source queue]
     #[arg(long, value_name = "URL")]
-    to: Option<String>,
+    queue: Option<String>,
 }
 
 const EXAMPLE: &str = "\
@@ -49,13 +44,15 @@ messages stay in the queue, and their records and updates are listed. A record l
 
 impl Redrive {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let drops = self.drop_conflicts || self.drop_malformed;
-        if drops && !self.yes && !self.dry_run && self.sources.contains(&Source::Quarantine(None)) {
-            return Err(CliError::Usage(
-                "this deletes records of all entities from quarantine: name the entity, as in quarantine:ID, or use --yes"
-                    .to_owned(),
-            ));
-        }
+        let drops = if self.drop_conflicts || self.drop_malformed {
+            " or never can be"
+        } else {
+            ""
+        };
+        self.confirmation.ask(&format!(
+            "Put the records into {}, and delete messages and quarantined records whose records are there{drops}?",
+            connection.table
+        ))?;
         let mut dropped = Vec::new();
         if self.drop_conflicts {
             dropped.extend(CONFLICTS);
@@ -64,20 +61,20 @@ impl Redrive {
             dropped.push(Count::Malformed);
         }
         let options = Options {
-            is_dry: self.dry_run,
+            is_dry: self.confirmation.dry_run,
             drop: dropped,
             from_table: self.from_table.clone(),
-            to: self.to.clone(),
+            to: self.queue.clone(),
         };
         let (services, counter) = (self.services.to_services(), Bar::counter("documents and updates", 0));
         let mut tally = Tally::default();
         let redriven = redrive(connection, &services, &self.sources, &options, &counter, &mut tally).await;
         // Ends the counter's line before the summary.
         drop(counter);
-        print_tally(&tally, self.dry_run, output)?;
+        print_tally(&tally, self.confirmation.dry_run, output)?;
         match redriven.and(tally.verdict()) {
             Err(error @ OperationError::SourceQueues { .. }) => {
-                Err(CliError::Usage(format!("{error}; name the queue with --to URL")))
+                Err(CliError::Usage(format!("{error}; name the queue with --queue URL")))
             }
             done => Ok(done?),
         }

@@ -9,15 +9,10 @@ use operations::{
 };
 
 use super::services::{ServiceOptions, print_tally};
-use crate::{
-    error::CliError,
-    output::{self, Output},
-    progress::Bar,
-};
+use crate::{confirmation::Confirmation, error::CliError, output::Output, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Repair {
     /// Partition keys of the entities
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
@@ -27,19 +22,15 @@ pub(crate) struct Repair {
     all: bool,
     /// Search missing versions in failure documents: a file, a folder, <s3://bucket/prefix>, or the URL of a queue
     #[arg(long, value_name = "SOURCE")]
-    from: Vec<Source>,
+    source: Vec<Source>,
     /// Search missing versions in the table's stream
     #[arg(long)]
     stream: bool,
     /// Create a missing latest item again, from the highest version
     #[arg(long)]
     revive: bool,
-    /// Show the plan, and do nothing
-    #[arg(long, conflicts_with = "yes")]
-    dry_run: bool,
-    /// Execute the plan without confirmation
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    confirmation: Confirmation,
     /// Seconds to wait for versions that may still be in the stream, before a version counts as missing or as the highest one
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
@@ -50,22 +41,20 @@ pub(crate) struct Repair {
 const EXAMPLES: &str = "\
 Examples:
   vzero admin repair Equipment#1
-  vzero admin repair --all --from s3://failed-records --stream --yes
+  vzero admin repair --all --source s3://failed-records --stream --yes
 
 The plan is shown first. No version is overwritten.";
 
 impl Repair {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        if !self.yes && !self.dry_run {
-            output::check_can_ask("use --yes to execute the plan, or --dry-run to only show it")?;
-        }
+        self.confirmation.check()?;
         let (services, counter) = (self.services.to_services(), Bar::counter("documents", 0));
         let (ids, read) = match self.all {
             true => (None, Bar::counter("items read", 0)),
             false => (Some(&*self.ids), Bar::counter("entities", 0)),
         };
         let stream = self.stream.then_some(Source::Stream);
-        let sources: Vec<_> = self.from.iter().cloned().chain(stream).collect();
+        let sources: Vec<_> = self.source.iter().cloned().chain(stream).collect();
         let options = Options {
             lag: Duration::from_secs(self.lag),
             sources: &sources,
@@ -77,7 +66,8 @@ impl Repair {
         let mut plan = output.listing(&["ID", "Step", ""]);
         repair.to_json().iter().try_for_each(|step| plan.add(step))?;
         plan.end(None)?;
-        let is_agreed = self.yes || (!self.dry_run && !repair.steps.is_empty() && output::ask("Execute the plan?")?);
+        let is_nothing = repair.steps.is_empty() && self.confirmation.must_ask();
+        let is_agreed = !is_nothing && self.confirmation.ask("Execute the plan?")?;
         if is_agreed {
             repair.execute(&connection.store, &Bar::counter("steps", 0)).await;
         }

@@ -45,10 +45,10 @@ pub(crate) enum State {
         id: String,
         /// First time
         #[arg(long, value_name = "TIME")]
-        from: Option<String>,
+        since: Option<String>,
         /// Last time
         #[arg(long, value_name = "TIME")]
-        to: Option<String>,
+        until: Option<String>,
         /// Beginning of the stored time: 2023-12 is a month, 2023-12-15T08 an hour
         #[arg(long, value_name = "TIME")]
         prefix: Option<String>,
@@ -66,7 +66,7 @@ pub(crate) enum State {
 const LIST_EXAMPLES: &str = "\
 Examples:
   vzero admin state list Equipment#1 --prefix 2023-12 --newest-first
-  vzero admin state list Equipment#1 --from 2023-12-15 --limit 10
+  vzero admin state list Equipment#1 --since 2023-12-15 --limit 10
 A state is listed if it is in all ranges that are given. Times are stored in UTC, such as 2023-12-15T08:30:00.";
 
 impl State {
@@ -101,15 +101,15 @@ impl State {
             }
             Self::List {
                 id,
-                from,
-                to,
+                since,
+                until,
                 prefix,
                 newest_first,
                 limit,
             } => {
                 let query = StateQuery {
-                    from: parsed("--from", from.as_deref(), StateTime::parse)?,
-                    to: parsed("--to", to.as_deref(), StateTime::parse)?,
+                    from: parsed("--since", since.as_deref(), StateTime::parse)?,
+                    to: parsed("--until", until.as_deref(), StateTime::parse)?,
                     prefix: parsed("--prefix", prefix.as_deref(), TimePrefix::parse)?,
                     newest_first: *newest_first,
                     limit: *limit,

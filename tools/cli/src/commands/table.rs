@@ -18,6 +18,7 @@ use shared::{
 };
 
 use crate::{
+    confirmation::Confirmation,
     error::CliError,
     output::{self, Output},
 };
@@ -33,13 +34,15 @@ pub(crate) enum Table {
         /// History table, created if it does not exist. The name of the table itself: history is beside the latest items
         #[arg(long, value_name = "NAME")]
         history_table: Option<String>,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
 }
 
 const ADOPT_HELP: &str = "\
 Examples:
-  vzero --table Restored admin table adopt
-  vzero --table Restored admin table adopt --history-table Restored-history
+  vzero --table Restored admin table adopt --dry-run
+  vzero --table Restored admin table adopt --history-table Restored-history --yes
 The layout of a copy names the history table of the original. It is replaced only if no other table writes the new history
 table. History is copied from the earlier history table of this table, or moved from beside the latest items, while no function
 writes. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero admin repair` restores what it can.";
@@ -61,9 +64,16 @@ impl Table {
     ) -> Result<(), CliError> {
         let (settings, name) = (TableSettings::default(), &connection.table);
         let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
-        if let Self::Adopt { history_table } = self {
-            let adopted = adopt_table(&store, history_table.as_deref(), digits).await?;
-            return output.object(&shown_adopted(name, &adopted));
+        if let Self::Adopt {
+            history_table,
+            confirmation,
+        } = self
+        {
+            confirmation.ask(&format!(
+                "Give {name} a layout of its own, and move its history if it has another place?"
+            ))?;
+            let adopted = adopt_table(&store, history_table.as_deref(), digits, confirmation.dry_run).await?;
+            return output.object(&shown_adopted(name, &adopted, confirmation.dry_run));
         }
         let created = create_table(&store, &settings).await?;
         let state = table_state(&store).await?;
@@ -111,13 +121,14 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
     }
 }
 
-fn shown_adopted(name: &str, adopted: &Adopted) -> Value {
+fn shown_adopted(name: &str, adopted: &Adopted, is_dry: bool) -> Value {
     let (layout, before) = (&adopted.layout, adopted.before.as_ref());
     let other = before.filter(|before| before.table != layout.table);
     let other = other.and_then(|before| before.table.as_ref());
     output::without_null(json!({
         "Table": name,
         "Outcome": "Adopted",
+        "DryRun": is_dry.then_some(true),
         "VersionDigits": layout.digits.get(),
         "HistoryTable": layout.history,
         "Created": adopted.has_new_history.then_some(true),

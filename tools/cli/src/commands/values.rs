@@ -2,18 +2,17 @@
 
 use std::{error::Error, time::Duration};
 
+use item_diff::{
+    line::path_text,
+    path::{Path, value_at},
+};
 use jiff::SpanRelativeTo;
-use operations::connection::Connection;
-use shared::domain::{entity::EntityId, version::Version};
+use shared::domain::{AttributeValue, view::VersionView};
 
 use crate::error::CliError;
 
-pub(super) fn version(number: u64) -> Result<Version, CliError> {
-    Version::try_from(number).map_err(|error| CliError::Usage(error.to_string()))
-}
-
 /// Parses the value of an option, if it is there.
-pub(super) fn parsed<T, E: Error>(
+pub(crate) fn parsed<T, E: Error>(
     option: &str,
     text: Option<&str>,
     parse: impl Fn(&str) -> Result<T, E>,
@@ -24,7 +23,7 @@ pub(super) fn parsed<T, E: Error>(
 }
 
 /// Parses an age, such as `90d` or `12h`. A day has 24 hours.
-pub(super) fn age(text: &str) -> Result<Duration, String> {
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let span: jiff::Span = text
         .parse()
         .map_err(|_| "expected an age such as 90d, 12h or 30m".to_owned())?;
@@ -33,22 +32,10 @@ pub(super) fn age(text: &str) -> Result<Duration, String> {
     Duration::try_from(age).map_err(|_| "an age is not negative".to_owned())
 }
 
-/// Returns the error of a version that does not exist: it names the versions that do.
-pub(super) async fn missing(connection: &Connection, entity: &EntityId, id: &str, number: u64) -> CliError {
-    let (store, consistent) = (&connection.store, connection.consistent);
-    let found = async {
-        let latest = store.latest(entity, consistent).await?;
-        Ok::<_, CliError>((latest, store.floor(entity, consistent).await?))
-    };
-    CliError::NotFound(match found.await {
-        Err(error) => return error,
-        Ok((None, _)) => return CliError::no_entity(id),
-        Ok((Some(latest), _)) if number > latest.version.get() => {
-            format!("there is no version {number} of {id}: the latest is {}", latest.version)
-        }
-        Ok((_, floor)) if number < floor.get() => {
-            format!("version {number} of {id} was pruned: its history begins at version {floor}")
-        }
-        Ok(_) => format!("version {number} of {id} is not in the history: try again, or run `vzero audit {id}`"),
+/// Returns the value at a path of a version.
+pub(crate) fn value_of<'a>(view: &'a VersionView, id: &str, path: &Path) -> Result<&'a AttributeValue, CliError> {
+    value_at(&view.attributes, path).ok_or_else(|| {
+        let (number, path) = (view.version, path_text(path));
+        CliError::NotFound(format!("version {number} of {id} has no value at {path}"))
     })
 }

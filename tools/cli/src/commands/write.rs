@@ -1,96 +1,108 @@
 //! `vzero put`, `vzero delete` and `vzero undelete`.
 
-use operations::{
-    connection::Connection,
-    error::OperationError,
-    revision::{self, ChangeOptions},
-};
-use serde_json::{Map, json};
-use shared::domain::{entity::EntityId, request_id::RequestId, view::VersionView};
+use operations::{connection::Connection, item_change::Wanted};
+use shared::domain::Item;
 use writer_fn::{
-    counter::{self, WriteOutcome},
-    update::Update,
+    counter::{self, WriteError, WriteOutcome},
+    update::ExpectedVersion,
 };
 
+use super::item_write::ItemWrite;
 use crate::{
     changes::{self, Changes},
     error::CliError,
     output::Output,
+    target::Target,
     write_options::WriteOptions,
 };
 
+/// Maximum number of attempts for a change of elements, if concurrent updates win.
+const MAX_ATTEMPTS: u32 = 5;
+
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: vzero put Equipment#1 --set State=OK --set-json Speed=1.5 --unset Note --actor me")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Put {
-    /// Partition key of the entity
-    id: String,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
     options: WriteOptions,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  vzero put Equipment#1 --set State=OK --set Speed=1.5 --remove Note --actor me
+  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run";
+
 impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         if self.changes.is_empty() {
             return Err(CliError::Usage(
-                "put needs attributes: use --set, --set-json or --unset, or --json FILE, which may be {}".to_owned(),
+                "put needs attributes: use --set, --set-json or --remove, or --json FILE, which may be {}".to_owned(),
             ));
         }
-        let update = changes::update(&self.id, &self.options, self.changes.read()?)?;
-        let outcome = counter::write(&connection.store, &update, self.options.writing.options()?).await?;
-        print(&self.id, outcome, output)
+        let write = ItemWrite::new(&self.target, 0, &self.options, (connection, output))?;
+        let (members, parts) = self.changes.with_parts()?;
+        if connection.store.attached_table().is_some() {
+            let whole = changes::parse(members)?;
+            let changed = |item: Option<&Item>| {
+                let changes = parts.of_item(item)?;
+                Ok(changes.into_iter().chain(whole.clone()).collect())
+            };
+            return write.change(Wanted::Changed(&changed)).await;
+        }
+        parts.check()?;
+        let base = changes::update(&write.item.id, &self.options, members)?;
+        for _ in 0..MAX_ATTEMPTS {
+            let latest = match write.is_dry() || parts.have_elements() {
+                true => write.latest().await?,
+                false => None,
+            };
+            let mut update = base.clone();
+            if parts.have_elements() {
+                // The changes of the next attempt can be others.
+                update.changes.extend(parts.by_path());
+                update.request_payload = Some(update.payload());
+                update.changes.clone_from(&base.changes);
+                let latest = latest.as_ref().map(|latest| ExpectedVersion::Is(latest.version));
+                update.expected = update.expected.or(latest).or(Some(ExpectedVersion::Absent));
+            }
+            let item = latest.as_ref().filter(|latest| !latest.deleted);
+            let changed = parts.of_item(item.map(|latest| &latest.attributes));
+            update.changes.extend(changed.map_err(CliError::Usage)?);
+            update.check().map_err(|error| CliError::usage("the update", error))?;
+            if write.is_dry() {
+                return write.show(latest.as_ref(), &update);
+            }
+            match counter::write(&connection.store, &update, self.options.writing.options()?).await? {
+                WriteOutcome::Conflict { .. } if base.expected.is_none() && parts.have_elements() => {}
+                outcome => return write.written(Some(outcome)).await,
+            }
+        }
+        Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
     }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Delete {
-    /// Partition key of the entity
-    id: String,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     options: WriteOptions,
 }
 
 impl Delete {
     pub(crate) async fn run(&self, connection: &Connection, deleted: bool, output: &Output) -> Result<(), CliError> {
-        let (entity, request_id, revision) = parts(changes::update(&self.id, &self.options, Map::new())?);
-        let options = self.options.writing.options()?;
-        let store = &connection.store;
-        let done = match deleted {
-            true => revision::delete(store, &entity, request_id, revision, options).await?,
-            false => revision::undelete(store, &entity, request_id, revision, options).await?,
-        };
-        let unchanged = |latest: VersionView| WriteOutcome::Unchanged {
-            version: latest.version,
-        };
-        let outcome = match done {
-            Some(outcome) => Some(outcome),
-            None => store.latest(&entity, true).await?.map(unchanged),
-        };
-        print(&self.id, outcome.ok_or_else(|| CliError::no_entity(&self.id))?, output)
-    }
-}
-
-/// Prints the outcome, or returns it as an error if nothing was written.
-pub(super) fn print(id: &str, outcome: WriteOutcome, output: &Output) -> Result<(), CliError> {
-    let (name, version) = match outcome {
-        WriteOutcome::Written { version } => ("Written", version),
-        WriteOutcome::Duplicate { version } => ("Duplicate", version),
-        WriteOutcome::Unchanged { version } => ("Unchanged", version),
-        WriteOutcome::Stale { .. } | WriteOutcome::Conflict { .. } => {
-            return OperationError::of_outcome(outcome).map_or(Ok(()), |error| Err(error.into()));
+        let write = ItemWrite::new(&self.target, 0, &self.options, (connection, output))?;
+        match (deleted, connection.store.attached_table()) {
+            (false, Some(_)) => write.change(Wanted::BeforeDeletion).await,
+            (false, None) => write.restore(None).await,
+            (true, Some(table)) => Err(CliError::Usage(format!(
+                "other programs write {}: delete the item there, or restore a version that is a tombstone",
+                table.table()
+            ))),
+            (true, None) => write.delete().await,
         }
-    };
-    output.object(&json!({"ID": id, "Version": version, "Outcome": name}))
-}
-
-/// Splits an update into the parts that a restore takes.
-pub(super) fn parts(update: Update) -> (EntityId, RequestId, ChangeOptions) {
-    let revision = ChangeOptions {
-        expected: update.expected,
-        timestamp: update.timestamp,
-        sent_at: update.sent_at,
-        changes: update.changes,
-    };
-    (update.entity, update.request_id, revision)
+    }
 }

@@ -43,7 +43,7 @@ impl Grid {
         for (name, member) in value.as_object().into_iter().flatten() {
             let path = format!("{prefix}{name}");
             match member {
-                Value::Object(inner) if !inner.keys().any(|name| name.starts_with('$')) => {
+                Value::Object(inner) if !inner.is_empty() && !inner.keys().any(|name| name.starts_with('$')) => {
                     self.add_members(&format!("{path}."), member);
                 }
                 member => self.add_row([path, super::cell(member)]),

@@ -1,6 +1,4 @@
-//! Tables of versions: who recorded each, when and why, apart from the attributes of the item.
-
-use std::collections::BTreeSet;
+//! Versions: who recorded each, when and why, apart from the attributes of the item and from its changes.
 
 use item_diff::{
     line::{text_of, word},
@@ -12,21 +10,12 @@ use shared::{
     printable,
 };
 
-use super::{Grid, Output, cell, print, print_json};
-use crate::error::CliError;
-
-/// Text for an attribute that a version does not have.
-const NONE: &str = "(none)";
-
-/// Members of a version's record in the order of the columns, and `true` for those that are always shown.
-const COLUMNS: [(&str, bool); 6] = [
-    ("RecordedAt", true),
-    ("Actor", false),
-    ("Reason", false),
-    ("RequestId", true),
-    ("Sender", false),
-    ("RestoredFrom", false),
-];
+use super::{
+    Grid, Output,
+    changes::{Detail, block_lines, counts},
+    print, print_json, print_styled,
+};
+use crate::{error::CliError, times::TimeFormat};
 
 impl Output {
     /// Prints one version: its record, then its attributes.
@@ -34,117 +23,111 @@ impl Output {
         if self.is_json() {
             return print_json(&view.to_json());
         }
+        self.record(view, view.record_json())?;
+        match plain::attributes(&view.attributes) {
+            attributes if attributes.is_empty() => Ok(()),
+            attributes => self.object(&attributes.into()),
+        }
+    }
+
+    fn record(&self, view: &VersionView, members: Map<String, Value>) -> Result<(), CliError> {
         let mut record = Grid::new(&["", ""]);
         record.add_row(["ID", view.entity.as_str()]);
-        record.add_members("", &view.record_json().into());
+        record.add_members("", &members.into());
         if view.deleted {
             record.add_row(["Deleted", "true"]);
         }
-        self.grid(&record)?;
-        if view.attributes.is_empty() {
-            return Ok(());
-        }
-        let mut attributes = Grid::new(&["", ""]);
-        for (name, value) in plain::attributes(&view.attributes) {
-            match &value {
-                Value::Object(members) if members.is_empty() => attributes.add_row([name, cell(&value)]),
-                _ => attributes.add_members("", &Map::from_iter([(name, value)]).into()),
-            }
-        }
-        self.grid(&attributes)
+        self.grid(&record)
     }
 
-    /// Prints versions in the order of the slice.
-    pub(crate) fn versions(&self, versions: &[VersionView]) -> Result<(), CliError> {
+    /// Prints one value: a text as it is, or in JSON.
+    pub(crate) fn value(&self, value: &AttributeValue) -> Result<(), CliError> {
+        match self.is_json() {
+            true => print_json(&plain::attribute(value)),
+            false => print(&printable::line(&text_of(value))),
+        }
+    }
+
+    /// Prints two versions in a line each, then their changes. `None` is the state before version 1.
+    pub(crate) fn diff(&self, from: Option<&VersionView>, to: &VersionView, times: TimeFormat) -> Result<(), CliError> {
         if self.is_json() {
-            return versions.iter().try_for_each(|version| print_json(&version.to_json()));
+            return print_json(&versions::diff_json(from, to));
         }
-        let names = versions.iter().flat_map(|version| version.attributes.keys());
-        let names: BTreeSet<_> = names.map(String::as_str).collect();
-        let records: Vec<_> = versions.iter().map(record).collect();
-        let columns = columns(&records);
-        let any_deleted = versions.iter().any(|version| version.deleted);
-        let deleted = any_deleted.then_some("Deleted");
-        let header: Vec<_> = ["Version"]
-            .into_iter()
-            .chain(deleted)
-            .chain(columns.clone())
-            .chain(names.clone())
-            .collect();
-        let mut table = Grid::new(&header);
-        for (version, record) in versions.iter().zip(&records) {
-            let deleted = if version.deleted { "deleted" } else { "" };
-            let attributes = plain::attributes(&version.attributes);
-            let mut row = vec![version.version.to_string()];
-            row.extend(any_deleted.then(|| deleted.to_owned()));
-            row.extend(columns.iter().map(|name| text(record, name)));
-            row.extend(names.iter().map(|name| text(&attributes, name)));
-            table.add_row(row);
+        for view in from.into_iter().chain([to]) {
+            print(&version_line(view, None, times))?;
         }
-        self.grid(&table)
+        self.changes(to, Some(&Comparison::new(from, to)), "")
     }
 
-    /// Prints the records of two versions, then the attributes that differ.
-    pub(crate) fn diff(&self, from: &VersionView, to: &VersionView) -> Result<(), CliError> {
+    /// Prints a version in a line with its changes, then what `detail` asks for. `None` is an unknown comparison.
+    pub(crate) fn log_entry(
+        &self,
+        view: &VersionView,
+        comparison: Option<&Comparison>,
+        (times, detail): (TimeFormat, Detail),
+    ) -> Result<(), CliError> {
+        // Lines for people are the default, also without a terminal.
+        if self.is_json_chosen() {
+            return print_json(&entry_json(view, comparison));
+        }
+        let changes = match comparison {
+            Some(comparison) if detail.stat => counts(&comparison.diff()),
+            Some(comparison) => comparison.line(),
+            None => why_unknown(view).to_owned(),
+        };
+        print(&version_line(view, Some(&changes), times))?;
+        match comparison.is_some() && detail.patch {
+            true => self.changes(view, comparison, "    ").and_then(|()| print("")),
+            false => Ok(()),
+        }
+    }
+
+    /// Prints the record of a version, then its changes.
+    pub(crate) fn shown(
+        &self,
+        view: &VersionView,
+        comparison: Option<&Comparison>,
+        times: TimeFormat,
+    ) -> Result<(), CliError> {
         if self.is_json() {
-            return print_json(&versions::to_json(from, to));
+            return print_json(&entry_json(view, comparison));
         }
-        let numbers = [from.version.to_string(), to.version.to_string()];
-        let mut table = Grid::new(&["Version", &numbers[0], &numbers[1]]);
-        let records = [record(from), record(to)];
-        for name in columns(&records) {
-            table.add_row([name.to_owned(), text(&records[0], name), text(&records[1], name)]);
-        }
-        self.grid(&table)?;
-        let comparison = Comparison::new(Some(from), to);
-        let changes = comparison.changes();
-        if changes.is_empty() {
-            return print("(no changes)");
-        }
-        let mut table = Grid::new(&["Attribute", &numbers[0], &numbers[1]]);
-        for (name, change) in changes {
-            let sides = [change.from, change.to].map(|side| side.map(text_of));
-            let [from, to] = sides.map(|side| side.unwrap_or_else(|| NONE.to_owned()));
-            table.add_row([name, &from, &to]);
-        }
-        self.grid(&table)
+        let mut members = view.record_json();
+        members.insert("RecordedAt".to_owned(), time_text(view, times).into());
+        self.record(view, members)?;
+        self.changes(view, comparison, "")
+    }
+
+    fn changes(&self, view: &VersionView, comparison: Option<&Comparison>, indent: &str) -> Result<(), CliError> {
+        let lines = comparison.map(|comparison| block_lines(&comparison.diff(), self.is_full));
+        let lines = lines.unwrap_or_else(|| vec![why_unknown(view).to_owned()]);
+        let lines = lines.iter().map(|line| format!("{indent}{line}"));
+        print_styled(&lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
-/// Returns the record of a version, with the origin of a time from the stream.
-fn record(view: &VersionView) -> Map<String, Value> {
-    let mut record = view.record_json();
-    if let Some(recorded) = view.recorded_at.filter(|_| view.recorded_by_stream) {
-        record.insert("RecordedAt".to_owned(), format!("{recorded} (from the stream)").into());
+fn why_unknown(view: &VersionView) -> &'static str {
+    match (view.is_late(), view.is_omitted()) {
+        (true, _) => "(not compared: its record arrived late)",
+        (_, true) => "(not compared: its state did not fit)",
+        _ => "(previous version not available)",
     }
-    record
 }
 
-/// Returns the columns that these records need.
-fn columns(records: &[Map<String, Value>]) -> Vec<&'static str> {
-    let is_shown = |name: &str| records.iter().any(|record| record.contains_key(name));
-    let columns = COLUMNS.into_iter().filter(|(name, always)| *always || is_shown(name));
-    columns.map(|(name, _)| name).collect()
-}
-
-fn text(members: &Map<String, Value>, name: &str) -> String {
-    members.get(name).map(cell).unwrap_or_default()
+/// Returns `{"ID", the members of the record, "Changes": […]}`, with a `Note` in place of unknown changes.
+fn entry_json(view: &VersionView, comparison: Option<&Comparison>) -> Value {
+    let mut json = Map::from_iter([("ID".to_owned(), view.entity.as_str().into())]);
+    json.extend(view.record_json());
+    match comparison {
+        Some(comparison) => json.extend(comparison.to_json()),
+        None => drop(json.insert("Note".to_owned(), why_unknown(view).trim_matches(['(', ')']).into())),
+    }
+    json.into()
 }
 
 /// Returns a version in one line: number, time to the second, actor, changes and reason, as
-/// `3  2026-11-22 06:25:11Z  alice  State: placed → paid  (late payment)`.
-pub(crate) fn change_line(view: &VersionView, changes: &str) -> String {
-    let time = view.recorded_at.map(|time| {
-        let time = time.to_string().replace('T', " ");
-        format!("{}Z", time.split(['.', 'Z']).next().unwrap_or_default())
-    });
-    let text = |value: &Option<AttributeValue>| {
-        let text = value.as_ref().map(|value| match value {
-            AttributeValue::S(text) => word(text),
-            value => text_of(value),
-        });
-        text.map(|text| printable::line(&text).into_owned())
-    };
+/// `3  2026-11-22 06:25:11  alice  State: placed → paid  (late payment)`.
+fn version_line(view: &VersionView, changes: Option<&str>, times: TimeFormat) -> String {
     let mark = view.change.as_ref().and_then(|change| {
         let mark = change.origin.mark()?;
         Some(match change.after {
@@ -154,12 +137,31 @@ pub(crate) fn change_line(view: &VersionView, changes: &str) -> String {
     });
     let parts = [
         Some(view.version.to_string()),
-        Some(time.unwrap_or_else(|| "(time not known)".to_owned())),
+        Some(time_text(view, times)),
         mark,
         view.is_omitted().then(|| "[Omitted]".to_owned()),
-        text(&view.actor),
-        Some(changes.to_owned()),
-        text(&view.reason).map(|reason| format!("({reason})")),
+        who(view),
+        changes.map(str::to_owned),
+        attributed(view.reason.as_ref()).map(|reason| format!("({reason})")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
+}
+
+pub(crate) fn time_text(view: &VersionView, times: TimeFormat) -> String {
+    let time = view.recorded_at.map(|time| times.text(time));
+    time.unwrap_or_else(|| "(time not known)".to_owned())
+}
+
+/// Returns the actor of a version, as lines for people show it. One that the version before has, too, is uncertain: `amy?`.
+pub(crate) fn who(view: &VersionView) -> Option<String> {
+    let mark = if view.actor_unchanged { "?" } else { "" };
+    Some(attributed(view.actor.as_ref())? + mark)
+}
+
+fn attributed(value: Option<&AttributeValue>) -> Option<String> {
+    let text = value.map(|value| match value {
+        AttributeValue::S(text) => word(text),
+        value => text_of(value),
+    });
+    text.map(|text| printable::line(&text).into_owned())
 }

@@ -88,10 +88,10 @@ pub(super) const IMAGE_ATTRIBUTES: u64 = 10;
 pub(super) const TRANSACTION_LATENCIES: f64 = 2.0;
 /// JSON overhead of a record or of a message, in bytes.
 pub(super) const ENVELOPE_BYTES: f64 = 800.0;
-/// Size of writer-fn's log line of an update, and of its request ID in stream-fn's log line.
-pub(super) const UPDATE_LOG_BYTES: f64 = 430.0;
-/// Size of the log lines of an invocation: Lambda's, the function's, and its metrics.
-pub(super) const INVOCATION_LOG_BYTES: f64 = 1400.0;
+/// Size of the values of an update in the lines of metrics: its latency and the lag of its version.
+pub(super) const UPDATE_LOG_BYTES: f64 = 15.0;
+/// Size of the line of metrics of an invocation, the only one with `LogLevel=WARN`, and of the 26 bytes that CloudWatch adds.
+pub(super) const INVOCATION_LOG_BYTES: f64 = 500.0;
 
 // ---- duration of an invocation for each memory size, as measured
 

@@ -34,23 +34,14 @@ pub(crate) struct PlanArgs {
     /// Days of history that are stored; if you pass it, the cost includes pruning [default: 30]
     #[arg(long, value_name = "DAYS", value_parser = |text: &str| within(text, 0.0, 36_500.0))]
     retention_days: Option<f64>,
-    /// Table that stores history: `HistoryTable`
-    #[arg(long, value_enum, default_value_t = HistoryTable::Same)]
-    history_table: HistoryTable,
+    /// Table that stores history, that of latest items or a second one: `HistoryTable`
+    #[arg(long, value_parser = ["same", "own"], default_value = "same")]
+    history_table: String,
     /// Memory of each function, in MB: `MemorySize`
     #[arg(long, value_name = "MB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(128..=10_240))]
     memory: u32,
     #[command(flatten)]
     method: Method,
-}
-
-/// Table that stores history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum HistoryTable {
-    /// The table of latest items
-    Same,
-    /// A second table
-    Own,
 }
 
 pub(crate) const EXAMPLES: &str = "\
@@ -69,7 +60,7 @@ pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
 
 impl PlanArgs {
     fn has_own_history(&self) -> bool {
-        self.history_table == HistoryTable::Own
+        self.history_table == "own"
     }
 
     fn retention_days(&self) -> f64 {

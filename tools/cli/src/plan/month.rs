@@ -150,7 +150,7 @@ mod tests {
     use proptest::prelude::*;
     use shared::config::{Retention, Window, WriteMode};
 
-    use super::{super::HistoryTable, *};
+    use super::*;
     use crate::write_options::Method;
 
     /// Returns each part of the cost, and the total.
@@ -171,7 +171,7 @@ mod tests {
                 entities: 10u64.pow(entities),
                 item_bytes,
                 retention_days,
-                history_table: if has_own_history { HistoryTable::Own } else { HistoryTable::Same },
+                history_table: if has_own_history { "own" } else { "same" }.to_owned(),
                 memory,
                 method: Method {
                     mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][mode],

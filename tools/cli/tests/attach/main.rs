@@ -37,6 +37,8 @@ fn hostile_names_are_passed_as_they_are() {
         "it's",
         "--version-attribute",
         "my \"rev\"",
+        "--actor-attribute",
+        "it's",
         "--filter",
         filter,
         "--write",
@@ -55,7 +57,13 @@ fn hostile_names_are_passed_as_they_are() {
         attached.keys().map(|key| key.name.as_str()).collect::<Vec<_>>(),
         [key, "no"]
     );
-    assert_eq!(attached.version_attribute(), Some("my \"rev\""));
+    assert_eq!(
+        (
+            attached.version_attribute(),
+            attached.settings().actor_attribute.as_deref()
+        ),
+        (Some("my \"rev\""), Some("it's"))
+    );
     assert_eq!(attached.ignored().iter().collect::<Vec<_>>(), ["a,b", "it's"]);
     // The shell passes each word unchanged; the unit tests of the command read them as the SAM CLI does.
     let command = report["Deploy"][1].as_str().unwrap();
@@ -69,6 +77,7 @@ fn hostile_names_are_passed_as_they_are() {
     for word in [
         "HistoryTableName=Log",
         r#"VersionAttribute="my \"rev\"""#,
+        r#"ActorAttribute="it's""#,
         r#"IgnoreAttributes="[\"a,b\",\"it's\"]""#,
         r#"Filter="{\"dynamodb\":{\"$or\":[{\"NewImage\":{\"it's\":{\"S\":[\"a \u0022b\u0022\",\"$HOME\"]}}},{\"OldImage\":{\"it's\":{\"S\":[\"a \u0022b\u0022\",\"$HOME\"]}}}]}}""#,
     ] {

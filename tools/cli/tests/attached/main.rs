@@ -1,6 +1,12 @@
-//! `vzero --attached` on a table that other programs write, with stream-fn's own code.
+//! `vzero` on a table that other programs write, with stream-fn's own code.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod found;
 
 use testkit::{attached::Orders, script_tests};
+
+const VZERO: &str = env!("CARGO_BIN_EXE_vzero");
 
 script_tests! {
     Orders;
@@ -54,4 +60,6 @@ script_tests! {
     fn tombstones_are_restored_in_both_directions();
     fn an_item_that_history_does_not_have_is_not_overwritten();
     fn an_item_with_too_many_attributes_is_refused();
+    fn an_item_of_other_programs_is_changed_after_asking();
+    fn the_write_of_a_stale_mapper_fails_after_each_change();
 }

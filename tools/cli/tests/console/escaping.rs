@@ -7,7 +7,7 @@ use crate::{html::Page, http::encoded, new_table, served::Console};
 
 /// Marker that each hostile text contains.
 const MARK: &str = "zq";
-const HOSTILE: [&str; 17] = [
+pub(crate) const HOSTILE: [&str; 17] = [
     "<script>zq()</script>",
     "\"><img src=x onerror=zq()>",
     "'><svg onload=zq()>",
@@ -49,13 +49,25 @@ fn attributes(text: &str) -> Value {
     })
 }
 
+/// Returns attributes that differ from [`attributes`] in each way that the comparison shows.
+fn nested(text: &str) -> Value {
+    let moved = json!([{"NULL": true}, {"S": format!("{text} {}", "long ".repeat(20))}, {"L": [{"N": "1"}, {"S": text}]}, {"BOOL": true}]);
+    json!({
+        "S": {"S": format!("{text}3\n{}{text}\n", "equal\n".repeat(9))},
+        "SS": {"SS": [text, format!("{text}3")]},
+        "L": {"L": moved},
+        "M": {"M": {text: {"S": json!({text: [text]}).to_string()}, "n": {"M": {text: {"L": [{"M": {text: {"S": text}}}]}}}}},
+        "Actor": {"S": text},
+    })
+}
+
 /// Puts an entity with history, a gap and metadata, all with the text.
 fn put(table: &Table, text: &str) {
     let deleted = json!({"Latest": {"N": "4"}, "S": {"S": format!("{text}4")}, "Deleted": {"BOOL": true}});
     for (key, more) in [
         ("v0", deleted.clone()),
         ("v4", deleted),
-        ("v3", json!({"S": {"S": format!("{text}3")}})),
+        ("v3", nested(text)),
         ("v2", json!({"S": {"S": format!("{text}2")}, "Extra": {"S": text}})),
         ("v1", json!({})),
     ] {
@@ -76,7 +88,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Checks that no part of a text became a tag, an attribute, an address or an invisible character.
-fn is_inert(path: &str, body: &str) -> Page {
+pub(crate) fn is_inert(path: &str, body: &str) -> Page {
     let page = Page::parse(body);
     for tag in &page.tags {
         let is_own = match tag.name.as_str() {
@@ -112,7 +124,8 @@ fn paths(id: &str) -> Vec<String> {
         /entity?id={}&to={} /entity?id={}&scale={} /entity?id=none{} /entity?{} /version?id={}&version=4 \
         /version?id={}&version=1 /version?id={}&version=3 /version?id={}&version=5 /version?id={}&version={} \
         /version?id={}&version=1&done={} /compare?id={}&from=1&to=2 /compare?id={}&from=2&to=4 \
-        /compare?id={}&from=2&to=3 /compare?id={}&from={}&to={} /as-of?id={} /as-of?id={}&at=2021-01-01 \
+        /compare?id={}&from=2&to=3 /compare?id={}&from=1&to=3&path={} /compare?id={}&from=1&to=3&path=M.%22{}%22 \
+        /compare?id={}&from={}&to={} /blame?id={} /blame?id={}&version=3 /blame?id={}&path={} /blame?id={}&version={} /as-of?id={} /as-of?id={}&at=2021-01-01 \
         /as-of?id={}&at={} /as-of?id={}&at=2027-01-01 /as-of?id={}&effective=2021-01-01 /as-of?id={}&effective={} \
         /as-of?id={}&version=1 /as-of?id={}&version=3 /health /health?audit={} /restore?id={}&version=1 \
         /restore?id={}&version={} /undelete?id={}";
@@ -143,7 +156,7 @@ fn no_text_becomes_markup() {
                 let answer = console.get(&path);
                 let page = is_inert(&path, &answer.body);
                 // The page does display the text.
-                let shown = ["/entity?id=", "/version?id=", "/compare?id="];
+                let shown = ["/entity?id=", "/version?id=", "/compare?id=", "/blame?id="];
                 let is_shown = shown.iter().any(|shown| path.starts_with(shown));
                 if is_shown && answer.status == 200 {
                     assert!(page.text.contains(MARK), "{path}: {page:?}");

@@ -44,7 +44,13 @@ fn consoles_do_not_share_tokens_and_cookies() {
 fn forms_without_a_csrf_token_are_rejected() {
     let (_table, console) = console();
     let many = (0..9000).map(|n| format!("p{n}=x&")).collect::<Vec<_>>().concat();
-    for path in ["/restore", "/undelete", "/health/audit", "/no/such/page", "/"] {
+    for path in [
+        "/restore",
+        "/undelete?table=none",
+        "/health/audit",
+        "/no/such/page",
+        "/",
+    ] {
         for form in [
             "id=E",
             "id=E&csrf=",

@@ -1,6 +1,6 @@
 //! Pages of long keys, large and deep items, and many versions.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, io::Write as _, time::Instant};
 
 use serde_json::{Value, json};
 use testkit::{endpoint::Engine, table::Table};
@@ -159,4 +159,46 @@ fn the_pages_of_a_thousand_versions_are_complete() {
         }
     }
     assert_eq!(seen, (1..=VERSIONS).collect());
+}
+
+/// The pages of 10,000 versions, of which the newest have 400 KB and a list of 10,000 elements.
+#[test]
+fn pages_of_many_versions_and_long_lists_are_fast_and_small() {
+    const VERSIONS: u64 = 10_000;
+    let table = new_table();
+    let list = |element: fn(u64) -> u64| {
+        let elements = (0..VERSIONS).map(element);
+        let elements = elements.map(|n| json!({"M": {"id": {"N": n.to_string()}, "t": {"S": format!("text {n:06}")}}}));
+        json!({"List": {"L": elements.collect::<Vec<_>>()}, "Old": {"S": "x"}})
+    };
+    let small = (1..=VERSIONS - 3).map(|version| json!({"Old": {"S": "x"}, "N": {"N": version.to_string()}}));
+    let large = [list(|n| n), list(|n| n + 1), list(|n| n * 7919 % VERSIONS)];
+    let mut latest = large[2].clone();
+    latest["Latest"] = json!({"N": VERSIONS.to_string()});
+    for (number, attributes) in (1..).zip(small.chain(large)).chain([(0, latest)]) {
+        table.put(item("E", &format!("v{number}"), attributes));
+    }
+    let console = Console::of(&table);
+    for (path, expected) in [
+        ("/entity?id=E", "versions 9951 to 10000 of 10000"),
+        ("/compare?id=E&from=9998&to=9999", "9999 unchanged elements"),
+        (
+            "/compare?id=E&from=9999&to=10000",
+            "more than necessary is shown as changed",
+        ),
+        (
+            "/compare?id=E&from=10000&to=9999",
+            "more than necessary is shown as changed",
+        ),
+        ("/blame?id=E", "to 400 of 20002"),
+        ("/blame?id=E&version=9999", "to 400 of 20002"),
+        ("/blame?id=E&version=9997", "2 values of this page: set in version"),
+        ("/entity?id=E&path=List[3].id", "3 versions selected"),
+    ] {
+        let start = Instant::now();
+        let body = shown(&console, path);
+        let _ = writeln!(std::io::stderr(), "{path}: {:?}, {} bytes", start.elapsed(), body.len());
+        let text = Page::parse(&body).text;
+        assert!(text.contains(expected), "{path}: {text}");
+    }
 }

@@ -15,6 +15,7 @@ mod opener;
 mod pages;
 mod served;
 mod started;
+mod tables;
 
 use serde_json::Value;
 use testkit::{command::Run, script, script_tests, table::Table};
@@ -68,6 +69,7 @@ script_tests! {
 script_tests! {
     Subject;
     fn each_version_shows_what_it_changed();
+    fn changes_are_a_tree_of_paths();
     fn versions_are_filtered();
     fn a_filter_reads_more_pages();
     fn entities_are_found_by_part_of_the_key_and_the_last_change_comes_first();

@@ -46,7 +46,7 @@ fn a_read_only_console_changes_nothing() {
         let (action, mut fields) = writing.form(path);
         fields.retain(|(name, _)| name != "csrf");
         fields.push(("csrf".to_owned(), csrf.clone()));
-        for (console, why) in [(&reading, "--allow-write"), (&writing, "belongs to another console")] {
+        for (console, why) in [(&reading, "--write"), (&writing, "belongs to another console")] {
             let answer = console.post(&action, &fields);
             assert!(answer.status == 403 && answer.body.contains(why), "{path}: {answer:?}");
         }

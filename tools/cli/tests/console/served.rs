@@ -6,7 +6,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testkit::{command::Run, table::Table};
+use shared::dynamodb::Store;
+use testkit::{command::Run, table::Table, vzero::Vzero};
 
 use crate::{
     console,
@@ -31,12 +32,22 @@ pub(crate) struct Console {
 impl Console {
     /// Serves a read-only console in this process.
     pub(crate) fn of(table: &Table) -> Self {
-        Self::here(console::serve(table, None, false))
+        Self::reading(table, &table.store)
     }
 
     /// Serves a console that allows changes.
     pub(crate) fn writing(table: &Table) -> Self {
-        Self::here(console::serve(table, None, true))
+        Self::on(table, &table.store)
+    }
+
+    /// Serves a read-only console of any kind of table.
+    pub(crate) fn reading(vzero: &Vzero, store: &Store) -> Self {
+        Self::here(console::serve(vzero, store, None, false))
+    }
+
+    /// Serves a console of any kind of table that allows changes.
+    pub(crate) fn on(vzero: &Vzero, store: &Store) -> Self {
+        Self::here(console::serve(vzero, store, None, true))
     }
 
     fn here(console: history_console::Console) -> Self {

@@ -27,6 +27,7 @@ use shared::{
     domain::{request_id::RequestId, version::Version},
 };
 use testkit::{
+    attached::Orders,
     database,
     pages::root,
     script::{Script, Subject},
@@ -55,6 +56,7 @@ const KEYS: [(&str, Key); 5] = [
 /// | line | a user |
 /// |---|---|
 /// | `console reading`, `console writing` | uses the read-only console, or the one that allows changes |
+/// | `console attached` | uses the console of a table that other programs write, which allows changes |
 /// | `enter reading` | the same, and signs in with its URL |
 /// | `go /path`, `back` | opens a page |
 /// | `shows /path NAME text` | opens a page that contains a text, checks it as `page` does, and reaches its controls |
@@ -72,10 +74,12 @@ const KEYS: [(&str, Key); 5] = [
 /// | `page NAME`, `controls` | see [`checks`] |
 /// | `expect part` | none: allows lines with this part in the browser's console |
 ///
-/// The actions `@before MINUTES {…}` and `@restored_before MINUTES VERSION {…}` are the writer's, so many minutes ago.
+/// The actions `@order NO {…}` and `@deliver` are those of the orders' writer and of stream-fn. The actions `@before MINUTES {…}` and `@restored_before MINUTES VERSION {…}` are the writer's, so many minutes ago.
 pub(crate) struct Browser {
     table: Table,
-    consoles: [Console; 2],
+    orders: Orders,
+    /// Read-only, with changes, and of the orders, with changes.
+    consoles: [Console; 3],
     /// Index of the console in use.
     console: Cell<usize>,
     client: Client,
@@ -102,9 +106,12 @@ impl WebDriverCompatibleCommand for Command {
 
 impl Subject for Browser {
     fn create(vzero: &'static str, _: Option<u8>, _: &Value) -> Self {
-        let table = Table::new(vzero);
+        let (table, orders) = (Table::new(vzero), Orders::new(vzero));
+        let [reading, writing] = [false, true].map(|writes| console::serve(&table, &table.store, Some(TOKEN), writes));
+        let attached = console::serve(&orders, &orders.store(), Some(TOKEN), true);
         let browser = Self {
-            consoles: [false, true].map(|allows_writes| console::serve(&table, Some(TOKEN), allows_writes)),
+            consoles: [reading, writing, attached],
+            orders,
             console: Cell::new(0),
             client: table.block_on(open()),
             expected: RefCell::default(),
@@ -147,6 +154,11 @@ impl Subject for Browser {
                 let restored = revision::restore(&store, &entity, version.unwrap(), request.unwrap(), change, mode);
                 self.table.block_on(restored).unwrap();
             }
+            ("order", [no, ..]) => {
+                self.orders.put(no.parse().unwrap(), &json(&words[1..].join(" ")));
+                self.orders.deliver_all();
+            }
+            ("deliver", _) => self.orders.deliver_all(),
             _ => return script.act_on_table(kind, words),
         }
         Some(Value::Null)
@@ -187,9 +199,9 @@ impl Browser {
     async fn step(&self, verb: &str, rest: &str) {
         let pair = || rest.split_once(" = ").unwrap();
         match verb {
-            "console" => self.console.set(usize::from(rest == "writing")),
+            "console" => self.select(rest),
             "enter" => {
-                self.console.set(usize::from(rest == "writing"));
+                self.select(rest);
                 self.go(&format!("/?token={TOKEN}")).await;
                 self.is_at("/").await;
             }
@@ -257,6 +269,12 @@ impl Browser {
 
     pub(crate) fn close(self) {
         let _ = self.table.runtime.block_on(self.client.close());
+    }
+
+    fn select(&self, console: &str) {
+        let names = ["reading", "writing", "attached"];
+        self.console
+            .set(names.iter().position(|name| *name == console).unwrap());
     }
 
     async fn go(&self, path: &str) {

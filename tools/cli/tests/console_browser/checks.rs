@@ -10,8 +10,8 @@ use crate::browser::{self, Browser, DESK, required_env};
 /// Window size of a phone, in CSS pixels.
 pub(crate) const PHONE: (u32, u32) = (390, 844);
 const MAX_HEIGHT: u32 = 1000;
-/// Pages with a screenshot in the documentation.
-const DOCUMENTED: [&str; 3] = ["entities", "entity", "compare"];
+/// Screenshots in the documentation.
+const DOCUMENTED: [&str; 5] = ["entities", "entity", "compare", "compare-dark", "compare-phone"];
 
 /// Checks the current page, and saves screenshots of it under this name.
 pub(crate) async fn page(browser: &Browser, name: &str) {
@@ -26,11 +26,6 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
         browser.size((DESK.0, height), false).await;
         browser.keep(&format!("{name}{suffix}")).await;
     }
-    if DOCUMENTED.contains(&name) && browser::env("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
-        let (from, to) = (browser::screenshots(), testkit::pages::root().join("docs/console"));
-        std::fs::create_dir_all(&to).unwrap();
-        std::fs::copy(from.join(format!("{name}.png")), to.join(format!("{name}.png"))).unwrap();
-    }
     browser.size(PHONE, true).await;
     // Wider elements scroll within the page.
     let wider = browser.script(include_str!("wider.js"), vec![json!(PHONE.0)]).await;
@@ -38,6 +33,17 @@ pub(crate) async fn page(browser: &Browser, name: &str) {
     is_accessible(browser, &format!("{name}, on a phone")).await;
     browser.keep(&format!("{name}-phone")).await;
     browser.size(DESK, false).await;
+    if browser::env("VZERO_TEST_SCREENSHOTS").as_deref() == Some("docs") {
+        let files = DOCUMENTED.into_iter().filter(|file| {
+            ["", "-dark", "-phone"]
+                .iter()
+                .any(|kind| *file == format!("{name}{kind}"))
+        });
+        let (from, to) = (browser::screenshots(), testkit::pages::root().join("docs/console"));
+        for file in files.map(|file| format!("{file}.png")) {
+            std::fs::copy(from.join(&file), to.join(&file)).unwrap();
+        }
+    }
 }
 
 /// Checks that axe-core finds no violation.

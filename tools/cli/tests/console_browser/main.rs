@@ -27,16 +27,18 @@ macro_rules! scenarios {
 }
 
 /// All scenarios, in one browser. The data come first, then the scenario without a cookie, and the one that writes comes last.
-const SCENARIOS: [(&str, &str); 10] = scenarios![
+const SCENARIOS: [(&str, &str); 12] = scenarios![
     data,
     the_token_signs_in,
     each_page_is_accessible,
     each_version_is_one_line,
+    differences_are_a_tree,
     times_are_local,
     forms_lead_to_their_pages,
     a_slider_selects_a_version,
     pages_are_opened_with_keys,
     an_audit_reports_findings,
+    an_attached_item_is_restored,
     a_version_is_restored,
 ];
 

@@ -144,12 +144,12 @@ fn a_killed_backfill_during_writes_loses_nothing() {
 
 /// Commands that cannot continue the state of a run of prune.
 const OTHERS: [&str; 8] = [
-    "prune --all --older-than 91d",
-    "prune --all --keep 1",
-    "prune --all --older-than 90d --grace 1d",
-    "prune --all --older-than 90d --over-gaps",
+    "prune --all --older-than 91d --yes",
+    "prune --all --keep 1 --yes",
+    "prune --all --older-than 90d --grace 1d --yes",
+    "prune --all --older-than 90d --over-gaps --yes",
     "prune --all --older-than 90d --dry-run",
-    "prune --all --older-than 90d --segments 3",
+    "prune --all --older-than 90d --segments 3 --yes",
     "audit --all",
     "backfill --yes",
 ];
@@ -172,7 +172,7 @@ fn a_killed_run_of_a_whole_table_resumes() {
     }
     let mut state = State::new();
     let path = state.path();
-    let slowly = format!("prune --all --older-than 90d --segments 2 --max-read-units 15 --state {path}");
+    let slowly = format!("prune --all --older-than 90d --segments 2 --max-read-units 15 --state {path} --yes");
     let mut child = table.start(&slowly);
     while !state.has_changed() {
         assert!(child.try_wait().unwrap().is_none(), "it ended too early");

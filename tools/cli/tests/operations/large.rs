@@ -54,7 +54,7 @@ fn a_version_in_parts_is_moved_with_its_parts_and_marks() {
     table.block_on(create_history(&table.client, &history)).unwrap();
     let text = r#"
         @items_in TABLE => = ["Large part#v1#2", "Large v0", "Large v1"]
-        admin table adopt --history-table HISTORY => 0
+        admin table adopt --history-table HISTORY --yes => 0
         @items_in TABLE => = ["Large v0"]
         @items_in HISTORY => = ["Large part#v1#2", "Large v1"]
         "#;

@@ -4,16 +4,19 @@ use std::{net::TcpListener, time::Duration};
 
 use history_console::{Console, Options};
 use operations::connection::Connection;
-use shared::config::WriteMode;
-use testkit::{database, table::Table};
+use shared::{config::WriteMode, dynamodb::Store};
+use testkit::{database, vzero::Vzero};
 
 /// Serves a table, with this token or a random one.
-pub(crate) fn serve(table: &Table, token: Option<&str>, allows_writes: bool) -> Console {
-    let _runtime = table.runtime.enter();
-    let (config, store) = (&table.endpoint.config, &table.store);
+pub(crate) fn serve(vzero: &Vzero, store: &Store, token: Option<&str>, allows_writes: bool) -> Console {
+    let _runtime = vzero.runtime.enter();
+    let (config, table) = (&vzero.endpoint.config, store.latest_table());
     let endpoint_url = config.endpoint_url().unwrap_or_default();
-    let connection = Connection::new(&table.client, config.clone(), endpoint_url, &table.name, store.digits())
+    let mut connection = Connection::new(&vzero.client, config.clone(), endpoint_url, table, store.digits())
         .with_history(store.own_history().map(str::to_owned));
+    if let Some(table) = store.attached_table() {
+        connection = connection.attached(table.clone());
+    }
     let options = Options {
         token: token.map(str::to_owned),
         writes: allows_writes.then(|| database::mode(WriteMode::Inline)),

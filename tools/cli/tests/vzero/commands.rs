@@ -28,7 +28,7 @@ const WRITE_OPTIONS: [(&str, &[&str]); 11] = [
     ("--expect 1", &[]),
     ("--request-id r", &[]),
     ("--time 2020-01-01", &["state put"]),
-    ("--actor me", &["history"]),
+    ("--actor me", &["log", "history"]),
     ("--reason why", &[]),
 ];
 
@@ -38,7 +38,7 @@ fn only_commands_that_write_accept_write_options() {
         let ran = Command::new(crate::VZERO).args(command.words()).output();
         ran.unwrap().status.code()
     };
-    let commands = "put,restore,delete,undelete,get,history,diff,lag,metadata,state put,state latest,state list,state load,items,\
+    let commands = "put,restore,delete,undelete,get,log,history,show,diff,blame,lag,metadata,state put,state latest,state list,state load,items,\
                     table create,audit,backfill,prune,pin,purge,redrive,repair,console,plan,completions";
     for (option, others) in WRITE_OPTIONS {
         for command in commands.split(',') {

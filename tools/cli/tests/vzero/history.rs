@@ -1,5 +1,8 @@
-//! Who recorded a version, when and why: `get`, `history`, `diff` and the commands that write.
+//! Who recorded a version, when and why: `log`, `show`, `diff`, `blame`, `get` and the commands that write.
 
+use std::io::{BufRead as _, BufReader};
+
+use serde_json::json;
 use testkit::{script_tests, table::Table};
 
 script_tests! {
@@ -10,7 +13,45 @@ script_tests! {
     fn changes_of_maps_sets_and_long_values();
     fn tables_show_the_record_apart_from_the_attributes();
     fn a_printed_version_can_be_put_again();
+    fn changes_are_shown_before_they_are_made();
     fn an_actor_describes_one_version_only();
     fn at_finds_a_version_by_its_own_time();
     fn effective_at_reads_the_highest_version_that_is_old_enough();
+    fn each_value_has_the_version_that_set_it();
+}
+
+#[test]
+fn new_versions_are_followed() {
+    let table = crate::new_table();
+    let put = |number: u64| table.write(json!({"ID": "E", "N": number}));
+    (1..=3).for_each(|number| assert_eq!(put(number), number));
+    let mut child = table.start("log E --follow -n 2");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().unwrap().unwrap();
+    assert!(next().ends_with("  N: 1 → 2"));
+    assert!(next().ends_with("  N: 2 → 3"));
+    for number in 4..=5 {
+        put(number);
+        let line = next();
+        assert!(line.ends_with(&format!("  N: {} → {number}", number - 1)), "{line}");
+    }
+    // As `head` does.
+    drop(lines);
+    put(6);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn times_are_those_of_the_local_time_zone() {
+    let table = crate::new_table();
+    for key in ["v0", "v1"] {
+        table.put(json!({
+            "PK": {"S": "E"}, "SK": {"S": key}, "Latest": {"N": "1"}, "RecordedVersion": {"N": "1"},
+            "RecordedAt": {"S": "2026-07-01T22:30:00.000000000Z"},
+        }));
+    }
+    let command = "log E --iso --since 2026-07-02T03:30 --until 2026-07-02T03:30";
+    let output = table.command(command).env("TZ", "XXX-5").output().unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.starts_with("1  2026-07-02T03:30:00.000000000+05:00"), "{output}");
 }

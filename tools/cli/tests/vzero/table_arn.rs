@@ -82,8 +82,9 @@ async fn reads_of_a_table_given_by_its_arn_find_its_history() {
         for command in [
             "get E",
             "get E --version 2",
-            "history E",
-            "history E --changes",
+            "log E --full",
+            "log E",
+            "blame E",
             "diff E 1 3",
             "items E",
             "lag E",

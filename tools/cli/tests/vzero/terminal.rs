@@ -70,13 +70,11 @@ fn new_table() -> Table {
 fn tables_fit_80_columns() {
     let table = new_table();
     for arguments in [
-        "history Long",
-        "history Many",
-        "history Wide",
         "get Long",
+        "get Many",
+        "get Wide",
         "items Long",
         "items Many",
-        "diff Long 1 1",
         "metadata Long --set Name=n",
     ] {
         let (status, lines) = on_terminal(&table, "cat", arguments);
@@ -88,18 +86,25 @@ fn tables_fit_80_columns() {
             .unwrap();
         assert!(widest <= 80, "{arguments:?} has {widest} columns: {lines:#?}");
     }
-    let (_, lines) = on_terminal(&table, "cat", "history Long");
+    let (_, lines) = on_terminal(&table, "cat", "get Long");
     assert!(lines.iter().any(|line| line.contains("xxx…")), "{lines:#?}");
     assert_eq!(
         lines.last().unwrap(),
         "(values that end with … are shortened: --full shows them)"
     );
-    let (_, lines) = on_terminal(&table, "cat", "history Long --full");
+    let (_, lines) = on_terminal(&table, "cat", "log Long --full");
     assert!(lines.iter().any(|line| line.contains(&"x".repeat(300))), "{lines:#?}");
-    let (_, lines) = on_terminal(&table, "cat", "history Many");
+    let (_, lines) = on_terminal(&table, "cat", "items Many");
     assert!(lines.iter().any(|line| line == "Attribute19  value"), "{lines:#?}");
+    // Only a terminal gets colors.
+    let (_, lines) = on_terminal(&table, "cat", "show Long");
+    assert!(
+        lines.iter().any(|line| line.contains("\u{1b}[32m+ 5\u{1b}[0m")),
+        "{lines:#?}"
+    );
+    assert!(!table.run("--output table show Long").stdout.contains('\u{1b}'));
     // Without a terminal, nothing is shortened.
-    let whole = table.run("--output table history Long").stdout;
+    let whole = table.run("--output table log Long --full").stdout;
     assert!(whole.contains(&"x".repeat(300)) && !whole.contains('…'), "{whole}");
 }
 
@@ -115,8 +120,9 @@ fn reads_are_shown_in_the_pager() {
     };
     for arguments in [
         "get Long",
-        "history Long",
-        "history Long --changes",
+        "log Long --full",
+        "log Long",
+        "blame Long",
         "items Long",
         "plan --updates-per-second 10 --entities 50 --item-bytes 500",
     ] {
@@ -133,6 +139,6 @@ fn reads_are_shown_in_the_pager() {
         assert_eq!(is_paged(arguments), (Some(code), false), "{arguments:?}");
     }
     // A pager that is closed early ends the command without an error.
-    let (status, lines) = on_terminal(&table, "head -n 1", "history Many --full");
+    let (status, lines) = on_terminal(&table, "head -n 1", "log Many --full");
     assert!(status.success() && lines.len() == 1, "{lines:#?}");
 }

@@ -22,7 +22,7 @@ fn an_unreachable_database_is_named_with_the_cause_and_the_next_step() {
             is_local,
             5,
             "cannot connect to http://127.0.0.1:1: connection refused",
-            "; start the local stack, or correct --endpoint-url",
+            "; start the local stack with `cargo run -p local`, or correct --endpoint-url",
         ),
         (
             &all,
@@ -32,7 +32,13 @@ fn an_unreachable_database_is_named_with_the_cause_and_the_next_step() {
             "; correct --endpoint-url, or check the network",
         ),
         (region, "", 5, "no AWS credentials found: run `aws sso login`", ""),
-        (credentials, "", 2, "no AWS Region: use --region, or set AWS_REGION", ""),
+        (
+            credentials,
+            "",
+            2,
+            "no AWS Region: use --region, or run `aws configure`",
+            "",
+        ),
         (
             &wrong,
             "",
@@ -114,7 +120,7 @@ fn a_setting_that_is_rejected_is_named_after_the_table_was_created() {
         run.stderr,
         format!(
             "error: CreateTable of Factory at {endpoint}, Region us-east-1 is denied: the role needs dynamodb:CreateTable, \
-             see docs/security.md\n"
+             see docs/access.md; `aws sts get-caller-identity` shows it\n"
         )
     );
     let endpoint = serve(("CreateTable", "ValidationException"));

@@ -1,6 +1,12 @@
 "use strict";
-// Keyboard shortcuts: a letter opens a section, an arrow key the previous or next page. They are off in input fields.
-const SECTIONS = { e: "/", h: "/health" };
+// Keyboard shortcuts: a letter opens the section whose link has it as data-key, an arrow key or a bracket the previous or next page. They are off in
+// input fields.
+const PAGES = { "[": "prev", "]": "next" };
+const STEPS = { j: 1, k: -1 };
+const KEYS = [
+  ["/", "Find entities"], ["j k", "Next and previous change, or version of a history"], ["[ ]", "Previous and next pair of versions"],
+  ["← →", "Previous and next version or page"], ["e", "Entities"], ["h", "Health"], ["?", "This help"],
+];
 
 function follow(rel) {
   const link = document.querySelector(`main a[rel="${rel}"]`);
@@ -8,14 +14,54 @@ function follow(rel) {
   return Boolean(link);
 }
 
+// Moves the focus to another change, or another version of a history. The first step begins at the path of the address.
+function step(by) {
+  const all = [...document.querySelectorAll("main .change, main .log summary")].filter((each) => each.checkVisibility());
+  const from = all.indexOf(document.activeElement.closest(".change, .log summary"));
+  const next = from < 0 ? all.find((each) => each.id === "path") ?? all[by > 0 ? 0 : all.length - 1] : all[from + by];
+  next?.focus({ preventScroll: true });
+  next?.scrollIntoView({ block: "center" });
+  return all.length > 0;
+}
+
+function help() {
+  const dialog = document.getElementById("keys") ?? document.createElement("dialog");
+  if (!dialog.id) {
+    dialog.id = "keys";
+    dialog.setAttribute("aria-label", "Keys");
+    const title = document.createElement("h2");
+    title.textContent = "Keys";
+    const list = document.createElement("dl");
+    list.className = "facts";
+    for (const [keys, text] of KEYS) {
+      const [term, description] = ["dt", "dd"].map((name) => list.appendChild(document.createElement(name)));
+      term.append(...keys.split(" ").flatMap((key) => [Object.assign(document.createElement("kbd"), { textContent: key }), " "]));
+      description.textContent = text;
+    }
+    const close = Object.assign(document.createElement("button"), { type: "button", textContent: "Close" });
+    close.addEventListener("click", () => dialog.close());
+    dialog.append(title, list, close);
+    document.body.append(dialog);
+  }
+  if (dialog.open) dialog.close(); else dialog.showModal();
+}
+
 document.addEventListener("keydown", (event) => {
   const { target, key } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, textarea, select")) return;
-  if (key === "/") document.getElementById("find")?.focus();
+  const isCommand = (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState("AltGraph");
+  if (isCommand || target.closest("input, textarea, select")) return;
+  if (key === "?") help();
+  else if (document.querySelector("dialog[open]")) return;
+  else if (PAGES[key]) { if (!follow(PAGES[key])) return; }
+  else if (STEPS[key]) { if (!step(STEPS[key])) return; }
+  else if (key === "/") document.getElementById("find")?.focus();
   else if (key === "ArrowLeft" && !target.closest(".scroll")) { if (!follow("prev")) return; }
   else if (key === "ArrowRight" && !target.closest(".scroll")) { if (!follow("next")) return; }
-  else if (SECTIONS[key]) location.assign(SECTIONS[key]);
-  else return;
+  else {
+    const section = document.querySelector(`header a[data-key="${CSS.escape(key)}"]`);
+    if (!section) return;
+    section.click();
+  }
   event.preventDefault();
 });
 
@@ -54,6 +100,23 @@ localTimes(document);
 localPickers(document);
 const shownZone = document.getElementById("zone");
 if (shownZone) shownZone.textContent = `Times are local (${zone}).`;
+
+// Differences are inline, or side by side if the user chose that before.
+const layout = document.querySelector("button.layout");
+function showLayout() {
+  const isSplit = localStorage.getItem("differences") === "split";
+  document.documentElement.classList.toggle("split", isSplit);
+  layout.setAttribute("aria-pressed", isSplit);
+}
+if (layout) {
+  layout.hidden = false;
+  showLayout();
+  layout.addEventListener("click", () => {
+    localStorage.setItem("differences", localStorage.getItem("differences") === "split" ? "inline" : "split");
+    showLayout();
+  });
+}
+document.getElementById("path")?.scrollIntoView({ block: "center" });
 
 // Copy buttons. They copy their own text, or that of an element.
 async function copy(text) {

@@ -10,7 +10,10 @@ use aws_sdk_dynamodb::types::AttributeValue::S;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures::future::try_join_all;
 use operations::{
-    read::scans::{LatestFilter, LatestItem, scan_latest, scan_request},
+    read::{
+        histories::scan_histories,
+        scans::{LatestFilter, LatestItem, scan_latest, scan_request},
+    },
     segments::scan::{Page, Segment},
 };
 use serde::{Deserialize, Serialize};
@@ -59,6 +62,9 @@ impl Search {
             total: SEGMENTS,
         };
         let id = match self {
+            Self::Latest(filter) if store.attached_table().is_some() => {
+                return Box::pin(scan_histories(store, segment, filter, start, limit)).await;
+            }
             Self::Latest(filter) => return scan_latest(store, segment, filter, start, limit).await,
             Self::Request(id) => id,
         };

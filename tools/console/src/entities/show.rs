@@ -1,33 +1,23 @@
 //! The list as HTML and JSON.
 
 use maud::{Markup, html};
-use operations::read::{lag::lag, scans::LatestItem, versions_in_history::versions_in_history};
+use operations::read::scans::LatestItem;
 use serde_json::{Value, json};
-use shared::domain::{entity::EntityId, version::Version};
+use shared::domain::entity::EntityId;
 
 use super::find::Search;
 use crate::{
-    address,
-    app::App,
-    error::PageError,
-    page::{self, count, entity_link},
+    address, current,
+    page::{self, entity_link},
     query::Query,
     time,
+    value::{self, DisplayLimits},
 };
-
-/// Maximum number of entities whose exact lag is read.
-const MAX_LAGS: usize = 10;
-
-pub(super) struct Row {
-    found: LatestItem,
-    /// Number of versions that are not in history yet, `None` for an unknown number of at least one.
-    lag: Option<u64>,
-}
 
 pub(super) struct Results<'a> {
     pub(super) search: &'a Search,
     pub(super) exact: Option<EntityId>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<LatestItem>,
     pub(super) read: u64,
     /// Approximate number of items of the table, if it is known.
     pub(super) items: Option<u64>,
@@ -35,60 +25,37 @@ pub(super) struct Results<'a> {
     pub(super) next: Option<String>,
 }
 
-/// Reads the lag of the history of each entity. A version that a request created has none.
-pub(super) async fn rows(app: &App, search: &Search, found: Vec<LatestItem>) -> Result<Vec<Row>, PageError> {
-    let is_latest = matches!(search, Search::Latest(_));
-    let versions = found.iter().filter(|_| is_latest);
-    let versions = versions.filter_map(|found| Some((found.entity.clone(), found.version?)));
-    let stored = versions_in_history(app.store(), &versions.collect::<Vec<_>>(), app.consistent()).await?;
-    let (mut rows, mut lags_read) = (Vec::with_capacity(found.len()), 0);
-    for found in found {
-        let lag = match is_latest && found.version.is_some() && !stored.contains(&found.entity) {
-            false => Some(0),
-            true if lags_read == MAX_LAGS => None,
-            true => {
-                lags_read += 1;
-                let lag = lag(app.store(), &found.entity).await?;
-                lag.map(|lag| lag.latest.get() - lag.through.map_or(0, Version::get))
-            }
-        };
-        rows.push(Row { found, lag });
+pub(super) fn to_json(found: &LatestItem, search: &Search) -> Value {
+    let (id, version) = (found.entity.as_str(), found.version);
+    match search {
+        Search::Request(_) => json!({"ID": id, "Version": version}),
+        Search::Latest(_) => json!({
+            "ID": id, "Version": version, "Deleted": found.deleted,
+            "RecordedAt": found.recorded_at.map(|time| time.to_string()),
+        }),
     }
-    Ok(rows)
 }
 
-impl Row {
-    pub(super) fn to_json(&self, search: &Search) -> Value {
-        let (id, version) = (self.found.entity.as_str(), self.found.version);
-        match search {
-            Search::Request(_) => json!({"ID": id, "Version": version}),
-            Search::Latest(_) => json!({
-                "ID": id, "Version": version, "Deleted": self.found.deleted,
-                "RecordedAt": self.found.recorded_at.map(|time| time.to_string()), "Behind": self.lag,
-            }),
-        }
-    }
-
-    fn html(&self, search: &Search) -> Markup {
-        let (found, id) = (&self.found, self.found.entity.as_str());
-        html! {
-            tr {
-                th scope="row" { (entity_link(id)) }
-                @match (search, found.version) {
-                    (Search::Request(_), version) => td {
-                        @if let Some(version) = version { a href=(address::version("/version", id, version.get())) { "version " (version) } }
-                    },
-                    (Search::Latest(_), version) => {
-                        td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
-                        td.right { @if let Some(version) = version { (version) } @else { span.bad { "None" } } }
-                        td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
-                        td { @match self.lag {
-                            Some(0) => span.good { "None" },
-                            Some(versions) => span.warn { (count(versions, "version")) },
-                            None => span.warn { "1 version or more" },
-                        } }
-                    },
-                }
+fn row(found: &LatestItem, search: &Search) -> Markup {
+    let id = found.entity.as_str();
+    html! {
+        tr {
+            @match current::key(id) {
+                None => th scope="row" colspan=[current::key_names().map(|names| names.len())] { (entity_link(id)) },
+                Some(attributes) => @for (at, (_, value)) in attributes.iter().enumerate() {
+                    @let shown = value::value(value, DisplayLimits::KEY);
+                    @if at == 0 { th scope="row" { a.key href=(address::of_entity("/entity", id)) { (shown) } } } @else { td { (shown) } }
+                },
+            }
+            @match (search, found.version) {
+                (Search::Request(_), version) => td {
+                    @if let Some(version) = version { a href=(address::version("/version", id, version.get())) { "version " (version) } }
+                },
+                (Search::Latest(_), version) => {
+                    td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
+                    td.right { @if let Some(version) = version { (version) } @else { span.bad { "None" } } }
+                    td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
+                },
             }
         }
     }
@@ -112,6 +79,7 @@ fn form(query: &Query, search: &Search) -> Markup {
     let is_request = matches!(search, Search::Request(_));
     html! {
         form.row method="get" action="/" {
+            (page::table_field())
             label { "Find " input type="search" name="find" value=[query.text("find")] spellcheck="false" autocomplete="off" maxlength="2048"; }
             label { "in " select name="by" {
                 option value="key" selected[!is_request] { "keys" }
@@ -140,7 +108,7 @@ fn coverage(results: &Results<'_>) -> Markup {
             (Search::Latest(_), _) => { (count) " entities, the most recently changed first. " },
         }
         "Items read: " (results.read)
-        @if results.next.is_none() { ", the whole table" }
+        @if results.next.is_none() { ", the whole " @if current::is_attached() { "history" } @else { "table" } }
         @else if let Some(items) = results.items.filter(|items| *items > 0) {
             " of about " (items) " (" (percent(results.read, items)) " %)"
         }
@@ -155,15 +123,16 @@ fn percent(read: u64, items: u64) -> u64 {
 }
 
 fn table(results: &Results<'_>) -> Markup {
+    let names = current::key_names();
     let (label, columns) = match results.search {
-        Search::Latest(_) => (
-            "Entities",
-            &["Entity", "Last change", "Version", "State", "History lag"][..],
-        ),
-        Search::Request(_) => ("Versions of the request", &["Entity", "Version"][..]),
+        Search::Latest(_) if names.is_some() => ("Items", &["Last change", "Version", "State"][..]),
+        Search::Latest(_) => ("Entities", &["Last change", "Version", "State"][..]),
+        Search::Request(_) => ("Versions of the request", &["Version"][..]),
     };
-    let rows = html! { @for row in &results.rows { (row.html(results.search)) } };
-    page::table(label, columns, &rows)
+    let mut names = names.unwrap_or_else(|| vec!["Entity".to_owned()]);
+    names.extend(columns.iter().map(|column| (*column).to_owned()));
+    let rows = html! { @for row in &results.rows { (self::row(row, results.search)) } };
+    page::table(label, &names, &rows)
 }
 
 fn pages(query: &Query, next: Option<String>) -> Markup {

@@ -1,6 +1,6 @@
-//! Filter of the versions of an entity: by author, by the attributes that changed, and by the time of creation.
+//! Filter of the versions of an entity: by author, by the value that changed, and by the time of creation.
 
-use item_diff::line::text_of;
+use item_diff::{line::text_of, path::Path};
 use shared::domain::{AttributeValue, recorded_at::RecordedAt};
 
 /// Filter of versions. The default selects all.
@@ -8,8 +8,8 @@ use shared::domain::{AttributeValue, recorded_at::RecordedAt};
 pub(super) struct Filter {
     /// Part of the actor, in any case.
     pub(super) actor: Option<String>,
-    /// Attribute that changed.
-    pub(super) attribute: Option<String>,
+    /// Path of the value that changed, as a whole or in a part.
+    pub(super) path: Option<Path>,
     /// First time.
     pub(super) since: Option<RecordedAt>,
     /// Last time.
@@ -26,7 +26,7 @@ impl Filter {
         let time = |time: Option<RecordedAt>| time.map(|time| time.to_string());
         [
             ("actor", self.actor.clone()),
-            ("attribute", self.attribute.clone()),
+            ("path", self.path.as_ref().map(Path::to_string)),
             ("since", time(self.since)),
             ("until", time(self.until)),
         ]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use item_diff::versions::is_comparable;
+use item_diff::{path::differs, versions::is_comparable};
 use operations::read::version_run::version_run;
 use serde_json::{Value, json};
 use shared::{
@@ -179,8 +179,8 @@ impl History {
             previous.map(|previous| &previous.attributes),
             is_comparable(previous, view),
         );
-        let attribute = self.filter.attribute.as_deref();
-        let is_changed = attribute.is_none_or(|name| is_known && item_diff::is_changed(name, old, &view.attributes));
+        let path = self.filter.path.as_ref();
+        let is_changed = path.is_none_or(|path| is_known && differs(old, &view.attributes, path));
         self.is_end |= self.filter.ends_before(view.recorded_at);
         let is_selected = is_changed && self.filter.selects(view.actor.as_ref(), view.recorded_at);
         details.changes = (is_selected && is_known).then(|| summary::line(old, &view.attributes));

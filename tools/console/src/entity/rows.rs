@@ -21,7 +21,7 @@ pub(super) fn filters(history: &History) -> Markup {
     let (filter, id, newest) = (&history.filter, history.entity.as_str(), history.newest);
     let filters = html! {
         label { "Actor " input type="text" name="actor" value=[filter.actor.as_deref()] size="12" autocomplete="off"; }
-        label { "Changed attribute " input type="text" name="attribute" value=[filter.attribute.as_deref()] size="12" autocomplete="off" spellcheck="false"; }
+        label { "Changed path " input type="text" name="path" value=[filter.path.as_ref()] placeholder="Lines[2].Price" size="14" autocomplete="off" spellcheck="false"; }
         (picker("From", "since", filter.since, false))
         (picker("Until", "until", filter.until, false))
         button { "Filter" }

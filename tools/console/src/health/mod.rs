@@ -12,7 +12,9 @@ use shared::{
 
 use self::audit::{End, Report};
 use super::{
+    address,
     app::App,
+    current,
     page::{self, FormResponse, View, count, more},
     query::Query,
     time,
@@ -35,7 +37,7 @@ pub(super) async fn view(app: &App, _: &Query) -> Result<View, PageError> {
         section: "/health",
         body: html! {
             h1 { "Health" }
-            p { a href="/health" { "Refresh" } }
+            p { a href=(address::page("/health")) { "Refresh" } }
             (audit(app, report.as_ref()))
         },
         json,
@@ -56,7 +58,7 @@ pub(super) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError
 fn to_health(app: &App) -> FormResponse {
     let report = app.audit.report();
     let json = json!({"Audit": report.as_ref().map(Report::to_json)});
-    FormResponse::SeeOther("/health#audit".to_owned(), json)
+    FormResponse::SeeOther(format!("{}#audit", address::page("/health")), json)
 }
 
 fn audit(app: &App, report: Option<&Report>) -> Markup {
@@ -65,17 +67,22 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
         section aria-labelledby="audit-heading" {
             h2 #audit-heading { "Audit" }
             p {
-                "An audit reads the whole table and reports missing versions, unexpected versions, and latest items that differ from their "
-                "version. It writes nothing. It consumes half a read unit per 4 KB of the table"
+                @if current::is_attached() {
+                    "An audit reads the whole history and reports missing and unexpected versions, and items that differ from their newest "
+                    "version. It writes nothing. It consumes half a read unit per 4 KB of the history, and of each item"
+                } @else {
+                    "An audit reads the whole table and reports missing versions, unexpected versions, and latest items that differ from their "
+                    "version. It writes nothing. It consumes half a read unit per 4 KB of the table"
+                }
                 @if let Some(units) = app.options.max_read_units { ", at most " (units) " read units per second" }
                 "."
             }
             div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] {
                 @if let Some(report) = report { (progress(app, report)) }
                 @if is_running {
-                    form.inline method="post" action="/health/audit/stop" { (page::csrf(app)) button #audit-button { "Stop" } }
+                    form.inline method="post" action=(address::page("/health/audit/stop")) { (page::csrf(app)) button #audit-button { "Stop" } }
                 } @else {
-                    form.inline method="post" action="/health/audit" { (page::csrf(app)) button #audit-button { "Start audit" } }
+                    form.inline method="post" action=(address::page("/health/audit")) { (page::csrf(app)) button #audit-button { "Start audit" } }
                 }
                 @if let Some(report) = report { (findings(report)) }
             }
@@ -122,7 +129,7 @@ fn findings(report: &Report) -> Markup {
         @if !counts.findings.is_empty() {
             h3 { "Findings" }
             dl.facts { @for (kind, count) in &counts.findings { dt { (kind) } dd { (count) } } }
-            p { code { "vzero admin repair --all --dry-run" } " shows how to repair them." }
+            @if !current::is_attached() { p { code { "vzero admin repair --all --dry-run" } " shows how to repair them." } }
             div #findings-table { (page::table("Findings", &["Finding", "Details"], &shown)) }
             (more(report.findings_not_kept() + report.findings.len().saturating_sub(MAX_FINDINGS), ""))
         }

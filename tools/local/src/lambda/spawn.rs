@@ -85,7 +85,6 @@ fn command(function: &Function, host: &Host, runtime_api: SocketAddr, output: &O
             ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &function.memory.to_string()),
             ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
-            ("AWS_LAMBDA_LOG_LEVEL", &function.log_level),
             ("AWS_REGION", REGION),
             ("AWS_DEFAULT_REGION", REGION),
             ("AWS_ACCESS_KEY_ID", &access_key(&function.binary)),

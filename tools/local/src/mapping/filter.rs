@@ -1,7 +1,7 @@
 //! `FilterCriteria`: selects the records that are delivered to the function.
 //! See <https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html>.
 
-use attach::event_pattern::{InvalidPattern, Pattern};
+use attach::event_pattern::{Invalid, Pattern};
 use serde_json::{Value, json};
 use shared::json;
 use stream_fn::record::unwrap_kinesis;
@@ -42,7 +42,7 @@ fn payload(kinesis: &Value) -> Value {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidFilter {
     #[error(transparent)]
-    Pattern(#[from] InvalidPattern),
+    Pattern(#[from] Invalid),
     #[error("there are more than {MAX_FILTERS} filters")]
     TooMany,
 }

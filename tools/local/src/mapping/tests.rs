@@ -10,7 +10,7 @@ use serde_json::json;
 use shared::domain::sequence::SequenceNumber;
 
 use self::fakes::*;
-use super::{filter::Filters, record::Record, settings::Settings, source::SourceError, *};
+use super::{record::Record, settings::Settings, source::SourceError, *};
 
 /// Fails from the first bad record on, and as a whole where that is wanted.
 fn bad(bad: &'static [usize], whole: bool) -> impl Fn(&[String], usize) -> InvocationOutcome {
@@ -77,31 +77,6 @@ async fn an_unbounded_record_is_tried_until_it_is_done_and_throttles_use_up_no_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_sent_when_it_is_full_or_its_window_ends() {
-    let window = |seconds| Settings {
-        batch_size: 4,
-        batching_window: Duration::from_secs(seconds),
-        ..Settings::default()
-    };
-    let result = Run::new(window(30), records(10)).succeeding().await;
-    assert_eq!(result.sizes(), [4, 4, 2]);
-    let seconds: Vec<_> = result.batches.iter().map(|(at, _)| at.as_secs()).collect();
-    assert_eq!(seconds, [0, 0, 30]);
-    let result = Run::new(window(0), records(10)).succeeding().await;
-    assert!(result.batches.iter().all(|(at, _)| at.is_zero()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_payload_stays_below_6_mb() {
-    let large = |number| {
-        let json = json!({"dynamodb": {"SequenceNumber": sequence(number), "NewImage": "x".repeat(2_500_000)}});
-        Record::new(SequenceNumber::new(sequence(number)).unwrap(), START, json)
-    };
-    let run = Run::new(Settings::default(), (1..=5).map(large).collect());
-    assert_eq!(run.succeeding().await.sizes(), [2, 2, 1]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
     let settings = Settings {
         parallelization_factor: 10,
@@ -127,18 +102,6 @@ async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
     let at_once = result.batches.iter().filter(|(at, _)| at.is_zero()).count();
     assert!(at_once > 5, "the other lanes did not wait: {at_once}");
     assert_eq!(result.position, after(70));
-}
-
-#[tokio::test(start_paused = true)]
-async fn filtered_records_are_not_delivered_and_advance_the_position() {
-    let settings = Settings {
-        filters: Filters::parse([r#"{"dynamodb":{"Keys":{"PK":{"S":["1","3"]}}}}"#]).unwrap(),
-        ..Settings::default()
-    };
-    let result = Run::new(settings, records(5)).succeeding().await;
-    let batches: Vec<_> = result.batches.iter().map(|(_, numbers)| numbers.as_slice()).collect();
-    assert_eq!(batches, [[sequence(1), sequence(3)]]);
-    assert_eq!(result.position, after(5));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,8 @@
 //! Texts after the start: the endpoints of the stack, and what to try.
 
-use std::path::Path;
-
 use attach::shell::argument;
 use history_console::Console;
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::domain::attached::{AttachedTable, key_attribute::KeyType};
 
 use crate::stack::Stack;
@@ -44,7 +42,7 @@ pub fn to_try(stack: &Stack, console: Option<&Console>) -> String {
 
   curl {lambda}/2015-03-31/functions/writer-fn/invocations \\
     -d '{{\"ID\": \"Equipment#1\", \"State\": \"OK\"}}'
-  cargo run -p vzero -- --endpoint-url {dynamodb} history Equipment#1",
+  cargo run -p vzero -- --endpoint-url {dynamodb} log Equipment#1",
         lambda = stack.lambda.endpoint(),
         dynamodb = stack.dynamodb_endpoint(),
     );
@@ -55,41 +53,37 @@ pub fn to_try(stack: &Stack, console: Option<&Console>) -> String {
 }
 
 /// Returns commands that put an item with the keys of an attached table, and read its history and its first version.
-pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, definition: &Path) -> String {
+pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, console: Option<&Console>) -> String {
     let name = table.table();
-    let (item, key) = example(table);
-    let (item, key) = (argument(&item.to_string()), argument(&key.to_string()));
-    let definition = argument(&definition.to_string_lossy());
-    let vzero = format!("cargo run -p vzero -- --endpoint-url {dynamodb} --attached {definition}");
+    let (mut item, mut key) = (json!({}), String::new());
+    for attribute in table.keys() {
+        let (value, word) = match attribute.kind {
+            KeyType::S => (json!({"S": "a"}), " a"),
+            KeyType::N => (json!({"N": "1"}), " 1"),
+            KeyType::B => (json!({"B": "YQ=="}), " YQ=="),
+        };
+        item[&attribute.name] = value;
+        key.push_str(word);
+    }
+    let item = argument(&item.to_string());
+    let history = match table.history_table() {
+        history if history == format!("{name}-history") => String::new(),
+        history => format!(" --history-table {history}"),
+    };
+    let vzero = format!("cargo run -p vzero -- --endpoint-url {dynamodb} --table {name}{history}");
     let filter = match table.filter() {
         Some(_) => ", with attributes that the filter selects,",
         None => "",
     };
+    let console = console.map_or_else(String::new, |console| format!("\n  {}", console.url()));
     format!(
         "Serving until Ctrl-C. Write to the table {name} with any client{filter} and read the history:
 
   aws dynamodb put-item --endpoint-url {dynamodb} --table-name {name} \\
     --item {item}
-  {vzero} \\
-    history {key}
-  {vzero} \\
-    get {key} --version 1"
+  {vzero} log{key}
+  {vzero} get{key} 1{console}"
     )
-}
-
-/// Returns an item that consists of a key, as DynamoDB JSON, and its key, as `vzero` reads it.
-fn example(table: &AttachedTable) -> (Value, Value) {
-    let (mut item, mut example) = (json!({}), json!({}));
-    for key in table.keys() {
-        let (attribute, value) = match key.kind {
-            KeyType::S => (json!({"S": "a"}), json!("a")),
-            KeyType::N => (json!({"N": "1"}), json!(1)),
-            KeyType::B => (json!({"B": "YQ=="}), json!("YQ==")),
-        };
-        item[&key.name] = attribute;
-        example[&key.name] = value;
-    }
-    (item, example)
 }
 
 #[cfg(test)]
@@ -107,12 +101,11 @@ mod tests {
             ],
         });
         let table = attach::parse(&definition.to_string()).unwrap();
-        let text = to_try_attached(&table, "http://127.0.0.1:8000", Path::new("my orders.json"));
+        let text = to_try_attached(&table, "http://127.0.0.1:8000", None);
         for part in [
             r#"--item '{"customer'\''s":{"B":"YQ=="},"no":{"N":"1"}}'"#,
-            r"--attached 'my orders.json' \",
-            r#"history '{"customer'\''s":"YQ==","no":1}'"#,
-            r#"get '{"customer'\''s":"YQ==","no":1}' --version 1"#,
+            "--table Orders log YQ== 1",
+            "--table Orders get YQ== 1 1",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

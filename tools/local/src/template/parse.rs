@@ -52,7 +52,6 @@ pub struct Function {
     pub memory: u64,
     /// Environment variables, except those that Lambda sets.
     pub environment: BTreeMap<String, String>,
-    pub log_level: String,
 }
 
 impl Template {
@@ -144,7 +143,6 @@ fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -
         timeout: Duration::from_secs(number("Timeout", "3")?),
         memory: number("MemorySize", "128")?,
         environment,
-        log_level: get("/LoggingConfig/ApplicationLogLevel", "INFO")?,
     })
 }
 

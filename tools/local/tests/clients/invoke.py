@@ -159,7 +159,7 @@ class Cli(Case):
         self.assertEqual(json.loads(payload)["errorType"], "InvalidEvent")
 
     def test_the_tail_of_the_log(self):
-        said, _ = self.invoke({"ID": name()}, "--log-type", "Tail")
+        said, _ = self.invoke({"ID": 7}, "--log-type", "Tail")
         messages = [json.loads(line).get("message") for line in base64.b64decode(said["LogResult"]).decode().splitlines()]
         self.assertIn("update", messages)
 

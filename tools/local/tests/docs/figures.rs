@@ -33,11 +33,10 @@ fn figures_of_the_scaling_table_are_the_same_on_other_pages() {
     let rates = row("docs/scaling.md", &["`stream`", "`recent, 10`"]);
     let [same, own] = [&rates[3], &rates[4]];
     let rounded = format!("{}0", &same[..same.len() - 1]);
+    let costs = format!("about {one} USD a month at one update a second, {ten} at ten");
     for (page, expected) in [
-        (
-            "README.md",
-            format!("about {one} USD a month at one update a second, {ten} at ten"),
-        ),
+        ("README.md", costs.clone()),
+        ("docs/costs.md", costs),
         ("README.md", format!("consumes {units} write units on average")),
         (
             "docs/history-table.md",

@@ -6,7 +6,7 @@
 /// Forms of texts that differ in each run: `0` stands for any hexadecimal digit.
 const VARYING: [&str; 3] = [
     "0000-00-00T00:00:00.000000000Z",
-    "0000-00-00 00:00:00Z",
+    "0000-00-00 00:00:00",
     "00000000-0000-0000-0000-000000000000",
 ];
 
@@ -55,34 +55,4 @@ fn matches(shown: &str, actual: &str) -> bool {
         Some(rest) => (end == 0 || actual[..end].ends_with('\n')) && matches(rest, &actual[end..]),
         None => !actual[..end].contains('\n') && matches(rest, &actual[end..]),
     })
-}
-
-#[test]
-fn placeholders_match_any_text() {
-    for (shown, actual, is_same) in [
-        ("a\nb\n", "a\nb", true),
-        ("a\nb", "a\nb\nc", false),
-        ("a\nb\nc", "a\nb", false),
-        ("", "a", false),
-        ("a…c", "abbc", true),
-        ("a…c", "ac", true),
-        ("a…c", "acd", false),
-        ("a…c…", "aéc c", true),
-        ("a\n…\nd", "a\nb\nc\nd", true),
-        ("a\n…", "a", true),
-        ("…\nb", "a\nc", false),
-        (
-            "│ 2020-11-01T20:04:00.123456000Z ┆ é",
-            "│ 2026-11-22T06:24:48.000000007Z ┆ é",
-            true,
-        ),
-        ("2020-11-01T20:04:00.123456000Z", "2026-11-22T06:24:48Z", false),
-        (
-            "0a1b2c3d-0000-4000-8000-00000000000f",
-            "f47ac10b-58cc-4372-a567-0e02b2c3d479",
-            true,
-        ),
-    ] {
-        assert_eq!(difference(shown, actual).is_none(), is_same, "{shown:?} {actual:?}");
-    }
 }

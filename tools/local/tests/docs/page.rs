@@ -114,14 +114,3 @@ fn slug(heading: &str) -> String {
         .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
-
-#[test]
-fn a_page_is_parsed() {
-    let text = "# A `b`, c?\n\n<!-- first: x --> \n\n- in a list\n\n  <!-- needs: account -->\n  ```sh\n  y [no](link)\n  ```\n\n[one](a.md#b) ![two](c.svg)\n\n## A b c\n";
-    let page = Page::parse("p", text);
-    assert_eq!(page.anchors, ["a-b-c", "a-b-c-1"]);
-    assert_eq!(page.links, ["a.md#b", "c.svg"]);
-    let block = |block: &Block| format!("{} {:?} {:?}", block.line, block.text, block.comments);
-    let blocks: Vec<_> = page.blocks.iter().map(block).collect();
-    assert_eq!(blocks, [r#"3 "x\n" []"#, r#"9 "y [no](link)\n" ["needs: account"]"#]);
-}

@@ -214,7 +214,12 @@ fn every_command_runs_and_prints_the_shown_output() {
     let check = |page: &Page| {
         let has_commands = |block: &Block| ["sh", "json"].contains(&block.language.as_str());
         let needs_a_stack = page.blocks.iter().any(has_commands) || !inline(page).is_empty();
-        check(page, needs_a_stack.then(Session::start).as_ref())
+        check(
+            page,
+            needs_a_stack
+                .then(|| Session::start(page.name == "docs/attach.md"))
+                .as_ref(),
+        )
     };
     let errors: Vec<String> = std::thread::scope(|scope| {
         let running: Vec<_> = pages.iter().map(|page| scope.spawn(move || check(page))).collect();
@@ -225,7 +230,7 @@ fn every_command_runs_and_prints_the_shown_output() {
 
 #[test]
 fn errors_in_a_page_are_found() {
-    let session = Session::start();
+    let session = Session::start(false);
     for (comment, language, text, message) in [
         ("", "sh", "false", "p:1: failed"),
         ("", "sh", "nosuchprogram", "command not found"),
@@ -256,6 +261,8 @@ fn errors_in_a_page_are_found() {
             "b",
             "p:5: shown:\nb\n\nactual:\na",
         ),
+        ("-->\n```sh\necho acd\n```\n<!-- output", "text", "a…c", "actual:\nacd"),
+        ("-->\n```sh\necho a; echo b\n```\n<!-- output", "text", "…\na", "a\nb"),
         ("", "text", "```\n`vzero audit --everything`\n```text", "--everything"),
     ] {
         let page = format!("<!-- {comment} -->\n```{language}\n{text}\n```");

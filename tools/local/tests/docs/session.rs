@@ -29,7 +29,8 @@ pub(crate) struct Output {
 }
 
 impl Session {
-    pub(crate) fn start() -> Self {
+    /// Starts a stack with its own table, or with the table `Orders` of other programs.
+    pub(crate) fn start(is_attached: bool) -> Self {
         let home = tempfile::tempdir().unwrap();
         let here = home.path().join("repository");
         fs::create_dir(&here).unwrap();
@@ -39,10 +40,14 @@ impl Session {
                 symlink(entry.path(), here.join(name)).unwrap();
             }
         }
-        let stack = Serving::start(Command::new(LOCAL).current_dir(&here).stdin(Stdio::null()));
+        let mut local = Command::new(LOCAL);
+        if is_attached {
+            local.args(["--attach", "docs/examples/orders.json"]);
+        }
+        let stack = Serving::start(local.current_dir(&here).stdin(Stdio::null()));
         stack.until(|line| line.starts_with("Serving until"));
         let session = Self { stack, home };
-        session.shims();
+        session.shims(if is_attached { "Orders" } else { "VersionControl" });
         session
     }
 
@@ -70,12 +75,13 @@ impl Session {
 
     /// Writes substitutes for programs: for cargo, which would build for minutes, and, for blocks that require an account,
     /// for every program that a page calls. The latter only parse their arguments.
-    fn shims(&self) {
+    fn shims(&self, table: &str) {
         let bin = Path::new(LOCAL).parent().unwrap();
         build_missing_programs(bin);
         let fill = |shim: &str| {
             shim.replace("LOCAL", LOCAL)
                 .replace("BIN", &bin.to_string_lossy())
+                .replace("TABLE", table)
                 .replace("DYNAMODB", &format!("http://{}", self.stack.dynamodb))
         };
         let write = |folder: &str, name: &str, shim: &str| {
@@ -227,7 +233,7 @@ exec BIN/vzero "${more[@]}" "$@"
 /// Waits until history is complete, because commands of a page run faster than the stream.
 const SETTLE: &str = r#"#!/bin/bash
 for try in {1..100}; do
-    BIN/vzero --endpoint-url DYNAMODB --table VersionControl audit --all --lag 0 >/dev/null 2>&1 && exit 0
+    BIN/vzero --endpoint-url DYNAMODB --table TABLE admin audit --all --lag 0 >/dev/null 2>&1 && exit 0
     sleep 0.1
 done
 echo "history is not complete" >&2
@@ -251,7 +257,7 @@ arguments="$*"
 words=" $* "
 words=${words/ -q / } words=${words/ --quiet / }
 case "$words" in
-    " run -p vzero "*) program=("$(dirname "$0")/vzero") count=3 ;;
+    " run -p vzero "*) program=("${0%/*}/vzero") count=3 ;;
     " run -p patterns --example "*) read -r _ _ _ _ example _ <<<"$words"; program=("BIN/examples/$example") count=5 ;;
     " run -p local "*) program=(LOCAL --dynamodb-port 0 --lambda-port 0) count=3 ;;
     *) refuse ;;

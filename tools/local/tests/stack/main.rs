@@ -5,7 +5,6 @@
 mod actions;
 mod command;
 mod compression;
-mod deadline;
 mod events;
 mod feed;
 mod hostile;

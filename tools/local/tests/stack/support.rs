@@ -41,7 +41,6 @@ pub(crate) fn function(binary: &str, timeout: Duration) -> Function {
         timeout,
         memory: 128,
         environment: [("TABLE_NAME".to_owned(), "T".to_owned())].into(),
-        log_level: "INFO".to_owned(),
     }
 }
 

@@ -213,7 +213,7 @@ async fn every_outcome_is_counted_once() {
 
 #[tokio::test]
 async fn no_namespace_no_metrics() {
-    let stack = start_with(template(&[("MetricsNamespace", "")])).await;
+    let stack = start_with(template(&[("MetricsNamespace", ""), ("LogLevel", "INFO")])).await;
     invoke(&stack, "writer-fn", &json!({"ID": "E", "A": 1})).await;
     settled(&stack).await;
     let lines = ["writer-fn", "stream-fn"]
@@ -223,9 +223,23 @@ async fn no_namespace_no_metrics() {
 }
 
 #[tokio::test]
+async fn a_success_writes_no_line_but_that_of_its_metrics() {
+    let stack = start_with(template(&[])).await;
+    invoke(&stack, "writer-fn", &json!({"ID": "E", "A": 1})).await;
+    let batch = json!({"Records": [message("m-1", &json!({"ID": "F", "A": 1}))]});
+    invoke(&stack, "writer-fn", &batch).await;
+    let is_recorded = async || (sum(&stack, "stream-fn", "Recorded") >= 2.0).then_some(());
+    eventually("metrics of the versions", is_recorded).await;
+    for function in ["writer-fn", "stream-fn"] {
+        let lines = logged(&stack, function);
+        assert!(lines.iter().all(|line| line.get("_aws").is_some()), "{lines:?}");
+    }
+}
+
+#[tokio::test]
 async fn one_id_connects_the_message_and_the_version() {
     const ID: &str = "0c2ad5cf-6a0e-4f5e-8e05-4a4c3e0f1b77";
-    let stack = start_with(template(&[])).await;
+    let stack = start_with(template(&[("LogLevel", "INFO")])).await;
     let batch = json!({"Records": [message(ID, &json!({"ID": "E", "A": 1}))]});
     invoke(&stack, "writer-fn", &batch).await;
     settled(&stack).await;
@@ -283,7 +297,7 @@ async fn debug_lines_report_each_request() {
 #[tokio::test]
 async fn the_lines_of_a_large_batch_name_each_request_once() {
     const RECORDS: usize = 300;
-    let stack = start_with(template(&[])).await;
+    let stack = start_with(template(&[("LogLevel", "INFO")])).await;
     let request = |index: usize| format!("0c2ad5cf-6a0e-4f5e-8e05-{index:012}");
     let record = |index: usize| {
         let mut image = first(&format!("E{index}"));

@@ -1,9 +1,12 @@
 //! Findings of an audit.
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-use shared::domain::{entity::EntityId, version::Version, version_item::InvalidImage};
+use shared::{
+    domain::{entity::EntityId, version::Version, version_item::InvalidImage},
+    logging::variant,
+};
 
 use crate::version_set::VersionSet;
 
@@ -68,16 +71,7 @@ impl Finding {
 
     /// Returns the name of the finding's kind.
     pub fn name(&self) -> String {
-        let members = self.members();
-        let name = members.get("Finding").and_then(Value::as_str);
-        name.unwrap_or_default().to_owned()
-    }
-
-    fn members(&self) -> Map<String, Value> {
-        match serde_json::to_value(self) {
-            Ok(Value::Object(members)) => members,
-            _ => Map::new(),
-        }
+        variant(self)
     }
 
     /// Returns `true` if the finding requires an action.
@@ -100,8 +94,11 @@ impl Finding {
 
     /// `{"ID": …, "Finding": "Gap", "From": 3, "To": 4}`.
     pub fn to_json(&self, entity: &EntityId) -> Value {
-        let id = ("ID".to_owned(), Value::from(entity.as_str()));
-        [id].into_iter().chain(self.members()).collect()
+        let mut json = json!({"ID": entity.as_str()});
+        if let (Some(json), Ok(Value::Object(members))) = (json.as_object_mut(), serde_json::to_value(self)) {
+            json.extend(members);
+        }
+        json
     }
 }
 

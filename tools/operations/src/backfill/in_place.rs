@@ -101,8 +101,7 @@ impl Backfill {
             return Ok(());
         }
         let item = self.version_of(latest.clone())?;
-        let preview = async |store: &Store| store.preview_put(&item).await.map_err(|error| error.0);
-        if self.target.send(preview).await? == PutOutcome::Recorded {
+        if self.target.send(async |store| store.preview_put(&item).await).await? == PutOutcome::Recorded {
             self.put_version_of(Some(latest.clone())).await?;
         }
         Ok(())
@@ -115,9 +114,7 @@ impl Backfill {
         };
         if self.options.mode != WriteMode::Stream {
             let item = self.version_of(image)?;
-            // The reason is the error of the request.
-            let put = async |store: &Store| store.put_version(&item).await.map_err(|error| error.0);
-            if self.target.send(put).await? == PutOutcome::Conflict {
+            if self.target.send(async |store| store.put_version(&item).await).await? == PutOutcome::Conflict {
                 let version = item.version();
                 return Err(WriteError::Taken { version }.into());
             }

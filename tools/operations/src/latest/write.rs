@@ -23,7 +23,13 @@ use shared::{
         version::Version,
         version_item::latest_of,
     },
-    dynamodb::{Store, cancellation, client::error::ServiceError, expression::Expression, key, n, s, write::Write},
+    dynamodb::{
+        Store, cancellation,
+        client::error::ServiceError,
+        expression::Expression,
+        key, n, s,
+        write::{Write, send_together},
+    },
 };
 use writer_fn::{
     counter::recent_requests,
@@ -209,7 +215,7 @@ pub async fn revive_latest(
     let values = [AttributeValue::M(entries), attributes::n(since), attributes::n(version)];
     let mut revived = latest.clone();
     revived.extend(OF_REQUESTS.map(str::to_owned).into_iter().zip(values));
-    let put = Write::put(store.latest_table(), revived, Expression::absent());
+    let put = Write::insert(store.latest_table(), revived);
     // The response to an earlier attempt was lost, or another repair had the same result. Its recent requests may have changed.
     let is_revived = |mut stored: Item| {
         stored.retain(|name, _| !OF_REQUESTS.contains(&name.as_str()));
@@ -265,13 +271,8 @@ pub async fn move_latest(store: &Store, padded: &Item, latest: &Item) -> Result<
         sort_key_of(padded).unwrap_or_default(),
     );
     let writes = [
-        Write::put(table, latest.clone(), Expression::absent()),
+        Write::insert(table, latest.clone()),
         Write::delete(table, padded, unchanged),
     ];
-    let items = writes
-        .into_iter()
-        .map(Write::into_transaction)
-        .collect::<Result<_, _>>()?;
-    let moved = cancellation::send(store.client(), items, &[cancellation::CONDITION]).await?;
-    Ok(moved.is_ok())
+    send_together(store.client(), writes).await
 }

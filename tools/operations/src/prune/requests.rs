@@ -2,20 +2,17 @@
 
 use std::{iter, time::Duration};
 
-use aws_sdk_dynamodb::{
-    operation::{
-        transact_write_items::builders::TransactWriteItemsInputBuilder, update_item::builders::UpdateItemInputBuilder,
-    },
-    types::{AttributeValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update},
-};
-
-use crate::condition::outcome;
+use aws_sdk_dynamodb::types::AttributeValue;
 use shared::{
     domain::{entity::EntityId, keys::FLOOR_KEY, layout, names, version::Version},
-    dynamodb::{Store, cancellation, client::error::ServiceError, expression::Expression, n, s},
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        expression::Expression,
+        key, n,
+        write::{Write, send_together},
+    },
 };
-
-const OPERATION: &str = "UpdateItem";
 
 /// Raises the first version of an entity's history, unless it is higher already.
 ///
@@ -23,19 +20,14 @@ const OPERATION: &str = "UpdateItem";
 ///
 /// Returns [`ServiceError`] if a request fails.
 pub async fn raise_floor(store: &Store, entity: &EntityId, floor: Version) -> Result<(), ServiceError> {
-    let request = floor_request(entity, floor, store.history_table());
-    outcome(OPERATION, request.send_with(store.client()).await).map(drop)
-}
-
-/// Builds the request that raises the floor.
-pub(crate) fn floor_request(entity: &EntityId, floor: Version, table: &str) -> UpdateItemInputBuilder {
     let mut raised = Expression::default();
     raised
         .set("#floor = :floor")
         .condition("attribute_not_exists(#floor) OR #floor < :floor")
         .name("#floor", names::FLOOR)
         .value(":floor", n(floor));
-    update(raised, entity, FLOOR_KEY, table)
+    let raise = Write::update(store.history_table(), key(entity.as_str(), FLOOR_KEY), raised);
+    raise.send(store.client()).await.map(drop)
 }
 
 /// Mark of a version.
@@ -63,43 +55,27 @@ pub async fn mark_version(
     version: Version,
     mark: Mark,
 ) -> Result<bool, ServiceError> {
-    let (table, key) = (store.history_table(), store.digits().version_key(version));
-    let request = mark_request(entity, &key, mark, table);
-    let stored = match outcome(OPERATION, request.send_with(store.client()).await)? {
-        Ok(_) => return Ok(true),
-        Err(stored) => stored.filter(|stored| stored.contains_key(names::PARTS)),
+    let version_key = store.digits().version_key(version);
+    let update = |sort_key: &str, change| {
+        let key = key(entity.as_str(), sort_key);
+        Write::update(store.history_table(), key, change).without_result()
     };
-    let Some(stored) = stored else { return Ok(false) };
-    // All parts expire at the same time.
-    let parts = layout::part_keys(&stored).into_iter().map(|key| (key, mark.of_part()));
-    let mut request = TransactWriteItemsInputBuilder::default();
-    for (key, marked) in iter::once((key, mark.of_version())).chain(parts) {
-        let update = Update::builder()
-            .table_name(table)
-            .key(names::PK, s(entity.as_str()))
-            .key(names::SK, s(key));
-        let update = marked.apply_to_transaction(update).build();
-        let update = update.map_err(|_| ServiceError::not_built(cancellation::OPERATION))?;
-        request = request.transact_items(TransactWriteItem::builder().update(update).build());
-    }
-    match request.send_with(store.client()).await {
-        Ok(_) => Ok(true),
-        Err(error) if cancellation::condition_failed(&error) => Ok(false),
-        Err(error) => Err(cancellation::service_error(&error)),
-    }
-}
-
-/// Builds the request that marks a version, unless it can have [parts](shared::domain::layout) that must be marked too. If it has, the
-/// response contains the item.
-pub(crate) fn mark_request(entity: &EntityId, key: &str, mark: Mark, table: &str) -> UpdateItemInputBuilder {
     let mut marked = mark.of_version();
     if mark != Mark::Unpinned {
+        // All parts must be marked too. If there are some, the response has the version item.
         marked
             .condition("attribute_not_exists(#parts)")
             .name("#parts", names::PARTS);
     }
-    update(marked, entity, key, table)
-        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    let stored = match update(&version_key, marked).send(store.client()).await? {
+        Ok(_) => return Ok(true),
+        Err(failed) => failed.stored.filter(|stored| stored.contains_key(names::PARTS)),
+    };
+    let Some(stored) = stored else { return Ok(false) };
+    let parts = layout::part_keys(&stored);
+    let parts = parts.iter().map(|key| update(key, mark.of_part()));
+    let writes = iter::once(update(&version_key, mark.of_version())).chain(parts);
+    send_together(store.client(), writes).await
 }
 
 impl Mark {
@@ -137,12 +113,4 @@ impl Mark {
         };
         marked
     }
-}
-
-fn update(change: Expression, entity: &EntityId, sort_key: &str, table: &str) -> UpdateItemInputBuilder {
-    let request = UpdateItemInputBuilder::default()
-        .table_name(table)
-        .key(names::PK, s(entity.as_str()))
-        .key(names::SK, s(sort_key));
-    change.apply_to_request(request)
 }

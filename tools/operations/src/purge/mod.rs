@@ -36,11 +36,10 @@ use shared::{
 };
 
 use crate::{
-    condition::outcome,
     connection::entity_of,
     error::OperationError,
     prune::requests::raise_floor,
-    purge::requests::{MAX_DELETIONS, OF_VERSION, OPERATION, batch_request, deletions, latest_request, marker_request},
+    purge::requests::{MAX_DELETIONS, OF_VERSION, OPERATION, batch_request, delete_latest, deletions, put_marker},
     rate_limit::RateLimiter,
     read::{items::sort_keys, paced::Paced},
 };
@@ -142,8 +141,8 @@ impl Purge {
     /// Deletes the latest item if it is still the version that was read, and what a slow writer puts afterwards.
     async fn delete_latest(&mut self, latest: Option<&Item>) -> Result<(), OperationError> {
         if let Some(latest) = latest {
-            let request = latest_request(&self.entity, latest, self.table.store.latest_table());
-            if outcome("DeleteItem", request.send_with(self.table.store.client()).await)?.is_ok() {
+            let delete = delete_latest(&self.entity, latest, self.table.store.latest_table());
+            if delete.send(self.table.store.client()).await?.is_ok() {
                 *self.deleted.entry(ItemKind::Latest).or_default() += 1;
             }
         }
@@ -165,9 +164,9 @@ impl Purge {
             let markers = self.table.store.removed([&self.entity], false).await?;
             let seen = markers.marker(&self.entity);
             let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
-            let request = marker_request(&self.entity, &raised, seen, self.table.store.history_table());
+            let put = put_marker(&self.entity, &raised, seen, self.table.store.history_table());
             // If the condition fails, the response to an earlier attempt was lost, or another purge changed the marker.
-            if outcome("PutItem", request.send_with(self.table.store.client()).await)?.is_ok() {
+            if put.send(self.table.store.client()).await?.is_ok() {
                 return Ok(());
             }
         }

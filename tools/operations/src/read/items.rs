@@ -103,7 +103,7 @@ pub async fn scan_items(store: &Store) -> Result<Vec<Item>, ServiceError> {
         let scan = store.client().scan().table_name(table).consistent_read(true);
         let found = scan.into_paginator().items().send().collect::<Result<Vec<_>, _>>();
         let found = found.await.map_err(|error| ServiceError::new("Scan", &error))?;
-        items.extend(store.flat_all(found.into_iter(), table).await?);
+        items.extend(store.flat_all(found, table).await?);
     }
     Ok(items)
 }

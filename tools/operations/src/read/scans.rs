@@ -94,7 +94,7 @@ pub fn of_latest(scan: ScanInputBuilder, filter: &LatestFilter) -> ScanInputBuil
     request.filter_expression(expression)
 }
 
-fn latest_item(item: &Item) -> Option<LatestItem> {
+pub(super) fn latest_item(item: &Item) -> Option<LatestItem> {
     let version = latest_of(item).ok();
     // Otherwise, the time is that of an older version.
     let is_own = version.is_some_and(|version| WrittenBy::of(item, version) == WrittenBy::Own);
@@ -154,7 +154,7 @@ pub fn of_request(scan: ScanInputBuilder, request_id: &str, is_nested: bool) -> 
 }
 
 /// Requests these attributes only.
-fn projected(scan: ScanInputBuilder, shown: &[&str]) -> ScanInputBuilder {
+pub(super) fn projected(scan: ScanInputBuilder, shown: &[&str]) -> ScanInputBuilder {
     let (expression, names) = projection(shown);
     scan.projection_expression(expression)
         .set_expression_attribute_names(Some(names))

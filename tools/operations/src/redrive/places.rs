@@ -90,10 +90,12 @@ impl Places {
         let request = self.0.list_objects_v2().bucket(bucket).prefix(prefix);
         let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| match RequestError::new("ListObjectsV2", &error) {
-                error if error.is(&["NoSuchBucket"]) => OperationError::NoBucket(bucket.to_owned()),
-                error => error.into(),
-            })?;
+            let page = page
+                .map_err(RequestError::of("ListObjectsV2"))
+                .map_err(|error| match error {
+                    error if error.is(&["NoSuchBucket"]) => OperationError::NoBucket(bucket.to_owned()),
+                    error => error.into(),
+                })?;
             for key in page.contents.into_iter().flatten().filter_map(|object| object.key) {
                 let is_only = !prefix.is_empty() && key == prefix;
                 // A folder that was created in the S3 console is an empty object.

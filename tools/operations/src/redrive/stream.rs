@@ -179,9 +179,9 @@ impl TableStream {
 }
 
 /// Returns `None` if the shard does not exist or its records were trimmed.
-fn existing<T, E: ProvideErrorMetadata, R>(
+fn existing<T, E: ProvideErrorMetadata + std::error::Error + 'static>(
     operation: &'static str,
-    output: Result<T, SdkError<E, R>>,
+    output: Result<T, SdkError<E>>,
 ) -> Result<Option<T>, OperationError> {
     match output.map_err(RequestError::of(operation)) {
         Err(error) if error.is(&GONE) => Ok(None),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shared::domain::sequence::SequenceNumber;
+use shared::{domain::sequence::SequenceNumber, logging::chain};
 use stream_fn::{
     error::RecordFailure,
     response::{Outcome, ProcessedRecord},
@@ -223,7 +223,7 @@ impl Tally {
                     (RecordFailure::AboveLatest(latest), _) => named["Latest"] = json!(latest),
                     (_, Count::AboveLatest) => named["Latest"] = Value::Null,
                     (_, Count::Conflict) => {}
-                    _ => named["Reason"] = json!(failure.chain()),
+                    _ => named["Reason"] = json!(chain(failure)),
                 }
                 named
             });

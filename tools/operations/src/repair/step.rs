@@ -85,26 +85,23 @@ impl Step {
     /// Returns `{"ID": …, "Step": "Record", "Version": 7, "Source": "v0"}`.
     pub fn to_json(&self) -> Value {
         let (id, version) = (self.entity.as_str(), self.version());
-        let numbered = |step: &str| json!({"ID": id, "Step": step, "Version": version});
-        let raised = |step: &str, from: &Version| json!({"ID": id, "Step": step, "From": from, "To": version});
-        let (mut json, more, value) = match &self.action {
-            Action::Put { source, .. } => (numbered("Record"), "Source", json!(source)),
-            Action::Release { record, .. } => (numbered("Release"), "SequenceNumber", json!(record.number)),
+        let mut json = json!({"ID": id, "Step": "Record", "Version": version});
+        let (step, name, value) = match &self.action {
+            Action::Put { source, .. } => ("Record", "Source", json!(source)),
+            Action::Release { record, .. } => ("Release", "SequenceNumber", json!(record.number)),
             Action::Number { numbering, .. } => match numbering {
-                Numbering::Raise { from } => return raised("Raise", from),
-                Numbering::Retime { from } => return raised("Retime", from),
-                Numbering::Adopt => return numbered("Adopt"),
-                Numbering::Revive(_) => return numbered("Revive"),
-                Numbering::Recount {
-                    is_tombstone: false, ..
-                } => return numbered("Recount"),
-                Numbering::Recount { .. } => (numbered("Recount"), "Tombstone", json!(true)),
+                Numbering::Raise { from } => return json!({"ID": id, "Step": "Raise", "From": from, "To": version}),
+                Numbering::Retime { from } => return json!({"ID": id, "Step": "Retime", "From": from, "To": version}),
                 Numbering::Move { padded, .. } => {
                     return json!({"ID": id, "Step": "Move", "From": sort_key_of(padded), "Version": version});
                 }
+                Numbering::Recount { is_tombstone: true, .. } => ("Recount", "Tombstone", json!(true)),
+                Numbering::Recount { .. } => ("Recount", "Version", json!(version)),
+                Numbering::Adopt => ("Adopt", "Version", json!(version)),
+                Numbering::Revive(_) => ("Revive", "Version", json!(version)),
             },
         };
-        json[more] = value;
+        (json["Step"], json[name]) = (json!(step), value);
         json
     }
 }

@@ -43,8 +43,7 @@ pub async fn scan_segment(
 ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
     let request = request(Some(segment), start, limit, table).consistent_read(consistent);
     let page = page(store, request, Some).await?;
-    let items = page.items.into_iter().map(Into::into);
-    Ok((store.flat_all(items, table).await?, page.next))
+    Ok((store.flat_all(page.items, table).await?, page.next))
 }
 
 /// Sends a request for one page, and returns what `find` finds in its items.

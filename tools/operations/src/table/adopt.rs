@@ -55,7 +55,8 @@ pub struct Adopted {
 }
 
 /// Stores a layout that belongs to this table. `history` is the history table, created if it does not exist; this table
-/// itself if history is in it; `None` for that of a layout without one. A new table of `digits` is the last resort.
+/// itself if history is in it; `None` for that of a layout without one. A new table of `digits` is the last resort. A dry run checks,
+/// and changes nothing.
 ///
 /// # Errors
 ///
@@ -64,6 +65,7 @@ pub async fn adopt_table(
     store: &Store,
     history: Option<&str>,
     digits: Option<VersionDigits>,
+    is_dry: bool,
 ) -> Result<Adopted, OperationError> {
     let (table, before) = store.identity_and_layout().await?;
     let stored = before.as_ref().and_then(|before| before.history.as_ref());
@@ -96,10 +98,13 @@ pub async fn adopt_table(
     let mut copied = 0;
     match (history, left.as_ref().filter(|_| has_items)) {
         (Some(history), left) => {
-            has_new_history = create_history(store, history).await?;
+            has_new_history = create_history(store, history, is_dry).await?;
             let history = store.beside(history);
-            take_history(store, &table, &history, before.as_ref()).await?;
+            if !is_dry || !has_new_history {
+                take_history(store, &table, &history, before.as_ref(), is_dry).await?;
+            }
             copied = match (left, stored) {
+                _ if is_dry => 0,
                 (Some(left), _) => copy_table(left, &history).await?,
                 (None, None) => copy_from_beside(&latest, &history).await?,
                 (None, Some(_)) => 0,
@@ -119,14 +124,15 @@ pub async fn adopt_table(
         history: history.map(str::to_owned),
         table: Some(table.clone()),
     };
-    if !store.store_layout(&layout, before.as_ref()).await? {
+    if !is_dry && !store.store_layout(&layout, before.as_ref()).await? {
         return Err(changed());
     }
-    if let Some(left) = left {
+    if let Some(left) = left.filter(|_| !is_dry) {
         delete_owner(&left, &table).await?;
     }
     if let Some(history) = history
         && (stored.is_none() || is_own)
+        && !is_dry
     {
         delete_copied(&latest, &store.beside(history)).await?;
     }
@@ -144,6 +150,7 @@ async fn take_history(
     table: &TableIdentity,
     history: &Store,
     before: Option<&Layout>,
+    is_dry: bool,
 ) -> Result<(), OperationError> {
     let owner = Owner {
         table: table.clone(),
@@ -174,7 +181,7 @@ async fn take_history(
             }
         }
     }
-    match store_owner(history, &owner, stored.as_ref()).await? {
+    match is_dry || store_owner(history, &owner, stored.as_ref()).await? {
         true => Ok(()),
         false => Err(changed()),
     }
@@ -191,9 +198,15 @@ async fn names_history(store: &Store, history: &str) -> Result<bool, LayoutError
 }
 
 /// Creates a history table if it does not exist. Returns `true` if it did not.
-async fn create_history(store: &Store, name: &str) -> Result<bool, OperationError> {
+async fn create_history(store: &Store, name: &str, is_dry: bool) -> Result<bool, OperationError> {
     let (history, settings) = (store.beside(name), TableSettings::of_history());
-    let is_new = create_table(&history, &settings).await?.is_some();
+    let is_new = match is_dry {
+        true => history.described().await?.is_none(),
+        false => create_table(&history, &settings).await?.is_some(),
+    };
+    if is_dry && is_new {
+        return Ok(true);
+    }
     if let Some(table) = attachable_table(&history).await? {
         let fits = settings.check(&table);
         fits.map_err(|misfit| OperationError::Refused(format!("the table {name} is no history table: {misfit}")))?;

@@ -12,14 +12,7 @@ use shared::{
         keys::{ItemKind, partition_key_of, sort_key_of},
         layout,
     },
-    dynamodb::{
-        Store,
-        client::error::{ErrorKind, ServiceError},
-        expression::Expression,
-        key,
-        read::{get_item, scan_items},
-        write::Write,
-    },
+    dynamodb::{Store, client::error::ErrorKind, expression::Expression, key, read::scan_items, write::Write},
 };
 
 use crate::{error::OperationError, segments::scan::page, table::owner::is_owner};
@@ -78,9 +71,8 @@ async fn copy(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, Ope
     match store.digits().kind_of(sort_key) {
         ItemKind::Part => Ok(None),
         ItemKind::Version => {
-            let item = std::iter::once(item.into());
             let mut is_new = false;
-            for version in store.flat_all(item, store.latest_table()).await? {
+            for version in store.flat_all([item], store.latest_table()).await? {
                 is_new |= put_version(to, &version).await?;
             }
             Ok(Some(is_new))
@@ -98,10 +90,12 @@ async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, O
     };
     let key = key(partition_key, sort_key);
     if let Some(version) = digits.version_of_part(sort_key) {
-        let request = get_item::request(partition_key, &digits.version_key(version), true, table);
-        let version = request.send_with(store.client()).await;
-        let version = version.map_err(|error| ServiceError::new("GetItem", &error))?;
-        if version.item.is_some() {
+        let version_key = digits.version_key(version);
+        if store
+            .get_stored(partition_key, &version_key, true, table)
+            .await?
+            .is_some()
+        {
             return Ok(None);
         }
     } else {
@@ -136,7 +130,7 @@ async fn put_version(store: &Store, version: &Item) -> Result<bool, OperationErr
 
 /// Puts an item. Returns `false` if the table has it already.
 async fn put(store: &Store, item: Item) -> Result<bool, OperationError> {
-    let put = Write::put(store.latest_table(), item.clone(), Expression::absent());
+    let put = Write::insert(store.latest_table(), item.clone());
     match put.send(store.client()).await? {
         Ok(_) => Ok(true),
         Err(failed) if failed.stored.as_ref() == Some(&item) => Ok(false),

@@ -197,69 +197,46 @@ mod tests {
             (settings.check(&fitting.table), settings.missing(&fitting)),
             (Ok(()), vec![])
         );
-        let misfits: [(Edit, &str); 4] = [
-            (
-                |state| state.table.keys[1].1 = ScalarAttributeType::N,
-                "its keys are PK (S), SK (N), not PK (S), SK (S)",
-            ),
-            (
-                |state| state.table.keys.truncate(1),
-                "its keys are PK (S), not PK (S), SK (S)",
-            ),
-            (|state| state.table.stream = None, "it has no stream"),
-            (
-                |state| state.table.stream.as_mut().unwrap().view = StreamViewType::KeysOnly,
-                "the view type of its stream is KEYS_ONLY, not NEW_IMAGE",
-            ),
+        let edits: [Edit; 13] = [
+            |state| state.table.keys[1].1 = ScalarAttributeType::N,
+            |state| state.table.keys.truncate(1),
+            |state| state.table.stream = None,
+            |state| state.table.stream.as_mut().unwrap().view = StreamViewType::KeysOnly,
+            |state| state.table.billing_mode = BillingMode::Provisioned,
+            |state| state.table.deletion_protection = false,
+            |state| state.table.encryption = false,
+            |state| state.ttl = Ok(None),
+            |state| state.ttl = Ok(Some("Expires".to_owned())),
+            |state| state.ttl = Err(ServiceError::unprocessed("Describe")),
+            |state| state.point_in_time_recovery = Ok(false),
+            |state| state.point_in_time_recovery = Err(ServiceError::unprocessed("Describe")),
+            |state| {
+                let mut error = ServiceError::unprocessed("Describe");
+                error.is_unsupported = true;
+                state.point_in_time_recovery = Err(error);
+            },
         ];
-        let missing: [(Edit, &str); 8] = [
-            (
-                |state| state.table.billing_mode = BillingMode::Provisioned,
-                "the billing mode is PROVISIONED",
-            ),
-            (
-                |state| state.table.deletion_protection = false,
-                "deletion protection is disabled",
-            ),
-            (
-                |state| state.table.encryption = false,
-                "encryption with the AWS managed key is disabled",
-            ),
-            (|table| table.ttl = Ok(None), "time to live is disabled"),
-            (
-                |table| table.ttl = Ok(Some("Expires".to_owned())),
-                "time to live uses the attribute Expires, not TTL",
-            ),
-            (
-                |table| table.ttl = Err(ServiceError::unprocessed("Describe")),
-                "time to live is not known: Describe was throttled",
-            ),
-            (
-                |table| table.point_in_time_recovery = Ok(false),
-                "point-in-time recovery is disabled",
-            ),
-            (
-                |table| table.point_in_time_recovery = Err(ServiceError::unprocessed("Describe")),
-                "point-in-time recovery is not known: Describe was throttled",
-            ),
+        let differences = [
+            "its keys are PK (S), SK (N), not PK (S), SK (S)",
+            "its keys are PK (S), not PK (S), SK (S)",
+            "it has no stream",
+            "the view type of its stream is KEYS_ONLY, not NEW_IMAGE",
+            "the billing mode is PROVISIONED",
+            "deletion protection is disabled",
+            "encryption with the AWS managed key is disabled",
+            "time to live is disabled",
+            "time to live uses the attribute Expires, not TTL",
+            "time to live is not known: Describe was throttled",
+            "point-in-time recovery is disabled",
+            "point-in-time recovery is not known: Describe was throttled",
+            "this endpoint does not support point-in-time recovery",
         ];
-        let edited = |edit: Edit| {
-            let mut table = fitting.clone();
-            edit(&mut table);
-            table
-        };
-        for (edit, expected) in misfits {
-            assert_eq!(settings.check(&edited(edit).table).unwrap_err(), expected);
+        for (edit, difference) in edits.into_iter().zip(differences) {
+            let mut state = fitting.clone();
+            edit(&mut state);
+            let misfit = settings.check(&state.table).err();
+            let found: Vec<_> = misfit.into_iter().chain(settings.missing(&state)).collect();
+            assert!(found.len() == 1 && found[0].starts_with(difference), "{found:?}");
         }
-        for (edit, expected) in missing {
-            let missing = settings.missing(&edited(edit));
-            assert!(missing.len() == 1 && missing[0].starts_with(expected), "{missing:?}");
-        }
-        let mut error = ServiceError::unprocessed("Describe");
-        error.is_unsupported = true;
-        let mut table = fitting.clone();
-        table.point_in_time_recovery = Err(error);
-        let unsupported = "this endpoint does not support point-in-time recovery";
-        assert_eq!(settings.missing(&table), [unsupported]);
     }
 }

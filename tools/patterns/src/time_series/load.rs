@@ -2,20 +2,15 @@
 //!
 //! `BatchWriteItem` has no conditions, so a loaded state replaces an existing state of the same time. For the same reason a
 //! load can be repeated after an error. All states are checked before the first request: two states of one entity and time
-//! are an error, because only one of them would be kept, and so is a state that DynamoDB would reject together with the
-//! others of its request. States that DynamoDB leaves unprocessed are sent again together with the next ones.
+//! are an error, because only one of them would be kept, and so is a state above a limit, which DynamoDB would reject together
+//! with the others of its request. States that DynamoDB leaves unprocessed are sent again together with the next ones.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use aws_sdk_dynamodb::types::{PutRequest, WriteRequest};
 use shared::{
     domain::{
-        AttributeValue,
         entity::EntityId,
-        number::Decimal,
         size::{self, MAX_ITEM_BYTES, OverLimit},
     },
     dynamodb::client::error::{ErrorKind, ServiceError},
@@ -121,33 +116,9 @@ fn check(states: &[(EntityId, State)]) -> Result<(), LoadError> {
 fn check_state(entity: &EntityId, state: &State) -> Result<(), InvalidState> {
     for (name, value) in state.attributes.iter() {
         size::check_attribute(name, value)?;
-        check_value(value)?;
     }
     match size::of_item(&item(entity, &state.time, state.attributes.clone())) {
         bytes if bytes > MAX_ITEM_BYTES => Err(InvalidState::TooLarge),
-        _ => Ok(()),
-    }
-}
-
-/// Checks numbers and sets. The nesting is limited before.
-fn check_value(value: &AttributeValue) -> Result<(), InvalidState> {
-    use AttributeValue::{Bs, L, M, N, Ns, Ss};
-    let canonical = |number: &String| match Decimal::parse(number) {
-        Ok(number) => Ok(number.canonical().into_bytes()),
-        Err(_) => Err(InvalidState::Number),
-    };
-    let elements: Vec<_> = match value {
-        N(number) => return canonical(number).map(drop),
-        L(values) => return values.iter().try_for_each(check_value),
-        M(members) => return members.values().try_for_each(check_value),
-        Ss(texts) => texts.iter().map(|text| text.clone().into_bytes()).collect(),
-        Bs(values) => values.clone(),
-        Ns(numbers) => numbers.iter().map(canonical).collect::<Result<_, _>>()?,
-        _ => return Ok(()),
-    };
-    match HashSet::<_>::from_iter(&elements).len() {
-        0 => Err(InvalidState::EmptySet),
-        unique if unique < elements.len() => Err(InvalidState::RepeatedValue),
         _ => Ok(()),
     }
 }
@@ -163,7 +134,7 @@ pub enum LoadError {
         /// Position of the second one.
         second: usize,
     },
-    /// DynamoDB cannot store a state. No state was stored.
+    /// A state is above a limit of DynamoDB. No state was stored.
     #[error("state {index} cannot be stored")]
     Invalid {
         /// Position of the state, from 0.
@@ -192,13 +163,4 @@ pub enum InvalidState {
     /// The item is larger than [`MAX_ITEM_BYTES`].
     #[error("the item would be larger than 400 KB")]
     TooLarge,
-    /// DynamoDB cannot store a number exactly.
-    #[error("a number cannot be stored")]
-    Number,
-    /// A set is empty.
-    #[error("a set is empty")]
-    EmptySet,
-    /// A set has a value twice.
-    #[error("a set contains a value twice")]
-    RepeatedValue,
 }

@@ -9,45 +9,14 @@ use crate::database;
 
 const PAGE: &str = include_str!("../../../../docs/reliability.md");
 
-/// Requests of the product that a mutation must change, as the snapshots of its own tests show them.
-const REQUESTS: &[(Mutation, &str)] = &[
-    ("guard", "write_stream write_version"),
-    ("ledger", "write_ledger"),
-    ("condition", "put_version write_transaction"),
-    ("quarantine", "quarantine"),
-    ("requests-since", "recent_requests_replace"),
-    ("retry-guard", "guard_base"),
-    ("requests-dropped", "recent_requests_replace"),
-    ("eviction", "recent_requests_replace"),
-    (
-        "map-creation",
-        "recent_requests_create recent_requests_create_with_last",
-    ),
-    ("sent-time", "guard_sent"),
-    ("clock", "write_version"),
-    ("ratchet", "write_version_by_time write_transaction"),
-    ("expected-version", "write_version_tombstone write_version_first"),
-    ("maximum-version", "write_version"),
-    ("ended-state", "write_version"),
-    ("tombstone", "write_version_after_deletion"),
-    ("staged", "write_version_after_deletion"),
-    ("removal", "remove_ended_state"),
-    ("stale-read", "write_transaction write_transaction_first"),
-    ("author", "write_version"),
-    ("fingerprint", "write_version recent_requests_create"),
-    ("redrive-marker", "purge_marker_raised"),
-    ("revive", "revive_latest move_latest"),
-    ("raise", "raise_latest raise_latest_adopted move_latest_counted"),
-    ("revived-requests", "raise_latest"),
-    ("floor", "prune_floor"),
-    ("pin", "prune_mark"),
-    ("mark", "prune_mark prune_pin prune_unpin"),
-    ("adopt", "backfill_adopt"),
-    ("purge-condition", "purge_latest purge_latest_uncounted"),
-    ("marker-order", "purge_marker purge_marker_raised"),
-    ("time-sequence", "raise_latest_retimed"),
-    ("incarnation", "write_stream write_transaction"),
-];
+/// Names of the requests of the product that a mutation must change, or must leave as they are, as the snapshots of its own tests show them.
+const REQUESTS: &str = include_str!("requests.txt");
+
+fn requests(verb: &str) -> impl Iterator<Item = (Mutation, &'static str)> {
+    REQUESTS
+        .lines()
+        .filter_map(move |line| line.split_once(&format!(" {verb} ")))
+}
 
 /// Reads the operation and the request of a snapshot.
 fn snapshot(name: &str) -> (String, Value) {
@@ -78,7 +47,7 @@ fn mutated(mutation: Mutation, name: &str) -> (String, Value, Value) {
 #[test]
 fn a_mutation_changes_the_requests_of_the_product_to_ones_that_a_database_accepts() {
     let delayed = [("delay", "write_version"), ("delay", "guard_base")];
-    for (mutation, names) in REQUESTS.iter().copied().chain(delayed) {
+    for (mutation, names) in requests("changes").chain(delayed) {
         for name in names.split(' ') {
             let (operation, original, mut body) = mutated(mutation, name);
             Mutations(Some(mutation)).delayed(&operation, &mut body);
@@ -96,17 +65,7 @@ fn a_mutation_changes_the_requests_of_the_product_to_ones_that_a_database_accept
 
 #[test]
 fn a_mutation_leaves_other_requests_as_they_are() {
-    for (mutation, file) in [
-        ("guard", "put_version"),
-        ("retry-guard", "guard_sent"),
-        ("condition", "revive_latest"),
-        ("revive", "put_version"),
-        ("raise", "write_version"),
-        ("adopt", "write_version"),
-        ("mark", "write_version_first"),
-        ("purge-condition", "purge_batch"),
-        ("expected-version", "write_version"),
-    ] {
+    for (mutation, file) in requests("leaves") {
         let (_, original, body) = mutated(mutation, file);
         assert_eq!(body, original, "{mutation:?}: {file}");
     }
@@ -131,7 +90,8 @@ fn a_statement_becomes_the_put_of_its_item() {
 fn the_page_lists_every_mutation() {
     let table = PAGE.split_once("| `--mutate` |").unwrap().1;
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-    let documented: BTreeSet<_> = rows.map(|row| row.split('`').nth(1).unwrap().to_owned()).collect();
+    let names = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+    let documented: BTreeSet<_> = names.map(str::to_owned).collect();
     let listed = all().map(|(name, _)| name.to_owned());
     assert_eq!(documented, listed.collect());
 }

@@ -124,7 +124,7 @@ impl Operators {
             Command::Backfill(number) => self.backfill(&format!("Source{number}")).await,
             Command::Adopt => self.backfill(TABLE).await,
             Command::AdoptTable => {
-                let adopted = adopt_table(store, Some(HISTORY), None).await;
+                let adopted = adopt_table(store, Some(HISTORY), None, false).await;
                 adopted.map(drop).map_err(incomplete)
             }
             Command::Restore(entity, _) | Command::Delete(entity) | Command::Undelete(entity) => {

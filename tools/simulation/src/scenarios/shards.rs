@@ -9,14 +9,13 @@
 //!    └─▶ 2 ──▶ 4     items 2 and 3
 //! ```
 //!
-//! In some lineages, shard 1 has one record, which can never be stored, until it is too old. Shards and records are computed from
+//! In some lineages, the records of shard 1 can never be stored, until they are too old. Shards and records are computed from
 //! their [`Place`]: nothing is kept in memory for a record that is not read yet.
-
-mod place;
 
 use std::{
     collections::{BTreeMap, HashMap},
     io,
+    ops::Range,
     sync::Mutex,
     time::Duration,
 };
@@ -25,16 +24,17 @@ use local::mapping::{
     Clock as _, Counters, Destination, Environment, InvocationOutcome, Invoker, Mapping,
     failure::Document,
     position::{InMemory, Position},
+    record::Record,
     settings::Settings,
     source::{Page, Shard, Source, SourceError},
 };
 use serde_json::{Value, json};
+use shared::domain::{keys::LATEST_KEY, sequence::SequenceNumber};
 use tokio::{
     sync::Notify,
     time::{Instant, sleep},
 };
 
-use self::place::{NODES, Place, STREAM_ARN};
 use super::{Outcome, Stack};
 use crate::{
     caller::lock,
@@ -45,6 +45,17 @@ use crate::{
     requests::sequence_number,
 };
 
+const STREAM_ARN: &str = "arn:aws:dynamodb:us-east-1:000000000000:table/Table/stream/1";
+/// Shards of a lineage, by generation.
+const NODES: u64 = 5;
+/// Number of a version item, which the filter excludes, in the sequence numbers of its shard.
+const EXCLUDED: u64 = 9;
+/// One of this number of lineages has a shard that fails.
+const FAILING: u64 = 20;
+/// Shard that fails.
+const FAILING_NODE: u64 = 1;
+/// Time from the start until the records of a failing shard are too old.
+const FAILS_FOR: Duration = Duration::from_secs(120);
 /// Duration of an invocation.
 const INVOCATION: Duration = Duration::from_millis(10);
 /// One of this number of lists fails.
@@ -54,11 +65,95 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 /// Maximum delay of a record that waits for no failing shard.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
+/// The number of a shard. Those of a lineage follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(u64);
+
+impl Place {
+    fn lineage(self) -> u64 {
+        self.0 / NODES
+    }
+
+    fn node(self) -> u64 {
+        self.0 % NODES
+    }
+
+    fn id(self) -> String {
+        format!("shardId-{:08}", self.0)
+    }
+
+    fn parent(self) -> Option<Self> {
+        let parent = self.0.checked_sub(if self.node() == 1 { 1 } else { 2 });
+        parent.map(Self).filter(|_| self.node() > 0)
+    }
+
+    fn is_failing(self) -> bool {
+        self.node() == FAILING_NODE && self.lineage().is_multiple_of(FAILING)
+    }
+
+    /// Returns `true` if a record of the shard waits for a failing one.
+    fn is_behind_failing(self) -> bool {
+        self.is_failing() || self.parent().is_some_and(Self::is_behind_failing)
+    }
+
+    /// The items of its records, and their version.
+    fn items(self) -> (Range<u64>, u64) {
+        match self.node() {
+            0 => (0..4, 1),
+            node if node % 2 == 1 => (0..2, node.div_ceil(2) + 1),
+            node => (2..4, node / 2 + 1),
+        }
+    }
+
+    /// Returns the number of its records that the filter includes.
+    fn len(self) -> u64 {
+        let (items, _) = self.items();
+        items.end - items.start
+    }
+
+    /// Returns the shard of a record, and its item.
+    fn of_record(record: &Value) -> (Self, u64) {
+        let number = record["dynamodb"]["SequenceNumber"].as_str();
+        let number: u64 = number.and_then(|number| number.parse().ok()).unwrap_or_default();
+        (Self(number / 100), (number % 100).saturating_sub(1))
+    }
+
+    /// Returns the records: writes of latest items, and one of a version item, which the filter excludes.
+    fn records(self, now: Duration, max_age: Duration) -> Vec<Record> {
+        let created = match self.is_failing() {
+            true => now.saturating_sub(max_age) + FAILS_FOR,
+            false => now,
+        };
+        let (items, version) = self.items();
+        let records = items.chain([EXCLUDED]).map(|item| {
+            let mut image = json!({"PK": {"S": format!("e{}-{item}", self.lineage())}, "State": {"S": "OK"}});
+            image["SK"] = json!({"S": if item == EXCLUDED { "v1" } else { LATEST_KEY }});
+            if item != EXCLUDED {
+                image["Latest"] = json!({"N": version.to_string()});
+            }
+            let number = format!("{:021}", self.0 * 100 + item + 1);
+            let json = json!({
+                "eventID": number, "eventVersion": "1.1", "eventSource": "aws:dynamodb", "awsRegion": "us-east-1",
+                "eventName": if image["Latest"]["N"] == "1" { "INSERT" } else { "MODIFY" },
+                "dynamodb": {
+                    "ApproximateCreationDateTime": created.as_secs(),
+                    "Keys": {"PK": image["PK"], "SK": image["SK"]}, "NewImage": image,
+                    "SequenceNumber": number, "StreamViewType": "NEW_IMAGE",
+                },
+                "eventSourceARN": STREAM_ARN,
+            });
+            Some(Record::new(SequenceNumber::new(number)?, created, json))
+        });
+        records.flatten().collect()
+    }
+}
+
 /// The stream, the function and the on-failure destination.
 struct World {
     shards: u64,
-    start: Instant,
     clock: Clock,
+    /// Time of the start.
+    began: Duration,
     max_age: Duration,
     seen: Mutex<Seen>,
     finished: Notify,
@@ -74,43 +169,24 @@ struct Seen {
     delays: Vec<Duration>,
     /// Longest delay of a record behind a failing shard.
     behind: Duration,
+    /// Records in failure documents.
     documents: BTreeMap<Place, u64>,
-    left: usize,
+    left: u64,
     violations: Vec<String>,
 }
 
 impl Seen {
-    fn version(&self, place: Place, item: u64) -> u64 {
-        self.versions.get(&(place.lineage(), item)).copied().unwrap_or(0)
-    }
-
-    /// Checks a delivery: the parent is done.
-    fn deliver(&mut self, record: &Value) {
-        let (place, version) = Place::of_record(record);
-        let id = place.id();
-        let is_left = |parent: Place| {
-            let mut versions = parent.versions().iter();
-            versions.any(|(item, version)| self.version(place, *item) < *version)
-        };
-        let violation = match version {
-            None => format!("{id}: a record that the filter excludes was delivered"),
-            Some(_) if place.parent().is_some_and(is_left) => {
-                format!("{id} was delivered before the end of its parent")
-            }
-            Some(_) => return,
-        };
-        self.violations.push(violation);
-    }
-
-    /// Checks the version of a record that is stored or in a failure document: it follows the one before.
+    /// Checks a record that is stored or in a failure document: its version follows the one before.
     fn complete(&mut self, record: &Value, delay: Duration) {
-        let (place, Some((item, version))) = Place::of_record(record) else {
-            return;
-        };
-        let before = self.versions.insert((place.lineage(), item), version);
-        if before.unwrap_or(0) + 1 != version {
-            let id = place.id();
-            let violation = format!("{id}: version {version} of item {item} follows {before:?}");
+        let (place, item) = Place::of_record(record);
+        let (id, (_, version)) = (place.id(), place.items());
+        if item == EXCLUDED {
+            let violation = format!("{id}: a record that the filter excludes was delivered");
+            return self.violations.push(violation);
+        }
+        let before = self.versions.insert((place.lineage(), item), version).unwrap_or(0);
+        if before + 1 != version {
+            let violation = format!("{id}: version {version} of item {item} follows {before}");
             self.violations.push(violation);
         }
         match place.is_behind_failing() {
@@ -123,17 +199,23 @@ impl Seen {
     /// 5: Checks what a run left.
     fn check(&mut self, shards: &[Place]) {
         self.delays.sort_unstable();
-        let (left, longest) = (self.left, self.delays.last().copied());
-        let left = (left > 0).then(|| format!("{left} records are neither stored nor in a failure document"));
-        let late = longest.is_none_or(|longest| longest > MAX_DELAY);
-        let late = late.then(|| format!("a record waited {longest:?}"));
-        let documents = shards.iter().filter_map(|place| {
+        let mut found = Vec::new();
+        if self.left > 0 {
+            found.push(format!(
+                "{} records are neither stored nor in a failure document",
+                self.left
+            ));
+        }
+        if self.delays.last().is_none_or(|longest| *longest > MAX_DELAY) {
+            found.push(format!("a record waited {:?}", self.delays.last()));
+        }
+        for place in shards {
             let count = self.documents.get(place).copied().unwrap_or(0);
-            let is_wrong = count != u64::from(place.is_failing());
-            is_wrong.then(|| format!("{} has {count} failure documents", place.id()))
-        });
-        let found = left.into_iter().chain(late).chain(documents);
-        let found: Vec<_> = found.map(|violation| format!("guarantee 5: {violation}")).collect();
+            if count != if place.is_failing() { place.len() } else { 0 } {
+                found.push(format!("{} has {count} records in failure documents", place.id()));
+            }
+        }
+        let found = found.iter().map(|violation| format!("guarantee 5: {violation}"));
         self.violations.extend(found);
     }
 }
@@ -141,7 +223,7 @@ impl Seen {
 impl World {
     fn complete<'r>(&self, records: impl Iterator<Item = &'r Value>) {
         let mut seen = lock(&self.seen);
-        records.for_each(|record| seen.complete(record, self.start.elapsed()));
+        records.for_each(|record| seen.complete(record, self.clock.0.elapsed()));
         if seen.left == 0 {
             self.finished.notify_one();
         }
@@ -150,8 +232,9 @@ impl World {
 
 impl Source for &'static World {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        lock(&self.seen).lists += 1;
-        if lock(&self.seen).lists.is_multiple_of(FAILING_LISTS) {
+        let mut seen = lock(&self.seen);
+        seen.lists += 1;
+        if seen.lists.is_multiple_of(FAILING_LISTS) {
             return Err(SourceError::Unavailable("a list fails".to_owned()));
         }
         let shard = |place: Place| Shard {
@@ -162,19 +245,16 @@ impl Source for &'static World {
     }
 
     async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
-        let state = match position {
-            Position::TrimHorizon => "new",
-            Position::Latest | Position::After(_) => "read",
-        };
-        Ok(format!("{shard} {state}"))
+        let is_new = matches!(position, Position::TrimHorizon);
+        Ok(format!("{shard} {}", if is_new { "new" } else { "read" }))
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
         let (shard, state) = iterator.split_once(' ').ok_or(SourceError::ExpiredIterator)?;
-        let place = Place::parse(shard).ok_or(SourceError::ExpiredIterator)?;
-        let started = self.clock.now().saturating_sub(self.start.elapsed());
+        let number = shard.strip_prefix("shardId-").and_then(|number| number.parse().ok());
+        let place = number.map(Place).ok_or(SourceError::ExpiredIterator)?;
         let records = match state {
-            "new" => place.records(started, self.max_age),
+            "new" => place.records(self.began, self.max_age),
             _ => Vec::new(),
         };
         // The last generation stays open.
@@ -192,10 +272,6 @@ impl Invoker for &'static World {
         lock(&self.seen).invocations += 1;
         let event: Value = serde_json::from_str(&payload).unwrap_or_default();
         let records = functions::records(&event);
-        // Within a batch, the function decides the order.
-        if let Some(first) = records.first() {
-            lock(&self.seen).deliver(first);
-        }
         sleep(INVOCATION).await;
         let is_stored = |record: &&Value| !Place::of_record(record).0.is_failing();
         self.complete(records.iter().filter(is_stored));
@@ -241,18 +317,17 @@ pub(crate) fn run(shards: u64) -> Result<Outcome, SimulationError> {
 }
 
 async fn read(settings: Settings, shards: u64) -> Outcome {
-    let start = Instant::now();
-    let clock = Clock(start);
+    let clock = Clock(Instant::now());
     let places: Vec<_> = (0..shards).map(Place).collect();
-    let records = places.iter().map(|place| place.versions().len()).sum();
+    let records = places.iter().copied().map(Place::len).sum();
     let seen = Seen {
         left: records,
         ..Seen::default()
     };
     let world: &'static World = Box::leak(Box::new(World {
         shards,
-        start,
         clock,
+        began: clock.now(),
         max_age: settings.maximum_record_age.unwrap_or_default(),
         seen: Mutex::new(seen),
         finished: Notify::new(),
@@ -287,7 +362,7 @@ async fn read(settings: Settings, shards: u64) -> Outcome {
             "delay_p50_seconds": seconds(seen.delays.get(seen.delays.len() / 2)),
             "delay_max_seconds": seconds(seen.delays.last()),
             "delay_behind_failing_seconds": seen.behind.as_secs_f64(),
-            "virtual_seconds": start.elapsed().as_secs(),
+            "virtual_seconds": clock.0.elapsed().as_secs(),
             "violations": seen.violations.len(),
         }),
         violations: seen.violations,

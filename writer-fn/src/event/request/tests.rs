@@ -1,5 +1,4 @@
 use serde_json::json;
-use shared::domain::{AttributeValue, change::Change};
 use testkit::cases::{cases, patched};
 
 use crate::event::request::*;
@@ -20,10 +19,6 @@ fn messages(event: &Value) -> Vec<Message> {
         Request::Batch(messages) => messages,
         Request::Update(_) => panic!("not a batch: {event}"),
     }
-}
-
-fn in_batch(body: &Value) -> Value {
-    json!({"Records": [{"messageId": "m", "body": body.to_string()}]})
 }
 
 fn bridge(detail: &Value) -> Value {
@@ -56,27 +51,6 @@ fn the_innermost_id_is_the_request_id() {
             ("E", id),
             "{event}"
         );
-    }
-}
-
-#[test]
-fn numbers_keep_all_digits_in_every_envelope() {
-    let digits = "12345678901234567890.123456789012345678";
-    let number: Value = serde_json::from_str(digits).unwrap();
-    for update in [
-        json!({"ID": "E", "A": number}),
-        json!({"ID": "E", "TypedValues": true, "A": {"$number": digits}}),
-    ] {
-        for body in [update.clone(), bridge(&update), sns(&update), sns(&bridge(&update))] {
-            for event in [in_batch(&body), body] {
-                let update = opened(&event).unwrap();
-                assert_eq!(update.changes.len(), 1, "{event}");
-                assert!(
-                    update.changes["A"] == Change::Set(AttributeValue::N(digits.to_owned())),
-                    "{event}"
-                );
-            }
-        }
     }
 }
 

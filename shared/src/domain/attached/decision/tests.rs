@@ -1,6 +1,6 @@
 //! Decisions about changes, written as texts.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use serde_json::json;
 
@@ -26,10 +26,12 @@ fn appended(change: &Change, tail: &Tail) -> Vec<State> {
     }
 }
 
-/// An item with this state; a state of two letters has the second one in an ignored attribute.
+/// An item with this state; a state of two letters has the second one in an ignored attribute, or, if it is upper case, an author.
 fn item(state: &str) -> Item {
     let mut item = json!({"id": {"S": "a"}, "state": {"S": &state[..1]}, "n": {"N": "1.0"}, "set": {"SS": ["x", "y"]}});
-    if state.len() > 1 {
+    if state.ends_with(char::is_uppercase) {
+        item["by"] = json!({"S": &state[1..]});
+    } else if state.len() > 1 {
         item["seen"] = json!({"S": &state[1..]});
         (item["n"], item["set"]) = (json!({"N": "1"}), json!({"SS": ["y", "x"]}));
     }
@@ -195,8 +197,48 @@ fn only_the_tombstone_of_the_record_has_its_principal() {
     let mut deletion = change(7, "b", "-");
     deletion.new = NewState::Deleted(Some(Principal::new(None, "p".to_owned())));
     let states = appended(&deletion, &tail(&["v1:5=a"], true));
-    let principals: Vec<_> = states.iter().map(|state| state.deleted_by.is_some()).collect();
-    assert_eq!(principals, [false, true]);
+    assert_eq!(authors(states), "- p");
+}
+
+/// Returns the author of each state, `-` if it has none, with `=` if the state before has the same one.
+fn authors(states: Vec<State>) -> String {
+    let author = |state: State| {
+        let members: HashMap<_, _> = state.changed_by.into_iter().collect();
+        let unchanged = members.get("ActorUnchanged").map_or("", |_| "=");
+        match members.get("Actor") {
+            Some(AttributeValue::S(actor)) => format!("{actor}{unchanged}"),
+            _ => format!("-{unchanged}"),
+        }
+    };
+    states.into_iter().map(author).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn an_author_is_compared_with_that_of_the_state_before() {
+    for (from, to, version, expected) in [
+        ("aX", "bY", "v1:5=aX", "Y"),
+        ("aX", "bX", "v1:5=aX", "X="),
+        ("aX", "b", "v1:5=aX", "-"),
+        ("a", "bX", "v1:5=a", "X"),
+        ("-", "bX", "v1:5=-", "X"),
+        ("aX", "-", "v1:5=aX", "-"),
+        // A baseline has no state before, a missed state has that of history.
+        ("aX", "bX", "", "X X="),
+        ("cX", "bY", "v1:5=aX", "X= Y"),
+        ("cX", "bX", "v1:5=aW", "X X="),
+        // A late state is compared with its old image.
+        ("cY", "bY", "v1:9=aX", "Y="),
+        ("cX", "bY", "v1:9=aY", "Y"),
+        // Without an old image, history decides. If it does not know, nothing shows that the author is the same.
+        ("?", "bX", "v1:5=aX", "X="),
+        ("?", "bX", "v1:5=aW", "X"),
+        ("?", "bX", "v1:5=*", "X"),
+        ("?", "bX", "", "X"),
+    ] {
+        let versions: Vec<_> = version.split_whitespace().collect();
+        let states = appended(&change(7, from, to), &tail(&versions, true));
+        assert_eq!(authors(states), expected, "{version}: {from} -> {to}");
+    }
 }
 
 /// The baseline of a backfill that read this state at second 1000.

@@ -6,7 +6,7 @@ use crate::domain::{
     attributes::text,
     keys::sort_key_of,
     marks, size,
-    test_values::{item, names as names_of, nested, orders, version},
+    test_values::{self, item, names as names_of, nested, orders, version},
     tombstone::is_deleted,
     version_item::latest_of,
     view::VersionView,
@@ -22,7 +22,7 @@ fn state(image: Value) -> State {
         recorded_at: Some(RecordedAt::of_stream_record(1_795_328_688_000_000, version(12))),
         image: item(image),
         is_deleted: false,
-        deleted_by: None,
+        changed_by: Vec::new(),
         origin: StateOrigin::Record,
         around: None,
         omission: None,
@@ -54,7 +54,7 @@ fn a_state_is_stored_with_its_record_around_the_image() {
     let image = json!({"id": {"S": "a"}, "rev": {"S": "r7"}, "TTL": {"N": "1"}, "Pinned": {"BOOL": true}});
     let deleted_by = |id: &str| State {
         is_deleted: true,
-        deleted_by: Some(Principal::new(Some("Service"), id.to_owned())),
+        changed_by: author_of_deletion(Principal::new(Some("Service"), id.to_owned())),
         ..key_state()
     };
     let of_old = |origin| State {
@@ -101,6 +101,56 @@ fn a_state_is_stored_with_its_record_around_the_image() {
 }
 
 #[test]
+fn the_author_is_the_value_of_an_attribute() {
+    // Attributes of the image, and of the state before.
+    const CASES: &str = r#"
+        [{}, null]                                                   -> {}
+        [{"by": {"S": "amy"}}, null]                                 -> {"Actor": {"S": "amy"}}
+        [{"by": {"S": "amy"}, "why": {"N": "7"}}, {}]                -> {"Actor": {"S": "amy"}, "Reason": {"N": "7"}}
+        [{"by": {"S": "amy"}}, {"by": {"S": "bob"}}]                 -> {"Actor": {"S": "amy"}}
+        [{"by": {"S": "amy"}}, {"by": {"S": "amy"}}]                 -> {"Actor": {"S": "amy"}, "ActorUnchanged": {"BOOL": true}}
+        [{"why": {"S": "x"}}, {"by": {"S": "amy"}, "why": {"S": "x"}}] -> {"Reason": {"S": "x"}}
+        [{"by": {"M": {"id": {"N": "1.0"}}}}, {"by": {"M": {"id": {"N": "1"}}}}] -> {"Actor": {"M": {"id": {"N": "1.0"}}}, "ActorUnchanged": {"BOOL": true}}
+        [{"by": {"SS": ["a", "b"]}}, {"by": {"SS": ["b", "a"]}}]     -> {"Actor": {"SS": ["a", "b"]}, "ActorUnchanged": {"BOOL": true}}
+    "#;
+    let authored = |mut image: Value, before: &Value| {
+        let before = (!before.is_null()).then(|| item(before.clone()));
+        image["id"] = json!({"S": "a"});
+        State {
+            changed_by: author_of_item(&table(), &item(image.clone()), before.as_ref()),
+            ..state(image)
+        }
+    };
+    for (case, expected) in testkit::cases::cases(CASES) {
+        let mut stored = stored_json(12, authored(case[0].clone(), &case[1]));
+        let view = VersionView::of_attached(EntityId::new("E").unwrap(), version(12), flat(item(stored.clone())));
+        let json = view.to_json();
+        let unchanged = expected.contains("ActorUnchanged");
+        assert_eq!(
+            (view.actor_unchanged, json["ActorUnchanged"] == true),
+            (unchanged, unchanged),
+            "{case}"
+        );
+        assert!(json["Attributes"].get("ActorUnchanged").is_none());
+        let members = stored.as_object_mut().unwrap();
+        members.retain(|name, _| ["Actor", "Reason", "ActorUnchanged"].contains(&name.as_str()));
+        assert_eq!(stored, serde_json::from_str::<Value>(expected).unwrap(), "{case}");
+    }
+    // A large value is only in the image, and an item that fits is never too large because of its author.
+    let by = |bytes: usize, random: usize| {
+        let mut image = json!({"by": {"S": "x".repeat(bytes)}});
+        image["random"] = serde_json::to_value(test_values::random(random)).unwrap();
+        stored_as(12, authored(image, &Value::Null), Compression::None)
+    };
+    let has_actor = |stored: &Item| stored.contains_key("Actor");
+    assert_eq!([1024, 1025].map(|bytes| has_actor(&by(bytes, 0))), [true, false]);
+    let large = (0..16).map(|step| by(700, size::MAX_ITEM_BYTES - 5000 + 200 * step));
+    let fitting = large.filter(|stored| size::check_version_bytes(size::of_item(stored)).is_ok());
+    let fitting: Vec<_> = fitting.map(|stored| has_actor(&stored)).collect();
+    assert_eq!((fitting.first(), fitting.last()), (Some(&true), Some(&false)));
+}
+
+#[test]
 fn a_deep_or_compressed_image_is_read_as_it_was() {
     let text = |length: usize| json!({"S": "ab".repeat(length)});
     for (deep, text, compression, name) in [
@@ -124,7 +174,7 @@ fn a_deep_or_compressed_image_is_read_as_it_was() {
 
 #[test]
 fn attributes_of_the_user_are_never_ours() {
-    assert_eq!(ours().count(), 38);
+    assert_eq!(ours().count(), 39);
     let names: Vec<_> = ours().chain(["item:PK", "item:", "status", "Time"]).collect();
     let user = names.iter().map(|name| ((*name).to_owned(), json!({"S": "user"})));
     let mut image: Value = user.collect();
@@ -181,7 +231,7 @@ fn an_item_of_another_program_has_no_place() {
 #[test]
 fn a_baseline_of_a_backfill_has_no_place() {
     let image = json!({
-        "id": {"S": "a"}, "rev": {"N": "4"}, "Stream": {"S": "of the user"}, "item:Stream": {"S": "too"},
+        "id": {"S": "a"}, "rev": {"N": "4"}, "by": {"S": "amy"}, "Stream": {"S": "of the user"}, "item:Stream": {"S": "too"},
     });
     let entity = EntityId::new("{}").unwrap();
     let read_at = RecordedAt::parse("2026-11-22T06:24:48.5Z").unwrap();
@@ -189,7 +239,7 @@ fn a_baseline_of_a_backfill_has_no_place() {
     let expected = json!({
         "PK": {"S": "{}"}, "SK": {"S": "v0000000001"}, "RequestId": {"S": "backfill#2026-11-22T06:24:48.500000000Z"},
         "Stream": {"S": "backfill"}, "RecordedBy": {"S": "backfill"}, "RecordedAt": {"S": "2026-11-22T06:24:48.500000000Z"},
-        "Baseline": {"BOOL": true}, "ItemVersion": {"N": "4"}, "Image": {"M": image},
+        "Baseline": {"BOOL": true}, "Actor": {"S": "amy"}, "ItemVersion": {"N": "4"}, "Image": {"M": image},
     });
     assert_eq!(stored, item(expected));
     let expected = Recorded {

@@ -55,6 +55,14 @@ fn both_sources_give_the_same_partition_key() {
     ] {
         assert_eq!(parse(&orders(), written).unwrap().as_str(), expected, "{written}");
     }
+    let texts = |texts: [&str; 2]| of_texts(&orders(), texts).and_then(|item| to_json(&orders(), &item));
+    assert_eq!(texts(["c \"1\" é", "7.0"]).unwrap(), expected);
+    assert_eq!(texts(["{", "-7"]).unwrap(), r#"{"customerId":"{","orderNo":-7}"#);
+    assert_eq!(
+        of_texts(&orders(), ["c"]),
+        Err(InvalidKey::Missing("orderNo".to_owned()))
+    );
+    assert!(matches!(texts(["c", "secret"]), Err(InvalidKey::Number { .. })));
     // All 38 digits are exact.
     let number = "12345678901234567890123456789012345678";
     let written = format!(r#"{{"customerId": "c", "orderNo": {number}}}"#);

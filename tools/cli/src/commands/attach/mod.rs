@@ -5,7 +5,6 @@ mod write_rate;
 use std::{path::PathBuf, time::Duration};
 
 use attach::{
-    Options,
     attachable::{AttachableTable, attachable_table},
     check,
     enable_stream::{ENABLE_TIMEOUT, enable_stream},
@@ -14,7 +13,10 @@ use operations::{connection::Connection, error::OperationError};
 use serde_json::{Value, json};
 use shared::{
     clock::since_epoch,
-    domain::{attached::AttachedTable, keys::VersionDigits},
+    domain::{
+        attached::{AttachedTable, definition::AttachedSettings},
+        keys::VersionDigits,
+    },
     dynamodb::{Store, client::error::ErrorKind},
     json,
 };
@@ -43,6 +45,12 @@ pub(crate) struct Attach {
     /// Attribute in which the writers keep a version number of their own
     #[arg(long, value_name = "NAME", conflicts_with = "check")]
     version_attribute: Option<String>,
+    /// Attribute with the author of the last change, such as updatedBy
+    #[arg(long, value_name = "NAME", conflicts_with = "check")]
+    actor_attribute: Option<String>,
+    /// Attribute with the reason of the last change
+    #[arg(long, value_name = "NAME", conflicts_with = "check")]
+    reason_attribute: Option<String>,
     /// Attribute whose change alone makes no version; can be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
@@ -72,7 +80,7 @@ pub(crate) struct Attach {
 const EXAMPLES: &str = "\
 Examples:
   vzero attach Orders
-  vzero attach Orders --enable-stream --ignore lastSeen --write orders.json
+  vzero attach Orders --enable-stream --actor-attribute updatedBy --ignore lastSeen --write orders.json
   vzero attach Orders --filter '{\"status\": [\"open\"]}'
   vzero attach Orders --check
 The command inspects the table, and prints the commands that deploy tools/attach/template.yaml for it. It changes nothing, except
@@ -88,7 +96,8 @@ impl Attach {
             _ => error.into(),
         })?;
         let mut table = described.ok_or_else(|| CliError::NotFound(format!("there is no table {}", self.name)))?;
-        let defined = attach::define(&table, &self.options()?);
+        let filter = parsed("--filter", self.filter.as_deref(), json::parse)?;
+        let defined = attach::define(&table, self.settings(), filter.as_ref());
         let (definition, attached) = defined.map_err(|error| CliError::usage("the attachment", error))?;
         if self.check {
             return self.check(connection, &attached, output).await;
@@ -158,13 +167,15 @@ impl Attach {
         }
     }
 
-    fn options(&self) -> Result<Options, CliError> {
-        Ok(Options {
+    fn settings(&self) -> AttachedSettings {
+        AttachedSettings {
             history_table: self.history_table.clone(),
             version_attribute: self.version_attribute.clone(),
-            ignored: self.ignore.clone(),
-            filter: parsed("--filter", self.filter.as_deref(), json::parse)?,
-        })
+            actor_attribute: self.actor_attribute.clone(),
+            reason_attribute: self.reason_attribute.clone(),
+            ignored: self.ignore.iter().cloned().collect(),
+            ..AttachedSettings::default()
+        }
     }
 
     /// Returns the changes per second: those of the option, or those that the consumed write units stand for.
@@ -190,9 +201,8 @@ impl Attach {
         let checked = check::check(&connection.client, table, self.sample, lag, waiting).await?;
         let no_table = || OperationError::NoTable(table.history_table().to_owned());
         let (counts, differences) = checked.ok_or_else(no_table)?;
-        for difference in &differences {
-            let entity = difference.entity.as_str();
-            output.object(&json!({"ID": entity, "Finding": "Differs", "Version": difference.version}))?;
+        for (entity, version) in &differences {
+            output.object(&json!({"ID": entity.as_str(), "Finding": "Differs", "Version": version}))?;
         }
         output.object(&json!({
             "Checked": counts.checked,

@@ -3,19 +3,6 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn records_whose_document_cannot_be_stored_are_dropped() {
-    let mut run = Run::new(bisecting(), records(6));
-    run.down = 1;
-    let result = run.with(bad(&[1, 4], false)).await;
-    // The second document is stored, and nothing is sent again.
-    let kept: Vec<_> = result.documents.iter().flat_map(numbers_of).collect();
-    assert_eq!(kept, [sequence(4)]);
-    assert_eq!(result.dropped, 1);
-    assert_eq!(result.deliveries()[&sequence(1)], 2 + 3);
-    assert_eq!(result.position, after(6));
-}
-
-#[tokio::test(start_paused = true)]
 async fn deliveries_do_not_wait_for_a_document_and_the_position_does() {
     let mut run = Run::new(bisecting(), records(6));
     run.hangs = true;

@@ -50,8 +50,8 @@ pub(super) struct Run {
     /// Errors of the first reads.
     pub(super) errors: Vec<SourceError>,
     pub(super) positions: InMemory,
-    /// Number of puts that fail first.
-    pub(super) down: usize,
+    /// `true` if puts fail.
+    pub(super) is_denied: bool,
     /// `true` if puts never end.
     pub(super) hangs: bool,
     pub(super) lasts: Duration,
@@ -73,7 +73,6 @@ pub(super) struct RunResult {
     pub(super) position: Option<Position>,
     request_ids: usize,
     reads: usize,
-    puts: usize,
 }
 
 impl RunResult {
@@ -107,7 +106,7 @@ impl Run {
             records,
             errors: Vec::new(),
             positions: InMemory::default(),
-            down: 0,
+            is_denied: false,
             hangs: false,
             lasts: Duration::from_secs(600),
             in_time: false,
@@ -125,13 +124,8 @@ impl Run {
             .await
     }
 
-    pub(super) async fn responding(self, json: &Value) -> RunResult {
-        let response = response(json);
-        self.with(move |_, _| response.clone()).await
-    }
-
     pub(super) async fn succeeding(self) -> RunResult {
-        self.responding(&json!({})).await
+        self.with(|_, _| response(&json!({}))).await
     }
 
     pub(super) async fn with_delays(
@@ -228,12 +222,10 @@ impl Destination for Arc<Run> {
         if self.hangs {
             return std::future::pending().await;
         }
-        let mut seen = lock(&self.seen);
-        seen.puts += 1;
-        if seen.puts <= self.down {
+        if self.is_denied {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        seen.documents.push(document);
+        lock(&self.seen).documents.push(document);
         Ok(())
     }
 }

@@ -114,7 +114,7 @@ fn only_this_stack_writes_to_the_failure_destinations_and_only_this_account_to_t
     assert_eq!(sends, [arn("UpdatesDeadLetterQueue")]);
 }
 
-/// The attached table itself is neither read nor written.
+/// The attached table itself is neither read nor written. Of its history, only the definition can be overwritten.
 #[test]
 fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_history() {
     let table = "arn:aws:dynamodb:us-east-1:000000000000:table/Orders";
@@ -125,25 +125,41 @@ fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_hist
     let found: Vec<_> = of_role
         .map(|statement| {
             assert!(statement.allows(), "{statement:?}");
-            (statement.actions().join(" "), statement.resources().join(" "))
+            let (actions, resources) = (statement.actions().join(" "), statement.resources().join(" "));
+            format!("{actions} {resources} {}", statement.body["Condition"])
         })
-        .filter(|(actions, _)| actions.contains("dynamodb:"))
+        .filter(|allowed| allowed.starts_with("dynamodb:"))
         .collect();
     let history = "arn:aws:local:us-east-1:000000000000:History";
     let expected = [
-        (
-            "dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator",
-            &*stream,
-        ),
-        ("dynamodb:DescribeTable", table),
-        ("dynamodb:ListStreams", &format!("{table}/stream/*")),
-        (
-            "dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem",
-            history,
+        format!("dynamodb:DescribeStream dynamodb:GetRecords dynamodb:GetShardIterator {stream} null"),
+        format!("dynamodb:DescribeTable {table} null"),
+        format!("dynamodb:ListStreams {table}/stream/* null"),
+        format!("dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem {history} null"),
+        format!(
+            r##"dynamodb:PutItem {history} {{"ForAllValues:StringEquals":{{"dynamodb:LeadingKeys":["#vzero"]}}}}"##
         ),
     ];
+    assert_eq!(found, expected);
+    // What another policy of the role allows.
+    let denied = |action: &str| {
+        let denies = |statement: &&Statement| statement.owner == "History" && statement.actions().contains(&action);
+        statements.iter().find(denies).unwrap().body["Condition"].clone()
+    };
+    let of_entities = json!({"ForAnyValue:StringNotEquals": {"dynamodb:LeadingKeys": ["#vzero"]}});
     assert_eq!(
-        found,
-        expected.map(|(actions, resource)| (actions.to_owned(), resource.to_owned()))
+        [denied("dynamodb:PutItem"), denied("dynamodb:UpdateItem")],
+        [of_entities, Value::Null]
     );
+    // A parameter leads from the name of the table to its history, whose reference is its id here.
+    let document = yaml::parse(ATTACHED).unwrap();
+    let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let resolver = Resolver::new(&document, &parameters).unwrap();
+    let parameter = &document["Resources"]["AttachedTable"]["Properties"];
+    let [name, value] = ["Name", "Value"].map(|member| resolver.resolve(&parameter[member]).unwrap());
+    assert_eq!(
+        (&parameter["Type"], name),
+        (&json!("String"), json!("/vzero/attached/Orders"))
+    );
+    assert_eq!(value, r#"{"TableName": "Orders", "HistoryTable": "History"}"#);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use operations::{
     audit::{auditor::Auditor, collection::Finding},
     error::OperationError,
-    item_restore::{ItemRestore, plan_item_restore, restore_item},
+    item_change::{ItemChange, Wanted, change_item, plan_item_change, recorded_version},
     purge::Purge,
     rate_limit::RateLimiter,
 };
@@ -52,13 +52,13 @@ fn a_record_that_arrives_within_the_lag_is_no_error() {
 #[test]
 fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
     let orders = Orders::new("vzero");
-    let (store, entity) = (orders.store(), orders.entity(1));
+    let store = orders.store();
     let key: Item = serde_json::from_value(key_attributes(1)).unwrap();
     let plan = |number| {
-        let planned = plan_item_restore(&store, &entity, key.clone(), version(number));
+        let planned = plan_item_change(&store, key.clone(), Wanted::Version(version(number)), false);
         orders.block_on(planned).unwrap()
     };
-    let restore = |planned: &ItemRestore| orders.block_on(restore_item(&store, planned));
+    let restore = |planned: &ItemChange| orders.block_on(change_item(&store, planned));
     orders.put(1, &state("a"));
     orders.put(1, &state("b"));
     orders.deliver_all();
@@ -69,7 +69,15 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
         restore(&planned).unwrap();
         assert_eq!(orders.item(1), json!({"state": {"S": "a"}, "added": {"S": "x"}}));
     }
+    let recorded = || {
+        orders
+            .block_on(recorded_version(&store, &orders.entity(1), &planned))
+            .unwrap()
+    };
+    orders.deliver(&orders.records()[..3]);
+    assert_eq!(recorded(), None);
     orders.deliver_all();
+    assert_eq!(recorded(), Some(version(4)));
     // After the plan, another client changes, deletes or creates the item. Version 6 is the tombstone.
     for (number, other) in [(2, Some("c")), (2, None), (1, Some("d")), (6, Some("e"))] {
         let planned = plan(number);
@@ -84,6 +92,13 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
     let planned = plan(6);
     orders.delete(1);
     restore(&planned).unwrap();
+    // What the change adds, another client added meanwhile.
+    orders.put(1, &state("a"));
+    orders.put(1, &json!({}));
+    orders.deliver_all();
+    let planned = plan(1);
+    orders.put(1, &state("z"));
+    assert!(matches!(restore(&planned), Err(OperationError::Changed)));
 }
 
 #[test]

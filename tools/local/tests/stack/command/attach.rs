@@ -1,7 +1,11 @@
 //! The command `local --attach`: a table that other programs write.
 
+use operations::read::items::scan_items;
 use serde_json::{Value, json};
-use shared::{domain::Item, dynamodb::Store};
+use shared::{
+    domain::{Item, attached::digits, attributes::text},
+    dynamodb::Store,
+};
 use testkit::{attached, wait::eventually};
 
 use crate::{
@@ -20,7 +24,7 @@ fn definition() -> Value {
         "AttributeDefinitions": [
             {"AttributeName": "customerId", "AttributeType": "S"}, {"AttributeName": "orderNo", "AttributeType": "N"},
         ],
-        "IgnoreAttributes": ["seen"], "Filter": {"customerId": [{"prefix": "c"}]},
+        "IgnoreAttributes": ["seen"], "Filter": {"customerId": [{"prefix": "c"}]}, "ActorAttribute": "RequestId",
     })
 }
 
@@ -57,7 +61,11 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
         let config = local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await;
         let client = aws_sdk_dynamodb::Client::new(&config);
         if start == 3 {
-            let store = Store::attached(client, attach::parse(&definition).unwrap());
+            let history = Store::new(client.clone(), "Orders-history", digits());
+            let stored = history.stored_definition().await.unwrap().unwrap();
+            let table = attach::parse(&definition).unwrap();
+            assert_eq!(attach::parse(&stored), Ok(table.clone()));
+            let store = Store::attached(client, table);
             for (number, expected) in (0..).zip(&expected) {
                 let complete = async || {
                     let found = states(&store, "c", number).await;
@@ -69,6 +77,12 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
                     "the filter excludes it"
                 );
             }
+            let authored = scan_items(&store).await.unwrap();
+            let mut authored = authored
+                .iter()
+                .filter(|item| item.contains_key("item:RequestId"))
+                .peekable();
+            assert!(authored.peek().is_some() && authored.all(|item| text(item, "Actor") == Some("of the client")));
             break;
         }
         for step in 0..60 {

@@ -221,7 +221,7 @@ async fn messages_of_a_fifo_queue_keep_their_group_deduplication_id_and_order() 
     assert_eq!(sent, [original("g", "a"), original("h", "b"), original("h", "d")]);
     assert_eq!(done.counts(), json!([2, 2, 0, 2, 2]));
     let reasons = [
-        "SendMessage failed with InvalidParameterValue",
+        "SendMessage failed with InvalidParameterValue (request unknown)",
         "an earlier message of its message group was not sent",
     ];
     assert_eq!(done.reasons(), reasons);

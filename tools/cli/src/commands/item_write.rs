@@ -1,0 +1,212 @@
+//! Write of one item, of a versioned table or of one that other programs write: preview, write, outcome, and the wait for history.
+
+use std::time::Duration;
+
+use item_diff::{change::Changes, versions::Comparison};
+use operations::{
+    connection::Connection,
+    error::OperationError,
+    item_change::{Wanted, change_item, plan_item_change, recorded_version},
+    read::lag::lag,
+    revision::{self, ChangeOptions},
+    waiting::Waiting,
+};
+use serde_json::{Map, json};
+use shared::{
+    domain::{attached::key, request_id::RequestId, version::Version, view::VersionView},
+    dynamodb::client::error::ServiceError,
+};
+use writer_fn::{counter::WriteOutcome, update::Update};
+
+use crate::{
+    changes,
+    error::CliError,
+    output::{self, Output},
+    selector::Subject,
+    target::Target,
+    write_options::WriteOptions,
+};
+
+/// Maximum time that a command waits until history has its version.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// Write of one item.
+pub(super) struct ItemWrite<'a> {
+    pub(super) item: Subject<'a>,
+    options: &'a WriteOptions,
+    output: &'a Output,
+}
+
+impl<'a> ItemWrite<'a> {
+    /// Returns the write of the item that the arguments name, with so many versions after its key.
+    pub(super) fn new(
+        target: &'a Target,
+        versions: usize,
+        options: &'a WriteOptions,
+        (connection, output): (&'a Connection, &'a Output),
+    ) -> Result<Self, CliError> {
+        let item = target.subject(connection, versions..=versions)?;
+        Ok(Self { item, options, output })
+    }
+
+    pub(super) fn is_dry(&self) -> bool {
+        self.options.confirmation.dry_run
+    }
+
+    pub(super) async fn latest(&self) -> Result<Option<VersionView>, CliError> {
+        Ok(self.item.store().latest(&self.item.entity, true).await?)
+    }
+
+    /// Changes an item of an attached table, after its changes were shown and confirmed.
+    pub(super) async fn change(&self, wanted: Wanted<'_>) -> Result<(), CliError> {
+        let (item, store, options, output) = (&self.item, self.item.store(), self.options, self.output);
+        let table = store.attached_table().ok_or(OperationError::NotAttached)?;
+        if options.has_values() {
+            return Err(CliError::Usage(
+                "--expect, --request-id, --time, --actor and --reason are not for an attached table: its items have no place for \
+                 them"
+                    .to_owned(),
+            ));
+        }
+        options.confirmation.check()?;
+        let key = key::attributes(table, &item.id).map_err(OperationError::from)?;
+        let planned = match plan_item_change(store, key, wanted, options.allow_expired).await {
+            Err(OperationError::NoVersion) if !matches!(wanted, Wanted::Version(_)) => return Err(item.no_entity()),
+            planned => planned?,
+        };
+        let outcome = match (&planned.wanted, &planned.item) {
+            _ if planned.is_unchanged() => "Unchanged",
+            (None, _) => "Deleted",
+            (Some(_), None) => "Created",
+            _ if matches!(wanted, Wanted::Changed(_)) => "Written",
+            _ => "Restored",
+        };
+        let mut about = json!({"ID": item.entity.as_str(), "Outcome": outcome});
+        if let Wanted::Version(version) = wanted {
+            about["Version"] = json!(version);
+        }
+        if self.is_dry() || (options.confirmation.must_ask() && !planned.is_unchanged()) {
+            let mut planning = about.clone();
+            planning["DryRun"] = true.into();
+            output.planned(
+                planning,
+                &Changes::between(planned.item.as_ref(), planned.wanted.as_ref()),
+            )?;
+        }
+        let question = format!("Change this item of {}, which other programs write?", table.table());
+        if self.is_dry() || !(planned.is_unchanged() || options.confirmation.ask(&question)?) {
+            return Ok(());
+        }
+        change_item(store, &planned).await?;
+        output.object(&about)?;
+        if !planned.is_unchanged() && planned.makes_version(table) {
+            let is_recorded = async || Ok(recorded_version(store, &item.entity, &planned).await?.is_some());
+            self.wait(is_recorded).await;
+        }
+        Ok(())
+    }
+
+    /// Returns an update without changes of attributes.
+    fn update(&self) -> Result<Update, CliError> {
+        changes::update(&self.item.id, self.options, Map::new())
+    }
+
+    /// Returns the request id and the options of a restore, a deletion or its reversal.
+    fn revision(&self) -> Result<(RequestId, ChangeOptions), CliError> {
+        let update = self.update()?;
+        let change = ChangeOptions {
+            expected: update.expected,
+            timestamp: update.timestamp,
+            sent_at: update.sent_at,
+            changes: update.changes,
+        };
+        Ok((update.request_id, change))
+    }
+
+    /// Writes a tombstone.
+    pub(super) async fn delete(&self) -> Result<(), CliError> {
+        if self.is_dry() {
+            let latest = self.latest().await?.ok_or_else(|| self.item.no_entity())?;
+            let mut update = self.update()?;
+            update.deleted = true;
+            return self.show(Some(&latest), &update);
+        }
+        let ((request, change), options) = (self.revision()?, self.options.writing.options()?);
+        let done = revision::delete(self.item.store(), &self.item.entity, request, change, options).await?;
+        self.written(done).await
+    }
+
+    /// Restores a version, or without a number undeletes the entity.
+    pub(super) async fn restore(&self, version: Option<Version>) -> Result<(), CliError> {
+        let (store, entity, (request, change)) = (self.item.store(), &self.item.entity, self.revision()?);
+        if self.is_dry() {
+            let planned = revision::plan(store, entity, version, &request, &change).await?;
+            return match planned {
+                Some(planned) => self.show(planned.latest.as_ref(), &planned.update),
+                None => self.written(None).await,
+            };
+        }
+        let options = self.options.writing.options()?;
+        let done = match version {
+            Some(version) => Some(revision::restore(store, entity, version, request, change, options).await?),
+            None => revision::undelete(store, entity, request, change, options).await?,
+        };
+        self.written(done).await
+    }
+
+    /// Shows the changes that an update would make.
+    pub(super) fn show(&self, latest: Option<&VersionView>, update: &Update) -> Result<(), CliError> {
+        let after = revision::preview(latest, update)?;
+        let from = latest.map_or(0, |latest| latest.version.get());
+        let about = json!({"ID": self.item.id, "From": from, "To": after.version, "DryRun": true});
+        self.output.planned(about, &Comparison::new(latest, &after).diff())
+    }
+
+    /// Prints the outcome, `None` of an entity that is in the wanted state already, and waits until the version is in history. Returns
+    /// an outcome that wrote nothing as an error.
+    pub(super) async fn written(&self, outcome: Option<WriteOutcome>) -> Result<(), CliError> {
+        let (name, version) = match outcome {
+            Some(WriteOutcome::Written { version }) => ("Written", version),
+            Some(WriteOutcome::Duplicate { version }) => ("Duplicate", version),
+            Some(WriteOutcome::Unchanged { version }) => ("Unchanged", version),
+            Some(outcome) => return OperationError::of_outcome(outcome).map_or(Ok(()), |error| Err(error.into())),
+            None => {
+                let latest = self.latest().await?.ok_or_else(|| self.item.no_entity())?;
+                ("Unchanged", latest.version)
+            }
+        };
+        let item = &self.item;
+        self.output
+            .object(&json!({"ID": item.id, "Version": version, "Outcome": name}))?;
+        if name == "Written" {
+            let stored = async || item.store().version_item(&item.entity, version, true).await;
+            self.wait(async || Ok(stored().await?.is_some())).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the version that was written is in history. Prints a note if it takes longer.
+    async fn wait(&self, mut is_recorded: impl AsyncFnMut() -> Result<bool, ServiceError>) {
+        if self.options.no_wait {
+            return;
+        }
+        let (mut waiting, store) = (Waiting::at_most(MAX_WAIT), self.item.store());
+        loop {
+            match is_recorded().await {
+                Ok(false) if waiting.again().await => {}
+                Ok(true) => return,
+                _ => break,
+            }
+        }
+        let through = match (store.attached_table(), lag(store, &self.item.entity).await) {
+            (Some(table), _) => format!("`vzero attach {} --check` tests the way of its changes", table.table()),
+            (None, Ok(Some(lag))) => format!(
+                "it ends at version {} of {}",
+                lag.through.map_or(0, Version::get),
+                lag.latest
+            ),
+            (None, _) => format!("`vzero admin lag {}` shows where it ends", self.item.id),
+        };
+        output::note(&format!("written, but history does not have it yet: {through}"));
+    }
+}

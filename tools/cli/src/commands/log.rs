@@ -1,0 +1,204 @@
+//! `vzero log`.
+
+mod selection;
+
+use std::time::Duration;
+
+use item_diff::path::Path;
+use operations::{
+    connection::Connection,
+    read::history::{History, HistoryQuery},
+    version_set::VersionSet,
+};
+use shared::domain::version::Version;
+
+use self::selection::{Filter, Selected, Selection};
+use crate::{
+    error::CliError,
+    output::{self, Output, changes::Detail},
+    pager,
+    selector::Subject,
+    target::Target,
+    times::{self, TimeFormat},
+};
+
+/// Time between two reads of a history that is followed.
+const POLL: Duration = Duration::from_secs(1);
+/// Number of reads after which a version that history still lacks is left out.
+const MAX_WAITS: usize = 5;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Log {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    detail: Detail,
+    /// Show only versions that changed the value at this path, or a part of it
+    #[arg(long)]
+    path: Option<Path>,
+    /// Show only versions with this Actor
+    #[arg(long)]
+    actor: Option<String>,
+    /// Show only versions that were recorded at this time or later
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Show only versions that were recorded at this time or before
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// First version
+    #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
+    from: Option<String>,
+    /// Last version
+    #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
+    to: Option<String>,
+    /// Maximum number of versions to show
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    limit: Option<usize>,
+    /// Show the oldest version first
+    #[arg(long)]
+    reverse: bool,
+    /// Show the oldest version first, then wait for new ones until Ctrl-C. -n counts the versions before these
+    #[arg(long, conflicts_with_all = ["until", "to"])]
+    follow: bool,
+    #[command(flatten)]
+    times: TimeFormat,
+}
+
+const EXAMPLES: &str = "\
+Times: 2026-11-20, 2026-11-20T14:05, 14:05, yesterday, 'yesterday 14:05', 2d, 90m. Versions: 7, latest, -1, @TIME.
+--full shows whole items.
+Examples:
+  vzero log Equipment#1 --since yesterday --actor me
+  vzero log Order#1 --path 'Lines[2].Price' -n 1 -p
+  vzero log Equipment#1 --from 3 --reverse --output json";
+
+impl Log {
+    /// Returns `true` if the command ends by itself.
+    pub(crate) fn ends(&self) -> bool {
+        !self.follow
+    }
+
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let item = self.target.subject(connection, 0..=0)?;
+        let now = connection.store.now();
+        let since = self.since.as_ref().map(|time| times::since("--since", time, now));
+        let until = self.until.as_ref().map(|time| times::until("--until", time, now));
+        let filter = Filter {
+            since: since.transpose()?,
+            until: until.transpose()?,
+            actor: self.actor.clone(),
+            path: self.path.clone(),
+        };
+        let number = async |text: &Option<String>| match text {
+            Some(text) => item.number(text).await.map(Some),
+            None => Ok(None),
+        };
+        let (first, to) = (number(&self.from).await?, number(&self.to).await?);
+        if self.follow {
+            let newest = item.latest().await?.version.get();
+            let before = self
+                .limit
+                .and_then(|count| newest.checked_sub(u64::try_from(count).ok()?));
+            let first = first.max(before.and_then(|before| Version::new(before + 1)));
+            let selection = Selection::new(filter, first, true, !output.is_full, None);
+            return Box::pin(self.follow(&item, selection, output)).await;
+        }
+        let excludes = filter.excludes();
+        let mut selection = Selection::new(filter, first, self.reverse, !output.is_full, self.limit);
+        let query = HistoryQuery {
+            from: selection.first_to_read(),
+            to,
+            oldest_first: self.reverse,
+            limit: selection.count_to_read(),
+            consistent: connection.consistent,
+        };
+        let history = History::read(&connection.store, &item.entity, query).await?;
+        let mut history = history.ok_or_else(|| item.no_entity())?;
+        let (mut seen, mut printed, mut is_at_end) = (VersionSet::default(), 0, false);
+        while !is_at_end {
+            let views = history.next_page().await?;
+            is_at_end = views.is_none();
+            let views = views.unwrap_or_default();
+            for view in &views {
+                seen.insert(view.version.get());
+            }
+            let mut page: Vec<_> = views.into_iter().filter_map(|view| selection.push(view)).collect();
+            is_at_end |= selection.is_done();
+            page.extend(is_at_end.then(|| selection.finish()).flatten());
+            printed += page.len();
+            page.iter().try_for_each(|one| self.print(one, output))?;
+        }
+        if excludes && printed == 0 {
+            output::note("no version matches");
+        }
+        if !selection.undated.is_empty() {
+            let undated = selection.undated.iter().copied().collect();
+            output::note(&format!(
+                "left out, because they have no known RecordedAt: {}",
+                ranges(&undated)
+            ));
+        }
+        // Versions outside of the period were left out on purpose.
+        let (from, period) = (first.map_or(1, Version::get), &selection.range);
+        let gaps = |from: u64| {
+            let from = from.max(*period.start());
+            // Versions are dense, so history lags or has a gap before a version.
+            let last = seen.within(from, (*period.end()).max(from)).last();
+            ranges(&last.map(|last| seen.gaps(from, last)).unwrap_or_default())
+        };
+        if self.limit.is_none() && !gaps(from).is_empty() {
+            match gaps(from.max(item.floor().await?.get())) {
+                gaps if gaps.is_empty() => {}
+                gaps => output::note(&format!("not in the history yet: {gaps}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn print(&self, one: &Selected, output: &Output) -> Result<(), CliError> {
+        match output.is_full {
+            true => output.version(&one.view),
+            false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.detail)),
+        }
+    }
+
+    /// Prints versions in ascending order, and then each new one.
+    async fn follow(&self, item: &Subject<'_>, mut selection: Selection, output: &Output) -> Result<(), CliError> {
+        let first = selection.first_to_read().unwrap_or(Version::FIRST);
+        let (mut next, mut waits) = (first.max(item.floor().await?), 0);
+        loop {
+            let query = HistoryQuery {
+                from: Some(next),
+                oldest_first: true,
+                consistent: item.connection.consistent,
+                ..HistoryQuery::default()
+            };
+            let history = History::read(item.store(), &item.entity, query).await?;
+            let mut history = history.ok_or_else(|| item.no_entity())?;
+            waits += 1;
+            while let Some(views) = history.next_page().await? {
+                // The latest item supplies the latest version before history has those before it.
+                for view in views {
+                    if view.version == next || waits > MAX_WAITS {
+                        (next, waits) = (Version::new(view.version.get() + 1).unwrap_or(next), 0);
+                        selection.push(view).map_or(Ok(()), |one| self.print(&one, output))?;
+                    }
+                }
+            }
+            if pager::is_closed() {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+/// Returns numbers as ranges: `1 to 3, 7`.
+fn ranges(numbers: &VersionSet) -> String {
+    let ranges = numbers.ranges().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    });
+    ranges.collect::<Vec<_>>().join(", ")
+}

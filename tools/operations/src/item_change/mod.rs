@@ -1,0 +1,303 @@
+//! Change of one item of an attached table: a restore, an undelete, or changes of attributes.
+//!
+//! Other programs write the table, so a change touches as little as possible, and is made only if the item is as it was read:
+//!
+//! ```text
+//! newest versions, item ─▶ wanted item ─▶ one UpdateItem or DeleteItem, if no attribute that was read has changed
+//! ```
+//!
+//! An attribute that another client adds at the same time stays, if the change does not set it. The change comes back through the
+//! stream as a new version.
+
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use attach::agreement::{agrees, tail_in_order};
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        attached::{
+            AttachedTable,
+            decision::{Tail, is_same},
+            item::{KnownState, Recorded},
+            key,
+        },
+        attributes::same_value,
+        change::Change,
+        entity::EntityId,
+        version::Version,
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        expression::{Expression, MAX_BYTES, MAX_OPERATORS},
+        write::Write,
+    },
+};
+
+use crate::{error::OperationError, read::attached_items::attached_item, table::settings::ttl};
+
+/// Changes of attributes, which can depend on the item, or the reason why there are none.
+pub type ChangesOf<'a> = dyn Fn(Option<&Item>) -> Result<BTreeMap<String, Change>, String> + Send + Sync + 'a;
+
+/// What an item becomes.
+#[derive(Clone, Copy)]
+pub enum Wanted<'a> {
+    /// The state of a version. That of a tombstone deletes the item.
+    Version(Version),
+    /// The last state before the item was deleted.
+    BeforeDeletion,
+    /// The item with these changes. An item that does not exist is created.
+    Changed(&'a ChangesOf<'a>),
+}
+
+/// Change of an item that is ready to be sent.
+#[derive(Clone)]
+pub struct ItemChange {
+    key: Item,
+    /// Item in the table, `None` if it does not exist.
+    pub item: Option<Item>,
+    /// Item after the change, `None` if it is deleted.
+    pub wanted: Option<Item>,
+    /// Newest version in history before the change, 0 if there is none.
+    newest: u64,
+}
+
+/// Reads an item and its history, and plans a change. `key` has the key attributes of the item.
+///
+/// # Errors
+///
+/// - [`OperationError::NoVersion`]: history has no such version, or none at all.
+/// - [`OperationError::Omitted`]: the version has no state.
+/// - [`OperationError::NothingBefore`]: history has only tombstones.
+/// - [`OperationError::Differs`]: the item is not in its newest state in history.
+/// - [`OperationError::Refused`]: the item to undelete exists.
+/// - [`OperationError::Invalid`]: the changes are not for this item.
+/// - [`OperationError::Expired`]: the item would expire at once. `allow_expired` allows that.
+/// - [`OperationError::TooManyConditions`]: one request cannot make the change.
+/// - [`OperationError::Service`]: a request fails.
+pub async fn plan_item_change(
+    store: &Store,
+    key: Item,
+    wanted: Wanted<'_>,
+    allow_expired: bool,
+) -> Result<ItemChange, OperationError> {
+    let table = store.attached_table().ok_or(OperationError::NotAttached)?;
+    let entity = key::of_item(table, &key)?;
+    let old = match wanted {
+        Wanted::Version(version) => {
+            let old = store.get(&entity, &store.digits().version_key(version), true).await?;
+            Some(old.and_then(Recorded::of_flat).ok_or(OperationError::NoVersion)?.state)
+        }
+        Wanted::BeforeDeletion | Wanted::Changed(_) => None,
+    };
+    let mut tail = tail_in_order(store, &entity, true).await?;
+    // Read after history, which is older than the item if they differ.
+    let item = attached_item(store, &key).await?;
+    let newest = tail.newest();
+    let wanted = match wanted {
+        Wanted::Changed(changes) => {
+            let changes = changes(item.as_ref()).map_err(OperationError::Invalid)?;
+            Some(wanted::changed(table, &key, item.as_ref(), &changes)?)
+        }
+        Wanted::BeforeDeletion if item.is_some() => {
+            return Err(OperationError::Refused(
+                "the item exists, so there is nothing to undelete: restore a version by its number".to_owned(),
+            ));
+        }
+        Wanted::Version(_) | Wanted::BeforeDeletion => {
+            let state = tail.last().ok_or(OperationError::NoVersion)?;
+            if !agrees(&state.state, item.as_ref(), table.ignored()) {
+                return Err(OperationError::Differs);
+            }
+            let tombstone = state.version;
+            let last = match &item {
+                Some(_) => None,
+                None => last_state(store, &entity, &mut tail).await?,
+            };
+            match old.or_else(|| last.clone()) {
+                Some(KnownState::Item(old)) => {
+                    let last = last.as_ref().and_then(KnownState::item);
+                    Some(wanted::restored(table, &key, &old, item.as_ref(), last)?)
+                }
+                Some(KnownState::Deleted) => None,
+                Some(KnownState::Unknown) => return Err(OperationError::Omitted),
+                None => return Err(OperationError::NothingBefore { tombstone }),
+            }
+        }
+    };
+    let change = ItemChange::new(key, item, wanted, newest);
+    if !allow_expired {
+        change.check_time_to_live(store).await?;
+    }
+    let (expression, operators) = change.expression(table);
+    let bytes = expression.bytes();
+    match change.is_unchanged() || (operators <= MAX_OPERATORS && bytes <= MAX_BYTES) {
+        true => Ok(change),
+        false => Err(OperationError::TooManyConditions { operators, bytes }),
+    }
+}
+
+/// Reads the last state in which an item existed.
+async fn last_state(store: &Store, entity: &EntityId, tail: &mut Tail) -> Result<Option<KnownState>, ServiceError> {
+    loop {
+        let last = tail.in_order().find(|version| version.state != KnownState::Deleted);
+        if last.is_some() || tail.is_complete {
+            return Ok(last.map(|version| version.state.clone()));
+        }
+        store.extend_tail(entity, tail, true).await?;
+    }
+}
+
+/// Sends a planned change.
+///
+/// # Errors
+///
+/// Returns [`OperationError::Changed`] if another client changed the item since it was read, and [`OperationError::Service`] if the
+/// request fails.
+pub async fn change_item(store: &Store, change: &ItemChange) -> Result<(), OperationError> {
+    let table = store.attached_table().ok_or(OperationError::NotAttached)?;
+    if change.is_unchanged() {
+        return Ok(());
+    }
+    let (key, expression) = (change.key.clone(), change.expression(table).0);
+    let write = match change.wanted {
+        None => Write::delete(table.table(), key, expression),
+        // An item of key attributes only is created without an update expression.
+        Some(_) => Write::update(table.table(), key, expression),
+    };
+    let Err(failed) = write.send(store.client()).await? else {
+        return Ok(());
+    };
+    // The response to an earlier attempt was lost, or another client made the same change.
+    let is_done = match (&change.wanted, failed.stored) {
+        (Some(wanted), Some(stored)) => {
+            let changed = change.attributes();
+            let mut names = change.names().into_iter();
+            names.all(|name| {
+                (failed.was_unanswered && !changed.contains_key(name)) || is_equal(Some(&stored), wanted, name)
+            })
+        }
+        (None, None) => attached_item(store, &change.key).await?.is_none(),
+        _ => false,
+    };
+    is_done.then_some(()).ok_or(OperationError::Changed)
+}
+
+/// Returns the number of the version that history has of a change that was sent. `None` if it has none yet.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails.
+pub async fn recorded_version(
+    store: &Store,
+    entity: &EntityId,
+    change: &ItemChange,
+) -> Result<Option<Version>, ServiceError> {
+    let (tail, attributes) = (tail_in_order(store, entity, true).await?, change.attributes());
+    let mut newer = tail.in_order().filter(|version| version.version.get() > change.newest);
+    // Another client can have added attributes.
+    let recorded = newer.find(|version| match (&version.state, &change.wanted) {
+        (KnownState::Item(state), Some(wanted)) => attributes.keys().all(|name| is_equal(Some(state), wanted, name)),
+        (state, wanted) => wanted.is_none() == (*state == KnownState::Deleted),
+    });
+    Ok(recorded.map(|version| version.version))
+}
+
+impl ItemChange {
+    pub(crate) fn new(key: Item, item: Option<Item>, wanted: Option<Item>, newest: u64) -> Self {
+        Self {
+            key,
+            item,
+            wanted,
+            newest,
+        }
+    }
+
+    /// Returns `true` if the item is as it is wanted.
+    pub fn is_unchanged(&self) -> bool {
+        match (&self.item, &self.wanted) {
+            (Some(_), Some(_)) => self.attributes().is_empty(),
+            (item, wanted) => item.is_none() && wanted.is_none(),
+        }
+    }
+
+    /// Returns `true` if the change makes a version: attributes change that are not ignored.
+    pub fn makes_version(&self, table: &AttachedTable) -> bool {
+        match (&self.item, &self.wanted) {
+            (Some(item), Some(wanted)) => !is_same(item, wanted, table.ignored()),
+            (item, wanted) => item.is_some() || wanted.is_some(),
+        }
+    }
+
+    /// Returns the names of all attributes besides the key.
+    fn names(&self) -> BTreeSet<&String> {
+        let items = self.item.iter().chain(&self.wanted);
+        let names = items.flat_map(|item| item.keys());
+        names.filter(|name| !self.key.contains_key(*name)).collect()
+    }
+
+    /// Returns the changes of attributes, none if the item is deleted.
+    fn attributes(&self) -> BTreeMap<String, Change> {
+        let Some(wanted) = &self.wanted else {
+            return BTreeMap::new();
+        };
+        let is_other = |name: &&String| !is_equal(self.item.as_ref(), wanted, name);
+        let change = |name: &String| match wanted.get(name) {
+            Some(value) => (name.clone(), Change::Set(value.clone())),
+            None => (name.clone(), Change::Remove),
+        };
+        self.names().into_iter().filter(is_other).map(change).collect()
+    }
+
+    /// Returns the change, on condition that the item is as it was read, and the number of its operators and functions.
+    fn expression(&self, table: &AttachedTable) -> (Expression, usize) {
+        let (mut expression, attributes) = (Expression::default(), self.attributes());
+        expression.name("#pk", table.keys().next().map_or("", |key| &key.name));
+        let Some(item) = &self.item else {
+            expression.condition("attribute_not_exists(#pk)").changes(&attributes);
+            return (expression, attributes.len().max(1));
+        };
+        expression.condition("attribute_exists(#pk)");
+        let (known, new): (Vec<_>, Vec<_>) = self.names().into_iter().partition(|name| item.contains_key(*name));
+        expression.compare(known.iter().filter_map(|name| Some((*name, item.get(*name)?))));
+        for (index, name) in new.iter().enumerate() {
+            expression
+                .condition(format!("attribute_not_exists(#n{index})"))
+                .name(format!("#n{index}"), *name);
+        }
+        expression.changes(&attributes);
+        (expression, attributes.len().max(1 + 2 * (known.len() + new.len())))
+    }
+
+    /// Returns an error if the change sets the attribute of time to live to a time that has passed.
+    async fn check_time_to_live(&self, store: &Store) -> Result<(), OperationError> {
+        let now = i128::from(store.clock().now().as_secs());
+        let mut past = self.attributes();
+        past.retain(|_, change| match change {
+            Change::Set(AttributeValue::N(text)) => {
+                let seconds = text.split('.').next().and_then(|whole| whole.parse::<i128>().ok());
+                seconds.is_some_and(|seconds| seconds <= now)
+            }
+            _ => false,
+        });
+        // Without such a number, the name of the attribute does not matter.
+        if past.is_empty() {
+            return Ok(());
+        }
+        match ttl(store).await {
+            Ok(Some(attribute)) if past.contains_key(&attribute) => Err(OperationError::Expired { attribute }),
+            Err(error) if !error.is_unsupported => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns `true` if two items have the same value of an attribute, or none.
+fn is_equal(item: Option<&Item>, other: &Item, name: &str) -> bool {
+    match (item.and_then(|item| item.get(name)), other.get(name)) {
+        (Some(value), Some(other)) => same_value(value, other),
+        (value, other) => value.is_none() && other.is_none(),
+    }
+}
