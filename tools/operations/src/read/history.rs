@@ -182,6 +182,12 @@ fn ranges(from: u64, to: u64, query: HistoryQuery, digits: VersionDigits) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+    use shared::{clock::Clock, domain::keys::VersionDigits};
+    use testkit::replay::Replay;
+
     use super::*;
 
     #[test]
@@ -200,6 +206,26 @@ mod tests {
                 .rev();
             let found = ranges.map(|range| (range.from, range.to, range.is_queried(digits(width))));
             assert_eq!(found.collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn versions_expire_by_the_clock_of_the_store() {
+        const TTL: u64 = 100;
+        let latest = json!({"Item": {"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "2"}}});
+        let first = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "TTL": {"N": TTL.to_string()}});
+        let batch =
+            json!({"Responses": {"Table": [{"PK": {"S": "E"}, "SK": {"S": "v2"}}, first]}, "UnprocessedKeys": {}});
+        for (second, versions) in [(TTL - 1, vec![2, 1]), (TTL, vec![2])] {
+            let replay = Replay::new([latest.clone(), batch.clone(), json!({}), json!({})]);
+            let clock = Clock::new(move || Duration::from_secs(second));
+            let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
+            let entity = EntityId::new("E").unwrap();
+            let history = History::read(&store, &entity, HistoryQuery::default()).await;
+            let read = history.unwrap().unwrap().collect().await;
+            // The last page is missing if a version is.
+            let read: Vec<_> = read.iter().flatten().map(|view| view.version.get()).collect();
+            assert_eq!(read, versions, "at {second}");
         }
     }
 }

@@ -1,8 +1,14 @@
 //! Repair of a latest item that a writer changes at the same time.
 
-use operations::latest::write::{raise_latest, revive_latest};
+use std::time::Duration;
+
+use operations::{
+    latest::write::{raise_latest, revive_latest},
+    read::items::item_collection,
+};
 use serde_json::{Value, json};
 use shared::{
+    clock::Clock,
     config::Window,
     domain::{
         entity::EntityId,
@@ -112,5 +118,20 @@ async fn a_latest_item_is_numbered_once_and_does_not_overtake_a_writer() {
         let entity = EntityId::new("E").unwrap();
         let revived = revive_latest(&store, &entity, version(7), &latest, Window::default()).await;
         assert_eq!(revived, Ok(is_revived));
+    }
+}
+
+/// Items expire by the clock of the store.
+#[tokio::test]
+async fn an_item_collection_has_no_expired_items() {
+    const TTL: u64 = 1_000;
+    for (second, is_expired) in [(TTL - 1, false), (TTL, true)] {
+        let item = json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "TTL": {"N": TTL.to_string()}});
+        let (store, _) = replaying([json!({"Items": [item], "Count": 1, "ScannedCount": 1})]);
+        let store = store.with_clock(Clock::new(move || Duration::from_secs(second)));
+        let collection = item_collection(&store, &EntityId::new("E").unwrap(), true, |_| {}).await;
+        let collection = collection.unwrap();
+        let found = (collection.items.is_empty(), collection.expired);
+        assert_eq!(found, (is_expired, u64::from(is_expired)), "at {second}");
     }
 }
