@@ -240,7 +240,7 @@ impl Page {
                     None => span.muted { "Not known" },
                 } }
                 td { @if let Some(at) = record.and_then(|record| record.recorded_at) { (time::brief(at.floor_millis())) } }
-                td { @if let Some(actor) = actor { bdi { (value::visible(&text_of(actor), MAX_ACTOR)) } } }
+                td { @if let Some(actor) = actor { bdi { (value::visible(&text_of(actor), MAX_ACTOR)) } (record.map(crate::record::unchanged).unwrap_or_default()) } }
             }
         }
     }

@@ -43,6 +43,11 @@ pub(super) fn facts(view: &VersionView, created: &'static str) -> Markup {
     }
 }
 
+/// Renders a mark for an actor that the version before has, too: another one may have made the change.
+pub(super) fn unchanged(view: &VersionView) -> Markup {
+    html! { @if view.actor_unchanged { abbr title="The version before has this actor, too, so another one may have made the change" { "?" } } }
+}
+
 fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
     let change = view.change.as_ref();
     let mark = change.and_then(|change| Some((change.origin.mark()?, change.after)));
@@ -60,7 +65,12 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
             omission.map(|omission| html! { "Not known: it did not fit (" (omission.bytes) " bytes)" }),
         ),
         ("Time (client)", view.time().ok().map(time::shown)),
-        ("Actor", view.actor.as_ref().map(value)),
+        (
+            "Actor",
+            view.actor
+                .as_ref()
+                .map(|actor| html! { (value(actor)) (unchanged(view)) }),
+        ),
         ("Reason", view.reason.as_ref().map(value)),
         ("Sender", view.sender.as_deref().map(value::word)),
         ("Restored from", view.restored_from.map(link)),

@@ -107,7 +107,7 @@ fn row(history: &History, row: &Row) -> Markup {
             details {
                 summary {
                     span.what { (tags(row, details)) (changes(row, details)) }
-                    span.who { @if let Some(actor) = &view.actor { (line(actor)) } }
+                    span.who { @if let Some(actor) = &view.actor { (line(actor)) (record::unchanged(view)) } }
                     span.why { @if let Some(reason) = &view.reason { (line(reason)) } }
                     span.when { @match view.recorded_at {
                         Some(recorded) => (time::brief(recorded.floor_millis())),
