@@ -34,6 +34,9 @@ pub(crate) struct Globals {
     /// Show long values completely, and in `vzero log` whole items
     #[arg(long)]
     pub(crate) full: bool,
+    /// Member that identifies an element of a list of maps, before id, ID, key, sku and name; can be repeated
+    #[arg(long, value_name = "MEMBER", hide = true)]
+    pub(crate) identity: Vec<String>,
     /// History table of a table that other programs write [default: the table's name and -history, or the one of its SSM parameter]
     #[arg(long, value_name = "NAME", hide = true)]
     pub(crate) history_table: Option<String>,

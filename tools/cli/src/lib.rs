@@ -38,6 +38,7 @@ use crate::{
 pub fn main() -> ExitCode {
     completion::answer(Args::command);
     let args: Args = terminal::arguments();
+    item_diff::alignment::identify_by(args.globals.identity.clone());
     next::set(&args.globals, || terminal::command(Args::command()));
     let verbose = args.globals.verbose;
     let output = Output::new(args.globals.output, args.globals.full);

@@ -20,7 +20,7 @@ use std::{
 };
 
 use item_diff::{
-    alignment::IDENTITIES,
+    alignment::identities,
     change::{Change, Changes, Kind},
     detail::{Detail, TextChange},
     path::{Path, Step},
@@ -334,6 +334,6 @@ fn hint(values: Option<Pair<'_>>) -> Markup {
     let Some((_, AttributeValue::M(members))) = values else {
         return Markup::default();
     };
-    let mut known = IDENTITIES.iter().filter_map(|name| Some((name, members.get(*name)?)));
+    let mut known = identities().filter_map(|name| Some((name, members.get(name)?)));
     html! { @if let Some((name, value)) = known.next() { " " span.muted { (name) " " (value::value(value, DisplayLimits::CELL)) } } }
 }

@@ -7,6 +7,7 @@ use std::{
     collections::{HashMap, HashSet},
     hash::Hash,
     ops::Range,
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -15,7 +16,20 @@ use similar::{Algorithm, capture_diff_slices_deadline};
 use crate::tree::{Children, Members, Node};
 
 /// Members that identify an element of a list, in this order.
-pub const IDENTITIES: [&str; 5] = ["id", "ID", "key", "sku", "name"];
+const IDENTITIES: [&str; 5] = ["id", "ID", "key", "sku", "name"];
+/// Members that the program adds, which take precedence.
+static CONFIGURED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Adds members that identify an element of a list, for all comparisons of this process. Only the first call counts.
+pub fn identify_by(members: Vec<String>) {
+    let _ = CONFIGURED.set(members);
+}
+
+/// Returns the members that identify an element of a list, in their order.
+pub fn identities() -> impl Iterator<Item = &'static str> {
+    let configured = CONFIGURED.get().into_iter().flatten().map(String::as_str);
+    configured.chain(IDENTITIES)
+}
 
 /// Maximum number of members that one alignment compares.
 const MAX_COST: usize = 1_000_000;
@@ -145,7 +159,7 @@ fn values(nodes: &[Node<'_>]) -> Vec<Token> {
 /// other element of their lists has.
 fn tokens(a: &[Node<'_>], b: &[Node<'_>]) -> (Vec<Token>, Vec<Token>) {
     let (mut left, mut right) = (values(a), values(b));
-    for (rank, name) in IDENTITIES.iter().enumerate() {
+    for (rank, name) in identities().enumerate() {
         let own = (unmatched(a, &left, &right, name), unmatched(b, &right, &left, name));
         for (number, index) in &own.0 {
             if let (Some(i), Some(Some(j))) = (index, own.1.get(number)) {
