@@ -115,7 +115,7 @@ pub async fn find(store: &Store, history: &str, is_required: bool) -> Result<Opt
     }
 }
 
-/// Reason why a history table is not that of the table.
+/// Reason why a table does not have the history of the attached table.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NotAttached {
     #[error("{0}")]

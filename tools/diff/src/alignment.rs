@@ -144,7 +144,7 @@ fn moved(left: &[Token], right: &[Token], kept: &[(usize, usize)]) -> Vec<(usize
         .collect()
 }
 
-/// What matches two elements: a value, or an identity.
+/// Key by which two elements match: a value, or an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Token {
     Value(u32),

@@ -28,7 +28,7 @@ pub struct Changes<'a> {
 pub struct Change<'a> {
     /// Path of the value. An element is added before the present element at its index.
     pub path: Path,
-    /// What happens to the value.
+    /// Kind of the change, with its values.
     pub kind: Kind<'a>,
 }
 

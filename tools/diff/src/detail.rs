@@ -21,7 +21,7 @@ const MAX_JSON: usize = 400 * 1024;
 /// Number of characters from which a removed and an added part are trimmed to the characters that differ.
 const LONG_WORD: usize = 32;
 
-/// What differs in a changed value.
+/// Difference within a changed value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Detail<'a> {
     /// Texts of more than one line, or long ones.

@@ -41,7 +41,7 @@ use crate::{error::OperationError, read::attached_items::attached_item, table::s
 /// Changes of attributes, which can depend on the item, or the reason why there are none.
 pub type ChangesOf<'a> = dyn Fn(Option<&Item>) -> Result<BTreeMap<String, Change>, String> + Send + Sync + 'a;
 
-/// What an item becomes.
+/// State that an item gets.
 #[derive(Clone, Copy)]
 pub enum Wanted<'a> {
     /// The state of a version. That of a tombstone deletes the item.

@@ -141,7 +141,7 @@ fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_hist
         ),
     ];
     assert_eq!(found, expected);
-    // What another policy of the role allows.
+    // The table policy denies these actions, even if another policy of the role allows them.
     let denied = |action: &str| {
         let denies = |statement: &&Statement| statement.owner == "History" && statement.actions().contains(&action);
         statements.iter().find(denies).unwrap().body["Condition"].clone()

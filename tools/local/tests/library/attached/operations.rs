@@ -92,7 +92,7 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
     let planned = plan(6);
     orders.delete(1);
     restore(&planned).unwrap();
-    // What the change adds, another client added meanwhile.
+    // Another client meanwhile added the attribute that the change adds.
     orders.put(1, &state("a"));
     orders.put(1, &json!({}));
     orders.deliver_all();
