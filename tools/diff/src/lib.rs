@@ -6,6 +6,7 @@
 //!                       └─> what differs in one value                 module `detail`
 //! two versions ─> Comparison, of their items                          module `versions`
 //! all versions ─> the version that set each value                     module `blame`
+//! selected versions ─> the item without their changes             module `undo`
 //! ```
 //!
 //! Values are equal if DynamoDB treats them as equal: `1` and `1.0`, and sets in any order.
@@ -17,4 +18,5 @@ pub mod detail;
 pub mod line;
 pub mod path;
 mod tree;
+pub mod undo;
 pub mod versions;

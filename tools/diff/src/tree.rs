@@ -96,6 +96,6 @@ impl<'a> Numbers<'a> {
     }
 }
 
-fn canonical(number: &str) -> String {
+pub(crate) fn canonical(number: &str) -> String {
     Decimal::parse(number).map_or_else(|_| number.to_owned(), |number| number.canonical())
 }
