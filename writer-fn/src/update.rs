@@ -140,6 +140,7 @@ impl Update {
             None => return Err(InvalidUpdate::NoId),
         };
         let mut members = Members(members);
+        members.check_change_set()?;
         let time = members.time()?;
         let timestamp = match ordering {
             Ordering::Arrival => None,

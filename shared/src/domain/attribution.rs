@@ -21,7 +21,13 @@ use super::{
 };
 
 /// Attributes that an update names for one version.
-pub const OF_CLIENT: [&str; 4] = [names::ACTOR, names::REASON, names::TIME, names::TIMESTAMP];
+pub const OF_CLIENT: [&str; 5] = [
+    names::ACTOR,
+    names::REASON,
+    names::CHANGE_SET,
+    names::TIME,
+    names::TIMESTAMP,
+];
 /// Attributes that the writer sets for one version, if they apply.
 pub const OF_WRITER: [&str; 2] = [names::SENDER, names::RESTORED_FROM];
 /// Attributes of the request that created a version.
@@ -59,7 +65,7 @@ pub fn is_state(name: &str) -> bool {
 
 /// Returns the names of the attributes that describe a version and are not part of what a client reads as its attributes.
 pub fn besides_attributes() -> impl Iterator<Item = &'static str> {
-    let of_client = [names::ACTOR, names::REASON, names::PINNED].into_iter();
+    let of_client = [names::ACTOR, names::REASON, names::CHANGE_SET, names::PINNED].into_iter();
     let is_own = |name: &&str| ![names::TOMBSTONE_STATE, names::TOMBSTONE_STAGED].contains(name);
     let of_latest = OF_LATEST.into_iter().filter(is_own);
     of_client

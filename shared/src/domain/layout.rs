@@ -41,11 +41,12 @@ pub const IMAGE: &str = "Image";
 /// Attribute with the compressed version, or with one part of it, binary.
 pub const IMAGE_DEFLATE: &str = "ImageDeflate";
 /// Attributes beside a compressed version, for filters of requests and of streams.
-pub const PLAIN: [&str; 5] = [
+pub const PLAIN: [&str; 6] = [
     names::REQUEST_ID,
     names::REQUEST_PAYLOAD,
     names::RECORDED_AT,
     names::ACTOR,
+    names::CHANGE_SET,
     names::DELETED,
 ];
 /// Maximum size in bytes of a [`PLAIN`] value. A larger one is compressed with the others.

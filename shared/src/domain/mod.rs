@@ -66,6 +66,8 @@ pub mod names {
     pub const ACTOR: &str = "Actor";
     /// Reason of an update, as the client names it.
     pub const REASON: &str = "Reason";
+    /// Set of changes to which an update belongs, as the client names it.
+    pub const CHANGE_SET: &str = "ChangeSet";
     /// Sender of an update, as the platform reports it: the `SenderId` of a queue message, the `source` of an event.
     pub const SENDER: &str = "Sender";
     /// Version whose attributes a restore copied.

@@ -134,7 +134,7 @@ impl Parts {
 
     /// Returns an error if a part of an attribute with a special meaning changes.
     pub(crate) fn check(&self) -> Result<(), CliError> {
-        let names = SPECIAL.into_iter().chain(RESERVED).chain([names::ACTOR, names::REASON]);
+        let names = SPECIAL.into_iter().chain(RESERVED).chain(attribution::OF_CLIENT);
         let special: Vec<_> = names.map(|name| Step::Name(name.to_owned())).collect();
         match self
             .0

@@ -72,6 +72,7 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
                 .map(|actor| html! { (value(actor)) (unchanged(view)) }),
         ),
         ("Reason", view.reason.as_ref().map(value)),
+        ("Change set", view.change_set.as_ref().map(value)),
         ("Sender", view.sender.as_deref().map(value::word)),
         ("Restored from", view.restored_from.map(link)),
         ("Request ID", view.request_id.as_deref().map(value::word)),

@@ -120,6 +120,7 @@ fn of_version(view: &VersionView) -> Item {
         let value = match name {
             names::ACTOR => view.actor.clone(),
             names::REASON => view.reason.clone(),
+            names::CHANGE_SET => view.change_set.clone(),
             name => view.attributes.get(name).cloned(),
         };
         if let Some(value) = value {

@@ -204,7 +204,7 @@ impl Update {
             // It shows which update created a version, whatever the writer says.
             members["Mark"] = json!(format!("r{number}"));
         }
-        for name in ["Actor", "Reason"] {
+        for name in ["Actor", "Reason", "ChangeSet"] {
             if rng.u8(..3) == 0 {
                 members[name] = json!(format!("text-{}", rng.u8(..4)));
             }

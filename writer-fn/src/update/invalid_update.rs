@@ -5,7 +5,7 @@ use shared::{
         entity::InvalidEntityId,
         number::InvalidNumber,
         plain::InvalidPlain,
-        request_id::InvalidRequestId,
+        request_id::{InvalidRequestId, MAX_REQUEST_ID_BYTES},
         size::{self, OverLimit},
         time::InvalidTime,
     },
@@ -39,6 +39,9 @@ pub enum InvalidUpdate {
     /// `RequestId` or its default has an invalid length.
     #[error(transparent)]
     RequestId(#[from] InvalidRequestId),
+    /// `ChangeSet` is not the name of a change set.
+    #[error("ChangeSet is not a string of 1 to {MAX_REQUEST_ID_BYTES} bytes")]
+    ChangeSet,
     /// [`EXPECTED_VERSION`](super::EXPECTED_VERSION) is not a whole number from 0.
     #[error("ExpectedVersion is not a whole number from 0")]
     ExpectedVersion,

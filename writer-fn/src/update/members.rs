@@ -4,12 +4,15 @@ use serde_json::{Map, Value};
 use shared::domain::{
     names,
     number::Decimal,
-    request_id::RequestId,
+    request_id::{MAX_REQUEST_ID_BYTES, RequestId},
     time::{EpochMillis, InvalidTime},
     version::Version,
 };
 
 use crate::update::{EXPECTED_VERSION, ExpectedVersion, InvalidUpdate, REQUEST_SENT_AT, sent_at::SentAt};
+
+/// Maximum length of the name of a change set in bytes: a request id can be one.
+pub(super) const MAX_CHANGE_SET_BYTES: usize = MAX_REQUEST_ID_BYTES;
 
 /// Members of an update, whose attributes are left when the others were taken.
 pub(super) struct Members(pub(super) Map<String, Value>);
@@ -34,6 +37,15 @@ impl Members {
         let number = number(&value).and_then(|number| number.to_u64());
         let version = Version::new(number.ok_or(InvalidUpdate::ExpectedVersion)?);
         Ok(Some(version.map_or(ExpectedVersion::Absent, ExpectedVersion::Is)))
+    }
+
+    /// Checks the name of a change set, which stays an attribute.
+    pub(super) fn check_change_set(&self) -> Result<(), InvalidUpdate> {
+        match self.0.get(names::CHANGE_SET) {
+            None | Some(Value::Null) => Ok(()),
+            Some(Value::String(name)) if (1..=MAX_CHANGE_SET_BYTES).contains(&name.len()) => Ok(()),
+            Some(_) => Err(InvalidUpdate::ChangeSet),
+        }
     }
 
     /// Takes a member that is `false` by default.

@@ -74,6 +74,7 @@ class Domain(unittest.TestCase):
                 "RequestId": view.request_id,
                 "Actor": self.optional(view.actor, expected["Actor"]),
                 "Reason": self.optional(view.reason, expected["Reason"]),
+                "ChangeSet": self.optional(view.change_set, expected["ChangeSet"]),
                 "Sender": view.sender,
                 "RestoredFrom": view.restored_from,
                 "Attributes": {name: vectors.dynamodb_json(value) for name, value in view.attributes.items()},

@@ -38,6 +38,7 @@ export interface Version {
   readonly requestId: string | undefined;
   readonly actor: Attribute | undefined;
   readonly reason: Attribute | undefined;
+  readonly changeSet: Attribute | undefined;
   readonly sender: string | undefined;
   readonly restoredFrom: number | undefined;
   readonly attributes: Attributes;
@@ -56,7 +57,7 @@ const OF_LATEST = [
   "TombstoneState",
   "TombstoneStaged",
 ];
-const OF_WRITER = ["Actor", "Reason", "Sender", "RestoredFrom", "RequestId", "RequestPayload"];
+const OF_WRITER = ["Actor", "Reason", "ChangeSet", "Sender", "RestoredFrom", "RequestId", "RequestPayload"];
 /** Attributes that belong to one version. */
 const OF_VERSION = [...OF_WRITER, "Time", "Timestamp"];
 const BOOKKEEPING = new Set([
@@ -84,6 +85,7 @@ export function view(entity: string, number: number, stored: Item): Version {
     requestId: text(item, "RequestId"),
     actor: item.Actor && value(item.Actor),
     reason: item.Reason && value(item.Reason),
+    changeSet: item.ChangeSet && value(item.ChangeSet),
     sender: text(item, "Sender"),
     restoredFrom: restored !== undefined && restored > 0 ? restored : undefined,
     attributes: object(attributes.map(([name, of]) => [name, value(of)])),

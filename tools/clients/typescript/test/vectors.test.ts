@@ -143,6 +143,7 @@ test("views", () => {
       RequestId: found.requestId ?? null,
       Actor: optional(found.actor),
       Reason: optional(found.reason),
+      ChangeSet: optional(found.changeSet),
       Sender: found.sender ?? null,
       RestoredFrom: found.restoredFrom ?? null,
       Attributes: each(found.attributes, dynamodbJson),

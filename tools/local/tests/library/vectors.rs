@@ -86,7 +86,7 @@ fn views() {
         let shown = json!({
             "Version": view.version, "Deleted": view.deleted,
             "RecordedAt": view.recorded_at.map(|time| time.to_string()), "RecordedByStream": view.recorded_by_stream,
-            "RequestId": view.request_id, "Actor": view.actor, "Reason": view.reason, "Sender": view.sender,
+            "RequestId": view.request_id, "Actor": view.actor, "Reason": view.reason, "ChangeSet": view.change_set, "Sender": view.sender,
             "RestoredFrom": view.restored_from,
         });
         assert_eq!(shown, expected, "{}", vector["name"]);

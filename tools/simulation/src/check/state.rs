@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Attributes of one version only, which a later update does not keep.
-const OF_UPDATE: [&str; 4] = ["Actor", "Reason", "Time", "Timestamp"];
+const OF_UPDATE: [&str; 5] = ["Actor", "Reason", "ChangeSet", "Time", "Timestamp"];
 
 /// Returns `true` for an attribute that is no state, but names the update of a version.
 fn is_of_version(name: &str) -> bool {

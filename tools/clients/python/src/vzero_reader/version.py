@@ -24,7 +24,7 @@ _OF_LATEST = {
 }  # fmt: skip
 # Attributes that belong to one version.
 _OF_VERSION = {
-    "Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom", "RequestId", "RequestPayload",
+    "Actor", "Reason", "ChangeSet", "Time", "Timestamp", "Sender", "RestoredFrom", "RequestId", "RequestPayload",
 }  # fmt: skip
 BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
     "PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned",
@@ -50,6 +50,7 @@ class Version:
     request_id: str | None
     actor: Any
     reason: Any
+    change_set: Any
     sender: str | None
     restored_from: int | None
     attributes: dict[str, Any]
@@ -72,6 +73,7 @@ class Version:
             request_id=text(item, "RequestId"),
             actor=value(item["Actor"]) if "Actor" in item else None,
             reason=value(item["Reason"]) if "Reason" in item else None,
+            change_set=value(item["ChangeSet"]) if "ChangeSet" in item else None,
             sender=text(item, "Sender"),
             restored_from=restored or None,
             attributes={name: value(of) for name, of in item.items() if name not in BOOKKEEPING},
