@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 
-use crate::{figure::Figure, plot};
+use crate::figure::Figure;
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 /// The columns with numbers.
@@ -45,21 +45,19 @@ fn cells(figure: &Figure) -> [String; 8] {
     ]
 }
 
-/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with its plot in this folder and a table of the
-/// [`listed`] figures.
-pub(crate) fn sections(figures: &[Figure], facts: &[String], plots: &str) -> String {
+/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with a table of the [`listed`] figures.
+pub(crate) fn sections(figures: &[Figure], facts: &[String]) -> String {
     let sections = figures.chunk_by(|one, other| one.name == other.name).map(|figures| {
         let name = figures.first().map_or("", |figure| &figure.name);
-        let (plot, table) = (plot::file_name(name), markdown_table(listed(figures)));
-        format!("\n### {name}\n\n![{name}]({plots}/{plot})\n\n{table}")
+        format!("\n### {name}\n\n{}", markdown_table(listed(figures)))
     });
     let sections: String = sections.collect();
-    origins_and_facts(figures, facts) + &sections
+    format!("- {}\n{sections}", [&origins(figures), facts].concat().join("\n- "))
 }
 
 /// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target. If no figure has a target, returns those
 /// with a peer.
-pub(crate) fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
+fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
     let has_targets = figures.iter().any(|figure| figure.target.is_some());
     figures.iter().filter(move |figure| {
         figures.len() <= MAX_LISTED
@@ -81,10 +79,6 @@ fn markdown_table<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
         "| {} |\n|---|---:|---|---:|---:|---|---|\n{rows}",
         HEADER[1..].join(" | ")
     )
-}
-
-fn origins_and_facts(figures: &[Figure], facts: &[String]) -> String {
-    format!("- {}\n", [&origins(figures), facts].concat().join("\n- "))
 }
 
 /// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
@@ -146,16 +140,12 @@ mod tests {
 
 ### cold path
 
-![cold path](plots/cold-path.svg)
-
 | unit | ours | peer | peer's | ratio | target | met |
 |---|---:|---|---:|---:|---|---|
 |ms|1| | | | | |
 |ms CPU|1| | | | | |
 
 ### start
-
-![start](plots/start.svg)
 
 | unit | ours | peer | peer's | ratio | target | met |
 |---|---:|---|---:|---:|---|---|
@@ -166,7 +156,7 @@ mod tests {
             figure("cold path", "ms CPU"),
             figure("start", "ms"),
         ];
-        assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()], "plots"), expected);
+        assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()]), expected);
     }
 
     #[test]
