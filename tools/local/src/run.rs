@@ -1,4 +1,4 @@
-//! The command: starts the stack, feeds it, waits for the histories, lists and dumps the items, and serves.
+//! The command: starts the stack, feeds it, waits for the histories, lists the entities, dumps the items, and serves.
 
 use std::{
     fs::File,
@@ -67,41 +67,42 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
     let feed = open(args)?;
     let stack = Stack::start(Options {
         template,
+        dynamodb: None,
         dynamodb_port: args.dynamodb_port,
         lambda_port: args.lambda_port,
         data_dir: args.data_dir.clone(),
-        failed: args.failed.clone(),
         program,
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
     let console = (!args.once).then(|| console(args, &stack)).transpose()?;
-    if !args.once {
-        print(&commands::endpoints(&stack, console.as_ref()));
+    let url = console.as_ref().map(Console::url);
+    if let Some(url) = url {
+        print(&commands::endpoints(&stack, url));
     }
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
         biased;
         never = progress::print(&stack) => match never {},
-        complete = serve(args, &stack, console.as_ref(), feed) => complete?,
+        complete = serve(args, &stack, url, feed) => complete?,
     };
     progress::print_summary(&stack);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.
-async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Option<Feed>) -> Result<bool, LocalError> {
+/// Feeds the stack and lists the entities. With `--once`, returns `true` if they are complete, otherwise serves.
+async fn serve(args: &Args, stack: &Stack, console: Option<&str>, feed: Option<Feed>) -> Result<bool, LocalError> {
     send(args, stack, feed).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(stack, within).await?;
-    print(items::list(&collections).trim_end());
+    print(items::list(&collections, stack.digits).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(failed(format!("{} cannot be written", path.display())))?;
     }
     let complete = report(stack, &collections);
-    if args.once {
+    let Some(console) = console else {
         return Ok(complete);
-    }
+    };
     print(&match stack.store.attached_table() {
         Some(table) => commands::to_try_attached(table, stack.dynamodb_endpoint(), console),
         None => commands::to_try(stack, console),

@@ -35,10 +35,10 @@ pub fn template(parameters: &[(&str, &str)]) -> Template {
 pub fn options(template: Template, program: Option<&str>) -> Options {
     Options {
         template,
+        dynamodb: None,
         dynamodb_port: 0,
         lambda_port: 0,
         data_dir: None,
-        failed: None,
         program: program.map_or_else(function::this_program, PathBuf::from),
         bootstraps: BTreeMap::new(),
     }
@@ -82,7 +82,8 @@ impl RunningStack {
             }
             table.name = name;
         }
-        let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
+        options.dynamodb = Some(endpoint.dynamodb());
+        let stack = Stack::start(options).await.unwrap();
         Self { stack, endpoint }
     }
 

@@ -73,7 +73,9 @@ async fn check(parameters: &[(&str, &str)]) {
 /// Returns the actions that the requests of a stack need, with their tables, by role.
 async fn needed(parameters: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     let tap = Tap::embedded();
-    let stack = start(&tap, parameters).await;
+    let mut options = options(template(parameters), Some(PROGRAM));
+    options.dynamodb = Some(Dynamodb::At(tap.endpoint.clone()));
+    let stack = Stack::start(options).await.unwrap();
     // The stack has stored the layout already. On AWS, writer-fn does so.
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
     database::delete_item(&client, &stack.table, "#vzero", "config").await;
@@ -93,13 +95,6 @@ async fn needed(parameters: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String
         (role.to_owned(), asked.collect::<BTreeSet<_>>())
     });
     BTreeMap::from(asked)
-}
-
-async fn start(tap: &Tap, parameters: &[(&str, &str)]) -> Stack {
-    let options = options(template(parameters), Some(PROGRAM));
-    Stack::start_on(options, Some(Dynamodb::At(tap.endpoint.clone())))
-        .await
-        .unwrap()
 }
 
 /// Produces every outcome, and redelivers records to stream-fn.
