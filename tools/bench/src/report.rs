@@ -112,30 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_is_shown_once_or_for_each_comparison() {
-        let mut later = figure("writer", "ms");
-        later.origin.date = "2026-11-24".to_owned();
-        let figures = [
-            figure("start", "ms"),
-            figure("start", "faults"),
-            later,
-            figure("package", "MB"),
-        ];
-        let check = |figures: &[Figure], expected: &[&str]| assert_eq!(origins(figures), expected);
-        check(&figures[..2], &["Measured: 2026-11-23, commit 0123456789ab"]);
-        check(
-            &figures,
-            &[
-                "Measured: 2026-11-23, commit 0123456789ab: start, package",
-                "Measured: 2026-11-24, commit 0123456789ab: writer",
-            ],
-        );
-    }
-
-    #[test]
     fn the_results_as_markdown() {
         let expected = "\
-- Measured: 2026-11-23, commit 0123456789ab
+- Measured: 2026-11-23, commit 0123456789ab: cold path
+- Measured: 2026-11-24, commit 0123456789ab: start
 - Machine: 2 cores
 
 ### cold path
@@ -151,12 +131,16 @@ mod tests {
 |---|---:|---|---:|---:|---|---|
 |ms|1| | | | | |
 ";
-        let figures = [
-            figure("cold path", "ms"),
-            figure("cold path", "ms CPU"),
-            figure("start", "ms"),
-        ];
+        let mut figures =
+            [("cold path", "ms"), ("cold path", "ms CPU"), ("start", "ms")].map(|(name, unit)| figure(name, unit));
+        figures[2].origin.date = "2026-11-24".to_owned();
         assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()]), expected);
+        // The names of the comparisons are needed only if their origins differ.
+        let same = sections(&figures[..2], &[]);
+        assert!(
+            same.starts_with("- Measured: 2026-11-23, commit 0123456789ab\n\n### "),
+            "{same}"
+        );
     }
 
     #[test]

@@ -41,6 +41,10 @@ async fn undelete(world: &World<'_>, id: &str) -> Result<Option<WriteOutcome>, S
     Ok(recorded(world, undeleted.map_err(why)?).await)
 }
 
+async fn check_undelete(world: &World<'_>, expected: WriteOutcome) {
+    assert_eq!(undelete(world, "u-1").await, Ok(Some(expected)), "{:?}", world.options);
+}
+
 async fn restore(world: &World<'_>, number: u64, id: &str) -> Result<Option<WriteOutcome>, String> {
     let (entity, number, change) = (world.entity(), version(number), ChangeOptions::default());
     let restored = revision::restore(&world.store, &entity, number, request(id), change, world.options).await;
@@ -146,7 +150,7 @@ async fn a_deletion_removes_the_state_and_the_next_update_starts_from_an_empty_i
         world.writes(json!({"B": 1}), 7).await;
         check_state(&world, 7, &one("B", 1)).await;
         world.writes(json!({"Deleted": true}), 8).await;
-        assert_eq!(undelete(&world, "u-1").await, Ok(Some(written(9))));
+        check_undelete(&world, written(9)).await;
         check_state(&world, 9, &one("B", 1)).await;
     }
 }
@@ -160,24 +164,14 @@ async fn an_undelete_restores_the_newest_version_that_is_no_tombstone() {
         for number in 3..=5 {
             world.writes(json!({"Deleted": true, "Why": "sold"}), number).await;
         }
-        assert_eq!(
-            undelete(&world, "u-1").await,
-            Ok(Some(written(6))),
-            "{:?}",
-            world.options
-        );
+        check_undelete(&world, written(6)).await;
         let expected = json!({"A": {"N": "1"}, "B": {"N": "2"}, "M": {"M": {"N": {"N": "1"}}}});
         assert_eq!(read(&world, 6).await, (false, expected.clone()));
         assert_eq!(Value::from(state(&world, "v0").await), expected);
         let view = world.latest().await;
         assert_eq!((view.restored_from, view.actor), (Some(version(2)), None));
         // A repetition is the same undelete, and an entity that is not deleted stays as it is.
-        assert_eq!(
-            undelete(&world, "u-1").await,
-            Ok(Some(duplicate(6))),
-            "{:?}",
-            world.options
-        );
+        check_undelete(&world, duplicate(6)).await;
         assert_eq!(undelete(&world, "u-2").await, Ok(None));
         // A restore brings back a tombstone, too.
         assert_eq!(restore(&world, 4, "u-3").await, Ok(Some(written(7))));
@@ -258,12 +252,7 @@ async fn an_item_with_more_attributes_than_one_request_can_remove_is_deleted() {
         assert_eq!(world.put_version().await, PutOutcome::AlreadyRecorded);
         check_audit(&world).await;
         // An undelete sets them all again, in one version.
-        assert_eq!(
-            undelete(&world, "u-1").await,
-            Ok(Some(written(6))),
-            "{:?}",
-            world.options
-        );
+        check_undelete(&world, written(6)).await;
         check_state(&world, 6, &wide(0, WIDE)).await;
         let v0 = world.v0().await;
         assert!(v0.get("TombstoneStaged").is_none() && v0.get("TombstoneState").is_none());

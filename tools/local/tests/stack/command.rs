@@ -9,6 +9,7 @@ mod permissions;
 use std::{io::Write as _, net::TcpListener, path::Path, process::Stdio};
 
 use serde_json::json;
+use testkit::{cases::patched, serving::Serving};
 
 use crate::{
     serving::{fails, put, run, serve, serve_with, succeeds, text},
@@ -33,6 +34,14 @@ pub(crate) fn template(folder: &Path, retries: u32) -> String {
         "template.yaml",
         &format!("{before}MaximumRetryAttempts: {retries}{after}"),
     )
+}
+
+/// Writes two versions of `Taken#1`, of which another client has put the second one.
+pub(crate) fn take_version(stack: &Serving) {
+    stack.write(&json!({"ID": "Taken#1"}));
+    let item = json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}});
+    put(stack, &item);
+    stack.write(&json!({"ID": "Taken#1"}));
 }
 
 /// Writes a program, and returns its path.
@@ -116,6 +125,13 @@ fn each_error_is_one_line() {
     file("bad.jsonl", "{\"ID\": \"a\"}\nnonsense\n");
     file("reserved.jsonl", "{\"ID\": \"a\"}\n{\"ID\": \"b\", \"PK\": 1}\n");
     file("bad.yaml", "Resources: [");
+    for (name, place, value) in [
+        ("no-type.json", "/AttributeDefinitions/1/AttributeName", json!("other")),
+        ("filter.json", "/Filter", json!({"customerId": [{"suffixx": "c"}]})),
+    ] {
+        let definition = patched(attach::definition(), &json!([place, value]));
+        file(name, &definition.to_string());
+    }
     file("no-table.yaml", "Resources: {}");
     for line in "--dynamodb-port PORT -> port PORT is in use
         --lambda-port PORT -> port PORT is in use
@@ -128,6 +144,10 @@ fn each_error_is_one_line() {
         --parameter VersionDigits=99 -> the parameter VersionDigits does not allow 99
         --parameter HistoryCompression=deflate -> HistoryCompression=deflate requires HistoryTable=own
         --data-dir HERE/bad.yaml -> cannot be used
+        --once --attach HERE/bad.yaml -> it is not JSON: line 1, column 1
+        --once --attach HERE/filter.json -> Filter is invalid
+        --once --attach HERE/no-type.json -> AttributeDefinitions has no type of the key attribute orderNo
+        --once --attach missing.json -> missing.json cannot be read
         --bootstrap no-fn=/bin/sh -> the template has no function no-fn
         --bootstrap writer-fn=/no/such/file -> there is no bootstrap /no/such/file
         --bootstrap writer-fn -> an equals sign is missing
@@ -153,12 +173,7 @@ fn once_lists_missing_versions_at_the_timeout() {
     let data = folder.path().to_string_lossy().into_owned();
     let mut stack = serve(&["--data-dir", &data, "--feed", "/dev/null"]);
     put(&stack, &json!({"PK": {"S": "Poison#1"}, "SK": {"S": "v0"}}));
-    stack.write(&json!({"ID": "Taken#1"}));
-    put(
-        &stack,
-        &json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}),
-    );
-    stack.write(&json!({"ID": "Taken#1"}));
+    take_version(&stack);
     stack.write(&json!({"ID": "Good#1"}));
     stack.kill();
     let stderr = fails(&["--data-dir", &data, "--once", "--timeout", "10"]);

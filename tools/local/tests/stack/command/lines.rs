@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::{
-    command::{BROKEN, template},
-    serving::{put, serve},
+    command::{BROKEN, take_version, template},
+    serving::serve,
 };
 
 /// Checks the figures of a line, such as `updates=2 versions=1`.
@@ -27,12 +27,7 @@ pub(crate) fn figures<'a>(stdout: &'a str, kind: &str) -> Vec<BTreeMap<&'a str, 
 fn the_lines_count_retries_and_failures() {
     let folder = tempfile::tempdir().unwrap();
     let stack = serve(&["--feed", "/dev/null"]);
-    stack.write(&json!({"ID": "Taken#1"}));
-    put(
-        &stack,
-        &json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}),
-    );
-    stack.write(&json!({"ID": "Taken#1"}));
+    take_version(&stack);
     let line = stack.until(|line| line.starts_with("status ") && line.contains(" quarantined=1"));
     check(&line, "status ", "updates=2 versions=1 waiting=0 retries=0 failures=0");
     drop(stack);
