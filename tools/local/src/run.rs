@@ -95,7 +95,7 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&str>, feed: Option<F
     send(args, stack, feed).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(stack, within).await?;
-    print(items::list(&collections, stack.digits).trim_end());
+    print(items::list(&collections, stack.store.digits()).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(failed(format!("{} cannot be written", path.display())))?;
     }
@@ -116,7 +116,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
     let (client, url) = (aws_sdk_dynamodb::Client::new(&stack.config), stack.dynamodb_endpoint());
-    let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.digits)
+    let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.store.digits())
         .with_history(stack.store.own_history().map(str::to_owned));
     if let Some(table) = stack.store.attached_table() {
         connection = connection.attached(table.clone());
@@ -208,8 +208,8 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, L
     let started = Instant::now();
     loop {
         let read = Instant::now();
-        let collections = history::collect(scan(stack).await?, stack.digits);
-        let missing = history::missing(&collections, stack.digits);
+        let collections = history::collect(scan(stack).await?, stack.store.digits());
+        let missing = history::missing(&collections, stack.store.digits());
         // A version may be stored before its invocation has ended.
         let counts = stack.mapping.counters.get();
         let is_idle = counts.waiting() == 0;
@@ -228,7 +228,7 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, L
 
 /// Prints the missing versions and the failed records. Returns `true` if no version is missing and no record was dropped.
 fn report(stack: &Stack, collections: &Collections) -> bool {
-    let missing = history::missing(collections, stack.digits);
+    let missing = history::missing(collections, stack.store.digits());
     for (pk, missing) in &missing {
         error(&format!("the history of {pk} is not complete: {}", missing.join(", ")));
     }

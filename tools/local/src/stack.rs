@@ -60,7 +60,6 @@ pub struct Options {
 /// A stack that runs until it is dropped.
 pub struct Stack {
     pub store: Store,
-    pub digits: VersionDigits,
     pub table: String,
     pub lambda: Lambda,
     pub mapping: Arc<Mapping<Local>>,
@@ -102,9 +101,8 @@ impl Stack {
         let direct = embedded.as_ref().map(Embedded::direct_endpoint).unwrap_or_default();
         let dynamodb = dynamodb.unwrap_or_else(|| Dynamodb::At(direct.to_owned()));
         let endpoint = Box::pin(Endpoint::of(dynamodb)).await?;
-        let digits = digits(&template)?;
         let client = aws_sdk_dynamodb::Client::new(&endpoint.config);
-        let (store, stream_arn) = Box::pin(tables(client, &template, digits)).await?;
+        let (store, stream_arn) = Box::pin(tables(client, &template)).await?;
 
         let host = Host {
             program: options.program,
@@ -145,7 +143,6 @@ impl Stack {
         });
         Ok(Self {
             store,
-            digits,
             table: template.table.name,
             lambda,
             mapping: mapping.clone(),
@@ -175,11 +172,8 @@ impl Drop for Stack {
 }
 
 /// Creates the tables of the template if they do not exist, and returns them with the ARN of the stream.
-async fn tables(
-    client: aws_sdk_dynamodb::Client,
-    template: &Template,
-    digits: VersionDigits,
-) -> Result<(Store, String), LocalError> {
+async fn tables(client: aws_sdk_dynamodb::Client, template: &Template) -> Result<(Store, String), LocalError> {
+    let digits = digits(template)?;
     if let Some(history) = &template.history {
         table::ensure(&client, history).await?;
     }

@@ -125,7 +125,7 @@ pub async fn write(stack: &Stack, update: Value) -> (String, Value) {
 pub async fn table(stack: &Stack) -> Collections {
     history::collect(
         operations::read::items::scan_items(&stack.store).await.unwrap(),
-        stack.digits,
+        stack.store.digits(),
     )
 }
 
@@ -141,7 +141,9 @@ pub async fn item(stack: &Stack, pk: &str, sk: &str) -> Value {
 pub async fn settled(stack: &Stack) -> Collections {
     eventually("complete histories", async || {
         let table = table(stack).await;
-        history::missing(&table, stack.digits).is_empty().then_some(table)
+        history::missing(&table, stack.store.digits())
+            .is_empty()
+            .then_some(table)
     })
     .await
 }

@@ -128,7 +128,7 @@ async fn work(stack: &Stack, client: &aws_sdk_dynamodb::Client) {
     database::delete_item(client, &stack.table, "F", LATEST_KEY).await;
     assert_eq!(write(json!({"ID": "F"})).await["errorType"], "Internal");
     // A version item that another client put: its record can only be kept in quarantine.
-    let key = stack.digits.version_key(Version::FIRST);
+    let key = stack.store.digits().version_key(Version::FIRST);
     let other = json!({"PK": {"S": "Q"}, "SK": {"S": key}, "Image": {"M": {"N": {"N": "0"}}}});
     database::put_into(client, stack.store.history_table(), other).await;
     // One record, and two in a batch that exist already the second time.
