@@ -262,7 +262,12 @@ async fn attached_change() {
         ("attached_change_create", None, Some(&old)),
         ("attached_change_delete", Some(&now), None),
     ] {
-        let change = ItemChange::new(item(key.clone()), now.cloned(), wanted.cloned(), 3);
+        let change = ItemChange {
+            key: item(key.clone()),
+            item: now.cloned(),
+            wanted: wanted.cloned(),
+            newest: 3,
+        };
         let body = sent(async |client| item_change::change_item(&Store::attached(client, orders()), &change).await);
         insta::assert_json_snapshot!(name, body.await);
     }

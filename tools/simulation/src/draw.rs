@@ -2,6 +2,7 @@
 
 mod faults;
 mod interleavings;
+mod outages;
 mod script;
 mod situations;
 mod steps;
