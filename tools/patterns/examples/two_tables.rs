@@ -20,8 +20,8 @@ async fn main() -> Result<(), Failure> {
         .await?;
     let tables = TwoTables::new(playground.client.clone(), "resource", "resource-history");
     let row = |value: &str| item(json!({"attr1": {"S": value}}));
-    // Each write has a unique id.
     let hash = "1c5815b2";
+    // Each write has a unique id.
     let outcome = tables.create(hash, row("some old values")?, "write-1").await?;
     playground.report(&format!("create: {outcome:?}"));
     let outcome = tables.update(hash, row("some values")?, "write-2").await?;

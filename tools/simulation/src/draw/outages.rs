@@ -26,11 +26,11 @@ impl Schedule {
     /// Returns the outages of each function, the short ones first.
     pub(crate) fn outages() -> Result<Vec<Self>, SimulationError> {
         let settings = settings()?;
-        let mut outages: Vec<Self> = Vec::new();
+        let mut outages = Vec::new();
         for lasts in SECONDS {
             for fails in [Scope::StreamFunctionFails, Scope::WriterFails] {
                 let mut outage = Self {
-                    seed: 1 + outages.len() as u64,
+                    seed: 1,
                     settings: settings.clone(),
                     ..Self::default()
                 };

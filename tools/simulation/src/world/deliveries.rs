@@ -28,9 +28,7 @@ const THROTTLED_ATTEMPTS: u32 = 3;
 const MAX_CONCURRENCY: usize = 3;
 
 /// Errors that a repeated update does not resolve.
-fn is_final(error: &str) -> bool {
-    ["VersionConflict", "InvalidEvent"].contains(&error)
-}
+const FINAL: [&str; 2] = ["VersionConflict", "InvalidEvent"];
 
 impl World {
     fn update(&self, index: usize) -> &Update {
@@ -129,7 +127,7 @@ impl World {
                 let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
                 UpstreamResponse::Outcome(outcome, response["Version"].as_u64().unwrap_or_default())
             }
-            Err(error) if is_final(&error) => {
+            Err(error) if FINAL.contains(&&*error) => {
                 if error == "InvalidEvent" {
                     let is_large = self.update(update).members.get("Large").is_some();
                     let name = if is_large { "item-too-large" } else { "missing-map" };
