@@ -212,13 +212,12 @@ impl Backfill {
                 Ok(ItemOutcome::Skipped) => &mut counts.skipped,
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Refused(why)) => {
-                    let is_conflict = why.is_conflict();
+                    let count = match why.is_conflict() {
+                        true => &mut counts.conflicts,
+                        false => &mut counts.refused,
+                    };
                     refused.push((item, why));
-                    if is_conflict {
-                        &mut counts.conflicts
-                    } else {
-                        &mut counts.refused
-                    }
+                    count
                 }
             } += 1;
         }

@@ -55,13 +55,13 @@ pub enum Wanted<'a> {
 /// Change of an item that is ready to be sent.
 #[derive(Clone)]
 pub struct ItemChange {
-    key: Item,
+    pub(crate) key: Item,
     /// Item in the table, `None` if it does not exist.
     pub item: Option<Item>,
     /// Item after the change, `None` if it is deleted.
     pub wanted: Option<Item>,
     /// Newest version in history before the change, 0 if there is none.
-    newest: u64,
+    pub(crate) newest: u64,
 }
 
 /// Reads an item and its history, and plans a change. `key` has the key attributes of the item.
@@ -72,10 +72,8 @@ pub struct ItemChange {
 /// - [`OperationError::Omitted`]: the version has no state.
 /// - [`OperationError::NothingBefore`]: history has only tombstones.
 /// - [`OperationError::Differs`]: the item is not in its newest state in history.
-/// - [`OperationError::Refused`]: the item to undelete exists.
-/// - [`OperationError::Invalid`]: the changes are not for this item.
-/// - [`OperationError::Expired`]: the item would expire at once. `allow_expired` allows that.
-/// - [`OperationError::TooManyConditions`]: one request cannot make the change.
+/// - [`OperationError::Refused`]: the item to undelete exists, or the item would expire at once, which `allow_expired` allows.
+/// - [`OperationError::Invalid`]: the changes are not for this item, or one request cannot make them.
 /// - [`OperationError::Service`]: a request fails.
 pub async fn plan_item_change(
     store: &Store,
@@ -95,7 +93,6 @@ pub async fn plan_item_change(
     let mut tail = tail_in_order(store, &entity, true).await?;
     // Read after history, which is older than the item if they differ.
     let item = attached_item(store, &key).await?;
-    let newest = tail.newest();
     let wanted = match wanted {
         Wanted::Changed(changes) => {
             let changes = changes(item.as_ref()).map_err(OperationError::Invalid)?;
@@ -127,7 +124,12 @@ pub async fn plan_item_change(
             }
         }
     };
-    let change = ItemChange::new(key, item, wanted, newest);
+    let change = ItemChange {
+        key,
+        item,
+        wanted,
+        newest: tail.newest(),
+    };
     if !allow_expired {
         change.check_time_to_live(store).await?;
     }
@@ -135,7 +137,10 @@ pub async fn plan_item_change(
     let bytes = expression.bytes();
     match change.is_unchanged() || (operators <= MAX_OPERATORS && bytes <= MAX_BYTES) {
         true => Ok(change),
-        false => Err(OperationError::TooManyConditions { operators, bytes }),
+        false => Err(OperationError::Invalid(format!(
+            "the change needs {operators} operators and an expression of {bytes} bytes, and {MAX_OPERATORS} and {MAX_BYTES} are \
+             allowed: the item has too many attributes"
+        ))),
     }
 }
 
@@ -206,15 +211,6 @@ pub async fn recorded_version(
 }
 
 impl ItemChange {
-    pub(crate) fn new(key: Item, item: Option<Item>, wanted: Option<Item>, newest: u64) -> Self {
-        Self {
-            key,
-            item,
-            wanted,
-            newest,
-        }
-    }
-
     /// Returns `true` if the item is as it is wanted.
     pub fn is_unchanged(&self) -> bool {
         match (&self.item, &self.wanted) {
@@ -287,7 +283,10 @@ impl ItemChange {
             return Ok(());
         }
         match ttl(store).await {
-            Ok(Some(attribute)) if past.contains_key(&attribute) => Err(OperationError::Expired { attribute }),
+            Ok(Some(attribute)) if past.contains_key(&attribute) => Err(OperationError::Refused(format!(
+                "DynamoDB would delete the item at once: its time to live, {attribute}, has passed; --allow-expired writes it all the \
+                 same"
+            ))),
             Err(error) if !error.is_unsupported => Err(error.into()),
             _ => Ok(()),
         }
