@@ -93,7 +93,7 @@ fn schedule(stack: &Stack, lasts: u64, fails: &Scope) -> Schedule {
         write_mode: format!("{:?}", config.write.mode).to_lowercase(),
         window: match config.write.idempotency {
             Idempotency::Recent(window) => u8::try_from(window.get()).ok(),
-            Idempotency::Ledger(_) => None,
+            Idempotency::Ledger => None,
         },
         skip_unchanged: config.write.skip_unchanged,
         digits: config.digits.get(),
