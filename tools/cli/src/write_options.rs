@@ -2,7 +2,7 @@
 
 use clap::builder::FalseyValueParser;
 use shared::{
-    config::{self, Idempotency, Ordering, Retention, Window, WriteMode},
+    config::{self, Idempotency, Ordering, WriteMode},
     domain::{AttributeValue, attached::AttachedTable},
 };
 
@@ -17,21 +17,7 @@ pub(crate) struct Method {
     pub(crate) mode: WriteMode,
     /// Strategy for detecting duplicate requests: recent or ledger
     #[arg(long, env = "IDEMPOTENCY", default_value = "recent", value_name = "KIND")]
-    pub(crate) idempotency: String,
-    /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
-    #[arg(long, value_name = "N")]
-    pub(crate) idempotency_window: Option<Window>,
-    /// Number of days that requests are kept, with --idempotency ledger
-    #[arg(long, default_value_t, value_name = "DAYS")]
-    pub(crate) ledger_ttl_days: Retention,
-}
-
-impl Method {
-    pub(crate) fn idempotency(&self, default_window: Window) -> Result<Idempotency, CliError> {
-        let window = self.idempotency_window.unwrap_or(default_window);
-        Idempotency::named(&self.idempotency, window, self.ledger_ttl_days)
-            .map_err(|error| CliError::usage("--idempotency", error))
-    }
+    pub(crate) idempotency: Idempotency,
 }
 
 /// Options of commands that write many versions, or let the user write them.
@@ -49,14 +35,12 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn options(&self) -> Result<config::WriteOptions, CliError> {
-        // A window smaller than the functions' would drop requests that they keep. They cut a larger one down.
-        let window = Window::new(Window::MAX).unwrap_or_default();
-        Ok(config::WriteOptions {
+    pub(crate) fn options(&self) -> config::WriteOptions {
+        config::WriteOptions {
             mode: self.method.mode,
-            idempotency: self.method.idempotency(window)?,
+            idempotency: self.method.idempotency,
             skip_unchanged: self.skip_unchanged,
-        })
+        }
     }
 }
 

@@ -9,7 +9,10 @@ mod show;
 
 use operations::read::scans::LatestFilter;
 use serde_json::json;
-use shared::domain::{entity::EntityId, keys::LATEST_KEY};
+use shared::{
+    domain::{entity::EntityId, keys::LATEST_KEY},
+    dynamodb::read::describe_table::items_of,
+};
 
 use self::{
     find::{Found, Position, SEGMENTS, Search},
@@ -36,7 +39,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         exact(app, &search, query.text("page").is_none()),
         find::find(app.store(), &search, start),
         // The number is only shown, and it requires a permission of its own.
-        app.store().describe(),
+        app.store().description(),
     );
     let Found { results, read, next } = found?;
     let results = Results {
@@ -46,7 +49,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         read,
         items: table
             .ok()
-            .map(|table| table.items)
+            .map(|table| items_of(&table))
             .filter(|_| segments == SEGMENTS && !current::is_attached()),
         next: next.as_ref().map(Position::text),
     };

@@ -132,7 +132,7 @@ impl<'a> ItemWrite<'a> {
             update.deleted = true;
             return self.show(Some(&latest), &update);
         }
-        let ((request, change), options) = (self.revision()?, self.options.writing.options()?);
+        let ((request, change), options) = (self.revision()?, self.options.writing.options());
         let done = revision::delete(self.item.store(), &self.item.entity, request, change, options).await?;
         self.written(done).await
     }
@@ -147,7 +147,7 @@ impl<'a> ItemWrite<'a> {
                 None => self.written(None).await,
             };
         }
-        let options = self.options.writing.options()?;
+        let options = self.options.writing.options();
         let done = match version {
             Some(version) => Some(revision::restore(store, entity, version, request, change, options).await?),
             None => revision::undelete(store, entity, request, change, options).await?,

@@ -15,7 +15,7 @@ use shared::domain::version::Version;
 use self::selection::{Filter, Selected, Selection};
 use crate::{
     error::CliError,
-    output::{self, Output, changes::Detail},
+    output::{self, Output},
     pager,
     selector::Subject,
     target::Target,
@@ -32,8 +32,9 @@ const MAX_WAITS: usize = 5;
 pub(crate) struct Log {
     #[command(flatten)]
     target: Target,
-    #[command(flatten)]
-    detail: Detail,
+    /// Show the diff of each version
+    #[arg(short, long)]
+    patch: bool,
     /// Show only versions that changed the value at this path, or a part of it
     #[arg(long)]
     path: Option<Path>,
@@ -159,7 +160,7 @@ impl Log {
     fn print(&self, one: &Selected, output: &Output) -> Result<(), CliError> {
         match output.is_full {
             true => output.version(&one.view),
-            false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.detail)),
+            false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.patch)),
         }
     }
 

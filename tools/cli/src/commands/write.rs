@@ -75,7 +75,7 @@ impl Put {
             if write.is_dry() {
                 return write.show(latest.as_ref(), &update);
             }
-            match counter::write(&connection.store, &update, self.options.writing.options()?).await? {
+            match counter::write(&connection.store, &update, self.options.writing.options()).await? {
                 WriteOutcome::Conflict { .. } if base.expected.is_none() && parts.have_elements() => {}
                 outcome => return write.written(Some(outcome)).await,
             }

@@ -10,11 +10,7 @@ use shared::{
     printable,
 };
 
-use super::{
-    Grid, Output,
-    changes::{Detail, block_lines, counts},
-    print, print_json, print_styled,
-};
+use super::{Grid, Output, changes::block_lines, print, print_json, print_styled};
 use crate::{error::CliError, times::TimeFormat};
 
 impl Output {
@@ -59,24 +55,23 @@ impl Output {
         self.changes(to, Some(&Comparison::new(from, to)), "")
     }
 
-    /// Prints a version in a line with its changes, then what `detail` asks for. `None` is an unknown comparison.
+    /// Prints a version in a line with its changes, then its diff if it `has_patch`. `None` is an unknown comparison.
     pub(crate) fn log_entry(
         &self,
         view: &VersionView,
         comparison: Option<&Comparison>,
-        (times, detail): (TimeFormat, Detail),
+        (times, has_patch): (TimeFormat, bool),
     ) -> Result<(), CliError> {
         // Lines for people are the default, also without a terminal.
         if self.is_json_chosen() {
             return print_json(&entry_json(view, comparison));
         }
         let changes = match comparison {
-            Some(comparison) if detail.stat => counts(&comparison.diff()),
             Some(comparison) => comparison.line(),
             None => why_unknown(view).to_owned(),
         };
         print(&version_line(view, Some(&changes), times))?;
-        match comparison.is_some() && detail.patch {
+        match comparison.is_some() && has_patch {
             true => self.changes(view, comparison, "    ").and_then(|()| print("")),
             false => Ok(()),
         }

@@ -15,7 +15,7 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, time::EpochMillis},
-    dynamodb::Store,
+    dynamodb::{Store, read::describe_table::items_of},
     logging::chain,
 };
 
@@ -160,7 +160,7 @@ async fn work(
     lag: Duration,
     report: &Mutex<Report>,
 ) -> Result<(), OperationError> {
-    lock(report).approximate_items = store.describe().await.map_or(0, |table| table.items);
+    lock(report).approximate_items = store.description().await.map_or(0, |table| items_of(&table));
     let mut audit = TableAudit::new(Plan::new(store, limiter), lag)?;
     while let Some(audited) = audit.step().await? {
         connection.clear_meters();

@@ -139,7 +139,7 @@ impl Attach {
             .iter()
             .map(|(name, kind)| (name.clone(), kind.as_str()))
             .collect();
-        let report = output::without_null(json!({
+        let mut report = output::without_null(json!({
             "Table": table.name,
             "Arn": table.arn,
             "Status": table.status.as_str(),
@@ -151,15 +151,23 @@ impl Attach {
             "HistoryTable": attached.history_table(),
             "UpdatesPerSecond": rate.map(|rate| (rate * 1e3).round() / 1e3),
             "MonthlyCost": rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table))),
-            "Required": required,
-            "Notes": notes,
-            "Readers": attach::readers_command(&table),
-            "Deploy": deploy.unwrap_or_default(),
-            "Definition": definition,
         }));
-        match output.is_json() {
-            true => output.object(&report)?,
-            false => print_report(report, output)?,
+        let deploy = deploy.unwrap_or_default();
+        if output.is_json() {
+            (report["Required"], report["Notes"]) = (json!(required), json!(notes));
+            (report["Deploy"], report["Definition"]) = (json!(deploy), definition);
+        }
+        output.object(&report)?;
+        if !output.is_json() {
+            // Text in which commands can be copied.
+            for (kind, texts) in [("required", &required), ("note", &notes)] {
+                let mut texts = texts.iter();
+                texts.try_for_each(|text| output::print(&format!("{kind}: {text}")))?;
+            }
+            if !deploy.is_empty() {
+                let commands = deploy.join("\n  ");
+                output::print(&format!("\nDeploy, in the root of the repository:\n  {commands}"))?;
+            }
         }
         match required.is_empty() {
             true => Ok(()),
@@ -216,29 +224,6 @@ impl Attach {
             differs => Err(CliError::Conflict(format!("{differs} items differ from their history"))),
         }
     }
-}
-
-/// Prints a report as text in which commands can be copied.
-fn print_report(mut report: Value, output: &Output) -> Result<(), CliError> {
-    let parts = ["Required", "Notes", "Readers", "Deploy", "Definition"];
-    let [required, notes, readers, deploy, _] = parts.map(|name| match report.as_object_mut()?.shift_remove(name)? {
-        Value::Array(texts) => Some(texts.iter().map(output::cell).collect()),
-        text => Some(vec![output::cell(&text)]),
-    });
-    output.object(&report)?;
-    for (kind, texts) in [("required", required), ("note", notes)] {
-        let mut texts = texts.into_iter().flatten();
-        texts.try_for_each(|text: String| output::print(&format!("{kind}: {text}")))?;
-    }
-    for (what, commands) in [
-        ("List the event source mappings of the stream", readers),
-        ("Deploy, in the root of the repository", deploy),
-    ] {
-        if let Some(commands) = commands.filter(|commands: &Vec<_>| !commands.is_empty()) {
-            output::print(&format!("\n{what}:\n  {}", commands.join("\n  ")))?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the average size of an item.
