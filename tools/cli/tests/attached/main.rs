@@ -41,5 +41,6 @@ script_tests! {
     fn an_item_that_history_does_not_have_is_not_overwritten();
     fn an_item_with_too_many_attributes_is_refused();
     fn an_item_of_other_programs_is_changed_after_asking();
+    fn an_author_is_written_with_a_change();
     fn the_write_of_a_stale_mapper_fails_after_each_change();
 }
