@@ -44,15 +44,15 @@ fn define(orders: &Orders, table: &str, history: &str, keys: [&str; 2]) -> Strin
     definition
 }
 
+fn order(text: &str, rev: &str, by: &str) -> Value {
+    json!({"state": {"S": text}, "rev": {"N": rev}, "cart": {"L": [{"S": text}]}, "by": {"S": by}})
+}
+
 /// Creates orders 1, which changed once, and 2, which was deleted.
 fn orders() -> (Orders, Store) {
-    let orders = Orders::new(env!("CARGO_BIN_EXE_vzero"));
-    for (text, rev) in [("a", "1"), ("b", "2")] {
-        orders.put(
-            1,
-            &json!({"state": {"S": text}, "rev": {"N": rev}, "cart": {"L": [{"S": text}]}}),
-        );
-    }
+    let orders = Orders::with(env!("CARGO_BIN_EXE_vzero"), &json!({"ActorAttribute": "by"}));
+    orders.put(1, &order("a", "1", "a"));
+    orders.put(1, &order("b", "2", "b"));
     orders.put(2, &state("x"));
     orders.delete(2);
     orders.deliver_all();
@@ -176,17 +176,33 @@ fn items_of_an_attached_table_are_listed_by_their_keys() {
 fn an_item_is_restored_and_undeleted() {
     let (orders, store) = orders();
     let console = Console::on(&orders, &store);
-    for (no, path, was_deleted, expected) in [
+    for (no, path, number, actor, expected) in [
+        (1, "/restore?version=1&id=c%201", 3, "", order("a", "3", "b")),
+        (1, "/restore?version=2&id=c%201", 4, "zoe", order("b", "4", "zoe")),
         (
-            1,
-            "/restore?version=1&id=c%201",
-            false,
-            json!({"state": {"S": "a"}, "rev": {"N": "3"}, "cart": {"L": [{"S": "a"}]}}),
+            2,
+            "/undelete?id=c%202",
+            3,
+            "zoe",
+            json!({"state": {"S": "x"}, "by": {"S": "zoe"}}),
         ),
-        (2, "/undelete?id=c%202", true, state("x")),
+        (2, "/restore?version=2&id=c%202", 4, "", Value::Null),
     ] {
-        assert_eq!(console.json(path)["Deleted"], json!({"From": was_deleted, "To": false}));
-        let ((action, fields), before) = (console.form(path), orders.item(no));
+        let (before, is_deleted) = (orders.item(no), expected.is_null());
+        assert_eq!(
+            console.json(path)["Deleted"],
+            json!({"From": before.is_null(), "To": is_deleted})
+        );
+        let inputs = console
+            .page(path)
+            .named("input")
+            .into_iter()
+            .cloned()
+            .collect::<Vec<_>>();
+        let has = |name| inputs.iter().any(|input| input.attribute("name") == Some(name));
+        assert_eq!((has("actor"), has("reason")), (!is_deleted, false), "{path}");
+        let (action, mut fields) = console.form(path);
+        fields.push(("actor".to_owned(), actor.to_owned()));
         let answer = thread::scope(|scope| {
             let sent = scope.spawn(|| console.post(&action, &fields));
             let started = Instant::now();
@@ -199,11 +215,13 @@ fn an_item_is_restored_and_undeleted() {
         let again = console.post(&action, &fields);
         for (answer, outcome) in [(answer, "Written"), (again, "Unchanged")] {
             let location = answer.header("location").unwrap();
-            assert!(location.ends_with(&format!("&version=3&done={outcome}")), "{answer:?}");
-            assert_eq!(
-                (console.json(location)["Deleted"].clone(), orders.item(no)),
-                (json!(false), expected.clone())
+            assert!(
+                location.ends_with(&format!("&version={number}&done={outcome}")),
+                "{answer:?}"
             );
+            let shown = console.json(location);
+            assert_eq!((&shown["Deleted"], &orders.item(no)), (&json!(is_deleted), &expected));
+            assert_eq!(shown["Actor"], expected["by"]["S"], "{path}");
         }
     }
 }
@@ -219,13 +237,12 @@ fn a_conflict_shows_what_was_changed_in_between_and_writes_nothing() {
     for (console, name, value, status) in [
         (&console, "csrf", "wrong", 403),
         (&console, "expected", "9", 409),
+        (&console, "reason", "no attribute", 400),
         (&reading, "csrf", &csrf, 403),
     ] {
         let mut fields = fields.clone();
-        fields
-            .iter_mut()
-            .filter(|field| field.0 == name)
-            .for_each(|field| value.clone_into(&mut field.1));
+        fields.retain(|field| field.0 != name);
+        fields.push((name.to_owned(), value.to_owned()));
         assert_eq!(console.post(&action, &fields).status, status, "{name}");
     }
     orders.put(1, &json!({"state": {"S": "another"}, "rev": {"N": "3"}}));
