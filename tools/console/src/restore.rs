@@ -6,8 +6,6 @@
 mod conflict;
 mod item;
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
 use operations::{
     error::OperationError,
@@ -135,55 +133,45 @@ fn of_version(view: &VersionView) -> Item {
 /// Returns the page of a change, with its form if the console allows it.
 fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionView, lead: &Markup) -> View {
     let id = latest.entity.as_str();
-    let (not_copied, author, stored) = match app.store().attached_table().map(AttachedTable::settings) {
-        None => (
-            of_version(old),
-            vec!["Actor", "Reason"],
-            "They describe the new version only. If a field is empty, the new version does not have the attribute.",
-        ),
+    let table = app.store().attached_table();
+    let not_copied = table.map_or_else(|| of_version(old), |_| Item::default());
+    let fields = table.map(AttachedTable::settings).map_or([true; 2], |settings| {
+        let attributes = [&settings.actor_attribute, &settings.reason_attribute];
         // A deleted item has no attributes.
-        Some(settings) => {
-            let fields = [
-                ("Actor", &settings.actor_attribute),
-                ("Reason", &settings.reason_attribute),
-            ];
-            let fields = fields
-                .into_iter()
-                .filter(|(_, attribute)| attribute.is_some() && !old.deleted);
-            let fields = fields.map(|(field, _)| field).collect();
-            (
-                Item::default(),
-                fields,
-                "The item gets them. If a field is empty, its attribute is not changed.",
-            )
-        }
-    };
-    let (title, version) = match action {
-        RESTORE => (
-            format!("Restore version {}", old.version),
-            Some(old.version.to_string()),
-        ),
-        _ => ("Undelete".to_owned(), None),
-    };
-    let hidden = [
-        (CSRF, Some(app.secrets.csrf.as_str().to_owned())),
-        ("id", Some(id.to_owned())),
-        ("version", version),
-        ("expected", Some(latest.version.to_string())),
-        // A form that is sent twice creates one version.
-        ("request", Some(Uuid::new_v4().to_string())),
-    ];
-    let hidden: BTreeMap<_, _> = hidden
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
+        attributes.map(|attribute| attribute.is_some() && !old.deleted)
+    });
+    let fields: Vec<_> = ["Actor", "Reason"]
+        .iter()
+        .zip(fields)
+        .filter(|(_, is_shown)| *is_shown)
         .collect();
+    let title = match action {
+        RESTORE => format!("Restore version {}", old.version),
+        _ => "Undelete".to_owned(),
+    };
+    // A form that is sent twice creates one version.
+    let request = Uuid::new_v4().to_string();
+    let (csrf, version, expected) = (
+        app.secrets.csrf.as_str(),
+        old.version.to_string(),
+        latest.version.to_string(),
+    );
+    let hidden = [
+        (CSRF, csrf),
+        ("id", id),
+        ("version", &version),
+        ("expected", &expected),
+        ("request", &request),
+    ];
     let mut json = json!({
         "ID": id, "Version": old.version, "Latest": latest.version, "Deleted": {"From": latest.deleted, "To": old.deleted},
         "NotCopied": plain::attributes(&not_copied), "AllowWrite": app.allows_writes(),
     });
     if app.allows_writes() {
-        json["Form"] = json!(hidden);
-        json["Form"]["Action"] = address::page(action).into();
+        json["Form"] = hidden
+            .into_iter()
+            .chain([("Action", &*address::page(action))])
+            .collect();
     }
     let body = html! {
         p { (entity_link(id)) }
@@ -196,9 +184,13 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
         }
         @if app.allows_writes() {
             form method="post" action=(address::page(action)) {
-                @for (name, value) in &hidden { input type="hidden" name=(name) value=(value); }
-                @for field in &author { label.field { (field) input type="text" name=(field.to_lowercase()) maxlength="1024" autocomplete="off"; } }
-                @if !author.is_empty() { p.muted { "Optional. " (stored) } }
+                @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
+                @for (field, _) in &fields { label.field { (field) input type="text" name=(field.to_lowercase()) maxlength="1024" autocomplete="off"; } }
+                @if table.is_some() && !fields.is_empty() {
+                    p.muted { "Optional. The item gets them. If a field is empty, its attribute does not change." }
+                } @else if !fields.is_empty() {
+                    p.muted { "Optional. They describe the new version only. If a field is empty, the new version does not have the attribute." }
+                }
                 button { (title) }
             }
         } @else {
@@ -234,10 +226,9 @@ async fn apply(app: &App, query: &Query, restored: Option<Version>) -> Result<Fo
         };
         let old = old.ok_or(OperationError::NoVersion)?;
         let text = |field| query.text(field).map(str::to_owned);
-        let (actor, reason) = (text("actor"), text("reason"));
         let options = ItemOptions {
-            actor,
-            reason,
+            actor: text("actor"),
+            reason: text("reason"),
             allow_expired: false,
         };
         return Box::pin(item::apply(app, table, (&old, &options), expected, &again)).await;

@@ -22,27 +22,11 @@ use testkit::{
 
 use crate::{
     escaping::{HOSTILE, is_inert},
-    html::Page,
     http::encoded,
     served::Console,
 };
 
 const ONE: &str = "c%201";
-
-/// Stores the definition of a table in its history table, as stream-fn does, and returns it.
-fn define(orders: &Orders, table: &str, history: &str, keys: [&str; 2]) -> String {
-    let definition = json!({
-        "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
-        "KeySchema": [{"AttributeName": keys[0], "KeyType": "HASH"}, {"AttributeName": keys[1], "KeyType": "RANGE"}],
-        "AttributeDefinitions": [
-            {"AttributeName": keys[0], "AttributeType": "S"}, {"AttributeName": keys[1], "AttributeType": "N"},
-        ],
-    });
-    let definition = definition.to_string();
-    let stored = json!({"PK": {"S": "#vzero"}, "SK": {"S": "attached"}, "Definition": {"S": definition}});
-    orders.block_on(put_into(&orders.client, history, stored));
-    definition
-}
 
 fn order(text: &str, rev: &str, by: &str) -> Value {
     json!({"state": {"S": text}, "rev": {"N": rev}, "cart": {"L": [{"S": text}]}, "by": {"S": by}})
@@ -77,13 +61,12 @@ fn own(orders: &Orders, name: &str, history: Option<&str>) -> Store {
 #[test]
 fn each_kind_of_table_is_in_the_menu_and_served() {
     let (orders, _) = orders();
-    define(&orders, &orders.table, &orders.history, ["customer", "no"]);
     let (first, beside) = (own(&orders, "Own", None), own(&orders, "Beside", Some("Log")));
     let foreign = orders.endpoint.table("Foreign");
     let keys = [("id", ScalarAttributeType::S)];
     let foreign_stream = create_streamed(&orders.client, &foreign, &keys, StreamViewType::NewImage);
     orders.block_on(foreign_stream).unwrap();
-    let console = Console::on(&orders, &first);
+    let console = Console::serving(&orders, &first, true);
     let menu = console.json("/")["Tables"].clone();
     let (own, beside, log) = (first.latest_table(), beside.latest_table(), beside.history_table());
     for expected in [
@@ -142,7 +125,7 @@ fn each_kind_of_table_is_in_the_menu_and_served() {
 #[test]
 fn items_of_an_attached_table_are_listed_by_their_keys() {
     let (orders, store) = orders();
-    let console = Console::on(&orders, &store);
+    let console = Console::serving(&orders, &store, true);
     let text = console.page("/").text;
     assert!(text.contains("customernoLast changeVersionStatec1"), "{text}");
     // The versions of an item at which a page of the scan ends are skipped, however many there are.
@@ -175,7 +158,7 @@ fn items_of_an_attached_table_are_listed_by_their_keys() {
 #[test]
 fn an_item_is_restored_and_undeleted() {
     let (orders, store) = orders();
-    let console = Console::on(&orders, &store);
+    let console = Console::serving(&orders, &store, true);
     for (no, path, number, actor, expected) in [
         (1, "/restore?version=1&id=c%201", 3, "", order("a", "3", "b")),
         (1, "/restore?version=2&id=c%201", 4, "zoe", order("b", "4", "zoe")),
@@ -193,13 +176,8 @@ fn an_item_is_restored_and_undeleted() {
             console.json(path)["Deleted"],
             json!({"From": before.is_null(), "To": is_deleted})
         );
-        let inputs = console
-            .page(path)
-            .named("input")
-            .into_iter()
-            .cloned()
-            .collect::<Vec<_>>();
-        let has = |name| inputs.iter().any(|input| input.attribute("name") == Some(name));
+        let page = console.page(path);
+        let has = |name| page.find("input", "name", name).is_some();
         assert_eq!((has("actor"), has("reason")), (!is_deleted, false), "{path}");
         let (action, mut fields) = console.form(path);
         fields.push(("actor".to_owned(), actor.to_owned()));
@@ -229,21 +207,10 @@ fn an_item_is_restored_and_undeleted() {
 #[test]
 fn a_conflict_shows_what_was_changed_in_between_and_writes_nothing() {
     let (orders, store) = orders();
-    let (console, reading) = (Console::on(&orders, &store), Console::reading(&orders, &store));
-    let path = format!("/restore?version=1&id={ONE}");
-    let (action, fields) = console.form(&path);
-    assert!(reading.json(&path).get("Form").is_none());
-    let csrf = reading.json("/health")["csrf"].as_str().unwrap().to_owned();
-    for (console, name, value, status) in [
-        (&console, "csrf", "wrong", 403),
-        (&console, "expected", "9", 409),
-        (&console, "reason", "no attribute", 400),
-        (&reading, "csrf", &csrf, 403),
-    ] {
-        let mut fields = fields.clone();
-        fields.retain(|field| field.0 != name);
-        fields.push((name.to_owned(), value.to_owned()));
-        assert_eq!(console.post(&action, &fields).status, status, "{name}");
+    let console = Console::serving(&orders, &store, true);
+    console.run(&format!("open /restore?version=1&id={ONE}"));
+    for (fields, status) in [("expected=9", 409), ("reason=no attribute", 400)] {
+        assert_eq!(console.run(&format!("form 0 {fields}")).code, status, "{fields}");
     }
     orders.put(1, &json!({"state": {"S": "another"}, "rev": {"N": "3"}}));
     let before = orders.item(1);
@@ -251,17 +218,10 @@ fn a_conflict_shows_what_was_changed_in_between_and_writes_nothing() {
         if is_delivered {
             orders.deliver_all();
         }
-        let answer = console.post(&action, &fields);
-        let text = Page::parse(&answer.body).text;
-        assert!(
-            answer.status == 409 && text.contains("Nothing was changed"),
-            "{answer:?}"
-        );
-        assert_eq!(
-            text.contains("Changed in between") && text.contains("another"),
-            is_delivered,
-            "{text}"
-        );
+        let run = console.run("form 0 none");
+        assert!(run.code == 409 && run.stdout.contains("Nothing was changed"), "{run:?}");
+        let has = |text| run.stdout.contains(text);
+        assert_eq!(has("Changed in between") && has("another"), is_delivered, "{run:?}");
         assert_eq!(orders.item(1), before);
     }
 }
@@ -278,8 +238,18 @@ fn no_name_key_or_value_of_another_table_becomes_markup() {
         let schema = [(keys[0], ScalarAttributeType::S), (keys[1], ScalarAttributeType::N)];
         let created = create_streamed(&orders.client, &table, &schema, StreamViewType::NewAndOldImages);
         orders.block_on(created).unwrap();
-        let attached = attach::parse(&define(&orders, &table, &history, keys)).unwrap();
-        let console = Console::on(&orders, &orders.store());
+        let definition = json!({
+            "TableName": table, "HistoryTable": history,
+            "KeySchema": [{"AttributeName": keys[0], "KeyType": "HASH"}, {"AttributeName": keys[1], "KeyType": "RANGE"}],
+            "AttributeDefinitions": [
+                {"AttributeName": keys[0], "AttributeType": "S"}, {"AttributeName": keys[1], "AttributeType": "N"},
+            ],
+        });
+        let attached = attach::parse(&definition.to_string()).unwrap();
+        // As stream-fn does when it starts.
+        let store = Store::attached(orders.client.clone(), attached.clone());
+        orders.block_on(store.put_definition()).unwrap();
+        let console = Console::serving(&orders, &orders.store(), true);
         for text in HOSTILE {
             let item =
                 json!({keys[0]: {"S": text}, keys[1]: {"N": "1"}, format!("x{text}"): {"M": {text: {"S": text}}}});
