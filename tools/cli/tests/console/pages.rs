@@ -19,12 +19,13 @@ script_tests! {
 #[test]
 fn each_entity_is_on_one_page() {
     let table = new_table();
-    for number in 0..70 {
-        let store = at_second(&table.store, 1000 + number);
-        let update = json!({"ID": format!("Many#{number}"), "N": 1});
-        table.runtime.block_on(table::write(&store, update));
+    // With the others, the first 25 items of the segments have less than a page of results, so that they are one chunk.
+    let others = [("Order#1", 30), ("Order#2", 50), ("Reorder#3", 40), ("Other", 60)];
+    let others = others.map(|(id, second)| (id.to_owned(), second)).into_iter();
+    for (id, second) in others.chain((0..70).map(|number| (format!("Many#{number}"), 1000 + number))) {
+        let store = at_second(&table.store, second);
+        table.runtime.block_on(table::write(&store, json!({"ID": id, "N": 1})));
     }
-    table.write(json!({"ID": "Other", "N": 1}));
     let console = Console::of(&table);
     let (mut seen, mut next) = (Vec::new(), Some("/?find=Many".to_owned()));
     while let Some(path) = next {
