@@ -61,18 +61,13 @@ impl<'a> ItemWrite<'a> {
     pub(super) async fn change(&self, wanted: Wanted<'_>) -> Result<(), CliError> {
         let (item, store, options, output) = (&self.item, self.item.store(), self.options, self.output);
         let table = store.attached_table().ok_or(OperationError::NotAttached)?;
-        let attribution = options.of_item(table)?;
+        let changing = options.of_item()?;
         options.confirmation.check()?;
         let key = key::attributes(table, &item.id).map_err(OperationError::from)?;
-        let mut planned = match plan_item_change(store, key, wanted, options.allow_expired).await {
+        let planned = match plan_item_change(store, key, wanted, &changing).await {
             Err(OperationError::NoVersion) if !matches!(wanted, Wanted::Version(_)) => return Err(item.no_entity()),
             planned => planned?,
         };
-        if !planned.is_unchanged()
-            && let Some(wanted) = &mut planned.wanted
-        {
-            wanted.extend(attribution);
-        }
         let outcome = match (&planned.wanted, &planned.item) {
             _ if planned.is_unchanged() => "Unchanged",
             (None, _) => "Deleted",

@@ -1,7 +1,7 @@
 //! Audit of the table, in the background. At most one runs at a time.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use shared::{
 
 use crate::{
     background::{self, Work},
+    lock::lock,
     options::Options,
     time,
 };
@@ -167,10 +168,6 @@ async fn work(
         lock(report).add(&audited, audit.counts());
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

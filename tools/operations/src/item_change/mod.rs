@@ -52,6 +52,16 @@ pub enum Wanted<'a> {
     Changed(&'a ChangesOf<'a>),
 }
 
+/// Options of a change of an item.
+#[derive(Debug, Clone, Default)]
+pub struct ItemOptions {
+    /// Author of the change. A deleted item has none.
+    pub actor: Option<String>,
+    pub reason: Option<String>,
+    /// `true` to set a time to live that has passed.
+    pub allow_expired: bool,
+}
+
 /// Change of an item that is ready to be sent.
 #[derive(Clone)]
 pub struct ItemChange {
@@ -72,16 +82,18 @@ pub struct ItemChange {
 /// - [`OperationError::Omitted`]: the version has no state.
 /// - [`OperationError::NothingBefore`]: history has only tombstones.
 /// - [`OperationError::Differs`]: the item is not in its newest state in history.
-/// - [`OperationError::Refused`]: the item to undelete exists, or the item would expire at once, which `allow_expired` allows.
-/// - [`OperationError::Invalid`]: the changes are not for this item, or one request cannot make them.
+/// - [`OperationError::Refused`]: the item to undelete exists, or the item would expire at once, which the options can allow.
+/// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author or the reason, or one
+///   request cannot make them.
 /// - [`OperationError::Service`]: a request fails.
 pub async fn plan_item_change(
     store: &Store,
     key: Item,
     wanted: Wanted<'_>,
-    allow_expired: bool,
+    options: &ItemOptions,
 ) -> Result<ItemChange, OperationError> {
     let table = store.attached_table().ok_or(OperationError::NotAttached)?;
+    let attribution = options.attribution(table)?;
     let entity = key::of_item(table, &key)?;
     let old = match wanted {
         Wanted::Version(version) => {
@@ -124,13 +136,18 @@ pub async fn plan_item_change(
             }
         }
     };
-    let change = ItemChange {
+    let mut change = ItemChange {
         key,
         item,
         wanted,
         newest: tail.newest(),
     };
-    if !allow_expired {
+    if !change.is_unchanged()
+        && let Some(wanted) = &mut change.wanted
+    {
+        wanted.extend(attribution);
+    }
+    if !options.allow_expired {
         change.check_time_to_live(store).await?;
     }
     let (expression, operators) = change.expression(table);
@@ -208,6 +225,26 @@ pub async fn recorded_version(
         (state, wanted) => wanted.is_none() == (*state == KnownState::Deleted),
     });
     Ok(recorded.map(|version| version.version))
+}
+
+impl ItemOptions {
+    /// Returns the attributes of an item that have the author and the reason.
+    fn attribution(&self, table: &AttachedTable) -> Result<Vec<(String, AttributeValue)>, OperationError> {
+        let (settings, name) = (table.settings(), table.table());
+        let values = [
+            ("actor", &self.actor, &settings.actor_attribute),
+            ("reason", &self.reason, &settings.reason_attribute),
+        ];
+        let values = values.into_iter().filter_map(|(kind, value, attribute)| {
+            let value = AttributeValue::S(value.clone()?);
+            let missing = format!(
+                "no attribute of the items has the {kind}: `vzero attach {name} --{kind}-attribute NAME` defines one"
+            );
+            let attribute = attribute.clone().ok_or(OperationError::Invalid(missing));
+            Some(attribute.map(|attribute| (attribute, value)))
+        });
+        values.collect()
+    }
 }
 
 impl ItemChange {
