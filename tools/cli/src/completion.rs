@@ -94,6 +94,7 @@ fn next_key(connection: &Connection, typed: &[String], item: &Item) -> Option<St
         return partition_key_of(item).filter(|_| is_latest).map(str::to_owned);
     };
     let mut texts = table.keys().filter_map(|key| key::to_text(item.get(&key.name)?));
+    let typed = &typed[typed.len() / table.keys().count() * table.keys().count()..];
     let is_same = typed.iter().all(|typed| texts.next().as_ref() == Some(typed));
     texts.next().filter(|_| is_same)
 }
