@@ -13,12 +13,24 @@ script_tests! {
     fn metadata_and_states();
     fn every_type_is_shown_and_restored_without_loss();
     fn usage_errors_are_one_line();
+    fn commands_that_write_many_items_ask();
     fn null_removes_an_attribute_and_null_can_be_stored();
     fn tables_completions_and_costs();
 }
 
+/// Commands that write or delete more than one item.
+const MANY: [&str; 7] = [
+    "state load",
+    "table adopt",
+    "backfill",
+    "prune",
+    "purge",
+    "redrive",
+    "repair",
+];
+
 /// Write options with their values, and the commands that accept them besides put, restore, delete and undelete.
-const WRITE_OPTIONS: [(&str, &[&str]); 11] = [
+const WRITE_OPTIONS: [(&str, &[&str]); 13] = [
     ("--mode inline", &["backfill", "console", "plan"]),
     ("--idempotency recent", &["backfill", "console", "plan"]),
     ("--idempotency-window 7", &["backfill", "console", "plan"]),
@@ -30,6 +42,8 @@ const WRITE_OPTIONS: [(&str, &[&str]); 11] = [
     ("--time 2020-01-01", &["state put"]),
     ("--actor me", &["log", "history"]),
     ("--reason why", &[]),
+    ("--yes", &MANY),
+    ("--dry-run", &MANY),
 ];
 
 #[test]
@@ -39,7 +53,7 @@ fn only_commands_that_write_accept_write_options() {
         ran.unwrap().status.code()
     };
     let commands = "put,restore,delete,undelete,get,log,history,show,diff,blame,lag,metadata,state put,state latest,state list,state load,items,\
-                    table create,audit,backfill,prune,pin,purge,redrive,repair,console,plan,completions";
+                    table create,table adopt,audit,backfill,prune,pin,purge,redrive,repair,console,plan,completions";
     for (option, others) in WRITE_OPTIONS {
         for command in commands.split(',') {
             let writes = ["put", "restore", "delete", "undelete"].contains(&command);
