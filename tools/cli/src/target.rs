@@ -28,9 +28,9 @@ pub(crate) struct Target {
 
 /// Changes the argument of [`Target`] to keys that can be left out.
 pub(crate) fn optional(words: Arg) -> Arg {
-    words
-        .required(false)
-        .help("Keys of the items: partition keys of entities; of any table, the key attributes of each, or JSON objects")
+    words.required(false).help(
+        "Keys of the items: partition keys of entities; of any table, the key attributes of each, or JSON objects",
+    )
 }
 
 /// Changes the argument of [`Target`] to keys that are given unless there is the option `--all`.
@@ -51,10 +51,13 @@ impl Target {
         versions: RangeInclusive<usize>,
     ) -> Result<Subject<'a>, CliError> {
         let (id, words) = first_id(connection, &self.words, versions)?;
+        let key = arguments(&self.words[..self.words.len() - words.len()]);
+        next::set_key(&key);
         Ok(Subject {
             entity: connection.entity(&id)?,
             connection,
             id,
+            key,
             words,
         })
     }

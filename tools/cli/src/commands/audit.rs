@@ -97,7 +97,12 @@ impl Audit {
         report: &mut Listing<'_>,
     ) -> Result<Audited, CliError> {
         let lag = Duration::from_secs(self.lag);
-        let mut audit = EntitiesAudit::new(connection.store.clone(), pace.clone(), lag, &self.target.ids(connection)?)?;
+        let mut audit = EntitiesAudit::new(
+            connection.store.clone(),
+            pace.clone(),
+            lag,
+            &self.target.ids(connection)?,
+        )?;
         while let Some(audited) = audit.step().await? {
             add(report, &audited)?;
         }

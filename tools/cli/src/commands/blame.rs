@@ -49,7 +49,7 @@ impl Blame {
         let newest = subject.select(subject.word(0)).await?;
         let number = newest.version;
         if let Some(path) = &self.path {
-            value_of(&newest, &subject.id, path)?;
+            value_of(&newest, &subject, path)?;
         }
         let query = HistoryQuery {
             to: Some(number),

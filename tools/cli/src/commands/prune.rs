@@ -62,7 +62,9 @@ With --all, exit code 4 if entities could not be pruned because of their items."
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
-        let item = (!self.all).then(|| self.target.subject(connection, 0..=0)).transpose()?;
+        let item = (!self.all)
+            .then(|| self.target.subject(connection, 0..=0))
+            .transpose()?;
         let id = item.as_ref().map(|item| &*item.id);
         let whose = id.unwrap_or("all entities");
         let question = format!(
@@ -127,7 +129,9 @@ impl Prune {
         output.object(&summary)?;
         match run.counts().failed {
             0 => Ok(()),
-            failed => Err(CliError::Conflict(format!("{failed} entities could not be pruned"))),
+            failed => Err(CliError::Conflict(format!(
+                "{failed} entities could not be pruned: `vzero admin audit --all` finds what is wrong"
+            ))),
         }
     }
 }
