@@ -41,11 +41,12 @@ const WORD: &str = "VZERO_WORD";
 const TIMEOUT: Duration = Duration::from_secs(1);
 const PAGE: i32 = 1000;
 
-static COMMAND: OnceLock<fn() -> Command> = OnceLock::new();
+/// The command, and the name of the shell.
+static COMMAND: OnceLock<(fn() -> Command, Option<String>)> = OnceLock::new();
 
 /// Answers a script that asks for completions, and ends the process.
 pub(crate) fn answer(command: fn() -> Command) {
-    let _ = COMMAND.set(command);
+    let _ = COMMAND.set((command, variable(VARIABLE)));
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
@@ -68,13 +69,11 @@ pub(crate) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn found(current: &str) -> Option<Vec<String>> {
-    let (shell, current) = (
-        variable(VARIABLE)?,
-        variable(WORD).unwrap_or_else(|| current.to_owned()),
-    );
+    let (command, shell) = COMMAND.get()?;
+    let (shell, current) = (shell.as_deref()?, variable(WORD).unwrap_or_else(|| current.to_owned()));
     let (word, words) = (unquoted(&current), words());
     let is_escaped = words.iter().any(|word| word == "--");
-    let matches = COMMAND.get()?().ignore_errors(true).try_get_matches_from(words).ok()?;
+    let matches = command().ignore_errors(true).try_get_matches_from(words).ok()?;
     let (globals, mut typed) = (Globals::from_arg_matches(&matches).ok()?, typed(&matches));
     if shell != "fish" {
         typed = typed.iter().map(|word| unquoted(word)).collect();

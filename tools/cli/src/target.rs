@@ -26,16 +26,10 @@ pub(crate) struct Target {
     words: Vec<String>,
 }
 
-/// Changes the argument of [`Target`] to keys that can be left out.
-pub(crate) fn optional(words: Arg) -> Arg {
-    words.required(false).help(
-        "Keys of the items: partition keys of entities; of any table, the key attributes of each, or JSON objects",
-    )
-}
-
-/// Changes the argument of [`Target`] to keys that are given unless there is the option `--all`.
+/// Makes the argument of [`Target`] optional with the option `--all`.
 pub(crate) fn unless_all(words: Arg) -> Arg {
-    optional(words).required_unless_present("all").conflicts_with("all")
+    let words = words.required(false).required_unless_present("all");
+    words.conflicts_with("all")
 }
 
 impl Target {

@@ -8,15 +8,10 @@ use operations::{
 use shared::domain::quarantine::QuarantinedRecord;
 
 use super::segments::ReadRate;
-use crate::{
-    error::CliError,
-    output::Output,
-    progress::Bar,
-    target::{Target, optional},
-};
+use crate::{error::CliError, output::Output, progress::Bar, target::Target};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP, mut_arg("words", optional))]
+#[command(after_help = AFTER_HELP, mut_arg("words", |words| words.required(false)))]
 pub(crate) struct Quarantine {
     #[command(flatten)]
     target: Target,
