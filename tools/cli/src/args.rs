@@ -175,7 +175,7 @@ impl Command {
         match (self, self.admin()) {
             (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,
             (Self::Put(_), _) => Width::Store,
-            (_, Some(Admin::Backfill(backfill))) if !backfill.confirmation.dry_run => Width::Store,
+            (_, Some(Admin::Backfill(backfill))) if !backfill.confirmation.dry_run => Width::StoreBeside,
             _ => Width::Read,
         }
     }

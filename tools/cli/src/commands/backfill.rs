@@ -16,7 +16,7 @@ use shared::{
 };
 
 use super::segments::{Rates, Segments, summary};
-use crate::{confirmation::Confirmation, error::CliError, output::Output, progress::Bar, write_options::Writing};
+use crate::{confirmation::Confirmation, error::CliError, next, output::Output, progress::Bar, write_options::Writing};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -92,7 +92,8 @@ impl Backfill {
         match counts.refused + counts.conflicts {
             0 => Ok(()),
             left => Err(CliError::Conflict(format!(
-                "{left} items could not be put under versioning"
+                "{left} items could not be put under versioning: correct them, then type {}",
+                next::again("")
             ))),
         }
     }

@@ -41,7 +41,7 @@ impl Blame {
         let subject = self.target.subject(connection, 0..=1)?;
         let newest = subject.select(subject.word(0)).await?;
         if let Some(path) = &self.path {
-            value_of(&newest, &subject.id, path)?;
+            value_of(&newest, &subject, path)?;
         }
         let mut found = Search::new(&newest.attributes);
         found.retain(|path| self.path.as_ref().is_none_or(|wanted| path.0.starts_with(&wanted.0)));

@@ -11,7 +11,7 @@ use operations::{
 use shared::{domain::view::VersionView, dynamodb::read::batch_get_items::MAX_KEYS};
 
 use super::values::value_of;
-use crate::{error::CliError, output::Output, progress::Bar, selector::Subject, target::Target};
+use crate::{error::CliError, next, output::Output, progress::Bar, selector::Subject, target::Target};
 
 /// Maximum number of versions that a read by the time of the client reads.
 const LIMIT: u64 = 10_000;
@@ -61,11 +61,13 @@ impl Get {
         // The writers of an attached table have no other way to show that an item is gone.
         let shows_deleted = self.deleted || (version.is_some() && connection.store.attached_table().is_some());
         if view.deleted && !shows_deleted {
-            let text = format!("{} is deleted as of version {}", item.id, view.version);
-            return Err(CliError::NotFound(format!("{text}: show it with --deleted")));
+            let (id, number, next) = (&item.id, view.version, next::again("--deleted"));
+            return Err(CliError::NotFound(format!(
+                "{id} is deleted as of version {number}: {next} shows it"
+            )));
         }
         match &self.path {
-            Some(path) => output.value(value_of(&view, &item.id, path)?),
+            Some(path) => output.value(value_of(&view, &item, path)?),
             None => output.version(&view),
         }
     }

@@ -199,7 +199,7 @@ impl<'a> ItemWrite<'a> {
                 lag.through.map_or(0, Version::get),
                 lag.latest
             ),
-            (None, _) => format!("`vzero admin lag {}` shows where it ends", self.item.id),
+            (None, _) => format!("`vzero admin lag {}` shows where it ends", self.item.key),
         };
         output::note(&format!("written, but history does not have it yet: {through}"));
     }

@@ -131,7 +131,7 @@ impl Log {
             page.iter().try_for_each(|one| self.print(one, output))?;
         }
         if excludes && printed == 0 {
-            output::note("no version matches");
+            output::note(&format!("no version matches: `vzero log {}` lists all", item.key));
         }
         if !selection.undated.is_empty() {
             let undated = selection.undated.iter().copied().collect();

@@ -9,7 +9,7 @@ use item_diff::{
 use jiff::SpanRelativeTo;
 use shared::domain::{AttributeValue, view::VersionView};
 
-use crate::error::CliError;
+use crate::{error::CliError, selector::Subject};
 
 /// Parses the value of an option, if it is there.
 pub(crate) fn parsed<T, E: Error>(
@@ -33,9 +33,15 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 }
 
 /// Returns the value at a path of a version.
-pub(crate) fn value_of<'a>(view: &'a VersionView, id: &str, path: &Path) -> Result<&'a AttributeValue, CliError> {
+pub(crate) fn value_of<'a>(
+    view: &'a VersionView,
+    item: &Subject<'_>,
+    path: &Path,
+) -> Result<&'a AttributeValue, CliError> {
     value_at(&view.attributes, path).ok_or_else(|| {
-        let (number, path) = (view.version, path_text(path));
-        CliError::NotFound(format!("version {number} of {id} has no value at {path}"))
+        let (number, path, id, key) = (view.version, path_text(path), &item.id, &item.key);
+        CliError::NotFound(format!(
+            "version {number} of {id} has no value at {path}: `vzero get {key} {number}` shows all"
+        ))
     })
 }

@@ -39,7 +39,9 @@ impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         if self.changes.is_empty() {
             return Err(CliError::Usage(
-                "put needs attributes: use --set, --set-json or --remove, or --json FILE, which may be {}".to_owned(),
+                "put needs attributes: use --set, --set-json or --remove, or --json FILE, which may be {}; `vzero put --help` \
+                 shows examples"
+                    .to_owned(),
             ));
         }
         let write = ItemWrite::new(&self.target, 0, &self.options, (connection, output))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use aws_sdk_dynamodb::Client;
 use serde_json::json;
 use testkit::{
-    command::Run,
+    command::{Arguments as _, Run},
     database::{create_table, put_into},
     endpoint::{is_skipped, sdk_config},
     http::{self, Message},
@@ -102,10 +102,16 @@ async fn the_history_of_a_table_is_found_by_its_name() {
                         Run::alone(crate::VZERO, &[], &words)
                     }
                     ("ssm", command) => Run::alone(crate::VZERO, &[("AWS_ENDPOINT_URL_SSM", &*ssm)], &global(command)),
-                    // As the script of fish does.
-                    ("complete", command) => {
-                        let words = format!("-- vzero {}", global(command));
-                        Run::alone(crate::VZERO, &[("COMPLETE", "fish")], &words)
+                    // As the scripts of the shells do.
+                    (shell @ ("bash" | "fish"), command) => {
+                        let words = format!("-- vzero {}", global(command)).words();
+                        let (index, typed) = ((words.len() - 2).to_string(), words.last().unwrap());
+                        let variables = [
+                            ("COMPLETE", shell),
+                            ("_CLAP_COMPLETE_INDEX", &index),
+                            ("VZERO_WORD", typed),
+                        ];
+                        Run::alone(crate::VZERO, &variables, &words)
                     }
                     _ => Run::alone(crate::VZERO, &[], &global(command)),
                 };

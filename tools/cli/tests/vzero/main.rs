@@ -29,6 +29,7 @@ script_tests! {
     fn metadata_and_states();
     fn every_type_is_shown_and_restored_without_loss();
     fn usage_errors_are_one_line();
+    fn commands_that_write_many_items_ask();
     fn null_removes_an_attribute_and_null_can_be_stored();
     fn tables_completions_and_costs();
     fn only_commands_that_write_accept_write_options();

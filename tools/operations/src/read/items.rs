@@ -108,12 +108,13 @@ pub async fn scan_items(store: &Store) -> Result<Vec<Item>, ServiceError> {
     Ok(items)
 }
 
-/// Returns `true` if the table is empty.
-pub async fn is_empty(store: &Store) -> Result<bool, ServiceError> {
+/// Reads the first item of a scan and returns its kind. `None` if the table is empty.
+pub async fn first_kind(store: &Store) -> Result<Option<ItemKind>, ServiceError> {
     let scan = store.client().scan().table_name(store.latest_table());
     let page = scan.consistent_read(true).limit(1).send().await;
     let page = page.map_err(|error| ServiceError::new("Scan", &error))?;
-    Ok(page.items().is_empty())
+    let first = page.items.unwrap_or_default().into_iter().next().map(Item::from);
+    Ok(first.map(|item| store.digits().kind_of(sort_key_of(&item).unwrap_or_default())))
 }
 
 fn query(store: &Store, entity: &EntityId, table: &str) -> QueryFluentBuilder {

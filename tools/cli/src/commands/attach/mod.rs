@@ -8,6 +8,7 @@ use attach::{
     attachable::{AttachableTable, attachable_table},
     check,
     enable_stream::{ENABLE_TIMEOUT, enable_stream},
+    shell,
 };
 use operations::{connection::Connection, error::OperationError};
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ use shared::{
 use super::values::parsed;
 use crate::{
     error::CliError,
+    next,
     output::{self, Output},
     plan,
 };
@@ -169,10 +171,17 @@ impl Attach {
                 output::print(&format!("\nDeploy, in the root of the repository:\n  {commands}"))?;
             }
         }
-        match required.is_empty() {
-            true => Ok(()),
-            false => Err(CliError::Conflict(format!("{} cannot be attached as it is", self.name))),
+        if required.is_empty() {
+            return Ok(());
         }
+        let next = match table.stream {
+            None => next::again("--enable-stream"),
+            Some(_) => format!("change what is required, then type {}", next::again("")),
+        };
+        Err(CliError::Conflict(format!(
+            "{} cannot be attached as it is: {next}",
+            self.name
+        )))
     }
 
     fn settings(&self) -> AttachedSettings {
@@ -219,9 +228,14 @@ impl Attach {
             "Missing": counts.missing,
             "Differs": counts.differs,
         }))?;
-        match counts.differs {
-            0 => Ok(()),
-            differs => Err(CliError::Conflict(format!("{differs} items differ from their history"))),
+        match differences.first() {
+            None => Ok(()),
+            Some((entity, _)) => Err(CliError::Conflict(format!(
+                "{} items differ from their history: `vzero --table {} admin audit {}` examines the first",
+                counts.differs,
+                shell::argument(table.table()),
+                shell::argument(entity.as_str())
+            ))),
         }
     }
 }
