@@ -48,7 +48,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         Some(page) => Position::parse(page, segments).ok_or(PageError::Unexpected("page", "the address of a page"))?,
         None => Position::first(segments),
     };
-    let (exact, found, table) = futures::join!(
+    let (exact, found, described) = futures::join!(
         exact(app, &search, query.text("page").is_none()),
         find::find(app.store(), &search, start),
         // The number is only shown, and it requires a permission of its own.
@@ -59,7 +59,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         search,
         exact,
         found,
-        items: table.ok().map(|table| items_of(&table)).filter(|_| is_counted),
+        items: described.ok().map(|table| items_of(&table)).filter(|_| is_counted),
     };
     let next = results.found.next.as_ref().map(Position::text);
     let json = json!({

@@ -74,7 +74,7 @@ fn settings() -> Result<Settings, SimulationError> {
         write_mode: format!("{:?}", config.write.mode).to_lowercase(),
         window: match config.write.idempotency {
             Idempotency::Recent(window) => u8::try_from(window.get()).ok(),
-            Idempotency::Ledger(_) => None,
+            Idempotency::Ledger => None,
         },
         skip_unchanged: config.write.skip_unchanged,
         digits: config.digits.get(),
