@@ -8,7 +8,7 @@ use shared::domain::{AttributeValue, Item, names, version::Version, view::Versio
 use crate::{
     change::{Change, Changes, Kind},
     line,
-    path::{Path, differs, value_at},
+    path::{Path, value_at},
 };
 
 /// Maximum number of changes in a shortened line.
@@ -49,18 +49,20 @@ impl Comparison {
         changes
     }
 
-    /// Compares only the values at a path. Returns `None` if they are equal.
+    /// Compares only the values at a path of each version, `None` for no value. Returns `None` if they are equal.
     #[must_use]
-    pub fn within(&self, path: &Path) -> Option<Self> {
-        let only = |item| {
-            let value = value_at(item, path).map(|value| (String::new(), value.clone()));
+    pub fn within(&self, [from, to]: [Option<&Path>; 2]) -> Option<Self> {
+        let only = |item, path: Option<&Path>| {
+            let value = path.and_then(|path| value_at(item, path));
+            let value = value.map(|value| (String::new(), value.clone()));
             Item::from(value.into_iter().collect::<HashMap<String, AttributeValue>>())
         };
-        differs(Some(&self.old), &self.new, path).then(|| Self {
-            old: only(&self.old),
-            new: only(&self.new),
-            within: Some(path.clone()),
-        })
+        let within = Self {
+            old: only(&self.old, from),
+            new: only(&self.new, to),
+            within: to.or(from).cloned(),
+        };
+        (!within.diff().changes.is_empty()).then_some(within)
     }
 
     /// Returns the [members](Changes::to_json) of the changes.
@@ -169,7 +171,8 @@ mod tests {
             ("M.L[3]", None),
             ("Other", None),
         ] {
-            let within = both.within(&path.parse().unwrap());
+            let within = path.parse().unwrap();
+            let within = both.within([Some(&within), Some(&within)]);
             assert_eq!(within.map(|within| within.line()).as_deref(), line, "{path}");
         }
     }

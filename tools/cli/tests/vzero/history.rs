@@ -22,18 +22,34 @@ script_tests! {
 
 #[test]
 fn new_versions_are_followed() {
+    for (path, old, new) in [("N", "N", "N"), ("L[0].N", "L[0].N", "L[1].N")] {
+        are_followed(path, old, new);
+    }
+}
+
+/// Follows the value at a path, which has another path after an element is added before it.
+fn are_followed(path: &str, old: &str, new: &str) {
     let table = crate::new_table();
-    let put = |number: u64| table.write(json!({"ID": "E", "N": number}));
+    let put = |number: u64| {
+        let element = json!({"id": "x", "N": number});
+        let elements = if number < 4 {
+            json!([element])
+        } else {
+            json!([{"id": "y"}, element])
+        };
+        table.write(json!({"ID": "E", "N": number, "L": elements}))
+    };
     (1..=3).for_each(|number| assert_eq!(put(number), number));
-    let mut child = table.start("log E --follow -n 2");
+    let mut child = table.start(&format!("log E --follow -n 2 --path {path}"));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || lines.next().unwrap().unwrap();
-    assert!(next().ends_with("  N: 1 → 2"));
-    assert!(next().ends_with("  N: 2 → 3"));
+    for number in 1..=2 {
+        assert!(next().ends_with(&format!("  {old}: {number} → {}", number + 1)));
+    }
     for number in 4..=5 {
         put(number);
         let line = next();
-        assert!(line.ends_with(&format!("  N: {} → {number}", number - 1)), "{line}");
+        assert!(line.ends_with(&format!("  {new}: {} → {number}", number - 1)), "{line}");
     }
     // As `head` does.
     drop(lines);
