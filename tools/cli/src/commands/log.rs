@@ -38,7 +38,7 @@ pub(crate) struct Log {
     /// value although elements are added to its list, removed or moved
     #[arg(long)]
     path: Option<Path>,
-    /// Show only versions with this Actor
+    /// Show only versions with this Actor, also those where it is uncertain
     #[arg(long)]
     actor: Option<String>,
     /// Show only versions that were recorded at this time or later
@@ -68,7 +68,8 @@ pub(crate) struct Log {
 
 const EXAMPLES: &str = "\
 Times: 2026-11-20, 2026-11-20T14:05, 14:05, yesterday, 'yesterday 14:05', 2d, 90m. Versions: 7, latest, -1, @TIME.
---full shows whole items.
+--full shows whole items. amy? stands for an uncertain author: the version before has the same one, so another client can have made the
+change. --actor amy includes these versions.
 Examples:
   vzero log Equipment#1 --since yesterday --actor me
   vzero log Order#1 --path 'Lines[2].Price' -n 1 -p
@@ -122,6 +123,12 @@ impl Log {
         let (seen, printed) = self.read(&item, &mut selection, range, output).await?;
         if excludes && printed == 0 {
             output::note("no version matches");
+        } else if printed == 0 {
+            let (oldest, latest) = (item.floor().await?, item.latest().await?.version);
+            output::note(&format!(
+                "no version to show: {} has versions {oldest} to {latest}",
+                item.id
+            ));
         }
         if !selection.undated.is_empty() {
             let undated = selection.undated.iter().copied().collect();
@@ -192,7 +199,7 @@ impl Log {
 
     fn print(&self, one: &Selected, output: &Output) -> Result<(), CliError> {
         match output.is_full {
-            true => output.version(&one.view),
+            true => output.version(&one.view, self.times),
             false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.detail)),
         }
     }
