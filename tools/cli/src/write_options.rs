@@ -91,12 +91,15 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Returns the attributes of an item of an attached table that have the author and the reason.
+    /// Returns the attributes of an item of an attached table that have the author and the reason, each after its option.
     ///
     /// # Errors
     ///
     /// Returns [`CliError::Usage`] for a value that its items have no place for.
-    pub(crate) fn of_item(&self, table: &AttachedTable) -> Result<Vec<(String, AttributeValue)>, CliError> {
+    pub(crate) fn of_item(
+        &self,
+        table: &AttachedTable,
+    ) -> Result<Vec<(&'static str, String, AttributeValue)>, CliError> {
         if self.expect.is_some() || self.request_id.is_some() || self.time.is_some() {
             return Err(CliError::Usage(
                 "--expect, --request-id and --time are not for an attached table: its items have no place for them"
@@ -104,16 +107,16 @@ impl WriteOptions {
             ));
         }
         let values = [
-            ("actor", &self.actor, &table.settings().actor_attribute),
-            ("reason", &self.reason, &table.settings().reason_attribute),
+            ("--actor", &self.actor, &table.settings().actor_attribute),
+            ("--reason", &self.reason, &table.settings().reason_attribute),
         ];
         let values = values
             .into_iter()
             .filter_map(|(option, value, name)| Some((option, value.as_ref()?, name)));
         let values = values.map(|(option, value, name)| match name {
-            Some(name) => Ok((name.to_owned(), AttributeValue::S(value.clone()))),
+            Some(name) => Ok((option, name.to_owned(), AttributeValue::S(value.clone()))),
             None => Err(CliError::Usage(format!(
-                "--{option}: no attribute of the items has it; `vzero attach {} --{option}-attribute NAME` defines one",
+                "{option}: no attribute of the items has it; `vzero attach {} {option}-attribute NAME` defines one",
                 table.table()
             ))),
         });

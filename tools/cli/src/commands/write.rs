@@ -1,7 +1,10 @@
 //! `vzero put`, `vzero delete` and `vzero undelete`.
 
+use std::collections::BTreeMap;
+
+use item_diff::path::{Path, Step};
 use operations::{connection::Connection, item_change::Wanted};
-use shared::domain::Item;
+use shared::domain::{Item, change::Change};
 use writer_fn::{
     counter::{self, WriteError, WriteOutcome},
     update::ExpectedVersion,
@@ -33,7 +36,8 @@ pub(crate) struct Put {
 const EXAMPLES: &str = "\
 Examples:
   vzero put Equipment#1 --set State=OK --set Speed=1.5 --remove Note --actor me
-  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run";
+  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run
+On an attached table, the version attribute is increased, and nothing is written if another client changed the item meanwhile.";
 
 impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
@@ -43,10 +47,17 @@ impl Put {
             ));
         }
         let write = ItemWrite::new(&self.target, 0, &self.options, (connection, output))?;
-        let (members, parts) = self.changes.with_parts()?;
-        if connection.store.attached_table().is_some() {
+        let table = connection.store.attached_table();
+        let (members, parts) = self.changes.with_parts(table)?;
+        if let Some(table) = table {
             let whole = changes::parse(members)?;
+            for (option, name, _) in self.options.of_item(table)? {
+                if whole.contains_key(&name) || parts.are_in(&name) {
+                    return Err(changes::two_values(option, &name));
+                }
+            }
             let changed = |item: Option<&Item>| {
+                note_removals(item, &whole)?;
                 let changes = parts.of_item(item)?;
                 Ok(changes.into_iter().chain(whole.clone()).collect())
             };
@@ -69,7 +80,9 @@ impl Put {
                 update.expected = update.expected.or(latest).or(Some(ExpectedVersion::Absent));
             }
             let item = latest.as_ref().filter(|latest| !latest.deleted);
-            let changed = parts.of_item(item.map(|latest| &latest.attributes));
+            let item = item.map(|latest| &latest.attributes);
+            note_removals(item, &base.changes).map_err(CliError::Usage)?;
+            let changed = parts.of_item(item);
             update.changes.extend(changed.map_err(CliError::Usage)?);
             update.check().map_err(|error| CliError::usage("the update", error))?;
             if write.is_dry() {
@@ -82,6 +95,15 @@ impl Put {
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
     }
+}
+
+/// Prints a note for each attribute that is removed from an item without it.
+fn note_removals(item: Option<&Item>, changes: &BTreeMap<String, Change>) -> Result<(), String> {
+    let path = |name: &String| Path(vec![Step::Name(name.clone())]);
+    let mut checked = changes
+        .iter()
+        .flat_map(|(name, change)| item.map(|item| changes::check(item, &path(name), change)));
+    checked.try_for_each(|checked| checked)
 }
 
 #[derive(Debug, clap::Args)]
