@@ -157,27 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn values_at_a_path_are_compared_alone() {
-        let lines = |lines: Value| view(1, json!({"Other": {"N": "1"}, "M": {"M": {"L": {"L": lines}}}}));
-        let (from, to) = (
-            json!([{"S": "a"}, {"S": "b"}, {"S": "c"}]),
-            json!([{"S": "c"}, {"S": "a"}, {"S": "b"}]),
-        );
-        let both = Comparison::new(Some(&lines(from)), &lines(to));
-        for (path, line) in [
-            ("M", Some("M.L[0] moved from [2]")),
-            ("M.L", Some("M.L[0] moved from [2]")),
-            ("M.L[0]", Some("M.L[0]: a → c")),
-            ("M.L[3]", None),
-            ("Other", None),
-        ] {
-            let within = path.parse().unwrap();
-            let within = both.within([Some(&within), Some(&within)]);
-            assert_eq!(within.map(|within| within.line()).as_deref(), line, "{path}");
-        }
-    }
-
-    #[test]
     fn long_lines_are_shortened() {
         let attributes = (0..=MAX_CHANGES).map(|number| (format!("A{number}"), json!({"S": "é".repeat(100)})));
         let many = Comparison::new(None, &view(1, Value::Object(attributes.collect())));

@@ -1,8 +1,6 @@
 //! The command `vzero` on a table.
 
-use std::process::Command;
-
-use testkit::{command::Arguments as _, script_tests, table::Table};
+use testkit::{script_tests, table::Table};
 
 script_tests! {
     Table;
@@ -15,42 +13,5 @@ script_tests! {
     fn usage_errors_are_one_line();
     fn null_removes_an_attribute_and_null_can_be_stored();
     fn tables_completions_and_costs();
-}
-
-/// Write options with their values, and the commands that accept them besides put, restore, delete and undelete.
-const WRITE_OPTIONS: [(&str, &[&str]); 11] = [
-    ("--mode inline", &["backfill", "console", "plan"]),
-    ("--idempotency recent", &["backfill", "console", "plan"]),
-    ("--idempotency-window 7", &["backfill", "console", "plan"]),
-    ("--ledger-ttl-days 7", &["backfill", "console", "plan"]),
-    ("--ordering time", &["backfill", "console"]),
-    ("--skip-unchanged", &["backfill", "console"]),
-    ("--expect 1", &[]),
-    ("--request-id r", &[]),
-    ("--time 2020-01-01", &["state put"]),
-    ("--actor me", &["log", "history"]),
-    ("--reason why", &[]),
-];
-
-#[test]
-fn only_commands_that_write_accept_write_options() {
-    let run = |command: &str| {
-        let ran = Command::new(crate::VZERO).args(command.words()).output();
-        ran.unwrap().status.code()
-    };
-    let commands = "put,restore,delete,undelete,get,log,history,show,diff,blame,lag,metadata,state put,state latest,state list,state load,items,\
-                    table create,audit,backfill,prune,pin,purge,redrive,repair,console,plan,completions";
-    for (option, others) in WRITE_OPTIONS {
-        for command in commands.split(',') {
-            let writes = ["put", "restore", "delete", "undelete"].contains(&command);
-            let code = if writes || others.contains(&command) { 0 } else { 2 };
-            // Help is shown after all arguments were accepted up to there.
-            assert_eq!(
-                run(&format!("{command} {option} --help")),
-                Some(code),
-                "{command} {option}"
-            );
-        }
-    }
-    assert_eq!(run("--mode inline put E"), Some(2));
+    fn only_commands_that_write_accept_write_options();
 }
