@@ -202,9 +202,18 @@ impl Parts {
     }
 }
 
+/// Checks changes of whole attributes, see [`check`]. Those of an unknown item are valid.
+pub(crate) fn check_all(item: Option<&Item>, changes: &BTreeMap<String, Change>) -> Result<(), String> {
+    let path = |name: &String| Path(vec![Step::Name(name.clone())]);
+    let mut changes = changes.iter();
+    item.map_or(Ok(()), |item| {
+        changes.try_for_each(|(name, change)| check(item, &path(name), change))
+    })
+}
+
 /// Returns an error with the next command if a map is missing, or if there is nothing to remove from a list. Prints a note if there is no
 /// such attribute or member to remove.
-pub(crate) fn check(item: &Item, path: &Path, change: &Change) -> Result<(), String> {
+fn check(item: &Item, path: &Path, change: &Change) -> Result<(), String> {
     let prefix = |length: usize| Path(path.0[..length].to_vec());
     let missing = (1..=path.0.len()).find(|length| value_at(item, &prefix(*length)).is_none());
     let is_name = |step: &Step| matches!(step, Step::Name(_));

@@ -87,17 +87,13 @@ fn order(table: &str, keys: &[(&str, &str)]) -> String {
 fn form(connection: &Connection, key: &[String], versions: Option<(&[String], usize)>) -> CliError {
     let (name, command) = (table_name(&connection.table), next::command());
     let keys = keys(connection.store.attached_table());
-    let typed = |words: &[String]| {
-        words
-            .iter()
-            .map(|word| format!(" {}", argument(word)))
-            .collect::<String>()
-    };
+    let spaced = |word: &String| [" ".to_owned(), argument(word)];
+    let typed = |words: &[String]| words.iter().flat_map(spaced).collect::<String>();
     let (typed_key, order) = (typed(key), order(name, &keys));
     CliError::Usage(match versions.map(|(words, max)| words.split_at_checked(max)) {
         None => {
             let missing = keys.get(key.len()..).unwrap_or_default();
-            let names: String = missing.iter().map(|(name, _)| format!(" {name}")).collect();
+            let names: String = missing.iter().flat_map(|(name, _)| [" ", name]).collect();
             let first = missing
                 .first()
                 .map_or_else(String::new, |(name, kind)| format!("{name} ({kind})"));

@@ -80,7 +80,9 @@ impl Get {
 
     async fn effective_at(&self, item: &Subject<'_>, time: &str) -> Result<VersionView, CliError> {
         let invalid = |_| {
-            CliError::Usage("--effective-at: it is neither an ISO 8601 date and time nor epoch milliseconds".to_owned())
+            CliError::Usage(format!(
+                "--effective-at: {time} is neither an ISO 8601 date and time nor epoch milliseconds"
+            ))
         };
         let time = client_time(time).map_err(invalid)?;
         let limit = self.limit.map_or(LIMIT, NonZeroU64::get);

@@ -228,13 +228,15 @@ impl<'a> ItemWrite<'a> {
     /// Waits until the version that was written is in history. `None` if it takes longer.
     async fn wait<T>(&self, mut find: impl AsyncFnMut() -> Result<Option<T>, ServiceError>) -> Option<T> {
         let mut waiting = Waiting::at_most(MAX_WAIT);
-        while !self.options.no_wait {
+        if self.options.no_wait {
+            return None;
+        }
+        loop {
             match find().await {
                 Ok(None) if waiting.again().await => {}
                 found => return found.ok().flatten(),
             }
         }
-        None
     }
 
     /// Prints a note that history does not have the version yet, unless the user did not want to wait.

@@ -1,10 +1,7 @@
 //! `vzero put`, `vzero delete` and `vzero undelete`.
 
-use std::collections::BTreeMap;
-
-use item_diff::path::{Path, Step};
 use operations::{connection::Connection, item_change::Wanted};
-use shared::domain::{Item, change::Change};
+use shared::domain::Item;
 use writer_fn::{
     counter::{self, WriteError, WriteOutcome},
     update::ExpectedVersion,
@@ -57,7 +54,7 @@ impl Put {
                 }
             }
             let changed = |item: Option<&Item>| {
-                note_removals(item, &whole)?;
+                changes::check_all(item, &whole)?;
                 let changes = parts.of_item(item)?;
                 Ok(changes.into_iter().chain(whole.clone()).collect())
             };
@@ -81,7 +78,7 @@ impl Put {
             }
             let item = latest.as_ref().filter(|latest| !latest.deleted);
             let item = item.map(|latest| &latest.attributes);
-            note_removals(item, &base.changes).map_err(CliError::Usage)?;
+            changes::check_all(item, &base.changes).map_err(CliError::Usage)?;
             let changed = parts.of_item(item);
             update.changes.extend(changed.map_err(CliError::Usage)?);
             update.check().map_err(|error| CliError::usage("the update", error))?;
@@ -95,15 +92,6 @@ impl Put {
         }
         Err(WriteError::Contended { attempts: MAX_ATTEMPTS }.into())
     }
-}
-
-/// Prints a note for each attribute that is removed from an item without it.
-fn note_removals(item: Option<&Item>, changes: &BTreeMap<String, Change>) -> Result<(), String> {
-    let path = |name: &String| Path(vec![Step::Name(name.clone())]);
-    let mut checked = changes
-        .iter()
-        .flat_map(|(name, change)| item.map(|item| changes::check(item, &path(name), change)));
-    checked.try_for_each(|checked| checked)
 }
 
 #[derive(Debug, clap::Args)]
