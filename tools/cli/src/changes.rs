@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io::{self, Read as _},
+    io,
     path::PathBuf,
 };
 
@@ -66,16 +66,11 @@ fn pair(text: &str) -> Result<(Path, String), String> {
 
 /// Prints a note if a text that looks like a number is not stored as one.
 fn note_text(path: &Path, text: &str) {
-    let number = Decimal::parse(text)
-        .ok()
-        .filter(|_| matches!(typed(text), AttributeValue::S(_)));
-    if let Some(number) = number {
-        let is_json = json::parse(text).is_ok_and(|value| value.is_number());
-        let number = if is_json { text.to_owned() } else { number_text(&number) };
+    if let (Ok(number), AttributeValue::S(_)) = (Decimal::parse(text), typed(text)) {
+        let number = json::number(text).map_or_else(|| number_text(&number), str::to_owned);
         let option = argument(&format!("{path}={number}"));
-        output::note(&format!(
-            "{path} is stored as the text \"{text}\": --set-json {option} stores a number"
-        ));
+        let stored = format!("{path} is stored as the text \"{text}\"");
+        output::note(&format!("{stored}: --set-json {option} stores a number"));
     }
 }
 
@@ -182,8 +177,7 @@ impl Parts {
     /// Returns the changes of attributes: of members of maps, and of whole lists, because an update has no form for elements. The index
     /// of an element is that in the item, before any change.
     pub(crate) fn of_item(&self, item: Option<&Item>) -> Result<BTreeMap<String, Change>, String> {
-        let known = item;
-        let (mut changes, mut item) = (BTreeMap::new(), item.cloned().unwrap_or_default());
+        let (known, mut changes, mut item) = (item, BTreeMap::new(), item.cloned().unwrap_or_default());
         let mut parts: Vec<_> = self.0.iter().collect();
         // Removals from the end: they move the elements behind them.
         parts.sort_by(|(a, x), (b, y)| (*x == Change::Remove).cmp(&(*y == Change::Remove)).then(b.cmp(a)));
@@ -275,10 +269,7 @@ fn insert(changes: &mut BTreeMap<String, Change>, path: &[Step], change: Change)
 /// Reads a file, or standard input if its name is `-`.
 pub(crate) fn text_of(path: &std::path::Path) -> Result<String, CliError> {
     let read = match path == std::path::Path::new("-") {
-        true => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map(|_| text)
-        }
+        true => io::read_to_string(io::stdin()),
         false => std::fs::read_to_string(path),
     };
     read.map_err(|error| CliError::usage(&path.display().to_string(), error))
