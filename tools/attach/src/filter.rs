@@ -5,15 +5,20 @@
 //! | pattern of the mapping | `{"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "ORDER#"}]}}}}` |
 //! | attributes with rules | `{"pk": [{"prefix": "ORDER#"}], "status": ["open"]}` |
 //! | an attribute with one rule | `{"status": "open"}`, `{"pk": {"prefix": "ORDER#"}}` |
+//! | one of them as a string | `"{\"status\": [\"open\"]}"` |
+//! | a list of them: one must match | `[{"status": ["open"]}, {"eventName": ["REMOVE"]}]` |
 //!
 //! All attributes of the second form must match. Attributes that are not part of the key must match in the new image, or all in
 //! the old image, so that a deletion, and the change with which an item stops to match, are part of history. For the syntax see
 //! [Lambda event filtering](https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html).
 
 use serde_json::{Map, Value, json};
-use shared::domain::{
-    attached::key_attribute::{KeyAttribute, KeyType, number_text},
-    number::Decimal,
+use shared::{
+    domain::{
+        attached::key_attribute::{KeyAttribute, KeyType, number_text},
+        number::Decimal,
+    },
+    json,
 };
 
 use super::event_pattern::{Invalid, Pattern};
@@ -31,8 +36,26 @@ const RECORD_MEMBERS: [&str; 3] = ["dynamodb", "eventName", "userIdentity"];
 /// Returns [`Invalid`] if the syntax is unknown, if the type of an attribute cannot be derived from its rules, or if a
 /// limit of the mapping is exceeded.
 pub fn pattern(filter: &Value, keys: &[KeyAttribute]) -> Result<String, Invalid> {
-    let filter = filter.as_object().filter(|filter| !filter.is_empty());
-    let pattern = compile(filter.ok_or_else(Invalid::not_an_object)?, keys)?.to_string();
+    let parsed;
+    let filter = match filter {
+        Value::String(text) => {
+            parsed = json::parse(text).map_err(|_| Invalid("the string is not JSON".to_owned()))?;
+            &parsed
+        }
+        filter => filter,
+    };
+    let mut patterns = Vec::new();
+    match filter {
+        Value::Array(filters) if !filters.is_empty() => {
+            for filter in filters {
+                // A list in a list has no meaning.
+                let one = filter.as_object().ok_or_else(Invalid::not_an_object)?;
+                patterns.extend(compile(one, keys)?);
+            }
+        }
+        filter => patterns = compile(filter.as_object().ok_or_else(Invalid::not_an_object)?, keys)?,
+    }
+    let pattern = any_of(patterns).to_string();
     let length = pattern.chars().count();
     if length > MAX_PATTERN_CHARS {
         return Err(Invalid(format!(
@@ -43,9 +66,27 @@ pub fn pattern(filter: &Value, keys: &[KeyAttribute]) -> Result<String, Invalid>
     Ok(pattern)
 }
 
-fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Value, Invalid> {
+/// Returns a pattern that matches if one of these does.
+fn any_of(mut patterns: Vec<Value>) -> Value {
+    if patterns.len() == 1 {
+        return patterns.remove(0);
+    }
+    let changes = patterns.iter().map(|pattern| match pattern.as_object() {
+        Some(members) if members.len() == 1 => members.get("dynamodb").cloned(),
+        _ => None,
+    });
+    match changes.collect::<Option<Vec<_>>>() {
+        Some(changes) => json!({"dynamodb": {"$or": changes}}),
+        None => json!({"$or": patterns}),
+    }
+}
+
+fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Vec<Value>, Invalid> {
+    if filter.is_empty() {
+        return Err(Invalid::not_an_object());
+    }
     if RECORD_MEMBERS.iter().any(|name| filter.contains_key(*name)) {
-        return Ok(Value::Object(filter.clone()));
+        return Ok(vec![Value::Object(filter.clone())]);
     }
     let (mut of_keys, mut of_image) = (Map::new(), Map::new());
     for (name, rules) in filter {
@@ -59,17 +100,19 @@ fn compile(filter: &Map<String, Value>, keys: &[KeyAttribute]) -> Result<Value, 
         let attributes = if key.is_some() { &mut of_keys } else { &mut of_image };
         attributes.insert(name.clone(), json!({kind: rules}));
     }
-    let change = |image: Option<&str>| {
+    let pattern = |image: Option<&str>| {
         let mut change = Map::new();
         if !of_keys.is_empty() {
             change.insert("Keys".to_owned(), of_keys.clone().into());
         }
-        change.extend(image.map(|image| (image.to_owned(), of_image.clone().into())));
-        Value::Object(change)
+        if let Some(image) = image {
+            change.insert(image.to_owned(), of_image.clone().into());
+        }
+        json!({"dynamodb": change})
     };
     Ok(match of_image.is_empty() {
-        true => json!({"dynamodb": change(None)}),
-        false => json!({"dynamodb": {"$or": [change(Some("NewImage")), change(Some("OldImage"))]}}),
+        true => vec![pattern(None)],
+        false => vec![pattern(Some("NewImage")), pattern(Some("OldImage"))],
     })
 }
 

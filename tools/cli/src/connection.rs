@@ -146,6 +146,19 @@ pub(crate) fn is_this_machine(url: &str) -> bool {
     Hosts::default().allows(address.split('/').next().unwrap_or_default())
 }
 
+/// Reads the parameter of a table. A database on this machine has none, unless SSM has an endpoint.
+pub(crate) async fn parameter(globals: &Globals, sdk: &SdkConfig, table: &str) -> Result<Option<String>, String> {
+    let endpoint = globals.endpoint_url.as_deref().or(sdk.endpoint_url());
+    let (is_local, endpoint) = (
+        endpoint.is_some_and(is_this_machine),
+        globals.ssm_endpoint_url.as_deref(),
+    );
+    match is_local && endpoint.is_none() {
+        true => Ok(None),
+        false => parameter::read(sdk, endpoint, table).await,
+    }
+}
+
 /// Returns the table with its layout, or as an attached one, and `true` if it has no layout. A new table gets the width of the options
 /// with its first write.
 async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig) -> Result<(Store, bool), CliError> {
@@ -154,15 +167,7 @@ async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig
     if width == Width::Unused {
         return Ok((new, false));
     }
-    let endpoint = globals.endpoint_url.as_deref().or(sdk.endpoint_url());
-    let (is_local, endpoint) = (
-        endpoint.is_some_and(is_this_machine),
-        globals.ssm_endpoint_url.as_deref(),
-    );
-    let parameter = async |table: &str| match is_local && endpoint.is_none() {
-        true => Ok(None),
-        false => parameter::read(sdk, endpoint, table).await,
-    };
+    let parameter = async |table: &str| parameter(globals, sdk, table).await;
     // A table with items but without a stored width has the default width.
     let default = VersionDigits::default();
     let (stored, history) = match tables::found(&new, globals.history_table.as_deref(), parameter).await? {

@@ -91,7 +91,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         Command::Show(show) => show.show(&connection, output).await,
         Command::Diff(diff) => diff.diff(&connection, output).await,
         Command::Blame(blame) => blame.run(&connection, output).await,
-        Command::Attach(attach) => attach.run(&connection, output).await,
+        Command::Attach(attach) => attach.run(&connection, &globals, output).await,
         Command::Console(console) => console.run(connection.clone(), output).await,
         Command::Admin(admin) | Command::WithoutAdmin(admin) => match admin {
             Admin::Delete(delete) => delete.run(&connection, true, output).await,

@@ -3,7 +3,7 @@
 
 use operations::{as_of::as_of, connection::Connection};
 use shared::{
-    domain::{entity::EntityId, version::Version, view::VersionView},
+    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
     dynamodb::{Store, read::versions::ReadError},
     logging::chain,
 };
@@ -114,18 +114,30 @@ impl<'a> Subject<'a> {
     pub(crate) async fn at(&self, option: &str, time: &str) -> Result<VersionView, CliError> {
         let time = times::until(option, time, self.store().now())?;
         let found = as_of(self.store(), &self.entity, time, self.connection.consistent).await;
-        self.known(found).await
+        self.known(found, time).await
     }
 
-    /// Returns the version that was found by its time, or the next step.
-    pub(crate) async fn known(&self, found: Result<Option<VersionView>, ReadError>) -> Result<VersionView, CliError> {
+    /// Returns the version that was found by this time, or the next step.
+    pub(crate) async fn known(
+        &self,
+        found: Result<Option<VersionView>, ReadError>,
+        time: RecordedAt,
+    ) -> Result<VersionView, CliError> {
         let (id, key) = (&self.id, &self.key);
         let error = match found {
             Ok(Some(view)) => return Ok(view),
             Ok(None) => {
                 self.latest().await?;
+                let oldest = self.floor().await?;
+                let view = self.version(oldest).await?;
+                let recorded = view
+                    .and_then(|view| view.recorded_at)
+                    .map_or_else(String::new, |recorded| {
+                        format!(", recorded at {}", times::with_offset(recorded))
+                    });
+                let time = times::with_offset(time);
                 return Err(CliError::NotFound(format!(
-                    "{id} has no version of this time or an earlier one: `vzero log {key} --reverse -n 1` shows the oldest"
+                    "{id} has no version of {time} or earlier: the oldest is version {oldest}{recorded}, `vzero show {key} {oldest}`"
                 )));
             }
             Err(error) => error,

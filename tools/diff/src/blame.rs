@@ -129,7 +129,7 @@ fn leaves(path: Path, value: &AttributeValue, found: &mut Vec<Path>) {
 }
 
 /// Returns the path of a value before a change, `None` if the change set the value.
-fn before(change: &Change<'_>, at: Path) -> Option<Path> {
+pub(crate) fn before(change: &Change<'_>, at: Path) -> Option<Path> {
     let contains = |path: &Path| at.0.starts_with(&path.0);
     match &change.kind {
         Kind::Added(_) | Kind::Changed(..) if contains(&change.path) => None,

@@ -6,6 +6,7 @@
 //!                       └─> what differs in one value                 module `detail`
 //! two versions ─> Comparison, of their items                          module `versions`
 //! all versions ─> the version that set each value                     module `blame`
+//!             └─> the path of one value in each of them               module `trace`
 //! ```
 //!
 //! Values are equal if DynamoDB treats them as equal: `1` and `1.0`, and sets in any order.
@@ -16,5 +17,6 @@ pub mod change;
 pub mod detail;
 pub mod line;
 pub mod path;
+pub mod trace;
 mod tree;
 pub mod versions;

@@ -112,6 +112,11 @@ pub enum OperationError {
     /// The state of the table or of another table prevents the operation. Nothing changed.
     #[error("{0}")]
     Refused(String),
+    /// The item would expire at once.
+    #[error(
+        "DynamoDB would delete the item at once: its time to live, {attribute}, has passed; --allow-expired writes it all the same"
+    )]
+    Expired { attribute: String },
     /// The table is still being created after these seconds.
     #[error("the table is not active after {0} s; run the command again")]
     NotActive(u64),
@@ -176,6 +181,7 @@ impl OperationError {
             | Self::Differs
             | Self::Changed
             | Self::Refused(_)
+            | Self::Expired { .. }
             | Self::Write(
                 WriteError::Contended { .. }
                 | WriteError::Taken { .. }

@@ -24,7 +24,11 @@ fn rules_of_attributes_become_a_pattern_of_the_mapping() {
         {"qty": [{"anything-but": 5.0}]} => {"IMAGE": {"qty": {"N": [{"anything-but": "5"}]}}}
         {"pk": {"prefix": "O"}, "no": 7} => {"dynamodb": {"Keys": {"pk": {"S": [{"prefix": "O"}]}, "no": {"N": ["7"]}}}}
         {"userIdentity": {"type": ["Service"]}} => {"userIdentity": {"type": ["Service"]}}
+        "{\"pk\": [\"a\"]}" => {"dynamodb": {"Keys": {"pk": {"S": ["a"]}}}}
+        "{\"eventName\": [{\"anything-but\": \"REMOVE\"}]}" => {"eventName": [{"anything-but": "REMOVE"}]}
         {"dynamodb": {"NewImage": {"a": {"S": ["x"]}}}, "eventName": ["MODIFY"]} => {"dynamodb": {"NewImage": {"a": {"S": ["x"]}}}, "eventName": ["MODIFY"]}
+        [{"pk": ["a"]}, {"eventName": ["REMOVE"]}] => {"$or": [{"dynamodb": {"Keys": {"pk": {"S": ["a"]}}}}, {"eventName": ["REMOVE"]}]}
+        [{"pk": ["a"]}, {"pk": ["b"]}] => {"dynamodb": {"$or": [{"Keys": {"pk": {"S": ["a"]}}}, {"Keys": {"pk": {"S": ["b"]}}}]}}
     "#
     .trim()
     .lines()
@@ -44,6 +48,7 @@ fn rules_of_attributes_become_a_pattern_of_the_mapping() {
 fn invalid_filters_are_rejected() {
     for case in r#"
         7; {}; []; [["a"]]; {"dynamodb": {}} => a pattern is an object that is not empty
+        "{" => the string is not JSON
         {"pk": []} => the rules of pk are not a list of values
         {"a": [null]}; {"a": [{"exists": true}]}; {"a": [{"numeric": [">", 1]}]} => the rules of a are not a list of values
         {"a": [{"prefix": 1}]}; {"a": [{"prefix": "x", "suffix": "y"}]} => the rules of a are not a list of values

@@ -33,7 +33,8 @@ pub(crate) struct Put {
 const EXAMPLES: &str = "\
 Examples:
   vzero put Equipment#1 --set State=OK --set Speed=1.5 --remove Note --actor me
-  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run";
+  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run
+On an attached table, the version attribute is increased, and nothing is written if another client changed the item meanwhile.";
 
 impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
@@ -45,10 +46,17 @@ impl Put {
             ));
         }
         let write = ItemWrite::new(&self.target, 0, &self.options, (connection, output))?;
-        let (members, parts) = self.changes.with_parts()?;
-        if connection.store.attached_table().is_some() {
+        let table = connection.store.attached_table();
+        let (members, parts) = self.changes.with_parts(table)?;
+        if let Some(table) = table {
             let whole = changes::parse(members)?;
+            for (option, name, _) in self.options.of_item()?.attribution(table)? {
+                if whole.contains_key(&name) || parts.are_in(&name) {
+                    return Err(changes::two_values(option, &name));
+                }
+            }
             let changed = |item: Option<&Item>| {
+                changes::check_all(item, &whole)?;
                 let changes = parts.of_item(item)?;
                 Ok(changes.into_iter().chain(whole.clone()).collect())
             };
@@ -71,7 +79,9 @@ impl Put {
                 update.expected = update.expected.or(latest).or(Some(ExpectedVersion::Absent));
             }
             let item = latest.as_ref().filter(|latest| !latest.deleted);
-            let changed = parts.of_item(item.map(|latest| &latest.attributes));
+            let item = item.map(|latest| &latest.attributes);
+            changes::check_all(item, &base.changes).map_err(CliError::Usage)?;
+            let changed = parts.of_item(item);
             update.changes.extend(changed.map_err(CliError::Usage)?);
             update.check().map_err(|error| CliError::usage("the update", error))?;
             if write.is_dry() {

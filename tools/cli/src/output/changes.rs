@@ -32,6 +32,17 @@ const CONTEXT_CHARS: usize = 40;
 /// Number of equal lines around those that differ.
 const CONTEXT_LINES: usize = 2;
 
+/// Parts of the output of `vzero log`.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Detail {
+    /// Show the diff of each version
+    #[arg(short, long)]
+    pub(super) patch: bool,
+    /// Show the numbers of changes in place of the changes
+    #[arg(long)]
+    pub(super) stat: bool,
+}
+
 impl Output {
     /// Prints changes that a command would make, as the member `Changes` of an object, or in blocks.
     pub(crate) fn planned(&self, mut about: Value, changes: &Changes<'_>) -> Result<(), CliError> {
@@ -42,6 +53,19 @@ impl Output {
             members.extend(changes.to_json());
         }
         print_json(&about)
+    }
+}
+
+/// Returns the numbers of changes: `2 added, 1 moved`.
+pub(super) fn counts(changes: &Changes<'_>) -> String {
+    let count = |kind| changes.changes.iter().filter(|change| change.kind() == kind).count();
+    let counts = ["added", "removed", "changed", "moved"].map(|kind| (count(kind), kind));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, kind)| format!("{count} {kind}")).collect();
+    if counts.is_empty() {
+        "(no changes)".to_owned()
+    } else {
+        counts.join(", ")
     }
 }
 

@@ -10,26 +10,34 @@ use shared::{
     printable,
 };
 
-use super::{Grid, Output, changes::block_lines, print, print_json, print_styled};
+use super::{
+    Grid, Output, cell,
+    changes::{Detail, block_lines, counts},
+    print, print_json, print_styled, quoted_cell,
+};
 use crate::{error::CliError, times::TimeFormat};
 
 impl Output {
     /// Prints one version: its record, then its attributes.
-    pub(crate) fn version(&self, view: &VersionView) -> Result<(), CliError> {
+    pub(crate) fn version(&self, view: &VersionView, times: TimeFormat) -> Result<(), CliError> {
         if self.is_json() {
             return print_json(&view.to_json());
         }
-        self.record(view, view.record_json())?;
-        match plain::attributes(&view.attributes) {
-            attributes if attributes.is_empty() => Ok(()),
-            attributes => self.object(&attributes.into()),
+        self.record(view, times)?;
+        let mut attributes = Grid::new(&["", ""]);
+        attributes.add_members("", &plain::attributes(&view.attributes).into(), quoted_cell);
+        match attributes.is_empty() {
+            true => Ok(()),
+            false => self.grid(&attributes),
         }
     }
 
-    fn record(&self, view: &VersionView, members: Map<String, Value>) -> Result<(), CliError> {
+    fn record(&self, view: &VersionView, times: TimeFormat) -> Result<(), CliError> {
+        let mut members = view.record_json();
+        members.insert("RecordedAt".to_owned(), time_text(view, times).into());
         let mut record = Grid::new(&["", ""]);
         record.add_row(["ID", view.entity.as_str()]);
-        record.add_members("", &members.into());
+        record.add_members("", &members.into(), cell);
         if view.deleted {
             record.add_row(["Deleted", "true"]);
         }
@@ -55,23 +63,24 @@ impl Output {
         self.changes(to, Some(&Comparison::new(from, to)), "")
     }
 
-    /// Prints a version in a line with its changes, then its diff if it `has_patch`. `None` is an unknown comparison.
+    /// Prints a version in a line with its changes, then what `detail` asks for. `None` is an unknown comparison.
     pub(crate) fn log_entry(
         &self,
         view: &VersionView,
         comparison: Option<&Comparison>,
-        (times, has_patch): (TimeFormat, bool),
+        (times, detail): (TimeFormat, Detail),
     ) -> Result<(), CliError> {
         // Lines for people are the default, also without a terminal.
         if self.is_json_chosen() {
             return print_json(&entry_json(view, comparison));
         }
         let changes = match comparison {
+            Some(comparison) if detail.stat => counts(&comparison.diff()),
             Some(comparison) => comparison.line(),
             None => why_unknown(view).to_owned(),
         };
         print(&version_line(view, Some(&changes), times))?;
-        match comparison.is_some() && has_patch {
+        match comparison.is_some() && detail.patch {
             true => self.changes(view, comparison, "    ").and_then(|()| print("")),
             false => Ok(()),
         }
@@ -87,9 +96,7 @@ impl Output {
         if self.is_json() {
             return print_json(&entry_json(view, comparison));
         }
-        let mut members = view.record_json();
-        members.insert("RecordedAt".to_owned(), time_text(view, times).into());
-        self.record(view, members)?;
+        self.record(view, times)?;
         self.changes(view, comparison, "")
     }
 

@@ -4,7 +4,11 @@
 
 mod found;
 
-use testkit::{attached::Orders, script_tests};
+use testkit::{
+    attached::{Orders, state},
+    command::Run,
+    script_tests,
+};
 
 const VZERO: &str = env!("CARGO_BIN_EXE_vzero");
 
@@ -43,4 +47,25 @@ script_tests! {
     fn an_item_of_other_programs_is_changed_after_asking();
     fn an_author_is_written_with_a_change();
     fn the_write_of_a_stale_mapper_fails_after_each_change();
+    fn a_printed_version_of_other_programs_can_be_put_again();
+    fn the_author_of_a_change_is_named();
+}
+
+#[test]
+fn an_outcome_has_the_number_of_the_new_version() {
+    let orders = Orders::new(VZERO);
+    orders.put(1, &state("a"));
+    orders.deliver_all();
+    let key = Orders::key(1);
+    for (command, version) in [("put KEY --set state=b --yes", 2), ("restore KEY 1 --yes", 3)] {
+        let words: Vec<_> = command
+            .split(' ')
+            .map(|word| if word == "KEY" { &key } else { word })
+            .collect();
+        let mut child = orders.start_with(&[("VZERO_NO_WAIT", "0")], &words);
+        while child.try_wait().unwrap().is_none() {
+            orders.deliver_all();
+        }
+        assert_eq!(Run::wait(child).json()["Version"], version);
+    }
 }

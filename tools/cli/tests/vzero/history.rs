@@ -23,21 +23,32 @@ script_tests! {
 
 #[test]
 fn new_versions_are_followed() {
-    let table = crate::new_table();
-    let put = |number: u64| table.write(json!({"ID": "E", "N": number}));
-    (1..=3).for_each(|number| assert_eq!(put(number), number));
-    let mut child = table.start("log E --follow -n 2");
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || lines.next().unwrap().unwrap();
-    assert!(next().ends_with("  N: 1 → 2"));
-    assert!(next().ends_with("  N: 2 → 3"));
-    for number in 4..=5 {
-        put(number);
-        let line = next();
-        assert!(line.ends_with(&format!("  N: {} → {number}", number - 1)), "{line}");
+    // The second value gets another path when an element is added before it.
+    for (old, new) in [("N", "N"), ("L[0].N", "L[1].N")] {
+        let table = crate::new_table();
+        let put = |number: u64| {
+            let mut elements = vec![json!({"id": "y"}), json!({"id": "x", "N": number})];
+            elements.drain(..usize::from(number < 4));
+            table.write(json!({"ID": "E", "N": number, "L": elements}))
+        };
+        (1..=3).for_each(|number| assert_eq!(put(number), number));
+        let mut child = table.start(&format!("log E --follow -n 2 --path {old}"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut check = |path: &str, number: u64| {
+            let line = lines.next().unwrap().unwrap();
+            assert!(
+                line.ends_with(&format!("  {path}: {} → {number}", number - 1)),
+                "{line}"
+            );
+        };
+        (2..=3).for_each(|number| check(old, number));
+        for number in 4..=5 {
+            put(number);
+            check(new, number);
+        }
+        // As `head` does.
+        drop(lines);
+        put(6);
+        assert!(child.wait().unwrap().success());
     }
-    // As `head` does.
-    drop(lines);
-    put(6);
-    assert!(child.wait().unwrap().success());
 }

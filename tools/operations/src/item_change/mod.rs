@@ -82,7 +82,8 @@ pub struct ItemChange {
 /// - [`OperationError::Omitted`]: the version has no state.
 /// - [`OperationError::NothingBefore`]: history has only tombstones.
 /// - [`OperationError::Differs`]: the item is not in its newest state in history.
-/// - [`OperationError::Refused`]: the item to undelete exists, or the item would expire at once, which the options can allow.
+/// - [`OperationError::Refused`]: the item to undelete exists.
+/// - [`OperationError::Expired`]: the item would expire at once, which the options can allow.
 /// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author or the reason, or one
 ///   request cannot make them.
 /// - [`OperationError::Service`]: a request fails.
@@ -145,7 +146,7 @@ pub async fn plan_item_change(
     if !change.is_unchanged()
         && let Some(wanted) = &mut change.wanted
     {
-        wanted.extend(attribution);
+        wanted.extend(attribution.into_iter().map(|(_, name, value)| (name, value)));
     }
     if !options.allow_expired {
         change.check_time_to_live(store).await?;
@@ -228,20 +229,27 @@ pub async fn recorded_version(
 }
 
 impl ItemOptions {
-    /// Returns the attributes of an item that have the author and the reason.
-    fn attribution(&self, table: &AttachedTable) -> Result<Vec<(String, AttributeValue)>, OperationError> {
+    /// Returns the attributes of an item that have the author and the reason, each after the option of its value.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::Invalid`] for a value that the items have no attribute for.
+    pub fn attribution(
+        &self,
+        table: &AttachedTable,
+    ) -> Result<Vec<(&'static str, String, AttributeValue)>, OperationError> {
         let (settings, name) = (table.settings(), table.table());
         let values = [
-            ("actor", &self.actor, &settings.actor_attribute),
-            ("reason", &self.reason, &settings.reason_attribute),
+            ("--actor", &self.actor, &settings.actor_attribute),
+            ("--reason", &self.reason, &settings.reason_attribute),
         ];
-        let values = values.into_iter().filter_map(|(kind, value, attribute)| {
+        let values = values.into_iter().filter_map(|(option, value, attribute)| {
             let value = AttributeValue::S(value.clone()?);
             let missing = format!(
-                "no attribute of the items has the {kind}: `vzero attach {name} --{kind}-attribute NAME` defines one"
+                "{option}: no attribute of the items has it; `vzero attach {name} {option}-attribute NAME` defines one"
             );
             let attribute = attribute.clone().ok_or(OperationError::Invalid(missing));
-            Some(attribute.map(|attribute| (attribute, value)))
+            Some(attribute.map(|attribute| (option, attribute, value)))
         });
         values.collect()
     }
@@ -320,10 +328,7 @@ impl ItemChange {
             return Ok(());
         }
         match ttl(store).await {
-            Ok(Some(attribute)) if past.contains_key(&attribute) => Err(OperationError::Refused(format!(
-                "DynamoDB would delete the item at once: its time to live, {attribute}, has passed; --allow-expired writes it all the \
-                 same"
-            ))),
+            Ok(Some(attribute)) if past.contains_key(&attribute) => Err(OperationError::Expired { attribute }),
             Err(error) if !error.is_unsupported => Err(error.into()),
             _ => Ok(()),
         }

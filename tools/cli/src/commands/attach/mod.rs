@@ -8,6 +8,7 @@ use attach::{
     attachable::{AttachableTable, attachable_table},
     check,
     enable_stream::{ENABLE_TIMEOUT, enable_stream},
+    find::find,
     shell,
 };
 use operations::{connection::Connection, error::OperationError};
@@ -17,6 +18,7 @@ use shared::{
     domain::{
         attached::{AttachedTable, definition::AttachedSettings},
         keys::VersionDigits,
+        layout::table_name,
     },
     dynamodb::{Store, client::error::ErrorKind},
     json,
@@ -24,7 +26,9 @@ use shared::{
 
 use super::values::parsed;
 use crate::{
+    connection,
     error::CliError,
+    globals::Globals,
     next,
     output::{self, Output},
     plan,
@@ -90,7 +94,12 @@ for the stream with --enable-stream. Exit code 4 if the table has to change befo
 that differ from their history; 3 if there is no such table.";
 
 impl Attach {
-    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+    pub(crate) async fn run(
+        &self,
+        connection: &Connection,
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<(), CliError> {
         let store = Store::new(connection.client.clone(), &self.name, VersionDigits::default());
         let described = attachable_table(&store).await;
         let described = described.map_err(|error| match error.kind {
@@ -99,12 +108,21 @@ impl Attach {
         })?;
         let mut table = described.ok_or_else(|| CliError::NotFound(format!("there is no table {}", self.name)))?;
         let filter = parsed("--filter", self.filter.as_deref(), json::parse)?;
-        let defined = attach::define(&table, self.settings(), filter.as_ref());
+        let stored = self.stored(connection, globals, &store).await;
+        let stored_filter = stored.as_ref().and_then(|stored| json::parse(stored.filter()?).ok());
+        let settings = self.settings(stored.as_ref());
+        let defined = attach::define(&table, settings, filter.or(stored_filter).as_ref());
         let (definition, attached) = defined.map_err(|error| CliError::usage("the attachment", error))?;
         if self.check {
             return self.check(connection, &attached, output).await;
         }
         let mut notes = Vec::new();
+        if stored.is_some() {
+            notes.push(format!(
+                "the table has a history already, in {}: the command to deploy keeps its settings, except for those given now",
+                attached.history_table()
+            ));
+        }
         match &table.stream {
             Some(stream) if self.enable_stream => {
                 notes.push(format!(
@@ -184,13 +202,31 @@ impl Attach {
         )))
     }
 
-    fn settings(&self) -> AttachedSettings {
+    /// Returns the definition that is stored beside the history of the table. `None` if it has none, or if it cannot be read.
+    async fn stored(&self, connection: &Connection, globals: &Globals, store: &Store) -> Option<AttachedTable> {
+        let name = table_name(&self.name);
+        let history = self.history_table.clone().unwrap_or_else(|| format!("{name}-history"));
+        if let Ok(Some(stored)) = find(store, &history, true).await {
+            return Some(stored);
+        }
+        let parameter = connection::parameter(globals, &connection.sdk, name).await.ok()??;
+        let parameter = json::parse(&parameter).ok()?;
+        find(store, parameter.get("HistoryTable")?.as_str()?, true).await.ok()?
+    }
+
+    /// Returns the settings of the options, and for those that are not given the stored ones.
+    fn settings(&self, stored: Option<&AttachedTable>) -> AttachedSettings {
+        let stored = stored.map(|stored| stored.settings().clone()).unwrap_or_default();
+        let of = |given: &Option<String>, stored| given.clone().or(stored);
         AttachedSettings {
-            history_table: self.history_table.clone(),
-            version_attribute: self.version_attribute.clone(),
-            actor_attribute: self.actor_attribute.clone(),
-            reason_attribute: self.reason_attribute.clone(),
-            ignored: self.ignore.iter().cloned().collect(),
+            history_table: of(&self.history_table, stored.history_table),
+            version_attribute: of(&self.version_attribute, stored.version_attribute),
+            actor_attribute: of(&self.actor_attribute, stored.actor_attribute),
+            reason_attribute: of(&self.reason_attribute, stored.reason_attribute),
+            ignored: match self.ignore.is_empty() {
+                true => stored.ignored,
+                false => self.ignore.iter().cloned().collect(),
+            },
             ..AttachedSettings::default()
         }
     }
