@@ -68,8 +68,10 @@ impl<'a> ItemWrite<'a> {
             Err(OperationError::NoVersion) if !matches!(wanted, Wanted::Version(_)) => return Err(item.no_entity()),
             planned => planned?,
         };
-        if !planned.is_unchanged()
-            && let Some(wanted) = &mut planned.wanted
+        if let Some(wanted) = planned
+            .wanted
+            .as_mut()
+            .filter(|wanted| planned.item.as_ref() != Some(wanted))
         {
             wanted.extend(attribution);
         }
