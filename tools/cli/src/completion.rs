@@ -41,12 +41,12 @@ const WORD: &str = "VZERO_WORD";
 const TIMEOUT: Duration = Duration::from_secs(1);
 const PAGE: i32 = 1000;
 
-/// The command, and the name of the shell.
-static COMMAND: OnceLock<(fn() -> Command, Option<String>)> = OnceLock::new();
+static COMMAND: OnceLock<fn() -> Command> = OnceLock::new();
+static SHELL: OnceLock<Option<String>> = OnceLock::new();
 
 /// Answers a script that asks for completions, and ends the process.
 pub(crate) fn answer(command: fn() -> Command) {
-    let _ = COMMAND.set((command, variable(VARIABLE)));
+    let _ = (COMMAND.set(command), SHELL.set(variable(VARIABLE)));
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 fn found(current: &str) -> Option<Vec<String>> {
-    let (command, shell) = COMMAND.get()?;
+    let (command, shell) = (COMMAND.get()?, SHELL.get()?);
     let (shell, current) = (shell.as_deref()?, variable(WORD).unwrap_or_else(|| current.to_owned()));
     let (word, words) = (unquoted(&current), words());
     let is_escaped = words.iter().any(|word| word == "--");
