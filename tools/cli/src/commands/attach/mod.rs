@@ -123,20 +123,7 @@ impl Attach {
                 attached.history_table()
             ));
         }
-        match &table.stream {
-            Some(stream) if self.enable_stream => {
-                notes.push(format!(
-                    "the table has a stream, {}, which was not changed",
-                    stream.view
-                ));
-            }
-            None if self.enable_stream => {
-                let timeout = ENABLE_TIMEOUT.as_secs();
-                let text = format!("the stream is not enabled after {timeout} s; run the command again");
-                table = enable_stream(&store).await?.ok_or(OperationError::Retryable(text))?;
-            }
-            _ => {}
-        }
+        notes.extend(self.enable_stream(&store, &mut table).await?);
         if let Some(path) = &self.write {
             let text = serde_json::to_string_pretty(&definition).map_err(|error| CliError::usage("--write", error))?;
             std::fs::write(path, text + "\n").map_err(|error| CliError::usage(&path.display().to_string(), error))?;
@@ -200,6 +187,23 @@ impl Attach {
             "{} cannot be attached as it is: {next}",
             self.name
         )))
+    }
+
+    /// Enables the stream, if that is wanted. Returns a note if the table has one.
+    async fn enable_stream(&self, store: &Store, table: &mut AttachableTable) -> Result<Option<String>, CliError> {
+        match &table.stream {
+            Some(stream) if self.enable_stream => Ok(Some(format!(
+                "the table has a stream, {}, which was not changed",
+                stream.view
+            ))),
+            None if self.enable_stream => {
+                let timeout = ENABLE_TIMEOUT.as_secs();
+                let text = format!("the stream is not enabled after {timeout} s; run the command again");
+                *table = enable_stream(store).await?.ok_or(OperationError::Retryable(text))?;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns the definition that is stored beside the history of the table. `None` if it has none, or if it cannot be read.
