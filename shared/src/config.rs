@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use thiserror::Error;
 
-pub use write::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions};
+pub use write::{Idempotency, MARKER_RETENTION, Ordering, Window, WriteMode, WriteOptions};
 
 use crate::{
     domain::{attached::definition::AttachedSettings, compression::Compression, keys::VersionDigits},
@@ -76,9 +76,6 @@ impl Config {
                 "versions beside the latest items are not compressed: it requires a history table, HISTORY_TABLE_NAME";
             return Err(ConfigError::invalid(COMPRESSION, reason));
         }
-        let idempotency = variables.text(IDEMPOTENCY);
-        let idempotency = idempotency.as_deref().unwrap_or("recent");
-        let idempotency = Idempotency::named(idempotency, Window::default(), Retention::default());
         Ok(Self {
             table,
             history,
@@ -88,7 +85,7 @@ impl Config {
             ordering: variables.parse("ORDERING")?,
             write: WriteOptions {
                 mode: variables.parse("WRITE_MODE")?,
-                idempotency: idempotency.map_err(|error| ConfigError::invalid(IDEMPOTENCY, error.to_string()))?,
+                idempotency: variables.parse("IDEMPOTENCY")?,
                 skip_unchanged: variables.parse("SKIP_UNCHANGED")?,
             },
             client: client(&variables, ClientSettings::default())?,
@@ -100,7 +97,6 @@ const STREAM_ARN: &str = "ATTACHED_STREAM_ARN";
 const HISTORY_TABLE: &str = "HISTORY_TABLE_NAME";
 const IGNORE_ATTRIBUTES: &str = "IGNORE_ATTRIBUTES";
 const COMPRESSION: &str = "HISTORY_COMPRESSION";
-const IDEMPOTENCY: &str = "IDEMPOTENCY";
 const MAX_ATTEMPTS: &str = "AWS_MAX_ATTEMPTS";
 
 /// Reads names with commas between them, or a JSON list: a name can contain a comma.

@@ -72,7 +72,7 @@ fn every_variable_is_read() {
         ordering: Ordering::Time,
         write: WriteOptions {
             mode: WriteMode::Inline,
-            idempotency: Idempotency::Ledger(Retention::default()),
+            idempotency: Idempotency::Ledger,
             skip_unchanged: true,
         },
         client: ClientSettings::default(),

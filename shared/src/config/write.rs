@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::domain::setting::{InvalidSetting, bounded, choice};
+use crate::domain::setting::choice;
 
 /// Order in which updates of one entity apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,8 +38,8 @@ choice!(
 pub enum Idempotency {
     /// The latest item holds at least this many of its last requests.
     Recent(Window),
-    /// Every request has a marker with this retention.
-    Ledger(Retention),
+    /// Every request has a marker, with the retention [`MARKER_RETENTION`].
+    Ledger,
 }
 
 impl Default for Idempotency {
@@ -48,20 +48,15 @@ impl Default for Idempotency {
     }
 }
 
-impl Idempotency {
-    /// Returns the strategy with this name, `recent` or `ledger`.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidSetting`] for any other name.
-    pub fn named(name: &str, window: Window, retention: Retention) -> Result<Self, InvalidSetting> {
-        match name {
-            "recent" => Ok(Self::Recent(window)),
-            "ledger" => Ok(Self::Ledger(retention)),
-            _ => Err(InvalidSetting("the idempotency is \"recent\" or \"ledger\"")),
-        }
-    }
-}
+choice!(
+    Idempotency, "the idempotency is \"recent\" or \"ledger\"",
+    "recent" => Self::default(), "ledger" => Self::Ledger
+);
+
+/// Retention of markers: longer than the
+/// [maximum retention](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)
+/// of a queue, 14 days.
+pub const MARKER_RETENTION: Duration = Duration::from_hours(15 * 24);
 
 /// Options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -111,60 +106,5 @@ impl Window {
 impl Default for Window {
     fn default() -> Self {
         Self(10)
-    }
-}
-
-bounded!(Window, Self::new, "the window is a number from 1 to 100");
-
-/// Retention of markers, in days.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention(u16);
-
-impl Retention {
-    /// Returns `None` outside 1 day to 10 years.
-    fn days(days: u16) -> Option<Self> {
-        (1..=3650).contains(&days).then_some(Self(days))
-    }
-
-    /// Returns the retention as a duration.
-    pub fn duration(self) -> Duration {
-        Duration::from_secs(u64::from(self.0) * 86_400)
-    }
-}
-
-impl Default for Retention {
-    /// Returns 15 days: longer than the
-    /// [maximum retention](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)
-    /// of a queue, 14 days.
-    fn default() -> Self {
-        Self(15)
-    }
-}
-
-bounded!(Retention, Self::days, "markers are kept for 1 to 3650 days");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_bounds() {
-        for (text, window, days) in [
-            ("0", None, None),
-            ("1", Some(1), Some(1)),
-            ("100", Some(100), Some(100)),
-            ("101", None, Some(101)),
-            ("3650", None, Some(3650)),
-            ("3651", None, None),
-            ("65536", None, None),
-            ("-1", None, None),
-            ("1.5", None, None),
-            ("", None, None),
-        ] {
-            assert_eq!(text.parse().ok().map(Window::get), window, "{text}");
-            let seconds = text.parse().ok().map(|kept: Retention| kept.duration().as_secs());
-            assert_eq!(seconds, days.map(|days| days * 86_400), "{text}");
-        }
-        assert_eq!(Retention::default().duration().as_secs(), 1_296_000);
     }
 }

@@ -150,15 +150,6 @@ impl VersionView {
             .filter_map(|(name, value)| Some((name.to_owned(), value?)));
         members.collect()
     }
-
-    /// Returns the time of the version, see [`time_of`].
-    ///
-    /// # Errors
-    ///
-    /// Returns [`NoTime`] if it has neither a valid `Timestamp` nor a valid `Time`.
-    pub fn time(&self) -> Result<EpochMillis, NoTime> {
-        time_of(&self.attributes)
-    }
 }
 
 /// Returns the time that the client gave to a version: the later one of `Timestamp` and `Time`, which are equal in a version
@@ -225,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_time_of_a_version() {
-        let time = |item: Value| view(1, item).time().map(EpochMillis::get);
+        let time = |item: Value| time_of(&view(1, item).attributes).map(EpochMillis::get);
         let both = |time: &str, timestamp: &str| json!({"Time": {"S": time}, "Timestamp": {"N": timestamp}});
         assert_eq!(time(json!({"Time": {"S": "1970-01-01T00:00:01"}})), Ok(1000));
         assert_eq!(time(json!({"Timestamp": {"N": "7"}})), Ok(7));

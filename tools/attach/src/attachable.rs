@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
 use shared::dynamodb::{
     Store,
     client::error::ServiceError,
-    read::describe_table::{keys_of, status_of},
+    read::describe_table::{items_of, keys_of, status_of},
 };
 
 /// Description of a table.
@@ -51,7 +51,7 @@ pub async fn attachable_table(store: &Store) -> Result<Option<AttachableTable>, 
 
 impl AttachableTable {
     pub fn of(name: &str, table: TableDescription) -> Self {
-        let whole = |count: Option<i64>| count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default();
+        let bytes = table.table_size_bytes.map(u64::try_from);
         let billing = table.billing_mode_summary().and_then(|billing| billing.billing_mode());
         let sse = table.sse_description().and_then(|sse| sse.status());
         let encrypted = [SseStatus::Enabled, SseStatus::Enabling, SseStatus::Updating];
@@ -68,8 +68,8 @@ impl AttachableTable {
             deletion_protection: table.deletion_protection_enabled == Some(true),
             encryption: sse.is_some_and(|status| encrypted.contains(status)),
             replicas: replicas.filter_map(|replica| replica.region_name.clone()).collect(),
-            items: whole(table.item_count),
-            bytes: whole(table.table_size_bytes),
+            items: items_of(&table),
+            bytes: bytes.and_then(Result::ok).unwrap_or_default(),
             created: created.and_then(Result::ok).map(Duration::from_secs),
             // A disabled stream has an ARN, too: its records stay readable for 24 hours.
             stream: view

@@ -32,7 +32,7 @@ use shared::{
 };
 
 use crate::{
-    agreement::{compare, tail_in_order},
+    agreement::{agrees, tail_in_order},
     attachable::attachable_table,
 };
 
@@ -76,9 +76,10 @@ pub async fn check(
         ..Counts::default()
     };
     let keyed = |item| Some((key::of_item(table, item).ok()?, item));
+    let compare = |item: Option<&Item>, tail: &Tail| Some(agrees(&tail.last()?.state, item, table.ignored()));
     let mut different = Vec::new();
     for (entity, item, tail) in tails(store, items.iter().filter_map(keyed)).await? {
-        match compare(table, Some(item), &tail) {
+        match compare(Some(item), &tail) {
             Some(true) => counts.following += 1,
             None => counts.missing += 1,
             Some(false) => different.push((entity, item, tail.newest())),
@@ -97,7 +98,7 @@ pub async fn check(
     let tails = tails(store, keyed).await?;
     let mut differences = Vec::new();
     for ((entity, _, before), (_, _, tail)) in different.into_iter().zip(tails) {
-        match compare(table, again.get(&entity).copied(), &tail) {
+        match compare(again.get(&entity).copied(), &tail) {
             Some(true) => counts.following += 1,
             _ if tail.newest() > before => counts.behind += 1,
             _ => {

@@ -33,9 +33,9 @@ mod test_requests;
 
 use aws_sdk_dynamodb::types::{StreamViewType, TableStatus};
 use serde_json::Value;
-use shared::domain::attached::{
-    AttachedTable,
-    definition::{AttachedSettings, InvalidDefinition as InvalidTable, KeyAttribute},
+use shared::{
+    domain::attached::{AttachedTable, definition::AttachedSettings},
+    dynamodb::read::describe_table::key_attributes,
 };
 
 pub use crate::definition::parse;
@@ -57,12 +57,7 @@ pub fn define(
     settings: AttachedSettings,
     filter: Option<&Value>,
 ) -> Result<(Value, AttachedTable), Invalid> {
-    let keys = table.keys.iter().map(|(name, kind)| {
-        let kind = kind.as_str().parse();
-        let kind = kind.map_err(|_| of_table(InvalidTable::KeyType(name.clone())))?;
-        Ok(KeyAttribute::new(name, kind))
-    });
-    let keys: Vec<_> = keys.collect::<Result<_, Invalid>>()?;
+    let keys = key_attributes(&table.keys).map_err(of_table)?;
     let pattern = filter.map(|filter| filter_pattern(filter, &keys)).transpose()?;
     let settings = AttachedSettings {
         table: table.name.clone(),
@@ -115,23 +110,16 @@ pub fn notes(table: &AttachableTable) -> Vec<String> {
             table.replicas.join(", ")
         ));
     }
-    if table.stream.is_some() {
+    if let Some(stream) = &table.stream {
         let readers = if is_global { "one reader" } else { "two readers" };
         notes.push(format!(
-            "at most {readers} of a stream are advised, and this history is one; the AWS CLI lists the event source mappings among them"
+            "at most {readers} of a stream are advised, and this history is one; `aws lambda list-event-source-mappings \
+             --event-source-arn {}{}` lists the event source mappings among them",
+            argument(&stream.arn),
+            deploy::region(table)
         ));
     }
     notes
-}
-
-/// Returns the AWS CLI command that lists the event source mappings of the stream. Other readers are not listed anywhere.
-pub fn readers_command(table: &AttachableTable) -> Option<String> {
-    let stream = table.stream.as_ref()?;
-    let arn = argument(&stream.arn);
-    let region = deploy::region(table);
-    Some(format!(
-        "aws lambda list-event-source-mappings --event-source-arn {arn}{region}"
-    ))
 }
 
 #[cfg(test)]

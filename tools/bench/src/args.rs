@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Compare the functions with their peers, and report which targets are met.
 ///
-/// Prints a table, and writes results.json and a plot for each comparison into target/bench. Peers that are not installed are
+/// Prints a table, and writes results.json into target/bench. Peers that are not installed are
 /// omitted; tools/bench/peers/install installs them. Results of comparisons that do not run are kept, with the date and commit of their
 /// measurement. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage; 3 figures worse than those of --baseline.
 #[derive(Debug, Parser)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     pub(crate) functions: Option<PathBuf>,
 
-    /// Folder for results and plots
+    /// Folder for results and logs
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) output: PathBuf,
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
 
-    /// Page to update, such as docs/performance.md: replace the results between its two markers, and copy the plots beside it
+    /// Page to update, such as docs/performance.md: replace the results between its two markers
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     pub(crate) page: Option<PathBuf>,
 }

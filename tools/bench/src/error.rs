@@ -2,6 +2,7 @@
 
 use std::{error::Error, io};
 
+use shared::logging::chain;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -11,11 +12,6 @@ pub(crate) enum BenchError {
     Usage(String),
     #[error("{0}")]
     Failed(String),
-    #[error("cannot {action}")]
-    Step {
-        action: &'static str,
-        source: Box<dyn Error + Send + Sync>,
-    },
     #[error("{0} figures with a target are missing, or more than 25 % worse than in the earlier runs")]
     Regression(usize),
     #[error("cannot use a file or a socket")]
@@ -33,10 +29,7 @@ impl BenchError {
     }
 }
 
-/// Returns the conversion of an error into [`BenchError::Step`], for `map_err`.
-pub(crate) fn cannot<E: Error + Send + Sync + 'static>(action: &'static str) -> impl Fn(E) -> BenchError {
-    move |error| BenchError::Step {
-        action,
-        source: Box::new(error),
-    }
+/// Returns the conversion of an error into [`BenchError::Failed`], for `map_err`.
+pub(crate) fn cannot<E: Error>(action: &'static str) -> impl Fn(E) -> BenchError {
+    move |error| BenchError::Failed(format!("cannot {action}: {}", chain(&error)))
 }

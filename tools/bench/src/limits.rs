@@ -44,7 +44,7 @@ impl Controllers {
         if controllers.is_unified() {
             write(&controllers.cpu.join("cgroup.subtree_control"), "+cpu +memory")?;
         }
-        Limits::create(&controllers, VCPU_MEMORY_MB)?;
+        Limits::create(&controllers, VCPU_MEMORY_MB)?.limit_cpu()?;
         Ok(controllers)
     }
 
@@ -89,24 +89,17 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates a group with this memory, and the CPU share of a Lambda function with it.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`BenchError::Failed`] with the first file that could not be written.
-    pub(crate) fn create(controllers: &Controllers, memory_mb: u32) -> Result<Self, BenchError> {
-        let limits = Self::unlimited_cpu(controllers, memory_mb)?;
-        limits.limit_cpu()?;
-        Ok(limits)
-    }
-
     /// Limits the CPU time of the group to its share.
     pub(crate) fn limit_cpu(&self) -> Result<(), BenchError> {
         write(&self.share.0, &self.share.1)
     }
 
-    /// Creates a group with this memory, whose CPU share applies only after [`Self::limit_cpu`].
-    pub(crate) fn unlimited_cpu(controllers: &Controllers, memory_mb: u32) -> Result<Self, BenchError> {
+    /// Creates a group with this memory, and the CPU share of a Lambda function with it, which applies after [`Self::limit_cpu`].
+    ///
+    /// # Errors
+    ///
+    /// Returns [`BenchError::Failed`] with the first file that could not be written.
+    pub(crate) fn create(controllers: &Controllers, memory_mb: u32) -> Result<Self, BenchError> {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let name = format!("bench-{}-{number}", std::process::id());
@@ -229,6 +222,7 @@ mod tests {
     fn a_program_runs_in_its_group_and_its_start_is_not_that_of_the_shell() {
         let Ok(controllers) = Controllers::find() else { return };
         let limits = Limits::create(&controllers, 128).unwrap();
+        limits.limit_cpu().unwrap();
         let program = fs::canonicalize("/bin/cat").unwrap();
         let (shell, arguments) = limits.command(&program, &["/proc/self/cgroup".to_owned(), "-".to_owned()]);
         // It reads until the pipe is closed.

@@ -2,7 +2,7 @@
 //!
 //! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
 //! a Runtime API, `stub` is their DynamoDB. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and writes them as
-//! tables (`report`), as plots (`plot`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
+//! tables (`report`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
 
 mod args;
 mod baseline;
@@ -16,7 +16,6 @@ mod hosted;
 mod limits;
 mod origin;
 mod page;
-mod plot;
 mod report;
 mod run;
 mod stub;

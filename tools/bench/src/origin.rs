@@ -24,7 +24,7 @@ impl Origin {
         let describe = ["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"];
         Self {
             date,
-            commit: first_line("git", &describe),
+            commit: first_line("git", &describe).unwrap_or_else(|| "unknown".to_owned()),
             quick,
         }
     }
@@ -49,33 +49,34 @@ pub(crate) fn facts() -> Vec<String> {
         value.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
     };
     let (model, memory) = (field("/proc/cpuinfo", "model name"), field("/proc/meminfo", "MemTotal"));
-    let mut facts = vec![
-        format!("Machine: {cores} cores of {model}, {memory} of memory"),
-        format!("System: {}", first_line("uname", &["-sr"])),
-        format!("Rust: {}", first_line("rustc", &["--version"])),
-    ];
-    let python = installed().join("python/bin/python");
-    if python.exists() {
-        let script = "import platform, boto3, importlib.metadata as m; \
-                      print(platform.python_version(), 'boto3', boto3.__version__, 'awslambdaric', m.version('awslambdaric'))";
-        let versions = first_line(&python.display().to_string(), &["-c", script]);
-        facts.push(format!("Python: {versions}"));
-    }
+    let machine = format!("Machine: {cores} cores of {model}, {memory} of memory");
+    let python = "import platform, boto3, importlib.metadata as m; \
+                  print(platform.python_version(), 'boto3', boto3.__version__, 'awslambdaric', m.version('awslambdaric'))";
     let sdk = installed().join("node/node_modules/@aws-sdk/client-dynamodb/package.json");
-    if let Ok(package) = fs::read_to_string(sdk) {
-        let package: serde_json::Value = serde_json::from_str(&package).unwrap_or_default();
-        let version = package["version"].as_str().unwrap_or("unknown");
-        let node = first_line("node", &["--version"]);
-        facts.push(format!("Node: {node} @aws-sdk/client-dynamodb {version}"));
-    }
-    facts
+    let node = format!(
+        "process.version + ' @aws-sdk/client-dynamodb ' + require({:?}).version",
+        sdk.display().to_string()
+    );
+    let versions = [
+        ("System", "uname".to_owned(), &["-sr"][..]),
+        ("Rust", "rustc".to_owned(), &["--version"]),
+        (
+            "Python",
+            installed().join("python/bin/python").display().to_string(),
+            &["-c", python],
+        ),
+        ("Node", "node".to_owned(), &["-p", &node]),
+    ];
+    let versions = versions.iter().filter_map(|(name, program, arguments)| {
+        // Peers that are not installed are omitted.
+        Some(format!("{name}: {}", first_line(program, arguments)?))
+    });
+    std::iter::once(machine).chain(versions).collect()
 }
 
-/// Returns the first line that a program prints in the folder of this repository, or `unknown`.
-fn first_line(program: &str, arguments: &[&str]) -> String {
+/// Returns the first line that a program prints in the folder of this repository. `None` if it fails.
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
-    let output = output.ok().filter(|output| output.status.success());
-    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
-    text.and_then(|text| text.lines().next().map(str::to_owned))
-        .unwrap_or_else(|| "unknown".to_owned())
+    let output = output.ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok()?.lines().next().map(str::to_owned)
 }

@@ -1,5 +1,4 @@
-//! A page of the documentation that contains the results: the text between two comments is replaced, and the plots are copied into the folder beside
-//! the page that has its name, such as `performance` for `performance.md`.
+//! A page of the documentation that contains the results: the text between two comments is replaced.
 
 use std::{fs, path::Path};
 
@@ -17,22 +16,13 @@ pub(crate) fn check(page: &Path) -> Result<(), BenchError> {
     replaced(page, "").map(drop)
 }
 
-/// Replaces the results in a page, and copies all plots of `folder`.
+/// Replaces the results in a page.
 ///
 /// # Errors
 ///
 /// As [`check`]; the page is unchanged then.
-pub(crate) fn write(page: &Path, results: &str, folder: &Path) -> Result<(), BenchError> {
-    let text = replaced(page, results)?;
-    let plots = page.with_extension("");
-    fs::create_dir_all(&plots)?;
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.path().extension().is_some_and(|extension| extension == "svg") {
-            fs::copy(entry.path(), plots.join(entry.file_name()))?;
-        }
-    }
-    Ok(fs::write(page, text)?)
+pub(crate) fn write(page: &Path, results: &str) -> Result<(), BenchError> {
+    Ok(fs::write(page, replaced(page, results)?)?)
 }
 
 /// Returns the page with other results.
@@ -58,25 +48,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_between_the_markers_is_replaced_and_plots_are_copied() {
-        let (docs, output) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(output.path().join("start.svg"), "<svg/>").unwrap();
-        fs::write(output.path().join("results.json"), "[]").unwrap();
-        let page = docs.path().join("performance.md");
-        fs::write(&page, format!("# P\n\n{START}old\n{END}\nrest\n")).unwrap();
+    fn the_text_between_the_markers_is_replaced() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, format!("# P\n\n{START}old\n{END}\nrest\n")).unwrap();
         // A second time, too.
         for _ in 0..2 {
-            write(&page, "new\n", output.path()).unwrap();
-            let written = fs::read_to_string(&page).unwrap();
+            write(file.path(), "new\n").unwrap();
+            let written = fs::read_to_string(&file).unwrap();
             assert_eq!(written, format!("# P\n\n{START}\nnew\n\n{END}\nrest\n"));
         }
-        let copied = fs::read_dir(docs.path().join("performance")).unwrap();
-        let copied: Vec<_> = copied.map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(copied, ["start.svg"]);
-    }
-
-    #[test]
-    fn a_page_without_one_pair_of_markers_is_unchanged() {
         for page in [
             "# P\n".to_owned(),
             format!("{START}old\n"),
@@ -85,13 +65,10 @@ mod tests {
             format!("{START}a\n{END}{START}b\n{END}"),
             format!("{START}a\n{START}b\n{END}"),
         ] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("p.md");
-            fs::write(&path, &page).unwrap();
-            assert!(matches!(check(&path), Err(BenchError::Usage(_))), "{page}");
-            assert!(write(&path, "new\n", folder.path()).is_err());
-            assert_eq!(fs::read_to_string(&path).unwrap(), page);
-            assert!(!folder.path().join("p").exists());
+            fs::write(&file, &page).unwrap();
+            assert!(matches!(check(file.path()), Err(BenchError::Usage(_))), "{page}");
+            assert!(write(file.path(), "new\n").is_err());
+            assert_eq!(fs::read_to_string(&file).unwrap(), page);
         }
     }
 }

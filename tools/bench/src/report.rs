@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 
-use crate::{figure::Figure, plot};
+use crate::figure::Figure;
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 /// The columns with numbers.
@@ -45,21 +45,19 @@ fn cells(figure: &Figure) -> [String; 8] {
     ]
 }
 
-/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with its plot in this folder and a table of the
-/// [`listed`] figures.
-pub(crate) fn sections(figures: &[Figure], facts: &[String], plots: &str) -> String {
+/// Returns the origin of the figures, facts about the machine, and a section for each comparison, with a table of the [`listed`] figures.
+pub(crate) fn sections(figures: &[Figure], facts: &[String]) -> String {
     let sections = figures.chunk_by(|one, other| one.name == other.name).map(|figures| {
         let name = figures.first().map_or("", |figure| &figure.name);
-        let (plot, table) = (plot::file_name(name), markdown_table(listed(figures)));
-        format!("\n### {name}\n\n![{name}]({plots}/{plot})\n\n{table}")
+        format!("\n### {name}\n\n{}", markdown_table(listed(figures)))
     });
     let sections: String = sections.collect();
-    origins_and_facts(figures, facts) + &sections
+    format!("- {}\n{sections}", [&origins(figures), facts].concat().join("\n- "))
 }
 
 /// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target. If no figure has a target, returns those
 /// with a peer.
-pub(crate) fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
+fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
     let has_targets = figures.iter().any(|figure| figure.target.is_some());
     figures.iter().filter(move |figure| {
         figures.len() <= MAX_LISTED
@@ -81,10 +79,6 @@ fn markdown_table<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
         "| {} |\n|---|---:|---|---:|---:|---|---|\n{rows}",
         HEADER[1..].join(" | ")
     )
-}
-
-fn origins_and_facts(figures: &[Figure], facts: &[String]) -> String {
-    format!("- {}\n", [&origins(figures), facts].concat().join("\n- "))
 }
 
 /// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
@@ -118,35 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn the_origin_is_shown_once_or_for_each_comparison() {
-        let mut later = figure("writer", "ms");
-        later.origin.date = "2026-11-24".to_owned();
-        let figures = [
-            figure("start", "ms"),
-            figure("start", "faults"),
-            later,
-            figure("package", "MB"),
-        ];
-        let check = |figures: &[Figure], expected: &[&str]| assert_eq!(origins(figures), expected);
-        check(&figures[..2], &["Measured: 2026-11-23, commit 0123456789ab"]);
-        check(
-            &figures,
-            &[
-                "Measured: 2026-11-23, commit 0123456789ab: start, package",
-                "Measured: 2026-11-24, commit 0123456789ab: writer",
-            ],
-        );
-    }
-
-    #[test]
     fn the_results_as_markdown() {
         let expected = "\
-- Measured: 2026-11-23, commit 0123456789ab
+- Measured: 2026-11-23, commit 0123456789ab: cold path
+- Measured: 2026-11-24, commit 0123456789ab: start
 - Machine: 2 cores
 
 ### cold path
-
-![cold path](plots/cold-path.svg)
 
 | unit | ours | peer | peer's | ratio | target | met |
 |---|---:|---|---:|---:|---|---|
@@ -155,18 +127,20 @@ mod tests {
 
 ### start
 
-![start](plots/start.svg)
-
 | unit | ours | peer | peer's | ratio | target | met |
 |---|---:|---|---:|---:|---|---|
 |ms|1| | | | | |
 ";
-        let figures = [
-            figure("cold path", "ms"),
-            figure("cold path", "ms CPU"),
-            figure("start", "ms"),
-        ];
-        assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()], "plots"), expected);
+        let mut figures =
+            [("cold path", "ms"), ("cold path", "ms CPU"), ("start", "ms")].map(|(name, unit)| figure(name, unit));
+        figures[2].origin.date = "2026-11-24".to_owned();
+        assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()]), expected);
+        // The names of the comparisons are needed only if their origins differ.
+        let same = sections(&figures[..2], &[]);
+        assert!(
+            same.starts_with("- Measured: 2026-11-23, commit 0123456789ab\n\n### "),
+            "{same}"
+        );
     }
 
     #[test]

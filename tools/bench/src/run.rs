@@ -12,7 +12,7 @@ use crate::{
     figure::{Figure, read},
     harness::Bench,
     origin::{self, Origin},
-    page, plot, print, print_error, report,
+    page, print, print_error, report,
 };
 
 /// Checks the files that the run needs, measures, and writes the results after each comparison, so that a later failure loses none. Then prints the
@@ -52,8 +52,6 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     for (name, measure) in &chosen {
         print_error(name);
         let figures = measure(&bench).await?;
-        let plot = plot::bars(name, report::listed(&figures));
-        fs::write(args.output.join(plot::file_name(name)), plot)?;
         replace(&mut all, &names, name, figures, &origin);
         let json = serde_json::to_string_pretty(&all).map_err(io::Error::from)?;
         fs::write(&results, json + "\n")?;
@@ -61,10 +59,9 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     let mut measured = all.clone();
     measured.retain(|figure| is_chosen(&figure.name));
     print(&report::table(&measured));
-    print_error(&format!("results and plots: {}", args.output.display()));
+    print_error(&format!("results: {}", args.output.display()));
     if let Some(page) = &args.page {
-        let plots = page.file_stem().unwrap_or_default().to_string_lossy();
-        page::write(page, &report::sections(&all, &facts, &plots), &args.output)?;
+        page::write(page, &report::sections(&all, &facts))?;
     }
     if earlier.is_empty() {
         return Ok(());

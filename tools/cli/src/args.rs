@@ -175,7 +175,7 @@ impl Command {
         match (self, self.admin()) {
             (Self::Attach(_), _) | (_, Some(Admin::State(_) | Admin::Table(_))) => Width::Unused,
             (Self::Put(_), _) => Width::Store,
-            (_, Some(Admin::Backfill(backfill))) if !backfill.confirmation.dry_run => Width::Store,
+            (_, Some(Admin::Backfill(backfill))) if !backfill.confirmation.dry_run => Width::StoreBeside,
             _ => Width::Read,
         }
     }
@@ -204,6 +204,8 @@ Entity       has versions: a partition key of a versioned table, or an item of
              any table with an attached history
 Version      a state of an entity, with its number: 1, 2, 3, without gaps
 Latest item  the newest version. Writes change only this one
+amy?         uncertain author: the version before has the same one, so another
+             client can have made the change. `log --actor amy` includes it
 History      all versions. They never change, and follow the latest item within
              a second, through the stream
 Tombstone    the version of a deletion. `vzero undelete KEY` writes one after it
@@ -215,7 +217,8 @@ KEY      Equipment#1; of any table its key attributes in their order: c1 7,
 VERSION  7 or v7, latest, -1 for the one before it, or the one at a time:
          @yesterday, @2d, @2026-11-20, @14:05
 TIME     2026-11-20T14:05, 2026-11-20, 14:05, yesterday, 2d or 90m ago. Local,
-         unless an offset is given: 2026-11-20T14:05Z
+         unless an offset is given: 2026-11-20T14:05Z. A time of day that is
+         still to come is yesterday's
 PATH     Lines[2].Price is in the third element of the list Lines; names with
          other characters are in quotes: \"a.b\"
 VALUE    --set Total=5 is a number, --set Name=abc a text, --set Code='\"5\"' a

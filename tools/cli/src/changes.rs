@@ -2,10 +2,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io::{self, Read as _},
+    io,
     path::PathBuf,
 };
 
+use attach::shell::argument;
 use item_diff::{
     change::Kind,
     path::{InvalidPath, Path, Step, value_at},
@@ -13,14 +14,19 @@ use item_diff::{
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{
-        AttributeValue, Item, attached::key::number_text, change::Change, names, number::Decimal, plain,
+        AttributeValue, Item,
+        attached::{AttachedTable, key::number_text},
+        change::Change,
+        names,
+        number::Decimal,
+        plain,
         time::EpochMillis,
     },
     json,
 };
 use writer_fn::update::{EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested};
 
-use crate::{error::CliError, write_options::WriteOptions};
+use crate::{error::CliError, output, write_options::WriteOptions};
 
 /// Changes of attributes.
 #[derive(Debug, Default, clap::Args)]
@@ -58,6 +64,16 @@ fn pair(text: &str) -> Result<(Path, String), String> {
     ))
 }
 
+/// Prints a note if a text that looks like a number is not stored as one.
+fn note_text(path: &Path, text: &str) {
+    if let (Ok(number), AttributeValue::S(_)) = (Decimal::parse(text), typed(text)) {
+        let number = json::number(text).map_or_else(|| number_text(&number), str::to_owned);
+        let option = argument(&format!("{path}={number}"));
+        let stored = format!("{path} is stored as the text \"{text}\"");
+        output::note(&format!("{stored}: --set-json {option} stores a number"));
+    }
+}
+
 /// Returns the value of a text: a number if DynamoDB prints it in the same way, else a text, from a JSON string if it is one.
 fn typed(text: &str) -> AttributeValue {
     let is_number = Decimal::parse(text).is_ok_and(|number| number_text(&number) == text && !text.contains('e'));
@@ -75,7 +91,7 @@ impl Changes {
 
     /// Returns the attributes in plain JSON, null for one that is removed.
     pub(crate) fn read(&self) -> Result<Map<String, Value>, CliError> {
-        let (members, parts) = self.with_parts()?;
+        let (members, parts) = self.with_parts(None)?;
         match parts.0.first() {
             Some((path, _)) => Err(CliError::Usage(format!(
                 "{path}: a part of an attribute is only for `vzero put`"
@@ -84,11 +100,12 @@ impl Changes {
         }
     }
 
-    /// Returns the attributes in plain JSON, null for one that is removed, and the changes of parts.
-    pub(crate) fn with_parts(&self) -> Result<(Map<String, Value>, Parts), CliError> {
+    /// Returns the attributes in plain JSON, null for one that is removed, and the changes of parts, for an item of this attached table.
+    pub(crate) fn with_parts(&self, table: Option<&AttachedTable>) -> Result<(Map<String, Value>, Parts), CliError> {
         if let Some(path) = &self.json {
-            return Ok((from_file(path)?, Parts::default()));
+            return Ok((from_file(path, table)?, Parts::default()));
         }
+        self.set.iter().for_each(|(path, text)| note_text(path, text));
         let texts = self
             .set
             .iter()
@@ -146,6 +163,12 @@ impl Parts {
         }
     }
 
+    /// Returns `true` if a part of this attribute changes.
+    pub(crate) fn are_in(&self, name: &str) -> bool {
+        let mut paths = self.0.iter().map(|(path, _)| path);
+        paths.any(|path| matches!(path.0.first(), Some(Step::Name(first)) if first == name))
+    }
+
     /// Returns the changes by path, for the hash of a request.
     pub(crate) fn by_path(&self) -> impl Iterator<Item = (String, Change)> {
         self.0.iter().map(|(path, change)| (path.to_string(), change.clone()))
@@ -154,11 +177,12 @@ impl Parts {
     /// Returns the changes of attributes: of members of maps, and of whole lists, because an update has no form for elements. The index
     /// of an element is that in the item, before any change.
     pub(crate) fn of_item(&self, item: Option<&Item>) -> Result<BTreeMap<String, Change>, String> {
-        let (mut changes, mut item) = (BTreeMap::new(), item.cloned().unwrap_or_default());
+        let (known, mut changes, mut item) = (item, BTreeMap::new(), item.cloned().unwrap_or_default());
         let mut parts: Vec<_> = self.0.iter().collect();
         // Removals from the end: they move the elements behind them.
         parts.sort_by(|(a, x), (b, y)| (*x == Change::Remove).cmp(&(*y == Change::Remove)).then(b.cmp(a)));
         for (path, change) in parts {
+            known.map_or(Ok(()), |item| check(item, path, change))?;
             let names = path.0.iter().take_while(|step| matches!(step, Step::Name(_))).count();
             let (whole, mut change) = (&path.0[..names], change.clone());
             if names < path.0.len() {
@@ -169,6 +193,40 @@ impl Parts {
             insert(&mut changes, whole, change);
         }
         Ok(changes)
+    }
+}
+
+/// Checks changes of whole attributes, see [`check`]. Those of an unknown item are valid.
+pub(crate) fn check_all(item: Option<&Item>, changes: &BTreeMap<String, Change>) -> Result<(), String> {
+    let path = |name: &String| Path(vec![Step::Name(name.clone())]);
+    let mut changes = changes.iter();
+    item.map_or(Ok(()), |item| {
+        changes.try_for_each(|(name, change)| check(item, &path(name), change))
+    })
+}
+
+/// Returns an error with the next command if a map is missing, or if there is nothing to remove from a list. Prints a note if there is no
+/// such attribute or member to remove.
+fn check(item: &Item, path: &Path, change: &Change) -> Result<(), String> {
+    let prefix = |length: usize| Path(path.0[..length].to_vec());
+    let missing = (1..=path.0.len()).find(|length| value_at(item, &prefix(*length)).is_none());
+    let is_name = |step: &Step| matches!(step, Step::Name(_));
+    match (change, missing) {
+        (Change::Remove, Some(length)) if length == path.0.len() && path.0.iter().all(is_name) => {
+            output::note(&format!("the item has no {path} to remove"));
+            Ok(())
+        }
+        (Change::Remove, Some(_)) => Err(format!("the item has no {path} to remove")),
+        (Change::Set(value), Some(length)) if length < path.0.len() && path.0[length - 1..].iter().all(is_name) => {
+            let members = path.0[length..].iter().rev();
+            let json = members.fold(plain::attribute(value), |json, step| match step {
+                Step::Name(name) => json!({ name: json }),
+                Step::Index(_) => json,
+            });
+            let (map, option) = (prefix(length), argument(&format!("{}={json}", prefix(length))));
+            Err(format!("the item has no map {map}: --set-json {option} sets it"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -211,16 +269,13 @@ fn insert(changes: &mut BTreeMap<String, Change>, path: &[Step], change: Change)
 /// Reads a file, or standard input if its name is `-`.
 pub(crate) fn text_of(path: &std::path::Path) -> Result<String, CliError> {
     let read = match path == std::path::Path::new("-") {
-        true => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map(|_| text)
-        }
+        true => io::read_to_string(io::stdin()),
         false => std::fs::read_to_string(path),
     };
     read.map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
-fn from_file(path: &std::path::Path) -> Result<Map<String, Value>, CliError> {
+fn from_file(path: &std::path::Path, table: Option<&AttachedTable>) -> Result<Map<String, Value>, CliError> {
     let (text, name) = (text_of(path)?, path.display().to_string());
     let value = json::parse(&text).map_err(|error| CliError::usage(&name, error))?;
     let Value::Object(mut members) = value else {
@@ -231,12 +286,30 @@ fn from_file(path: &std::path::Path) -> Result<Map<String, Value>, CliError> {
         // A version as `get` prints it.
         Some(Value::Object(attributes)) if is_version => {
             let mut attributes = std::mem::take(attributes);
-            attributes.extend(members.remove_entry(names::DELETED));
+            let deleted = members.remove_entry(names::DELETED);
+            match table {
+                Some(_) if deleted.as_ref().is_some_and(|(_, deleted)| *deleted == true) => {
+                    return Err(CliError::Usage(format!(
+                        "{name}: the version is a tombstone: restore it by its number"
+                    )));
+                }
+                Some(table) => attributes.retain(|name, _| !is_of_version(table, name)),
+                None => attributes.extend(deleted),
+            }
             return Ok(attributes);
         }
         _ => drop(members.remove(ID)),
     }
     Ok(members)
+}
+
+/// Returns `true` if an attribute belongs to one version of one item: its key, version number, author or reason.
+fn is_of_version(table: &AttachedTable, name: &str) -> bool {
+    let settings = table.settings();
+    let attribution = [&settings.actor_attribute, &settings.reason_attribute];
+    attribution.into_iter().flatten().any(|own| own == name)
+        || table.version_attribute() == Some(name)
+        || table.keys().any(|key| key.name == name)
 }
 
 /// Converts attributes in plain JSON to changes.
@@ -278,6 +351,13 @@ pub(crate) fn item(members: Map<String, Value>) -> Result<Item, CliError> {
     Ok(Item::from(set.collect::<HashMap<_, AttributeValue>>()))
 }
 
+/// Returns the error of an attribute with a value of its own, and one of an option.
+pub(crate) fn two_values(option: &str, name: &str) -> CliError {
+    CliError::Usage(format!(
+        "{option} sets {name}, which has another value: use one of them"
+    ))
+}
+
 /// Attributes with a special meaning, which are parsed as writer-fn parses them.
 const SPECIAL: [&str; 7] = [
     names::REQUEST_ID,
@@ -296,8 +376,15 @@ pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, 
     let member = |name: &str, value: Option<Value>| value.map(|value| (name.to_owned(), value));
     let text = |text: &Option<String>| text.as_ref().map(|text| json!(text));
     members.extend(member(names::TIME, text(&options.time)));
-    members.extend(member("Actor", text(&options.actor)));
-    members.extend(member("Reason", text(&options.reason)));
+    for (option, name, value) in [
+        ("--actor", names::ACTOR, &options.actor),
+        ("--reason", names::REASON, &options.reason),
+    ] {
+        if value.is_some() && members.contains_key(name) {
+            return Err(two_values(option, name));
+        }
+        members.extend(member(name, text(value)));
+    }
     let mut own = Map::from_iter([(ID.to_owned(), json!(id))]);
     for name in SPECIAL.into_iter().chain(RESERVED) {
         own.extend(member(name, members.remove(name)));

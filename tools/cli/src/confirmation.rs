@@ -2,10 +2,9 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use attach::shell;
 use shared::printable;
 
-use crate::error::CliError;
+use crate::{error::CliError, next};
 
 /// Options of a command that asks before it changes something.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -29,15 +28,9 @@ impl Confirmation {
         if !self.must_ask() || (io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Ok(());
         }
-        let arguments = std::env::args_os().skip(1);
-        let mut arguments: Vec<_> = arguments
-            .map(|argument| shell::argument(&argument.to_string_lossy()))
-            .collect();
-        let end = arguments.iter().position(|argument| argument == "--");
-        arguments.insert(end.unwrap_or(arguments.len()), "--yes".to_owned());
         Err(CliError::Usage(format!(
-            "cannot ask for confirmation without a terminal: use --dry-run to only show what would change, or type `vzero {}`",
-            arguments.join(" ")
+            "cannot ask for confirmation without a terminal: use --dry-run to only show what would change, or type {}",
+            next::again("--yes")
         )))
     }
 

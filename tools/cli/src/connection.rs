@@ -19,7 +19,7 @@ use aws_sdk_dynamodb::{
 use history_console::hosts::Hosts;
 use operations::{
     connection::Connection,
-    read::items::is_empty,
+    read::items::first_kind,
     tables::{self, Found},
 };
 use shared::{
@@ -41,15 +41,18 @@ pub(crate) enum Width {
     Read,
     /// The command stores the width in a new table.
     Store,
+    /// The same, and the table can have items of other programs.
+    StoreBeside,
 }
 
-/// Opens the table of the global options. `is_paced` is `true` if the command limits the units that its requests consume.
+/// Opens the table of the global options, and returns whether it looks like a new one. `is_paced` is `true` if the command limits the
+/// units that its requests consume.
 pub(crate) async fn open(
     globals: &Globals,
     width: Width,
     is_paced: bool,
     sdk: SdkConfig,
-) -> Result<Connection, CliError> {
+) -> Result<(Connection, bool), CliError> {
     let (meter, pace_meter) = (Meter::default(), Meter::default());
     let mut config = aws_sdk_dynamodb::config::Builder::from(&sdk);
     if let Some(url) = &globals.endpoint_url {
@@ -62,12 +65,12 @@ pub(crate) async fn open(
         config = config.interceptor(pace_meter.clone());
     }
     let client = Client::from_conf(config.build());
-    let store = match &globals.attached {
+    let (store, is_new) = match &globals.attached {
         Some(path) => {
             let name = path.display().to_string();
             let text = std::fs::read_to_string(path).map_err(|error| CliError::usage(&name, error))?;
             let table = attach::parse(&text).map_err(|error| CliError::usage(&name, error))?;
-            Store::attached(client.clone(), table)
+            (Store::attached(client.clone(), table), false)
         }
         None => store(globals, width, &client, &sdk).await?,
     };
@@ -84,7 +87,7 @@ pub(crate) async fn open(
     };
     // Reading the width does not count as the command's own capacity.
     connection.clear_meters();
-    Ok(connection)
+    Ok((connection, is_new))
 }
 
 /// Loads the configuration of all AWS clients. The Region and the credentials can be missing.
@@ -143,34 +146,48 @@ pub(crate) fn is_this_machine(url: &str) -> bool {
     Hosts::default().allows(address.split('/').next().unwrap_or_default())
 }
 
-/// Returns the table with its layout, or as an attached one. A new table gets the width of the options with its first write.
-async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig) -> Result<Store, CliError> {
-    let wanted = globals.version_digits;
-    let new = Store::new(client.clone(), &globals.table, wanted.unwrap_or_default());
-    if width == Width::Unused {
-        return Ok(new);
-    }
+/// Reads the parameter of a table. A database on this machine has none, unless SSM has an endpoint.
+pub(crate) async fn parameter(globals: &Globals, sdk: &SdkConfig, table: &str) -> Result<Option<String>, String> {
     let endpoint = globals.endpoint_url.as_deref().or(sdk.endpoint_url());
     let (is_local, endpoint) = (
         endpoint.is_some_and(is_this_machine),
         globals.ssm_endpoint_url.as_deref(),
     );
-    let parameter = async |table: &str| match is_local && endpoint.is_none() {
+    match is_local && endpoint.is_none() {
         true => Ok(None),
         false => parameter::read(sdk, endpoint, table).await,
-    };
+    }
+}
+
+/// Returns the table with its layout, or as an attached one, and `true` if it has no layout. A new table gets the width of the options
+/// with its first write.
+async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig) -> Result<(Store, bool), CliError> {
+    let wanted = globals.version_digits;
+    let new = Store::new(client.clone(), &globals.table, wanted.unwrap_or_default());
+    if width == Width::Unused {
+        return Ok((new, false));
+    }
+    let parameter = async |table: &str| parameter(globals, sdk, table).await;
     // A table with items but without a stored width has the default width.
     let default = VersionDigits::default();
     let (stored, history) = match tables::found(&new, globals.history_table.as_deref(), parameter).await? {
-        Found::Attached(table) => return Ok(new.with_attached(table)),
+        Found::Attached(table) => return Ok((new.with_attached(table), false)),
         Found::Versioned(layout) => (layout.digits, layout.history),
-        Found::New if width == Width::Store => return Ok(new.claim_layout().await.map(|()| new)?),
-        Found::New if new.digits() == default || is_empty(&new).await? => return Ok(new),
+        Found::New if width != Width::Read => {
+            if width == Width::Store {
+                tables::check_new(&new).await?;
+            }
+            return Ok(new.claim_layout().await.map(|()| (new, false))?);
+        }
+        Found::New if new.digits() == default || first_kind(&new).await?.is_none() => return Ok((new, true)),
         Found::New => (default, None),
     };
     match wanted {
         Some(requested) if requested != stored => Err(LayoutError::Width { stored, requested }.into()),
-        _ => Ok(Store::new(client.clone(), &globals.table, stored).with_history(history)),
+        _ => Ok((
+            Store::new(client.clone(), &globals.table, stored).with_history(history),
+            false,
+        )),
     }
 }
 

@@ -25,6 +25,7 @@ mod write_options;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use operations::{error::OperationError, tables};
 
 use crate::{
     args::{Admin, Args, Command},
@@ -73,7 +74,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
     let sdk = connection::sdk_config(&globals).await?;
     let mut place = Place::new(&globals, &sdk);
     let connection = connection::open(&globals, command.width(), command.is_paced(), sdk).await;
-    let connection = connection.map_err(|error| place.explain(error))?;
+    let (connection, is_new) = connection.map_err(|error| place.explain(error))?;
     if connection.store.attached_table().is_some()
         && let Some(reason) = command.not_attached()
     {
@@ -90,7 +91,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         Command::Show(show) => show.show(&connection, output).await,
         Command::Diff(diff) => diff.diff(&connection, output).await,
         Command::Blame(blame) => blame.run(&connection, output).await,
-        Command::Attach(attach) => attach.run(&connection, output).await,
+        Command::Attach(attach) => attach.run(&connection, &globals, output).await,
         Command::Console(console) => console.run(connection.clone(), output).await,
         Command::Admin(admin) | Command::WithoutAdmin(admin) => match admin {
             Admin::Delete(delete) => delete.run(&connection, true, output).await,
@@ -109,6 +110,13 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Repair(repair) => repair.run(&connection, output).await,
             Admin::Plan(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
         },
+    };
+    let done = match done {
+        Err(CliError::Operation(OperationError::NoEntity(_))) if is_new => tables::check_new(&connection.store)
+            .await
+            .map_err(CliError::from)
+            .and(done),
+        done => done,
     };
     if globals.consumed_capacity {
         output::print_capacity(&connection.meter.take());

@@ -11,7 +11,7 @@ mod versions;
 use std::io::{self, IsTerminal as _};
 
 use clap::ValueEnum;
-use item_diff::line::MAX_VALUE_CHARS;
+use item_diff::line::{MAX_VALUE_CHARS, is_like_json};
 use serde_json::Value;
 use shared::{dynamodb::client::capacity::Charge, logging::chain, printable};
 use terminal::write_line;
@@ -60,7 +60,7 @@ impl Output {
             return print_json(object);
         }
         let mut table = Grid::new(&["", ""]);
-        table.add_members("", object);
+        table.add_members("", object, cell);
         self.grid(&table)
     }
 
@@ -142,6 +142,14 @@ impl Listing<'_> {
 /// Returns a text as it is, any other value in JSON.
 pub(crate) fn cell(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Returns a value as [`cell`] does, but a text in quotes if it looks like another value.
+fn quoted_cell(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_like_json(text) => value.to_string(),
+        value => cell(value),
+    }
 }
 
 /// Prints a note to standard error.

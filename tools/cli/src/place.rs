@@ -10,6 +10,7 @@ use crate::{
     connection::is_this_machine,
     error::{CliError, NOT_FOUND, UNAVAILABLE, USAGE},
     globals::Globals,
+    next,
 };
 
 const NO_CREDENTIALS: &str = "no AWS credentials found: run `aws sso login` or `aws configure`, or choose a profile with --profile; for \
@@ -46,6 +47,7 @@ impl Place {
                 Some((NOT_FOUND, text))
             }
             (_, Some(failed)) => self.of_request(failed),
+            (CliError::Operation(failed), None) => next::of_item(failed).map(|text| (error.exit_code(), text)),
             _ => None,
         };
         match explained {

@@ -1,10 +1,9 @@
 //! The item of a command, and its versions as users write them: `7`, `v7`, `latest`, `-1` for the one before the latest, and `@` with a
 //! [time](crate::times) for the one that was the latest then: `@yesterday`, `@2d`, `@2026-11-20`, `@14:05`.
 
-use attach::shell::argument;
 use operations::{as_of::as_of, connection::Connection};
 use shared::{
-    domain::{entity::EntityId, version::Version, view::VersionView},
+    domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView},
     dynamodb::{Store, read::versions::ReadError},
     logging::chain,
 };
@@ -19,6 +18,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) entity: EntityId,
     /// Its key in messages, which [`Connection::entity`] accepts: of an attached table, JSON.
     pub(crate) id: String,
+    /// Its key in commands: arguments.
+    pub(crate) key: String,
     /// Arguments after the key.
     pub(crate) words: &'a [String],
 }
@@ -42,8 +43,9 @@ impl<'a> Subject<'a> {
         let view = self.find(text).await?;
         let error = || {
             format!(
-                "the state of version {} of {} is not known: it did not fit, and its record is in quarantine",
-                view.version, self.id
+                "the state of version {} of {} is not known: it did not fit, and its record is in quarantine, \
+                 `vzero admin quarantine {} --output json`",
+                view.version, self.id, self.key
             )
         };
         match view.is_omitted() {
@@ -93,7 +95,7 @@ impl<'a> Subject<'a> {
         let number: u64 = digits.parse().ok().filter(|_| is_number).ok_or_else(|| {
             let forms =
                 "7, v7, latest, -1 for the one before the latest, or a time: @yesterday, @14:05, @2d, @2026-11-20";
-            CliError::Usage(format!("a version is {forms}"))
+            CliError::Usage(format!("a version is {forms}; `vzero log {}` lists them", self.key))
         })?;
         if back.is_none() {
             return Version::try_from(number).map_err(|error| CliError::Usage(error.to_string()));
@@ -101,9 +103,9 @@ impl<'a> Subject<'a> {
         let latest = self.latest().await?.version;
         let before = latest.get().checked_sub(number).and_then(Version::new);
         before.ok_or_else(|| {
-            let id = &self.id;
+            let (id, key) = (&self.id, &self.key);
             CliError::NotFound(format!(
-                "{id} has no version {number} before the latest, which is version {latest}"
+                "{id} has no version {number} before the latest, which is version {latest}: `vzero log {key}` lists them"
             ))
         })
     }
@@ -112,32 +114,44 @@ impl<'a> Subject<'a> {
     pub(crate) async fn at(&self, option: &str, time: &str) -> Result<VersionView, CliError> {
         let time = times::until(option, time, self.store().now())?;
         let found = as_of(self.store(), &self.entity, time, self.connection.consistent).await;
-        self.known(found).await
+        self.known(found, time).await
     }
 
-    /// Returns the version that was found by its time, or the next step.
-    pub(crate) async fn known(&self, found: Result<Option<VersionView>, ReadError>) -> Result<VersionView, CliError> {
-        let id = &self.id;
+    /// Returns the version that was found by this time, or the next step.
+    pub(crate) async fn known(
+        &self,
+        found: Result<Option<VersionView>, ReadError>,
+        time: RecordedAt,
+    ) -> Result<VersionView, CliError> {
+        let (id, key) = (&self.id, &self.key);
         let error = match found {
             Ok(Some(view)) => return Ok(view),
             Ok(None) => {
-                let latest = self.latest().await?.version;
-                let text =
-                    format!("{id} has no version of this time or an earlier one: the latest is version {latest}");
-                return Err(CliError::NotFound(text));
+                self.latest().await?;
+                let oldest = self.floor().await?;
+                let view = self.version(oldest).await?;
+                let recorded = view
+                    .and_then(|view| view.recorded_at)
+                    .map_or_else(String::new, |recorded| {
+                        format!(", recorded at {}", times::with_offset(recorded))
+                    });
+                let time = times::with_offset(time);
+                return Err(CliError::NotFound(format!(
+                    "{id} has no version of {time} or earlier: the oldest is version {oldest}{recorded}, `vzero show {key} {oldest}`"
+                )));
             }
             Err(error) => error,
         };
         let next = match &error {
             ReadError::Limit { .. } => "read more versions with a higher --limit",
-            ReadError::Missing { .. } => &format!("try again, or run `vzero admin audit {id}`"),
+            ReadError::Missing { .. } => &format!("try again, or run `vzero admin audit {key}`"),
             ReadError::Pruned { floor } => {
-                &format!("read the oldest version that is left with `vzero get {id} {floor}`")
+                &format!("read the oldest version that is left with `vzero get {key} {floor}`")
             }
             ReadError::NotRecordedAt { .. } => {
-                &format!("an older release wrote it: use `vzero get {id} --effective-at TIME`, or a version")
+                &format!("an older release wrote it: use `vzero get {key} --effective-at TIME`, or a version")
             }
-            ReadError::NoTime { .. } => "use --at, or a version",
+            ReadError::NoTime { .. } => &format!("use --at, or a version that `vzero log {key}` lists"),
             ReadError::Service(_) | ReadError::Latest(_) | ReadError::Uncounted => return Err(error.into()),
         };
         Err(CliError::NotFound(format!("{}; {next}", chain(&error))))
@@ -149,7 +163,7 @@ impl<'a> Subject<'a> {
             (Ok(latest), Ok(floor)) => (latest.version, floor),
             (Err(error), _) | (_, Err(error)) => return error,
         };
-        let (id, key) = (&self.id, argument(&self.id));
+        let (id, key) = (&self.id, &self.key);
         CliError::NotFound(if number > latest {
             format!("there is no version {number} of {id}: the latest is {latest}, and `vzero log {key}` lists them")
         } else if number < floor {

@@ -1,6 +1,7 @@
 //! Times as users write and read them: in the local time zone, unless an offset is given. The environment variable `TZ` names another one.
 //! A date is the start of the day, `14:05` the last time that it was 14:05 (today, or else yesterday), `2d` the same time two days ago.
 
+use attach::shell::argument;
 use jiff::{
     Span, Timestamp, Zoned,
     civil::{Date, DateTime, Time},
@@ -10,8 +11,8 @@ use shared::domain::recorded_at::RecordedAt;
 
 use crate::error::CliError;
 
-const FORMS: &str = "2026-11-20, 2026-11-20T14:05, 14:05, yesterday, 'yesterday 14:05', 2d, 3h or 90m, local unless an offset is given: \
-                     2026-11-20T14:05Z";
+const FORMS: &str =
+    "2026-11-20, 2026-11-20T14:05, 2026-11-20 14:05:30, 14:05, 14:05Z, yesterday, yesterday 14:05, 2d, 3h, 90m";
 
 /// Options for the display of times.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -50,12 +51,29 @@ impl TimeFormat {
     }
 }
 
-/// Parses an earliest time. `option` names it in the error.
+/// Returns a time in the local time zone, with its offset.
+pub(crate) fn with_offset(time: RecordedAt) -> String {
+    let instant = time.to_string().parse::<Timestamp>().unwrap_or_default();
+    let zoned = instant.to_zoned(TimeZone::system());
+    zoned.strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
+}
+
+/// Parses an earliest time. `option` names it in the error, `@` is a part of the word.
 pub(crate) fn since(option: &str, text: &str, now: RecordedAt) -> Result<RecordedAt, CliError> {
     let now = now.to_string().parse().unwrap_or(Timestamp::UNIX_EPOCH);
     let time = parse(text, &now.to_zoned(TimeZone::system()));
     let time = time.and_then(|time| RecordedAt::parse(&time.to_string()).ok());
-    time.ok_or_else(|| CliError::Usage(format!("{option}: expected a time: {FORMS}")))
+    time.ok_or_else(|| {
+        let sign = if option == "@" { "@" } else { "" };
+        let place = format!("{option}: ");
+        let word = |text: &str| argument(&format!("{sign}{text}"));
+        CliError::Usage(format!(
+            "{}{} is not a time: expected {}, local unless an offset is given, as in {sign}2026-11-20T14:05Z",
+            place.trim_start_matches("@: "),
+            word(text),
+            FORMS.split(", ").map(word).collect::<Vec<_>>().join(", ")
+        ))
+    })
 }
 
 /// Parses a latest time. A time that is given to the second, as `vzero log` shows it, includes this second.
@@ -93,6 +111,14 @@ fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
             .filter(|time| *time <= now.timestamp())
             .or_else(|| at(day(1)?));
     }
+    // With an offset, the date is that of the last such time, too.
+    let on = |days| format!("{}T{text}", day(days)?).parse::<Timestamp>().ok();
+    if text.contains(':')
+        && !text.contains('[')
+        && let Some(time) = (-1..=2).filter_map(on).find(|time| *time <= now.timestamp())
+    {
+        return Some(time);
+    }
     if text == "now" {
         return Some(now.timestamp());
     }
@@ -125,7 +151,8 @@ mod tests {
             .to_zoned(zone.clone());
         let cases = "now=2026-11-26T07:30:15Z, today=2026-11-25T23:00:00Z, yesterday=2026-11-24T23:00:00Z, \
             yesterday 14:05=2026-11-25T13:05:00Z, yesterday@14:05=2026-11-25T13:05:00Z, 08:30=2026-11-26T07:30:00Z, \
-            14:05=2026-11-25T13:05:00Z, 08:30:15.5=2026-11-25T07:30:15.5Z, 2d=2026-11-24T07:30:15Z, 33d=2026-10-24T06:30:15Z, \
+            14:05=2026-11-25T13:05:00Z, 14:05:30Z=2026-11-25T14:05:30Z, 07:30:15Z=2026-11-26T07:30:15Z, \
+            01:00+02:00=2026-11-25T23:00:00Z, 23:00-02:00=2026-11-26T01:00:00Z, 08:30:15.5=2026-11-25T07:30:15.5Z, 2d=2026-11-24T07:30:15Z, 33d=2026-10-24T06:30:15Z, \
             90m=2026-11-26T06:00:15Z, 3h ago=2026-11-26T04:30:15Z, 2026-11-20=2026-11-19T23:00:00Z, \
             2026-07-01=2026-06-30T22:00:00Z, 2026-11-20T14:05=2026-11-20T13:05:00Z, 2026-11-20 14:05:06=2026-11-20T13:05:06Z, \
             2026-11-20T14:05Z=2026-11-20T14:05:00Z, 2026-11-20T14:05:00.123456003-05:30=2026-11-20T19:35:00.123456003Z";
@@ -136,7 +163,10 @@ mod tests {
                 "{text}"
             );
         }
-        for text in ",soon,5,-2d,14,25:00,yesterday14:05,yesterday soon,2026-13-01,2026-11-20T14:05[UTC]".split(',') {
+        for text in
+            ",soon,5,-2d,14,25:00,25:00Z,14:05Z[UTC],yesterday14:05,yesterday soon,2026-13-01,2026-11-20T14:05[UTC]"
+                .split(',')
+        {
             assert_eq!(parse(text, &now), None, "{text}");
         }
         let time = RecordedAt::parse("2026-07-22T22:24:48.123456003Z").unwrap();

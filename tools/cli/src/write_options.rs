@@ -1,10 +1,8 @@
 //! Options of commands that write versions.
 
 use clap::builder::FalseyValueParser;
-use shared::{
-    config::{self, Idempotency, Ordering, Retention, Window, WriteMode},
-    domain::{AttributeValue, attached::AttachedTable},
-};
+use operations::item_change::ItemOptions;
+use shared::config::{self, Idempotency, Ordering, WriteMode};
 
 use crate::{confirmation::Confirmation, error::CliError};
 
@@ -17,21 +15,7 @@ pub(crate) struct Method {
     pub(crate) mode: WriteMode,
     /// Strategy for detecting duplicate requests: recent or ledger
     #[arg(long, env = "IDEMPOTENCY", default_value = "recent", value_name = "KIND")]
-    pub(crate) idempotency: String,
-    /// Number of recent requests that an entity keeps, with --idempotency recent [default: 100]
-    #[arg(long, value_name = "N")]
-    pub(crate) idempotency_window: Option<Window>,
-    /// Number of days that requests are kept, with --idempotency ledger
-    #[arg(long, default_value_t, value_name = "DAYS")]
-    pub(crate) ledger_ttl_days: Retention,
-}
-
-impl Method {
-    pub(crate) fn idempotency(&self, default_window: Window) -> Result<Idempotency, CliError> {
-        let window = self.idempotency_window.unwrap_or(default_window);
-        Idempotency::named(&self.idempotency, window, self.ledger_ttl_days)
-            .map_err(|error| CliError::usage("--idempotency", error))
-    }
+    pub(crate) idempotency: Idempotency,
 }
 
 /// Options of commands that write many versions, or let the user write them.
@@ -49,14 +33,12 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    pub(crate) fn options(&self) -> Result<config::WriteOptions, CliError> {
-        // A window smaller than the functions' would drop requests that they keep. They cut a larger one down.
-        let window = Window::new(Window::MAX).unwrap_or_default();
-        Ok(config::WriteOptions {
+    pub(crate) fn options(&self) -> config::WriteOptions {
+        config::WriteOptions {
             mode: self.method.mode,
-            idempotency: self.method.idempotency(window)?,
+            idempotency: self.method.idempotency,
             skip_unchanged: self.skip_unchanged,
-        })
+        }
     }
 }
 
@@ -91,32 +73,22 @@ pub(crate) struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// Returns the attributes of an item of an attached table that have the author and the reason.
+    /// Returns the options of a change of an item of an attached table.
     ///
     /// # Errors
     ///
     /// Returns [`CliError::Usage`] for a value that its items have no place for.
-    pub(crate) fn of_item(&self, table: &AttachedTable) -> Result<Vec<(String, AttributeValue)>, CliError> {
+    pub(crate) fn of_item(&self) -> Result<ItemOptions, CliError> {
         if self.expect.is_some() || self.request_id.is_some() || self.time.is_some() {
             return Err(CliError::Usage(
                 "--expect, --request-id and --time are not for an attached table: its items have no place for them"
                     .to_owned(),
             ));
         }
-        let values = [
-            ("actor", &self.actor, &table.settings().actor_attribute),
-            ("reason", &self.reason, &table.settings().reason_attribute),
-        ];
-        let values = values
-            .into_iter()
-            .filter_map(|(option, value, name)| Some((option, value.as_ref()?, name)));
-        let values = values.map(|(option, value, name)| match name {
-            Some(name) => Ok((name.to_owned(), AttributeValue::S(value.clone()))),
-            None => Err(CliError::Usage(format!(
-                "--{option}: no attribute of the items has it; `vzero attach {} --{option}-attribute NAME` defines one",
-                table.table()
-            ))),
-        });
-        values.collect()
+        Ok(ItemOptions {
+            actor: self.actor.clone(),
+            reason: self.reason.clone(),
+            allow_expired: self.allow_expired,
+        })
     }
 }

@@ -5,18 +5,34 @@
 //! each segment at the start of its chunk, so a further page of a chunk reads it again.
 
 mod find;
-mod show;
 
-use operations::read::scans::LatestFilter;
-use serde_json::json;
-use shared::domain::{entity::EntityId, keys::LATEST_KEY};
-
-use self::{
-    find::{Found, Position, SEGMENTS, Search},
-    show::Results,
+use maud::{Markup, html};
+use operations::read::scans::{LatestFilter, LatestItem};
+use serde_json::{Value, json};
+use shared::{
+    domain::{entity::EntityId, keys::LATEST_KEY},
+    dynamodb::read::describe_table::items_of,
 };
-use super::{app::App, current, menu, page::View, query::Query};
+
+use self::find::{Found, Position, SEGMENTS, Search};
+use super::{
+    address,
+    app::App,
+    current, menu,
+    page::{self, View, entity_link},
+    query::Query,
+    time,
+    value::{self, DisplayLimits},
+};
 use crate::error::PageError;
+
+struct Results {
+    search: Search,
+    exact: Option<EntityId>,
+    found: Found,
+    /// Approximate number of items of the table, if it is known.
+    items: Option<u64>,
+}
 
 pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let states = [("all", None), ("live", Some(false)), ("deleted", Some(true))];
@@ -32,34 +48,38 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         Some(page) => Position::parse(page, segments).ok_or(PageError::Unexpected("page", "the address of a page"))?,
         None => Position::first(segments),
     };
-    let (exact, found, table) = futures::join!(
+    let (exact, found, described) = futures::join!(
         exact(app, &search, query.text("page").is_none()),
         find::find(app.store(), &search, start),
         // The number is only shown, and it requires a permission of its own.
-        app.store().describe(),
+        app.store().description(),
     );
-    let Found { results, read, next } = found?;
+    let (exact, found, is_counted) = (exact?, found?, segments == SEGMENTS && !current::is_attached());
     let results = Results {
-        search: &search,
-        exact: exact?,
-        rows: results,
-        read,
-        items: table
-            .ok()
-            .map(|table| table.items)
-            .filter(|_| segments == SEGMENTS && !current::is_attached()),
-        next: next.as_ref().map(Position::text),
+        search,
+        exact,
+        found,
+        items: described.ok().map(|table| items_of(&table)).filter(|_| is_counted),
     };
+    let next = results.found.next.as_ref().map(Position::text);
     let json = json!({
-        "Entities": results.rows.iter().map(|row| show::to_json(row, &search)).collect::<Vec<_>>(),
+        "Entities": results.found.results.iter().map(|row| to_json(row, &results.search)).collect::<Vec<_>>(),
         "Exact": results.exact.as_ref().map(EntityId::as_str),
-        "ItemsRead": read,
+        "ItemsRead": results.found.read,
         "AboutItems": results.items,
-        "Next": results.next,
+        "Next": next,
         "Table": app.connection.table,
         "Tables": app.menu.listed().iter().map(menu::to_json).collect::<Vec<_>>(),
     });
-    Ok(View::new("Entities", show::body(query, &results), json))
+    let body = html! {
+        h1 { "Entities" }
+        (form(query, &results.search))
+        @if let Some(exact) = &results.exact { p.note { "Exact match: " (entity_link(exact.as_str())) } }
+        p.muted role="status" { (coverage(&results)) }
+        @if !results.found.results.is_empty() { (table(&results)) }
+        (pages(query, next))
+    };
+    Ok(View::new("Entities", body, json))
 }
 
 /// Returns the entity with the text as its complete key, which is read directly.
@@ -70,5 +90,127 @@ async fn exact(app: &App, search: &Search, is_first: bool) -> Result<Option<Enti
             Ok(found.map(|_| entity))
         }
         _ => Ok(None),
+    }
+}
+
+fn to_json(found: &LatestItem, search: &Search) -> Value {
+    let (id, version) = (found.entity.as_str(), found.version);
+    match search {
+        Search::Request(_) => json!({"ID": id, "Version": version}),
+        Search::Latest(_) => json!({
+            "ID": id, "Version": version, "Deleted": found.deleted,
+            "RecordedAt": found.recorded_at.map(|time| time.to_string()),
+        }),
+    }
+}
+
+fn row(found: &LatestItem, search: &Search) -> Markup {
+    let id = found.entity.as_str();
+    html! {
+        tr {
+            @match current::key(id) {
+                None => th scope="row" colspan=[current::key_names().map(|names| names.len())] { (entity_link(id)) },
+                Some(attributes) => @for (at, (_, value)) in attributes.iter().enumerate() {
+                    @let shown = value::value(value, DisplayLimits::KEY);
+                    @if at == 0 { th scope="row" { a.key href=(address::of_entity("/entity", id)) { (shown) } } } @else { td { (shown) } }
+                },
+            }
+            @match (search, found.version) {
+                (Search::Request(_), version) => td {
+                    @if let Some(version) = version { a href=(address::version("/version", id, version.get())) { "version " (version) } }
+                },
+                (Search::Latest(_), version) => {
+                    td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
+                    td.right { @if let Some(version) = version { (version) } @else { span.bad { "None" } } }
+                    td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
+                },
+            }
+        }
+    }
+}
+
+fn form(query: &Query, search: &Search) -> Markup {
+    let state = query.text("state").unwrap_or("all");
+    let is_request = matches!(search, Search::Request(_));
+    html! {
+        form.row method="get" action="/" {
+            (page::table_field())
+            label { "Find " input type="search" name="find" value=[query.text("find")] spellcheck="false" autocomplete="off" maxlength="2048"; }
+            label { "in " select name="by" {
+                option value="key" selected[!is_request] { "keys" }
+                option value="request" selected[is_request] { "request IDs" }
+            } }
+            fieldset {
+                legend.hidden { "State" }
+                @for (name, label) in [("all", "All"), ("live", "Live"), ("deleted", "Deleted")] {
+                    label { input type="radio" name="state" value=(name) checked[state == name]; " " (label) }
+                }
+            }
+            button { "Show" }
+        }
+    }
+}
+
+/// Renders how much was read, and whether there can be more.
+fn coverage(results: &Results) -> Markup {
+    let count = results.found.results.len();
+    html! {
+        @match (&results.search, count) {
+            (Search::Request(_), 0) => "No version has this request ID in the items that were read. ",
+            (Search::Latest(_), 0) => "No matching entities. ",
+            (Search::Request(_), _) => "Versions that this request created. ",
+            (Search::Latest(_), 1) => "1 entity. ",
+            (Search::Latest(_), _) => { (count) " entities, the most recently changed first. " },
+        }
+        "Items read: " (results.found.read)
+        @if results.found.next.is_none() { ", the whole " @if current::is_attached() { "history" } @else { "table" } }
+        @else if let Some(items) = results.items.filter(|items| *items > 0) {
+            " of about " (items) " (" (percent(results.found.read, items)) " %)"
+        }
+        "."
+        @if results.found.next.is_some() { " Choose Next to search further." }
+    }
+}
+
+/// Returns the part that was read, below 100 because the table has more items.
+fn percent(read: u64, items: u64) -> u64 {
+    (read.saturating_mul(100) / items.max(1)).min(99)
+}
+
+fn table(results: &Results) -> Markup {
+    let names = current::key_names();
+    let (label, columns) = match &results.search {
+        Search::Latest(_) if names.is_some() => ("Items", &["Last change", "Version", "State"][..]),
+        Search::Latest(_) => ("Entities", &["Last change", "Version", "State"][..]),
+        Search::Request(_) => ("Versions of the request", &["Version"][..]),
+    };
+    let mut names = names.unwrap_or_else(|| vec!["Entity".to_owned()]);
+    names.extend(columns.iter().map(|column| (*column).to_owned()));
+    let rows = html! { @for row in &results.found.results { (self::row(row, &results.search)) } };
+    page::table(label, &names, &rows)
+}
+
+fn pages(query: &Query, next: Option<String>) -> Markup {
+    let page = |position: Option<String>| {
+        let filter = ["find", "by", "state"].map(|name| (name, query.text(name).map(str::to_owned)));
+        address::link("/", filter.into_iter().chain([("page", position)]))
+    };
+    html! {
+        nav.pages aria-label="Pages" {
+            @if query.text("page").is_some() { a href=(page(None)) { "First page" } }
+            @if let Some(next) = next { a rel="next" href=(page(Some(next))) { "Next" } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_table_are_below_100_percent() {
+        for (read, items, expected) in [(0, 0, 0), (1, 3, 33), (400, 400, 99), (900, 400, 99), (u64::MAX, 1, 99)] {
+            assert_eq!(percent(read, items), expected, "{read} of {items}");
+        }
     }
 }

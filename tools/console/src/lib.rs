@@ -30,6 +30,7 @@ mod error;
 mod guard;
 mod health;
 pub mod hosts;
+mod lock;
 mod menu;
 mod options;
 mod page;

@@ -1,7 +1,7 @@
 //! The menu of tables. Without permission to list tables, it has only the one that the console was started for.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -12,6 +12,8 @@ use operations::{
 };
 use serde_json::{Value, json};
 use shared::domain::layout::table_name;
+
+use crate::lock::lock;
 
 /// Time after which the list of tables is read again.
 const MAX_AGE: Duration = Duration::from_secs(60);
@@ -49,36 +51,28 @@ impl Menu {
 
     /// Reads the list if it is too old. Other requests use the old one meanwhile.
     pub(super) async fn refresh(&self) {
-        if !self.is_due() {
-            return;
+        {
+            let read = &mut lock(&self.listed).0;
+            if read.is_some_and(|read| read.elapsed() < MAX_AGE) {
+                return;
+            }
+            *read = Some(Instant::now());
         }
         if let Ok(Ok(mut tables)) = tokio::time::timeout(TIMEOUT, tables::list(&self.client)).await {
             tables.retain(|(name, _)| *name != self.first.0);
             tables.insert(0, self.first.clone());
-            self.lock().1 = tables.into();
+            lock(&self.listed).1 = tables.into();
         }
-    }
-
-    /// Returns `true` to the first request after the list has become too old.
-    fn is_due(&self) -> bool {
-        let read = &mut self.lock().0;
-        let is_due = read.is_none_or(|read| read.elapsed() >= MAX_AGE);
-        *read = if is_due { Some(Instant::now()) } else { *read };
-        is_due
     }
 
     /// Returns the tables, the one that the console was started for first.
     pub(super) fn listed(&self) -> Arc<[Table]> {
-        Arc::clone(&self.lock().1)
+        Arc::clone(&lock(&self.listed).1)
     }
 
     /// Returns the name of a table in addresses.
     pub(super) fn parameter(&self, table: &str) -> Option<String> {
         (table != self.first.0).then(|| table.to_owned())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Option<Instant>, Arc<[Table]>)> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -100,19 +100,15 @@ impl ResponseFormat {
     }
 
     pub(super) fn error(self, app: &App, error: &PageError) -> Response {
-        let status = error.status();
         // The library's errors contain no attribute values.
-        let why = chain(error);
-        if self.json {
-            return (status, Json(json!({"Error": why}))).into_response();
-        }
-        let title = status.canonical_reason().unwrap_or("Error");
-        let body = html! {
-            h1 { (title) }
-            p.note role="alert" { (value::plain(&why)) }
-            p { a href=(address::page("/")) { "All entities" } }
-        };
-        (status, page(app, title, "", &body)).into_response()
+        failed(error.status(), &chain(error), self.json, |title, body| {
+            page(
+                app,
+                title,
+                "",
+                &html! { (body) p { a href=(address::page("/")) { "All entities" } } },
+            )
+        })
     }
 }
 
@@ -195,7 +191,7 @@ pub(super) fn table_field() -> Markup {
 
 /// Renders a page without data of the table, for clients that are not signed in.
 fn bare(title: &str, body: &Markup) -> Markup {
-    document(title, &html! { main #main { h1 { (title) } (body) } })
+    document(title, &html! { main #main { (body) } })
 }
 
 fn document(title: &str, body: &Markup) -> Markup {
@@ -217,16 +213,23 @@ fn document(title: &str, body: &Markup) -> Markup {
 }
 
 pub(super) fn rejection(status: StatusCode, why: &str, is_json: bool) -> Response {
+    failed(status, why, is_json, bare)
+}
+
+/// Responds with an error, as JSON or on the page that `frame` renders.
+fn failed(status: StatusCode, why: &str, is_json: bool, frame: impl FnOnce(&str, &Markup) -> Markup) -> Response {
     if is_json {
         return (status, Json(json!({"Error": why}))).into_response();
     }
     let title = status.canonical_reason().unwrap_or("Error");
-    (status, bare(title, &html! { p.note role="alert" { (why) } })).into_response()
+    let body = html! { h1 { (title) } p.note role="alert" { (value::plain(why)) } };
+    (status, frame(title, &body)).into_response()
 }
 
 /// Shows the sign-in form, which leads to a page. `is_invalid` if a token was wrong.
 pub(super) fn sign_in(to: &str, is_invalid: bool) -> Response {
     let body = html! {
+        h1 { "Sign in" }
         @if is_invalid {
             p.note role="alert" { "Invalid token." }
             p { "The link that the console opens in your browser is valid once, for a minute." }

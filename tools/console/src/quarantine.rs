@@ -79,6 +79,9 @@ mod tests {
         let nested = |_| json!({"L": (0..30).map(leaves).collect::<Vec<_>>()});
         let large = json!({"A": {"L": (0..30).map(nested).collect::<Vec<_>>()}});
         assert!(image(&large).into_string().len() < 100_000);
+        let many: serde_json::Map<_, _> = (0..20_000).map(|n| (format!("a{n:05}"), json!({"N": "1"}))).collect();
+        let many = image(&many.into()).into_string();
+        assert!(many.contains("and 19800 more") && many.contains("a00000") && many.len() < 100_000);
         assert!(image(&json!(7)).into_string().contains("Not an item"));
         assert!(image(&Value::Null).into_string().contains("None"));
     }

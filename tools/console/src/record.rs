@@ -3,7 +3,10 @@
 use item_diff::line::text_of;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use shared::domain::{version::Version, view::VersionView};
+use shared::domain::{
+    version::Version,
+    view::{VersionView, time_of},
+};
 
 use super::{
     address, time,
@@ -19,7 +22,7 @@ type Fact = (&'static str, Option<Markup>);
 /// Returns [`VersionView::to_json`] with `Time`: the client's time, or null.
 pub(super) fn view_json(view: &VersionView) -> Value {
     let mut json = view.to_json();
-    json["Time"] = json!(view.time().ok().map(time::iso));
+    json["Time"] = json!(time_of(&view.attributes).ok().map(time::iso));
     json
 }
 
@@ -64,7 +67,7 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
             "State",
             omission.map(|omission| html! { "Not known: it did not fit (" (omission.bytes) " bytes)" }),
         ),
-        ("Time (client)", view.time().ok().map(time::shown)),
+        ("Time (client)", time_of(&view.attributes).ok().map(time::shown)),
         (
             "Actor",
             view.actor

@@ -9,14 +9,15 @@ mod item;
 use maud::{Markup, html};
 use operations::{
     error::OperationError,
+    item_change::ItemOptions,
     revision::{self, ChangeOptions},
 };
 use serde_json::json;
 use shared::{
     config::Ordering,
     domain::{
-        AttributeValue, Item, attribution, change::Change, entity::EntityId, names, plain, request_id::RequestId,
-        version::Version, view::VersionView,
+        AttributeValue, Item, attached::AttachedTable, attribution, change::Change, entity::EntityId, names, plain,
+        request_id::RequestId, version::Version, view::VersionView,
     },
 };
 use uuid::Uuid;
@@ -25,9 +26,9 @@ use writer_fn::{counter::WriteOutcome, update::ExpectedVersion};
 use super::{
     address,
     app::App,
-    current,
     page::{self, FormResponse, View, entity_link},
     query::Query,
+    secrets::CSRF,
     time,
     value::{self, DisplayLimits},
     version,
@@ -133,27 +134,45 @@ fn of_version(view: &VersionView) -> Item {
 /// Returns the page of a change, with its form if the console allows it.
 fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionView, lead: &Markup) -> View {
     let id = latest.entity.as_str();
-    let not_copied = if current::is_attached() {
-        Item::default()
-    } else {
-        of_version(old)
+    let table = app.store().attached_table();
+    let not_copied = table.map_or_else(|| of_version(old), |_| Item::default());
+    let fields = table.map(AttachedTable::settings).map_or([true; 2], |settings| {
+        let attributes = [&settings.actor_attribute, &settings.reason_attribute];
+        // A deleted item has no attributes.
+        attributes.map(|attribute| attribute.is_some() && !old.deleted)
+    });
+    let fields: Vec<_> = ["Actor", "Reason"]
+        .iter()
+        .zip(fields)
+        .filter(|(_, is_shown)| *is_shown)
+        .collect();
+    let title = match action {
+        RESTORE => format!("Restore version {}", old.version),
+        _ => "Undelete".to_owned(),
     };
     // A form that is sent twice creates one version.
     let request = Uuid::new_v4().to_string();
-    let version = (action == RESTORE).then(|| old.version.to_string());
-    let title = match &version {
-        Some(version) => format!("Restore version {version}"),
-        None => "Undelete".to_owned(),
-    };
+    let (csrf, version, expected) = (
+        app.secrets.csrf.as_str(),
+        old.version.to_string(),
+        latest.version.to_string(),
+    );
+    let hidden = [
+        (CSRF, csrf),
+        ("id", id),
+        ("version", &version),
+        ("expected", &expected),
+        ("request", &request),
+    ];
     let mut json = json!({
         "ID": id, "Version": old.version, "Latest": latest.version, "Deleted": {"From": latest.deleted, "To": old.deleted},
         "NotCopied": plain::attributes(&not_copied), "AllowWrite": app.allows_writes(),
     });
     if app.allows_writes() {
-        json["Form"] = json!({
-            "Action": address::page(action), "csrf": app.secrets.csrf.as_str(), "id": id, "version": version,
-            "expected": latest.version.to_string(), "request": request,
-        });
+        json["Form"] = hidden
+            .into_iter()
+            .chain([("Action", &*address::page(action))])
+            .collect();
     }
     let body = html! {
         p { (entity_link(id)) }
@@ -166,14 +185,11 @@ fn preview(app: &App, action: &'static str, latest: &VersionView, old: &VersionV
         }
         @if app.allows_writes() {
             form method="post" action=(address::page(action)) {
-                (page::csrf(app))
-                input type="hidden" name="id" value=(id);
-                @if let Some(version) = &version { input type="hidden" name="version" value=(version); }
-                input type="hidden" name="expected" value=(latest.version);
-                @if !current::is_attached() {
-                    input type="hidden" name="request" value=(request);
-                    label.field { "Actor" input type="text" name="actor" maxlength="1024" autocomplete="off"; }
-                    label.field { "Reason" input type="text" name="reason" maxlength="1024" autocomplete="off"; }
+                @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
+                @for (field, _) in &fields { label.field { (field) input type="text" name=(field.to_lowercase()) maxlength="1024" autocomplete="off"; } }
+                @if table.is_some() && !fields.is_empty() {
+                    p.muted { "Optional. The item gets them. If a field is empty, its attribute does not change." }
+                } @else if !fields.is_empty() {
                     p.muted { "Optional. They describe the new version only. If a field is empty, the new version does not have the attribute." }
                 }
                 button { (title) }
@@ -210,7 +226,13 @@ async fn apply(app: &App, query: &Query, restored: Option<Version>) -> Result<Fo
             None => Some(revision::before_deletion(store, &entity, expected).await?),
         };
         let old = old.ok_or(OperationError::NoVersion)?;
-        return Box::pin(item::apply(app, table, &old, expected, &again)).await;
+        let text = |field| query.text(field).map(str::to_owned);
+        let options = ItemOptions {
+            actor: text("actor"),
+            reason: text("reason"),
+            allow_expired: false,
+        };
+        return Box::pin(item::apply(app, table, (&old, &options), expected, &again)).await;
     }
     let (request, change) = change(app, query, expected)?;
     let outcome = match restored {

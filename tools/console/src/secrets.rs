@@ -10,14 +10,13 @@
 //! Other users can read the arguments of the command that opens the web browser. Therefore its address contains the
 //! single-use token.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Mutex, time::Duration};
 
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 use uuid::Uuid;
+
+use crate::lock::lock;
 
 /// Form field of the CSRF token.
 pub(super) const CSRF: &str = "csrf";
@@ -65,15 +64,13 @@ impl Secrets {
     pub(super) fn single_use(&self) -> String {
         let token = Secret::random();
         let text = token.0.clone();
-        *self.single_use.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((token, Instant::now() + SINGLE_USE_TIMEOUT));
+        *lock(&self.single_use) = Some((token, Instant::now() + SINGLE_USE_TIMEOUT));
         text
     }
 
     /// Uses the single-use token. Returns `true` for one of several calls with the valid token.
     pub(super) fn redeem(&self, text: &str) -> bool {
-        let mut single_use = self.single_use.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = single_use.take_if(|(token, _)| token.is(text));
+        let used = lock(&self.single_use).take_if(|(token, _)| token.is(text));
         used.is_some_and(|(_, expires)| Instant::now() < expires)
     }
 }

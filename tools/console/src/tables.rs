@@ -2,13 +2,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use operations::tables::{self, Kind};
 
 use super::{app::App, current::Current, health::audit::Audit};
-use crate::error::PageError;
+use crate::{error::PageError, lock::lock};
 
 pub(super) struct Tables {
     pub(super) first: Arc<App>,
@@ -29,7 +29,7 @@ impl Tables {
         let Some(name) = name.filter(|name| *name != first.menu.first.0) else {
             return Ok(Arc::clone(first));
         };
-        if let Some(app) = self.others().get(name) {
+        if let Some(app) = lock(&self.others).get(name) {
             return Ok(Arc::clone(app));
         }
         let listed = first.menu.listed();
@@ -50,10 +50,6 @@ impl Tables {
             menu: Arc::clone(&first.menu),
             audit: Audit::default(),
         });
-        Ok(Arc::clone(self.others().entry(name.to_owned()).or_insert(app)))
-    }
-
-    fn others(&self) -> MutexGuard<'_, HashMap<String, Arc<App>>> {
-        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Arc::clone(lock(&self.others).entry(name.to_owned()).or_insert(app)))
     }
 }

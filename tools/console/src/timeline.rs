@@ -264,16 +264,17 @@ mod tests {
 
     #[test]
     fn times_are_used_if_all_versions_have_one() {
-        let live = |version, time| mark(version, Kind::Live, time);
-        assert!(has_times(&[live(1, Some(1)), live(2, Some(2))]));
-        assert!(has_times(&[
-            live(1, Some(1)),
-            mark(2, Kind::Gap, None),
-            live(3, Some(2))
-        ]));
-        assert!(!has_times(&[live(1, Some(1)), live(2, None)]));
-        assert!(!has_times(&[live(1, Some(1)), live(2, Some(1))]));
-        assert!(!has_times(&[live(1, Some(1))]));
+        for (second, third, expected) in [
+            ((Kind::Live, Some(2)), None, true),
+            ((Kind::Gap, None), Some(2), true),
+            ((Kind::Live, None), None, false),
+            ((Kind::Live, Some(1)), None, false),
+            ((Kind::Gap, None), None, false),
+        ] {
+            let mut marks = vec![mark(1, Kind::Live, Some(1)), mark(2, second.0, second.1)];
+            marks.extend(third.map(|time| mark(3, Kind::Live, Some(time))));
+            assert_eq!(has_times(&marks), expected, "{marks:?}");
+        }
     }
 
     #[test]

@@ -17,28 +17,21 @@ pub(super) struct DisplayLimits {
 }
 
 impl DisplayLimits {
-    pub(super) const CELL: Self = Self {
-        characters: 80,
-        members: 4,
-        levels: 2,
-    };
+    pub(super) const CELL: Self = Self::new(80, 4, 2);
     /// Limits of a key, which is a line.
-    pub(super) const KEY: Self = Self {
-        characters: 256,
-        ..Self::CELL
-    };
+    pub(super) const KEY: Self = Self::new(256, 4, 2);
     /// Limits of an item on a page with other content.
-    pub(super) const ITEM: Self = Self {
-        characters: 300,
-        members: 30,
-        levels: 5,
-    };
+    pub(super) const ITEM: Self = Self::new(300, 30, 5);
     /// No limits, except on the nesting depth.
-    pub(super) const FULL: Self = Self {
-        characters: usize::MAX,
-        members: usize::MAX,
-        levels: 64,
-    };
+    pub(super) const FULL: Self = Self::new(usize::MAX, usize::MAX, 64);
+
+    const fn new(characters: usize, members: usize, levels: usize) -> Self {
+        Self {
+            characters,
+            members,
+            levels,
+        }
+    }
 }
 
 /// Renders a value, with its type if it is not obvious.

@@ -129,11 +129,13 @@ fn leaves(path: Path, value: &AttributeValue, found: &mut Vec<Path>) {
 }
 
 /// Returns the path of a value before a change, `None` if the change set the value.
-fn before(change: &Change<'_>, at: Path) -> Option<Path> {
+pub(crate) fn before(change: &Change<'_>, at: Path) -> Option<Path> {
     let contains = |path: &Path| at.0.starts_with(&path.0);
     match &change.kind {
-        Kind::Changed(..) => (!contains(&change.path) && !change.path.0.starts_with(&at.0)).then_some(at),
-        Kind::Added(_) if contains(&change.path) => None,
+        Kind::Added(_) | Kind::Changed(..) if contains(&change.path) => None,
+        // The value is empty, because its last part was removed.
+        Kind::Removed(_) if change.path.0.starts_with(&at.0) && change.path != at => None,
+        Kind::Changed(..) => Some(at),
         Kind::Added(_) => Some(without(at, &change.path)),
         Kind::Removed(_) => Some(with(at, &change.path)),
         Kind::Moved(from, _) => match at.0.strip_prefix(change.path.0.as_slice()) {
@@ -198,12 +200,14 @@ mod tests {
     fn each_value_has_the_version_that_set_it() {
         let line = |id: u32, price: u32| json!({"id": id, "price": price});
         let states = [
-            json!({"State": "a", "Lines": [line(1, 5), line(2, 6)], "Map": {"x": 1}}),
-            json!({"State": "b", "Lines": [line(3, 7), line(1, 5), line(2, 6)], "Map": {"x": 1, "y": 2}}),
-            json!({"State": "b", "Lines": [line(1, 5), line(2, 8), line(3, 7)], "Map": {"x": 1, "y": 2}}),
-            json!({"State": "b", "Lines": [line(2, 8), line(3, 7)], "Map": {"x": 3, "y": 2}, "None": {}}),
+            json!({"State": "a", "Lines": [line(1, 5), line(2, 6)], "Map": {"x": 1}, "Empty": [1], "Free": {"x": 1}}),
+            json!({"State": "b", "Lines": [line(3, 7), line(1, 5), line(2, 6)], "Map": {"x": 1, "y": 2}, "Empty": [1], "Free": {"x": 2}}),
+            json!({"State": "b", "Lines": [line(1, 5), line(2, 8), line(3, 7)], "Map": {"x": 1, "y": 2}, "Empty": [], "Free": {}}),
+            json!({"State": "b", "Lines": [line(2, 8), line(3, 7)], "Map": {"x": 3, "y": 2}, "None": {}, "Empty": [], "Free": {}}),
         ];
         let expected = [
+            ("Empty", 3),
+            ("Free", 3),
             ("Lines[0].id", 1),
             ("Lines[0].price", 3),
             ("Lines[1].id", 2),

@@ -6,6 +6,7 @@
 //!                       └─> what differs in one value                 module `detail`
 //! two versions ─> Comparison, of their items                          module `versions`
 //! all versions ─> the version that set each value                     module `blame`
+//!             └─> the path of one value in each of them               module `trace`
 //! selected versions ─> the item without their changes             module `undo`
 //! ```
 //!
@@ -17,6 +18,7 @@ pub mod change;
 pub mod detail;
 pub mod line;
 pub mod path;
+pub mod trace;
 mod tree;
 pub mod undo;
 pub mod versions;

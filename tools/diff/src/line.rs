@@ -11,10 +11,10 @@
 //! The changes have the order in which they apply. A text is without quotes, unless it would be ambiguous. Two different values have
 //! different texts. The line has no [hidden characters](shared::printable::is_hidden).
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::{
-    domain::{AttributeValue, Item, plain},
-    printable,
+    domain::{AttributeValue, Item, number::Decimal, plain},
+    json, printable,
 };
 
 use crate::{
@@ -113,7 +113,7 @@ pub fn origin(to: &Path, from: &Path) -> String {
 /// Returns a value in one line: a text as it is unless it is ambiguous, any other value in plain JSON.
 pub fn value_text(value: &AttributeValue) -> String {
     match value {
-        AttributeValue::S(text) if !is_ambiguous(text) => printable::line(text).into_owned(),
+        AttributeValue::S(text) if !is_ambiguous(text) && !is_like_json(text) => printable::line(text).into_owned(),
         value => quoted(value),
     }
 }
@@ -193,10 +193,15 @@ fn is_ambiguous(text: &str) -> bool {
     text.is_empty() || text.trim() != text || [", ", " → ", "\""].iter().any(|part| text.contains(part))
 }
 
+/// Returns `true` if a text without quotes looks like another value: a number, `true`, `false`, `null`, or JSON.
+pub fn is_like_json(text: &str) -> bool {
+    Decimal::parse(text).is_ok() || json::parse(text).is_ok()
+}
+
 /// Returns plain JSON without hidden characters.
 fn quoted(value: &AttributeValue) -> String {
     let json = match (value, plain::attribute(value)) {
-        (AttributeValue::Null(_), _) => json!(null),
+        (AttributeValue::Null(_), _) => Value::Null,
         (_, json) => json,
     };
     printable::json(&json.to_string()).into_owned()

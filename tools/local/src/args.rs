@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Runs the versioned table, both functions and the stream between them on this machine.
 ///
-/// Without flags, it feeds sample updates, lists the items of each entity, and serves until Ctrl-C.
+/// Without flags, it feeds sample updates, lists the entities, and serves until Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "local", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -26,11 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub dump: Option<PathBuf>,
 
-    /// Folder for failure documents [default: failed, beside the database]
-    #[arg(long, value_name = "DIR")]
-    pub failed: Option<PathBuf>,
-
-    /// Keep the database and the mapping's position here over restarts [default: in memory]
+    /// Keep the database, the mapping's position and failure documents here over restarts [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 

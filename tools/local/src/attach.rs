@@ -73,10 +73,8 @@ impl Attachment {
             .functions
             .retain(|function| function.binary == *stream_function);
         for function in &mut template.functions {
-            let environment = environment.clone().into_iter();
-            function
-                .environment
-                .extend(environment.map(|(name, value)| (name.to_owned(), value)));
+            let environment = environment.clone().map(|(name, value)| (name.to_owned(), value));
+            function.environment.extend(environment);
         }
         self.table.table().clone_into(&mut template.table.name);
         template.history = Some(Table {

@@ -1,4 +1,4 @@
-//! The command: starts the stack, feeds it, waits for the histories, lists and dumps the items, and serves.
+//! The command: starts the stack, feeds it, waits for the histories, lists the entities, dumps the items, and serves.
 
 use std::{
     fs::File,
@@ -67,41 +67,42 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
     let feed = open(args)?;
     let stack = Stack::start(Options {
         template,
+        dynamodb: None,
         dynamodb_port: args.dynamodb_port,
         lambda_port: args.lambda_port,
         data_dir: args.data_dir.clone(),
-        failed: args.failed.clone(),
         program,
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
     let console = (!args.once).then(|| console(args, &stack)).transpose()?;
-    if !args.once {
-        print(&commands::endpoints(&stack, console.as_ref()));
+    let url = console.as_ref().map(Console::url);
+    if let Some(url) = url {
+        print(&commands::endpoints(&stack, url));
     }
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
         biased;
         never = progress::print(&stack) => match never {},
-        complete = serve(args, &stack, console.as_ref(), feed) => complete?,
+        complete = serve(args, &stack, url, feed) => complete?,
     };
     progress::print_summary(&stack);
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Feeds the stack and lists the items. With `--once`, returns `true` if they are complete, otherwise serves.
-async fn serve(args: &Args, stack: &Stack, console: Option<&Console>, feed: Option<Feed>) -> Result<bool, LocalError> {
+/// Feeds the stack and lists the entities. With `--once`, returns `true` if they are complete, otherwise serves.
+async fn serve(args: &Args, stack: &Stack, console: Option<&str>, feed: Option<Feed>) -> Result<bool, LocalError> {
     send(args, stack, feed).await?;
     let within = args.once.then(|| Duration::from_secs(args.timeout));
     let collections = wait(stack, within).await?;
-    print(items::list(&collections).trim_end());
+    print(items::list(&collections, stack.store.digits()).trim_end());
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(failed(format!("{} cannot be written", path.display())))?;
     }
     let complete = report(stack, &collections);
-    if args.once {
+    let Some(console) = console else {
         return Ok(complete);
-    }
+    };
     print(&match stack.store.attached_table() {
         Some(table) => commands::to_try_attached(table, stack.dynamodb_endpoint(), console),
         None => commands::to_try(stack, console),
@@ -115,7 +116,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
         None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
     };
     let (client, url) = (aws_sdk_dynamodb::Client::new(&stack.config), stack.dynamodb_endpoint());
-    let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.digits)
+    let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.store.digits())
         .with_history(stack.store.own_history().map(str::to_owned));
     if let Some(table) = stack.store.attached_table() {
         connection = connection.attached(table.clone());
@@ -207,8 +208,8 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, L
     let started = Instant::now();
     loop {
         let read = Instant::now();
-        let collections = history::collect(scan(stack).await?, stack.digits);
-        let missing = history::missing(&collections, stack.digits);
+        let collections = history::collect(scan(stack).await?, stack.store.digits());
+        let missing = history::missing(&collections, stack.store.digits());
         // A version may be stored before its invocation has ended.
         let counts = stack.mapping.counters.get();
         let is_idle = counts.waiting() == 0;
@@ -227,7 +228,7 @@ async fn wait(stack: &Stack, timeout: Option<Duration>) -> Result<Collections, L
 
 /// Prints the missing versions and the failed records. Returns `true` if no version is missing and no record was dropped.
 fn report(stack: &Stack, collections: &Collections) -> bool {
-    let missing = history::missing(collections, stack.digits);
+    let missing = history::missing(collections, stack.store.digits());
     for (pk, missing) in &missing {
         error(&format!("the history of {pk} is not complete: {}", missing.join(", ")));
     }

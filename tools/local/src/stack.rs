@@ -43,14 +43,14 @@ const POSITIONS: &str = "mapping.json";
 #[derive(Debug)]
 pub struct Options {
     pub template: Template,
-    /// Port of DynamoDB, 0 for a free one.
+    /// DynamoDB to use. `None` is an embedded one.
+    pub dynamodb: Option<Dynamodb>,
+    /// Port of the embedded DynamoDB, 0 for a free one.
     pub dynamodb_port: u16,
     /// Port of Lambda, 0 for a free one.
     pub lambda_port: u16,
-    /// Folder of the database and the mapping's position. `None` is a temporary folder.
+    /// Folder of the database, the mapping's position, logs and failure documents. `None` is a temporary folder.
     pub data_dir: Option<PathBuf>,
-    /// Folder for failure documents. `None` is a folder beside the database.
-    pub failed: Option<PathBuf>,
     /// Program that runs a function after [`function::ARGUMENT`].
     pub program: PathBuf,
     /// Programs of functions that replace `program`, by binary.
@@ -60,7 +60,6 @@ pub struct Options {
 /// A stack that runs until it is dropped.
 pub struct Stack {
     pub store: Store,
-    pub digits: VersionDigits,
     pub table: String,
     pub lambda: Lambda,
     pub mapping: Arc<Mapping<Local>>,
@@ -88,19 +87,13 @@ impl Environment for Local {
 
 impl Stack {
     pub async fn start(options: Options) -> Result<Self, LocalError> {
-        Self::start_on(options, None).await
-    }
-
-    /// Starts the stack with this DynamoDB, or with an embedded one.
-    pub async fn start_on(options: Options, dynamodb: Option<Dynamodb>) -> Result<Self, LocalError> {
-        let template = options.template;
+        let Options { template, dynamodb, .. } = options;
         check(&options.bootstraps, &template)?;
         // Ports first: if one is in use, nothing is created.
         let dynamodb_listener = dynamodb.is_none().then(|| listen(options.dynamodb_port)).transpose()?;
         let lambda_listener = listen(options.lambda_port)?;
         let home = DataFolder::open(options.data_dir)?;
-        let folder = options.failed.unwrap_or_else(|| home.path.join(FAILED));
-        let logs = home.path.join(LOGS);
+        let (failures, logs) = (home.path.join(FAILED), home.path.join(LOGS));
 
         let embedded = dynamodb_listener
             .map(|listener| Embedded::serve(listener, home.database().as_deref()))
@@ -108,9 +101,8 @@ impl Stack {
         let direct = embedded.as_ref().map(Embedded::direct_endpoint).unwrap_or_default();
         let dynamodb = dynamodb.unwrap_or_else(|| Dynamodb::At(direct.to_owned()));
         let endpoint = Box::pin(Endpoint::of(dynamodb)).await?;
-        let digits = digits(&template)?;
         let client = aws_sdk_dynamodb::Client::new(&endpoint.config);
-        let (store, stream_arn) = Box::pin(tables(client, &template, digits)).await?;
+        let (store, stream_arn) = Box::pin(tables(client, &template)).await?;
 
         let host = Host {
             program: options.program,
@@ -143,7 +135,7 @@ impl Stack {
                 lambda: lambda.clone(),
                 binary: template.stream_function,
             },
-            destination: Documents(folder.clone()),
+            destination: Documents(failures.clone()),
             positions,
             clock: clock::since_epoch as fn() -> _,
             settings: template.mapping,
@@ -151,12 +143,11 @@ impl Stack {
         });
         Ok(Self {
             store,
-            digits,
             table: template.table.name,
             lambda,
             mapping: mapping.clone(),
             activity,
-            failed: folder,
+            failed: failures,
             logs,
             config: endpoint.config,
             endpoint: embedded
@@ -181,11 +172,8 @@ impl Drop for Stack {
 }
 
 /// Creates the tables of the template if they do not exist, and returns them with the ARN of the stream.
-async fn tables(
-    client: aws_sdk_dynamodb::Client,
-    template: &Template,
-    digits: VersionDigits,
-) -> Result<(Store, String), LocalError> {
+async fn tables(client: aws_sdk_dynamodb::Client, template: &Template) -> Result<(Store, String), LocalError> {
+    let digits = digits(template)?;
     if let Some(history) = &template.history {
         table::ensure(&client, history).await?;
     }
@@ -251,29 +239,23 @@ struct DataFolder {
     path: PathBuf,
     /// The folder without `--data-dir`, which is deleted with the stack.
     temporary: Option<TempDir>,
-    /// Excludes a second stack from a given folder.
-    _lock: Option<File>,
+    /// Excludes a second stack.
+    _lock: File,
 }
 
 impl DataFolder {
     fn open(data_dir: Option<PathBuf>) -> Result<Self, LocalError> {
-        let Some(path) = data_dir else {
-            let folder = files::temporary_folder();
-            let folder = folder.map_err(failed("cannot create a temporary folder"))?;
-            return Ok(Self {
-                path: folder.path().to_owned(),
-                temporary: Some(folder),
-                _lock: None,
-            });
-        };
+        let temporary = data_dir.is_none().then(files::temporary_folder).transpose();
+        let temporary = temporary.map_err(failed("cannot create a temporary folder"))?;
+        let path = temporary.as_ref().map(|folder| folder.path().to_owned());
+        let path = path.or(data_dir).unwrap_or_default();
         let shown = path.display();
         let lock = Self::lock(&path).map_err(failed(format!("the data folder {shown} cannot be used")))?;
-        let lock =
-            lock.ok_or_else(|| LocalError::new(format!("the data folder {shown} is in use by another stack")))?;
+        let in_use = || LocalError::new(format!("the data folder {shown} is in use by another stack"));
         Ok(Self {
+            _lock: lock.ok_or_else(in_use)?,
             path,
-            temporary: None,
-            _lock: Some(lock),
+            temporary,
         })
     }
 

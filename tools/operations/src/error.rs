@@ -6,7 +6,6 @@ use shared::{
     domain::{attached::key::InvalidKey, entity::InvalidEntityId, version::Version, version_item::InvalidImage},
     dynamodb::{
         client::error::{ErrorKind, ServiceError},
-        expression::{MAX_BYTES, MAX_OPERATORS},
         read::{layout_error::LayoutError, versions::ReadError},
     },
 };
@@ -34,24 +33,17 @@ pub enum OperationError {
     /// Other programs write the table, and no history of it is found, for these reasons.
     #[error("{}", no_history(table, reasons))]
     NoHistory { table: String, reasons: Vec<String> },
-    #[error("there is no bucket {0}")]
-    NoBucket(String),
-    #[error("there is no queue {0}")]
-    NoQueue(String),
+    #[error("there is no {0}")]
+    NotFound(String),
     /// The queue that the updates of a dead-letter queue belong to is not known.
     #[error("cannot tell where the updates of {queue} are sent to: it is the dead-letter queue of {sources} queues")]
     SourceQueues { queue: String, sources: usize },
-    #[error("the updates of {0} cannot be sent to the same queue")]
-    SameQueue(String),
     /// Both keys of a table belong to the name of an entity.
     #[error("{table} has two keys: both name its entities")]
     TwoKeys { table: String, keys: Vec<String> },
     /// The template of an entity's partition key does not contain a key of the table.
     #[error("without {{{0}}}, two items can be one entity")]
     KeyNotNamed(String),
-    /// The history of a table is in the table itself.
-    #[error("the history of {0} is in the table itself: deploy the stack with HistoryTable=own first")]
-    SameTable(String),
     /// A file or folder with failure documents cannot be read.
     #[error("{}", path.display())]
     File { path: PathBuf, source: io::Error },
@@ -60,8 +52,6 @@ pub enum OperationError {
     Checkpoint { path: PathBuf, source: io::Error },
     #[error("cannot write the checkpoint")]
     SaveCheckpoint(#[source] io::Error),
-    #[error("the checkpoint belongs to another run: {0}")]
-    OtherRun(String),
     #[error("expected version {expected}, but the latest is {latest}")]
     Expected {
         /// Expected version, 0 for none.
@@ -117,22 +107,16 @@ pub enum OperationError {
     /// Another client changed the item after it was read.
     #[error("another client changed the item in the meantime, nothing is written: repeat the command")]
     Changed,
-    /// The item would have a time to live that has passed.
-    #[error(
-        "DynamoDB would delete the item at once: its time to live, {attribute}, has passed; --allow-expired writes it all the same"
-    )]
-    Expired { attribute: String },
-    /// The item has too many attributes for one conditional request.
-    #[error(
-        "the change needs {operators} operators and an expression of {bytes} bytes, and {MAX_OPERATORS} and {MAX_BYTES} are \
-         allowed: the item has too many attributes"
-    )]
-    TooManyConditions { operators: usize, bytes: usize },
     #[error("{0}")]
     Invalid(String),
     /// The state of the table or of another table prevents the operation. Nothing changed.
     #[error("{0}")]
     Refused(String),
+    /// The item would expire at once.
+    #[error(
+        "DynamoDB would delete the item at once: its time to live, {attribute}, has passed; --allow-expired writes it all the same"
+    )]
+    Expired { attribute: String },
     /// The table is still being created after these seconds.
     #[error("the table is not active after {0} s; run the command again")]
     NotActive(u64),
@@ -169,14 +153,10 @@ impl OperationError {
             Self::Entity(_)
             | Self::Key(_)
             | Self::Checkpoint { .. }
-            | Self::OtherRun(_)
             | Self::SourceQueues { .. }
-            | Self::SameQueue(_)
             | Self::TwoKeys { .. }
             | Self::KeyNotNamed(_)
-            | Self::SameTable(_)
             | Self::TooManyAttributes { .. }
-            | Self::TooManyConditions { .. }
             | Self::NotAttached
             | Self::Invalid(_) => Kind::Invalid,
             Self::NoEntity(_)
@@ -184,8 +164,7 @@ impl OperationError {
             | Self::NoTable(_)
             | Self::NoHistory { .. }
             | Self::NothingBefore { .. }
-            | Self::NoBucket(_)
-            | Self::NoQueue(_)
+            | Self::NotFound(_)
             | Self::Read(
                 ReadError::Missing { .. }
                 | ReadError::NoTime { .. }
@@ -200,9 +179,9 @@ impl OperationError {
             | Self::Image(_)
             | Self::WrittenAgain
             | Self::Differs
-            | Self::Expired { .. }
             | Self::Changed
             | Self::Refused(_)
+            | Self::Expired { .. }
             | Self::Write(
                 WriteError::Contended { .. }
                 | WriteError::Taken { .. }

@@ -6,14 +6,20 @@
 //! | attached | the given history table, the table `TABLE-history`, or a parameter with its name | also `Query` and `DescribeTable` |
 //! | foreign | none of these | also `Query` |
 //!
-//! A table with the keys `PK` and `SK` and without a layout can be a new one, or an attached one.
+//! A table with the keys `PK` and `SK` and without a layout can be a new one, an attached one, or a foreign one. Its first item decides,
+//! which [`check_new`] reads: before the first write, and after a read that found nothing.
 
 use attach::find::{self, NotAttached};
 use aws_sdk_dynamodb::{Client, operation::list_tables::builders::ListTablesInputBuilder};
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 use shared::{
-    domain::{attached::AttachedTable, attributes::text, keys::VersionDigits, layout::table_name},
+    domain::{
+        attached::AttachedTable,
+        attributes::text,
+        keys::{ItemKind, VersionDigits},
+        layout::table_name,
+    },
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -26,7 +32,7 @@ use shared::{
     logging::chain,
 };
 
-use crate::error::OperationError;
+use crate::{error::OperationError, read::items::first_kind};
 
 /// Maximum number of tables that [`list`] looks into.
 pub const MAX_TABLES: usize = 300;
@@ -110,6 +116,23 @@ pub async fn found(
         },
         None if let Some(error) = denied => Err(error.into()),
         None => Err(OperationError::NoHistory { table, reasons }),
+    }
+}
+
+/// Checks that other programs do not write a table that [`found`] takes for a new one: it is empty, or its first item is of a kind that
+/// this project writes. A table whose items cannot be read passes.
+///
+/// # Errors
+///
+/// Returns [`OperationError::NoHistory`] if other programs write the table, or the error of the read.
+pub async fn check_new(store: &Store) -> Result<(), OperationError> {
+    match first_kind(store).await {
+        Ok(Some(ItemKind::Other)) => Err(OperationError::NoHistory {
+            table: table_name(store.latest_table()).to_owned(),
+            reasons: Vec::new(),
+        }),
+        Err(error) if error.code.as_deref() != Some("AccessDeniedException") => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

@@ -23,13 +23,19 @@ use testkit::replay::{Replay, sent};
 use crate::{
     item_change::{self, ItemChange},
     latest::write::{count_first, move_latest, raise_latest},
-    prune::requests::{self, Mark},
+    prune::requests::{Mark, mark_version, raise_floor},
     purge::requests as purges,
-    quarantine,
-    read::{attached_items, histories, items, scans, versions_in_history},
+    quarantine::{self, delete_quarantined},
+    read::{
+        attached_items, histories,
+        items::{self, item_collection},
+        scans,
+        versions_in_history::versions_in_history,
+    },
     segments::scan,
     table::{
-        create, owner,
+        create::{self, enable_point_in_time_recovery, enable_ttl},
+        owner,
         settings::{self, TableSettings},
     },
     tables,
@@ -98,31 +104,23 @@ async fn quarantine_delete() {
         at: None,
         record: String::new(),
     };
-    snapshot!("quarantine_delete", |store| quarantine::delete_quarantined(
-        &store, &record
-    ));
+    snapshot!("quarantine_delete", |store| delete_quarantined(&store, &record));
 }
 
 #[tokio::test]
 async fn create_table() {
     let request = create::request(&TableSettings::default(), "Table");
     snapshot!("create_table", request.unwrap());
-    snapshot!("create_table_ttl", |store| create::enable_ttl(&store, "TTL"));
-    snapshot!("create_table_backups", |store| create::enable_point_in_time_recovery(
-        &store
-    ));
+    snapshot!("create_table_ttl", |store| enable_ttl(&store, "TTL"));
+    snapshot!("create_table_backups", |store| enable_point_in_time_recovery(&store));
     snapshot!("table_state_ttl", |store| settings::ttl(&store));
     snapshot!("table_state_backups", |store| settings::point_in_time_recovery(&store));
 }
 
 #[tokio::test]
 async fn reads() {
-    snapshot!("item_collection", |store| items::item_collection(
-        &store,
-        &equipment(),
-        true,
-        |_| ()
-    ));
+    let entity = &equipment();
+    snapshot!("item_collection", |store| item_collection(&store, entity, true, |_| ()));
     let segment = Some(scan::Segment { index: 2, total: 4 });
     let start = [("PK".to_owned(), s("E")), ("SK".to_owned(), s("v1"))].into();
     let scan = scan::request(segment, Some(start), Some(100), "Table");
@@ -146,9 +144,9 @@ async fn reads() {
     }
     snapshot!("scan_quarantined", quarantine::scan_request(None, Some(100), "Table"));
     let versions = [7, 8].map(|number| (equipment(), version(number)));
-    snapshot!("versions_in_history", |store| {
-        versions_in_history::versions_in_history(&store, &versions, true)
-    });
+    snapshot!("versions_in_history", |store| versions_in_history(
+        &store, &versions, true
+    ));
     snapshot!("list_tables", tables::list_request(Some("Orders".to_owned())));
     snapshot!("table_settings", |store| attach::find::settings(&store));
     // The restore of an item sends this read and one conditional request.
@@ -158,23 +156,14 @@ async fn reads() {
 
 #[tokio::test]
 async fn pruning() {
-    let time = Duration::from_secs(1_600_000_000);
-    snapshot!("prune_floor", |store| requests::raise_floor(
-        &store,
-        &equipment(),
-        version(7)
-    ));
+    let (entity, time) = (&equipment(), Duration::from_secs(1_600_000_000));
+    snapshot!("prune_floor", |store| raise_floor(&store, entity, version(7)));
     for (name, mark) in [
         ("prune_mark", Mark::Expires(time)),
         ("prune_pin", Mark::Pinned { now: time }),
         ("prune_unpin", Mark::Unpinned),
     ] {
-        snapshot!(name, |store| requests::mark_version(
-            &store,
-            &equipment(),
-            version(7),
-            mark
-        ));
+        snapshot!(name, |store| mark_version(&store, entity, version(7), mark));
     }
 }
 
@@ -207,19 +196,10 @@ async fn repair() {
     let ahead = now().after(Duration::from_secs(86_400 * 365)).to_string();
     let same = json!({"Item": {"PK": {"S": "E"}, "SK": {"S": "v8"}}});
     let retimed = json!({"RecordedVersion": {"N": "2"}, "RecordedAt": {"S": ahead}});
+    let recorded = |version: &str| json!({"RecordedVersion": {"N": version}});
     for (name, latest, more, in_history) in [
-        (
-            "raise_latest",
-            Some(2),
-            json!({"RecordedVersion": {"N": "1"}}),
-            json!({}),
-        ),
-        (
-            "raise_latest_to_same",
-            Some(2),
-            json!({"RecordedVersion": {"N": "2"}}),
-            same,
-        ),
+        ("raise_latest", Some(2), recorded("1"), json!({})),
+        ("raise_latest_to_same", Some(2), recorded("2"), same),
         ("raise_latest_adopted", None, json!({}), json!({})),
         ("raise_latest_retimed", Some(2), retimed, json!({})),
     ] {
@@ -246,8 +226,8 @@ async fn repair() {
         let padded = with(padded, &counter);
         snapshot!(name, |store| move_latest(&store, &padded, &latest));
     }
-    snapshot!("revive_latest", |store| Write::insert("Table", latest)
-        .send(store.client()));
+    let revive = Write::insert("Table", latest);
+    snapshot!("revive_latest", |store| revive.send(store.client()));
 }
 
 /// One request, on condition that no attribute that was read has changed: of an existing item, of a new one, and a deletion.
@@ -262,7 +242,12 @@ async fn attached_change() {
         ("attached_change_create", None, Some(&old)),
         ("attached_change_delete", Some(&now), None),
     ] {
-        let change = ItemChange::new(item(key.clone()), now.cloned(), wanted.cloned(), 3);
+        let change = ItemChange {
+            key: item(key.clone()),
+            item: now.cloned(),
+            wanted: wanted.cloned(),
+            newest: 3,
+        };
         let body = sent(async |client| item_change::change_item(&Store::attached(client, orders()), &change).await);
         insta::assert_json_snapshot!(name, body.await);
     }
@@ -282,8 +267,6 @@ async fn history_owner() {
     for (name, read) in [("history_owner", None), ("history_owner_adopted", Some(&adopted))] {
         snapshot!(name, |store| owner::store_owner(&store, &owned_by("a-table-id"), read));
     }
-    snapshot!("history_owner_left", |store| owner::delete_owner(
-        &store,
-        &table("a-table-id")
-    ));
+    let left = table("a-table-id");
+    snapshot!("history_owner_left", |store| owner::delete_owner(&store, &left));
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(set.gaps(1, 12).ranges().collect::<Vec<_>>(), [(4, 9), (11, 12)]);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
+#[serde(transparent)]
 pub struct VersionSet(BTreeMap<u64, u64>);
 
 impl VersionSet {
@@ -135,12 +135,6 @@ impl From<Vec<(u64, u64)>> for VersionSet {
             set.insert_range(from, to);
         }
         set
-    }
-}
-
-impl From<VersionSet> for Vec<(u64, u64)> {
-    fn from(set: VersionSet) -> Self {
-        set.0.into_iter().collect()
     }
 }
 

@@ -28,13 +28,8 @@ async fn main() -> Result<(), Failure> {
         title: title.to_owned(),
         version,
     };
-    let new = book("Old Title", None);
-    let loaded = match books.load(&new).await? {
-        Some(stored) => stored,
-        None => books.save(&new, Check::Version).await?,
-    };
-    playground.report(&format!("loaded version {:?}", loaded.version));
-
+    let loaded = books.save(&book("Old Title", None), Check::Version).await?;
+    playground.report(&format!("saved version {:?}", loaded.version));
     let theirs = book("Changed By Someone Else", loaded.version);
     let theirs = books.save(&theirs, Check::Version).await?;
     playground.report(&format!("another client saves version {:?}", theirs.version));

@@ -20,29 +20,25 @@ async fn main() -> Result<(), Failure> {
         .await?;
     let tables = TwoTables::new(playground.client.clone(), "resource", "resource-history");
     let row = |value: &str| item(json!({"attr1": {"S": value}}));
-    // Each write has a unique id, also in a second run.
-    let id = || uuid::Uuid::new_v4().to_string();
     let hash = "1c5815b2";
-
-    let outcome = tables.create(hash, row("some old values")?, &id()).await?;
+    // Each write has a unique id.
+    let outcome = tables.create(hash, row("some old values")?, "write-1").await?;
     playground.report(&format!("create: {outcome:?}"));
-    let outcome = tables.update(hash, row("some values")?, &id()).await?;
+    let outcome = tables.update(hash, row("some values")?, "write-2").await?;
     playground.report(&format!("update: {outcome:?}"));
-    let outcome = tables.rollback(hash, Version::FIRST, &id()).await?;
+    let outcome = tables.rollback(hash, Version::FIRST, "write-3").await?;
     playground.report(&format!("rollback to version 1: {outcome:?}"));
     let old = tables.version(hash, Version::FIRST).await?;
     let count = old.map_or(0, |row| row.attributes.len());
     playground.report(&format!("version 1 has {count} attributes"));
 
-    let next = tables
-        .read(hash)
-        .await?
-        .and_then(|row| Version::new(row.version.get() + 1));
-    let next = next.unwrap_or(Version::FIRST);
-    tables.write_history(hash, next, row("never finished")?, &id()).await?;
+    let next = Version::new(4).unwrap_or(Version::FIRST);
+    tables
+        .write_history(hash, next, row("never finished")?, "write-4")
+        .await?;
     playground.report(&format!("a writer stops between its two writes of version {next}"));
     playground.show("resource-history", &["hash", "version"]).await?;
-    let outcome = tables.update(hash, row("newer values")?, &id()).await?;
+    let outcome = tables.update(hash, row("newer values")?, "write-5").await?;
     playground.report(&format!("the next update repairs it: {outcome:?}"));
     playground.show("resource", &["hash", "version"]).await?;
     playground.show("resource-history", &["hash", "version"]).await

@@ -42,7 +42,7 @@ use shared::{
 };
 
 pub use self::{
-    load::{InvalidState, LoadError},
+    load::{InvalidState, LoadError, check_states},
     query::{InvalidPrefix, StateQuery, TimePrefix},
 };
 

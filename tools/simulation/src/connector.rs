@@ -7,7 +7,6 @@ mod faulty;
 
 use std::{
     collections::BTreeMap,
-    ops::Deref,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -44,39 +43,29 @@ use crate::{
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(26 * 3600);
 
 #[derive(Clone)]
-pub(crate) struct Connector(Arc<Inner>);
-
-impl Deref for Connector {
-    type Target = Inner;
-
-    fn deref(&self) -> &Inner {
-        &self.0
-    }
-}
-
-pub(crate) struct Inner {
+pub(crate) struct Connector {
     pub(crate) database: Database,
     started: Instant,
     pub(crate) mutations: Mutations,
     pub(crate) stream: Stream,
-    pub(crate) plan: Mutex<FaultPlan>,
+    pub(crate) plan: Arc<Mutex<FaultPlan>>,
     /// Tasks that nothing waits for before the faults stop.
-    late: Mutex<Vec<JoinHandle<()>>>,
+    late: Arc<Mutex<Vec<JoinHandle<()>>>>,
     /// Wakes its waiters, in their order, with each request that can change the table. A `watch` wakes them in a random order.
-    pub(crate) writes: Notify,
+    pub(crate) writes: Arc<Notify>,
 }
 
 impl Connector {
     pub(crate) fn new(database: Database, seed: u64, faults: Vec<Fault>, mutation: Option<Mutation>) -> Self {
-        Self(Arc::new(Inner {
+        Self {
             database,
             started: Instant::now(),
             mutations: Mutations(mutation),
             stream: Stream::default(),
-            plan: Mutex::new(FaultPlan::new(seed, faults)),
-            late: Mutex::default(),
-            writes: Notify::new(),
-        }))
+            plan: Arc::new(Mutex::new(FaultPlan::new(seed, faults))),
+            late: Arc::default(),
+            writes: Arc::default(),
+        }
     }
 
     /// Sends a request without faults, as another program.

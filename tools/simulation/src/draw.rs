@@ -2,6 +2,7 @@
 
 mod faults;
 mod interleavings;
+mod outages;
 mod script;
 mod situations;
 mod steps;
@@ -76,7 +77,7 @@ impl Schedule {
             let first = updates.len();
             updates.extend((first..first + 4).map(|number| map(&mut kind, number, settings)));
         }
-        schedule.steps = steps(&mut rng, &updates, &scale, settings);
+        steps(&mut rng, &mut schedule, &updates, &scale);
         schedule.updates = updates;
         schedule.faults = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng, &scale)).collect();
         if scale.is_hot {

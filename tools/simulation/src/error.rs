@@ -34,6 +34,4 @@ pub(crate) enum SimulationError {
     Unchanged { name: String, schedules: u64 },
     #[error("the database rejects an expression of the mutation {name}: {message}")]
     Rejected { name: String, message: String },
-    #[error("a thread panicked")]
-    Panicked,
 }

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use serde_json::Value;
@@ -25,8 +24,6 @@ pub(crate) struct Evidence {
     pub(crate) stream: Vec<Written>,
     /// The table after the faults.
     pub(crate) items: Items,
-    /// Updates that had no answer then.
-    pub(crate) given_up: Vec<usize>,
     /// Number of records in the stream then.
     pub(crate) recovered_from: usize,
     /// Failure documents that were kept.
@@ -60,15 +57,11 @@ pub(crate) struct Evidence {
     pub(crate) invocations: u64,
     /// Number of invocations that reached their timeout without a fault of the invocation.
     pub(crate) overruns: u32,
-    /// Number of invocations without a response, or with batch item failures.
-    pub(crate) failed_invocations: u64,
     /// Versions of each entity that a reader sees, with their attributes.
     pub(crate) read: BTreeMap<String, Result<Vec<(u64, Item)>, ReadError>>,
     pub(crate) as_of: Vec<AsOf>,
     /// `true` if the mapping reached the end of the stream.
     pub(crate) settled: bool,
-    /// Time until then.
-    pub(crate) settled_after: Duration,
     pub(crate) faults: BTreeMap<String, u64>,
     /// Violations that only the running system shows.
     pub(crate) found: Violations,

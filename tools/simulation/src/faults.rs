@@ -1,14 +1,15 @@
 //! The faults of a schedule: their kinds and names, which request at a point or in a window fails, and what occurred.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
+    fmt::Debug,
     time::Duration,
 };
 
-use clap::ValueEnum;
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shared::logging::variant;
 use tokio::time::Instant;
 
 use crate::{
@@ -56,7 +57,7 @@ pub(crate) enum Point {
     BatchGet,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum FaultKind {
     Throttled,
     ErrorBefore,
@@ -74,14 +75,12 @@ pub(crate) enum FaultKind {
     /// Every second statement of a request is throttled.
     StatementsThrottled,
     /// Every statement of a request is executed, and every second one is reported as failed.
-    #[value(name = "statements-applied-but-failed")]
     StatementsApplied,
     /// IAM denies the action.
     Denied,
     /// The iterator of a shard has expired.
     IteratorExpired,
     /// A whole request of statements is rejected.
-    #[value(name = "request-rejected")]
     Rejected,
     Unprocessed,
     Panic,
@@ -97,33 +96,19 @@ pub(crate) enum FaultKind {
     /// The function is deployed with another width of version keys.
     WrongLayout,
     /// The function is deployed with another table of history.
-    #[value(name = "wrong-layout")]
     WrongHistory,
 }
 
-impl FaultKind {
-    /// Returns the name under which the result counts it.
-    pub(crate) fn name(self) -> String {
-        let value = self.to_possible_value();
-        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+/// Returns the name under which the result counts a kind of fault or of command, such as `error-before`.
+pub(crate) fn name(kind: &impl Debug) -> String {
+    let mut name = String::new();
+    for letter in variant(kind).chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
     }
-}
-
-/// Events other than the fault of a single request or invocation.
-const EVENTS: &str = "action-denied asynchronous-discarded backfill clock-jump clock-offset destination-denied duplicate-delivery \
-    expired item-too-large latest-item-deleted latest-item-put latest-item-replaced layout-unchecked lossy malformed-record \
-    mapping-stopped message-not-deleted missing-map moved-to-dead-letter-queue other-program partition-throttled pin prune purge \
-    received-as-first record-age-exceeded record-dropped recorded-far-ahead recorded-in-another-form redrive redriven-update repair \
-    request-id-reused requests-removed restore sender-clock-wrong shard-split stream-denied table-adopted table-copied \
-    table-unresponsive trimmed version-put visibility-timeout visibility-too-short";
-
-/// Returns the names, sorted.
-pub(crate) fn names() -> BTreeSet<String> {
-    // A window of such faults is counted by the name of its scope.
-    let is_counted = |kind: &&FaultKind| !matches!(kind, FaultKind::Denied | FaultKind::RequestDropped);
-    let kinds = FaultKind::value_variants().iter().filter(is_counted);
-    let kinds = kinds.map(|kind| kind.name());
-    kinds.chain(EVENTS.split(' ').map(ToOwned::to_owned)).collect()
+    name
 }
 
 pub(crate) struct FaultPlan {
@@ -182,7 +167,7 @@ impl FaultPlan {
     /// Notes a request or invocation at this point, and returns its fault, if any, which occurs.
     pub(crate) fn fault(&mut self, point: Point) -> Option<FaultKind> {
         let fault = self.planned(point)?;
-        self.count(&fault.name());
+        self.count(&name(&fault));
         Some(fault)
     }
 
@@ -223,7 +208,7 @@ impl FaultPlan {
             _ => true,
         };
         if is_possible {
-            self.count(&fault.name());
+            self.count(&name(&fault));
         }
         is_possible.then_some(fault)
     }

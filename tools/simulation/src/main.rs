@@ -19,7 +19,6 @@ mod operators;
 mod queue;
 mod requests;
 mod runs;
-mod scenarios;
 mod schedule;
 mod setup;
 mod stream;
@@ -30,7 +29,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Parser;
 use shared::logging::chain;
 
-use crate::{connector::InjectedPanic, mutation::Mutation, scenarios::Outcome};
+use crate::{connector::InjectedPanic, mutation::Mutation};
 
 /// A run allocates many small objects, on which the allocator of the C library spends a fourth of the time.
 #[global_allocator]
@@ -55,15 +54,9 @@ struct Args {
     /// Print the names for --mutate, one per line
     #[arg(long, exclusive = true)]
     list_mutations: bool,
-    /// Print the names of the faults that the result counts, one per line
-    #[arg(long, exclusive = true)]
-    list_faults: bool,
     /// Let the writes of each function fail for 5 s, 5 min, 5 h and 13 h, instead of running schedules
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with_all = ["schedules", "seed", "interleavings", "replay"])]
     outages: bool,
-    /// Read this number of shards, instead of running schedules
-    #[arg(long, value_name = "COUNT", exclusive = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    shards: Option<u64>,
     /// Run this number of interleavings of writers on one entity, instead of schedules
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["schedules", "replay"])]
     interleavings: Option<u64>,
@@ -84,30 +77,17 @@ struct Args {
 #[allow(clippy::print_stdout, reason = "the list, or the last line, is the result")]
 fn main() -> ExitCode {
     let args = Args::parse();
-    let names: Option<Vec<_>> = match (args.list_mutations, args.list_faults) {
-        (true, _) => Some(mutation::all().map(|(name, _)| name.to_owned()).collect()),
-        (_, true) => Some(faults::names().into_iter().collect()),
-        _ => None,
-    };
-    if let Some(names) = names {
-        println!("{}", names.join("\n"));
+    if args.list_mutations {
+        mutation::all().for_each(|(name, _)| println!("{name}"));
         return ExitCode::SUCCESS;
     }
     silence_injected_panics();
-    let outcome = match args.shards {
-        Some(shards) => scenarios::shards::run(shards),
-        None if args.outages => scenarios::outages::run(&scenarios::outages::SECONDS),
-        None => runs::run(&args),
-    };
-    match outcome {
+    match runs::run(&args) {
         Err(error) => {
             print(&chain(&error));
             ExitCode::from(2)
         }
-        Ok(Outcome { figures, violations }) => {
-            for violation in violations.iter().take(20) {
-                print(violation);
-            }
+        Ok(figures) => {
             println!("{figures}");
             ExitCode::from(u8::from(figures["violations"] != 0))
         }

@@ -26,6 +26,7 @@ use crate::{
     caller::lock,
     clock::Clock,
     connector::Connector,
+    error::SimulationError,
     functions::StreamFunction,
     mutation::Mutations,
     schedule::{FaultKind, KEY, MALFORMED, Point, Settings},
@@ -102,11 +103,15 @@ fn of_attached() -> Filters {
 }
 
 fn filters() -> Filters {
-    static FILTERS: LazyLock<Filters> = LazyLock::new(|| {
-        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
-        Template::read(path, &[]).map_or_else(|_| Filters::default(), |template| template.mapping.filters)
-    });
+    static FILTERS: LazyLock<Filters> =
+        LazyLock::new(|| template().map_or_else(|_| Filters::default(), |template| template.mapping.filters));
     FILTERS.clone()
+}
+
+/// Reads `template.yaml` with the defaults of its parameters.
+pub(crate) fn template() -> Result<Template, SimulationError> {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml"));
+    Template::read(path, &[]).map_err(|_| SimulationError::Template)
 }
 
 /// The table's stream, with faults. Records of malformed latest items get an image that cannot be parsed.

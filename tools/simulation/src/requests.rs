@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shared::domain::{
-    Item, attached,
+    Item,
     keys::{FLOOR_KEY, LATEST_KEY, partition_key_of, sort_key_of},
     layout,
 };
@@ -69,11 +69,6 @@ pub(crate) fn keys_of_batch(body: &Value) -> Vec<Value> {
     keys.flatten().cloned().collect()
 }
 
-/// Converts an item of the history table to one whose attributes are flat.
-pub(crate) fn flat(item: Value) -> Result<Value, serde_json::Error> {
-    serde_json::to_value(layout::version_item(serde_json::from_value(item)?))
-}
-
 /// Converts the items of a table to ones whose attributes are flat. Versions in parts are joined.
 pub(crate) fn flat_all(items: Vec<Value>, is_history: bool) -> Result<Vec<Value>, serde_json::Error> {
     let items: Vec<Item> = items
@@ -96,11 +91,6 @@ pub(crate) fn flat_all(items: Vec<Value>, is_history: bool) -> Result<Vec<Value>
         })
     };
     items.iter().map(flat).collect()
-}
-
-/// As [`flat`], for the history of an attached table.
-pub(crate) fn flat_attached(item: Value) -> Result<Value, serde_json::Error> {
-    serde_json::to_value(attached::item::flat(serde_json::from_value(item)?))
 }
 
 /// Converts a statement to a put of the same item: `INSERT INTO "TABLE" VALUE {'NAME': ?, …}`.

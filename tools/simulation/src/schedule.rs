@@ -34,11 +34,6 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Returns `true` if other programs write the table, which has no updates then.
-    pub(crate) fn is_attached(&self) -> bool {
-        self.settings.attached
-    }
-
     /// Returns `true` if another program or an operator makes such a change to an entity.
     pub(crate) fn is_edited(&self, entity: &str, is_it: impl Fn(&Edit) -> bool) -> bool {
         self.has(|kind| matches!(kind, StepKind::Edit(of, edit) if of == entity && is_it(edit)))
@@ -93,7 +88,7 @@ pub(crate) struct Settings {
     pub(crate) compresses: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
-    /// `true` if other programs write the table.
+    /// `true` if other programs write the table, which has no updates then.
     pub(crate) attached: bool,
     /// `true` if eventually consistent reads of stream-fn show an earlier state.
     pub(crate) stale_reads: bool,

@@ -4,7 +4,7 @@ use std::sync::atomic::{self, AtomicU64};
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
 use shared::{
-    config::{Config, Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
+    config::{Config, Idempotency, Ordering, Window, WriteMode, WriteOptions},
     domain::{compression::Compression, keys::VersionDigits},
     dynamodb::client::ClientSettings,
 };
@@ -49,7 +49,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
                 Some(window) => {
                     Idempotency::Recent(Window::new(window).ok_or(SimulationError::InvalidSetting("window"))?)
                 }
-                None => Idempotency::Ledger(Retention::default()),
+                None => Idempotency::Ledger,
             },
             skip_unchanged: settings.skip_unchanged,
         },

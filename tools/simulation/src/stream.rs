@@ -19,13 +19,13 @@ use local::mapping::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use shared::domain::sequence::SequenceNumber;
+use shared::domain::{layout::version_item, sequence::SequenceNumber};
 
 use crate::{
     caller::{Author, lock},
     database::send,
     error::SimulationError,
-    requests::{flat, sequence_number, text},
+    requests::{sequence_number, text},
 };
 
 /// Time after which a record can be trimmed.
@@ -320,7 +320,7 @@ impl State {
                 if index > 0
                     && let Some(image) = record.pointer_mut("/dynamodb/NewImage")
                 {
-                    *image = flat(image.take())?;
+                    *image = serde_json::to_value(version_item(serde_json::from_value(image.take())?))?;
                 }
                 self.add(record, by);
             }

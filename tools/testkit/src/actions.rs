@@ -32,7 +32,7 @@ fn json(text: &str) -> Value {
 /// | `@set ID KEY {…}` | another client, which replaces attributes of an item; null removes one |
 /// | `@delete ID KEY` | another client |
 /// | `@recorded ID 300,200,-` | another client, which puts versions that were recorded this many days ago, or at an unknown time |
-/// | `@quarantine ID NUMBER {…}`, `@malformed …` | stream-fn, which puts a record of this image into quarantine |
+/// | `@quarantine ID NUMBER {…}`, `@malformed …`, `@rejected …` | stream-fn, which puts a record of this image into quarantine |
 /// | `@put_again ID NUMBER` | stream-fn, which puts a version that was kept: the output is the outcome |
 /// | `@item ID KEY` | none: the output is the item, null if it does not exist |
 /// | `@keys ID` | none: the output is the list of the entity's sort keys |
@@ -81,8 +81,12 @@ pub(crate) fn act(table: &Table, kept: &BTreeMap<String, Value>, kind: &str, wor
                 ("each_second", [second, count, update]) => numbered(0..number(count), &[update], |update, past| {
                     at(number(second) + past, update)
                 }),
-                ("quarantine" | "malformed", [id, number, image]) => {
-                    let kind = if kind == "malformed" { "Malformed" } else { "Conflict" };
+                ("quarantine" | "malformed" | "rejected", [id, number, image]) => {
+                    let kind = match kind {
+                        "malformed" => "Malformed",
+                        "rejected" => "Rejected",
+                        _ => "Conflict",
+                    };
                     table.quarantine(id, number, kind, &keyed(id, "v0", image))
                 }
                 ("put_again", [id, number]) => {

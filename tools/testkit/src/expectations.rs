@@ -17,7 +17,7 @@ impl Run {
     /// | `/Name > 7` | the number at this place |
     /// | `some /Name` | the value at this place: it is not null |
     /// | `~ text`, `!~ text` | standard output: it contains the text, or does not |
-    /// | `err text` | standard error: it contains the text |
+    /// | `err text`, `!err text` | standard error: it contains the text, or does not |
     /// | `3 text` | the exit code, and standard error: all of it, its beginning if the text ends with `…`, or `nothing` |
     ///
     /// Without a code, it is 0.
@@ -30,7 +30,7 @@ impl Run {
                     self.says(said)
                 }
                 (kind, _) => {
-                    has_output |= !["err", "!~"].contains(&kind);
+                    has_output |= !["err", "!err", "!~"].contains(&kind);
                     self.has(expected)
                 }
             };
@@ -65,6 +65,7 @@ impl Run {
             "~" => self.stdout.contains(text),
             "!~" => !self.stdout.contains(text),
             "err" => self.stderr.contains(text),
+            "!err" => !self.stderr.contains(text),
             "=" => self.json() == json(text),
             "+" => self.lines.iter().any(|line| has_members(line, text)),
             "some" => !self.at(text).is_null(),
@@ -123,6 +124,7 @@ mod tests {
             (r#"two => ~ "B""#, "two => ~ D"),
             ("two => !~ D", "two => !~ B"),
             ("three => 3 => err none", "three => 3 => err x"),
+            ("three => 3 => !err x", "three => 3 => !err none"),
             ("three => 3 error: none", "three => 3 error: no"),
             ("three => 3 error: no…", "three => 3 none…"),
             ("three => 3", "three => 2"),

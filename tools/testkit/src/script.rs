@@ -173,7 +173,8 @@ const OF_REQUESTS: [&str; 4] = ["RecentRequests", "RequestsSince", "RequestsDrop
 impl<S: Subject> Script<'_, S> {
     /// Runs the lines, and checks what follows ` => `, any number of times, see [`Run::check`]. Lines that begin with `//` are comments.
     /// `$FOLDER` is a folder for files, `$SCRIPTS` that of the scripts, and `$x(7)` is a text of 7 letters. The lines between
-    /// `each NAME in A; B` and `end` run once for each value. More expectations:
+    /// `each NAME in A; B` and `end` run once for each value. `with NAME=value …` adds environment variables to those of a command, and
+    /// `alone NAME=value …` runs it with no others, and without a table. More expectations:
     ///
     /// | expectation | of |
     /// |---|---|
@@ -221,9 +222,11 @@ impl<S: Subject> Script<'_, S> {
         }
         let mut parts = filled.split(" => ");
         let line = parts.next().unwrap_or_default();
-        let run = match line.strip_prefix('@') {
-            Some(action) => self.act(action),
-            None => self.subject.run(line),
+        let run = match line.split_once(' ') {
+            _ if line.starts_with('@') => self.act(&line[1..]),
+            Some(("with", line)) => self.subject.vzero().run_in(line, false),
+            Some(("alone", line)) => self.subject.vzero().run_in(line, true),
+            _ => self.subject.run(line),
         };
         let is_own = |part: &&str| ["as ", "keep ", "same "].iter().any(|start| part.starts_with(start));
         let (own, expected): (Vec<_>, Vec<_>) = parts.partition(is_own);

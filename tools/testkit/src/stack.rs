@@ -35,10 +35,10 @@ pub fn template(parameters: &[(&str, &str)]) -> Template {
 pub fn options(template: Template, program: Option<&str>) -> Options {
     Options {
         template,
+        dynamodb: None,
         dynamodb_port: 0,
         lambda_port: 0,
         data_dir: None,
-        failed: None,
         program: program.map_or_else(function::this_program, PathBuf::from),
         bootstraps: BTreeMap::new(),
     }
@@ -82,7 +82,8 @@ impl RunningStack {
             }
             table.name = name;
         }
-        let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
+        options.dynamodb = Some(endpoint.dynamodb());
+        let stack = Stack::start(options).await.unwrap();
         Self { stack, endpoint }
     }
 
@@ -124,7 +125,7 @@ pub async fn write(stack: &Stack, update: Value) -> (String, Value) {
 pub async fn table(stack: &Stack) -> Collections {
     history::collect(
         operations::read::items::scan_items(&stack.store).await.unwrap(),
-        stack.digits,
+        stack.store.digits(),
     )
 }
 
@@ -140,7 +141,9 @@ pub async fn item(stack: &Stack, pk: &str, sk: &str) -> Value {
 pub async fn settled(stack: &Stack) -> Collections {
     eventually("complete histories", async || {
         let table = table(stack).await;
-        history::missing(&table, stack.digits).is_empty().then_some(table)
+        history::missing(&table, stack.store.digits())
+            .is_empty()
+            .then_some(table)
     })
     .await
 }

@@ -14,7 +14,7 @@ pub use operations::{
     revision::{self, ChangeOptions},
 };
 pub use shared::{
-    config::{Idempotency, Ordering, Retention, WriteMode, WriteOptions},
+    config::{Idempotency, Ordering, WriteMode, WriteOptions},
     domain::change::Change,
 };
 pub use writer_fn::{
@@ -34,7 +34,7 @@ pub fn mode(mode: WriteMode) -> WriteOptions {
 /// Returns options with a ledger.
 pub fn ledger(write_mode: WriteMode) -> WriteOptions {
     WriteOptions {
-        idempotency: Idempotency::Ledger(Retention::default()),
+        idempotency: Idempotency::Ledger,
         ..mode(write_mode)
     }
 }

@@ -97,6 +97,19 @@ impl Vzero {
         Run::wait(self.start(arguments))
     }
 
+    /// Runs the command with more environment variables, with which the text begins: `NAME=value`. If it `is_alone`, it has no others, and
+    /// not the options of the table.
+    pub(crate) fn run_in(&self, text: &str, is_alone: bool) -> Run {
+        let words = text.words();
+        let pairs = words.iter().map_while(|word| word.split_once('='));
+        let environment: Vec<_> = pairs.collect();
+        let arguments = &words[environment.len()..];
+        match is_alone {
+            true => Run::alone(self.program, &environment, arguments),
+            false => Run::wait(self.start_with(&environment, arguments)),
+        }
+    }
+
     /// Runs the command with at most this much memory, in kilobytes of address space.
     pub fn run_limited(&self, kilobytes: u32, arguments: &(impl Arguments + ?Sized)) -> Run {
         let command = self.command(arguments);

@@ -234,15 +234,15 @@ mod tests {
     fn a_pruned_map_has_one_window_of_entries_after_one_more_request() {
         for size in 1..=Window::MAX {
             let window = Window::new(size).unwrap();
-            assert!(window.full() <= window.max_entries(), "{window}");
+            assert!(window.full() <= window.max_entries(), "{window:?}");
             for held in 0..=window.max_entries() {
                 let requests: HashMap<_, _> = (1..=held)
                     .map(|n| (format!("h{n}"), AttributeValue::N(n.to_string())))
                     .collect();
                 let removed = oldest(&requests, window);
                 let surplus = (held + 1).saturating_sub(window.get());
-                assert_eq!(removed.len(), surplus.min(MAX_REMOVED), "{window} of {held}");
-                assert!(held > window.full() || surplus <= MAX_REMOVED, "{window}");
+                assert_eq!(removed.len(), surplus.min(MAX_REMOVED), "{window:?} of {held}");
+                assert!(held > window.full() || surplus <= MAX_REMOVED, "{window:?}");
                 let expected: Vec<_> = (1..=removed.len()).map(|n| format!("h{n}")).collect();
                 let names: Vec<_> = removed.into_iter().map(|(hash, _)| hash).collect();
                 assert_eq!(names, expected);

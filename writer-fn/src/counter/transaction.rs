@@ -5,7 +5,7 @@
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use shared::{
-    config::{Idempotency, WriteMode, WriteOptions},
+    config::{Idempotency, MARKER_RETENTION, WriteMode, WriteOptions},
     domain::{Item, keys::LATEST_KEY, version::Version, version_item::VersionItem},
     dynamodb::{Store, cancellation, client::error::ServiceError, key, n, write::Write},
 };
@@ -40,15 +40,12 @@ const MAX_ATTEMPTS: u32 = 10;
 ///
 /// Returns [`WriteError`], see its variants.
 pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions) -> Result<WriteOutcome, WriteError> {
-    let retention = match options.idempotency {
-        Idempotency::Ledger(retention) => Some(retention),
-        Idempotency::Recent(_) => None,
+    let has_ledger = options.idempotency == Idempotency::Ledger;
+    let mut earlier = match has_ledger {
+        true => EarlierDeliveries::default(),
+        false => EarlierDeliveries::of(update, store.now()),
     };
-    let mut earlier = match retention {
-        Some(_) => EarlierDeliveries::default(),
-        None => EarlierDeliveries::of(update, store.now()),
-    };
-    let first = retention.is_none().then(|| store.now());
+    let first = (!has_ledger).then(|| store.now());
     let mut has_no_versions = false;
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
@@ -72,7 +69,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         if let Some(outcome) = refused(store, update, stored.as_ref(), options).await? {
             return Ok(outcome);
         }
-        if retention.is_none() {
+        if !has_ledger {
             // A transaction that counts as lost may have been applied, or may still be applied.
             earlier = earlier.after_check(stored.as_ref())?;
         }
@@ -83,7 +80,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         let version_item = VersionItem::from_image(image, store.digits())?;
         let version = version_item.version();
         let recent_requests = match options.idempotency {
-            Idempotency::Ledger(_) => RecentRequests::in_marker(update, now, stored.as_ref()),
+            Idempotency::Ledger => RecentRequests::in_marker(update, now, stored.as_ref()),
             Idempotency::Recent(window) => {
                 RecentRequests::fitting(update, window, now, stored.as_ref(), Contention::None)?
             }
@@ -104,7 +101,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         let parts = Parts {
             form,
             is_absent: stored.is_none(),
-            marker_expires: retention.map(|retention| (now.to_duration() + retention.duration()).as_secs()),
+            marker_expires: has_ledger.then(|| (now.to_duration() + MARKER_RETENTION).as_secs()),
             version_items: match options.mode {
                 WriteMode::Transaction => store.stored(&version_item),
                 _ => Vec::new(),
@@ -152,7 +149,7 @@ async fn refused(
     let refusal = refusal(store, update, stored, options);
     let is_refused = matches!(&refusal, Ok(Some(_)) | Err(WriteError::NoMap { .. }));
     let in_ledger = match options.idempotency {
-        Idempotency::Ledger(_) if is_refused => version_in_ledger(store, update).await?,
+        Idempotency::Ledger if is_refused => version_in_ledger(store, update).await?,
         _ => None,
     };
     let refusal = match in_ledger {

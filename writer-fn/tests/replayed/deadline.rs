@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, time::Duration};
 use aws_sdk_dynamodb::config::HttpClient;
 use serde_json::{Value, json};
 use shared::{
-    config::{Config, Idempotency, Ordering, Retention, WriteMode, WriteOptions},
+    config::{Config, Idempotency, Ordering, WriteMode, WriteOptions},
     dynamodb::client::ClientSettings,
 };
 use testkit::{
@@ -30,7 +30,6 @@ fn client_settings() -> [ClientSettings; 2] {
         read_timeout: longest,
         attempt_timeout: longest,
         operation_timeout: longest,
-        ..ClientSettings::default()
     };
     [ClientSettings::default(), longest]
 }
@@ -47,7 +46,7 @@ fn all_options() -> [WriteOptions; 4] {
         with(WriteMode::Stream, recent),
         with(WriteMode::Inline, recent),
         with(WriteMode::Transaction, recent),
-        with(WriteMode::Stream, Idempotency::Ledger(Retention::default())),
+        with(WriteMode::Stream, Idempotency::Ledger),
     ]
 }
 

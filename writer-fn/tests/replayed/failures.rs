@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
-    config::{Idempotency, Ordering, Retention, Window, WriteMode, WriteOptions},
+    config::{Idempotency, MARKER_RETENTION, Ordering, Window, WriteMode, WriteOptions},
     domain::{keys::VersionDigits, recorded_at::RecordedAt, version::Version},
     dynamodb::{Store, client::error::ErrorKind},
     logging::chain,
@@ -123,7 +123,7 @@ async fn a_ledger_detects_a_duplicate_after_later_updates() {
     let ledgered = async |responses: &[Value], skip_unchanged: bool, json: Value| {
         let (store, replay) = replaying(responses);
         let options = WriteOptions {
-            idempotency: Idempotency::Ledger(Retention::default()),
+            idempotency: Idempotency::Ledger,
             skip_unchanged,
             ..WriteOptions::default()
         };
@@ -360,12 +360,11 @@ async fn other_cancellation_reasons_determine_the_error_kind() {
 #[tokio::test]
 async fn a_marker_of_the_ledger_expires_by_the_clock_of_the_store() {
     let replay = Replay::new([json!({}), json!({}), json!({}), json!({})]);
-    let retention = Retention::default();
     let clock = Clock::new(|| Duration::from_secs(1_000));
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let options = WriteOptions {
         mode: WriteMode::Stream,
-        idempotency: Idempotency::Ledger(retention),
+        idempotency: Idempotency::Ledger,
         ..WriteOptions::default()
     };
     let update = update(json!({"ID": "E", "State": "OK"}));
@@ -375,6 +374,6 @@ async fn a_marker_of_the_ledger_expires_by_the_clock_of_the_store() {
     let transaction = requests.iter().find(|(operation, _)| operation == "TransactWriteItems");
     let items = transaction.unwrap().1["TransactItems"].as_array().unwrap().clone();
     let marker = items.iter().find_map(|item| item.pointer("/Put/Item/TTL/N"));
-    let expires = (Duration::from_secs(1_000) + retention.duration()).as_secs();
+    let expires = (Duration::from_secs(1_000) + MARKER_RETENTION).as_secs();
     assert_eq!(marker, Some(&json!(expires.to_string())));
 }

@@ -1,18 +1,26 @@
 //! Order of the updates of a batch after a failure.
 
 use serde_json::{Value, json};
-use shared::config::{Config, Ordering};
+use shared::config::{
+    Config,
+    Ordering::{self, Arrival, Time},
+};
 use testkit::{
     replay::{self, failures},
     scripted::{Reply, Scripted},
 };
 use writer_fn::Writer;
 
-/// A message whose update has the request id `id`. `group` is its FIFO message group.
-fn message(id: &str, entity: &str, group: Option<&str>) -> Value {
-    let body = json!({"ID": entity, "RequestId": id, "Timestamp": 1}).to_string();
-    let attributes = group.map_or(json!({}), |group| json!({"MessageGroupId": group}));
-    super::message(id, &body, &attributes)
+/// Messages, each given by the request id of its update, its entity, and its FIFO message group if it has one.
+fn messages(list: &str) -> Vec<Value> {
+    let message = |words: &str| {
+        let mut words = words.split(' ');
+        let (id, entity) = (words.next().unwrap(), words.next().unwrap());
+        let body = json!({"ID": entity, "RequestId": id, "Timestamp": 1}).to_string();
+        let attributes = words.next().map_or(json!({}), |group| json!({"MessageGroupId": group}));
+        super::message(id, &body, &attributes)
+    };
+    list.split(", ").map(message).collect()
 }
 
 /// The reply to the update with this request id.
@@ -30,8 +38,8 @@ fn latest_is(version: u64) -> Reply {
 }
 
 /// Handles a batch. Returns the failed messages, and the request ids whose updates were sent, each once.
-async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> (Vec<String>, Vec<String>) {
-    let replies: Vec<_> = failing.to_vec();
+async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> [String; 2] {
+    let replies = failing.to_vec();
     let http = Scripted::new(move |operation, body| {
         assert_eq!(operation, "UpdateItem");
         let id = body["ExpressionAttributeValues"][":request"]["S"].as_str().unwrap();
@@ -47,22 +55,12 @@ async fn handle(ordering: Ordering, messages: &[Value], failing: &[Failing]) -> 
     let response = super::handle(&writer, &super::batch(messages)).await;
     let mut sent: Vec<_> = super::sent(&http).into_iter().map(|(id, _)| id).collect();
     sent.dedup();
-    (failures(&response), sent)
-}
-
-fn of(ids: &[&str]) -> Vec<String> {
-    ids.iter().map(|id| (*id).to_owned()).collect()
+    [failures(&response), sent].map(|ids| ids.join(" "))
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_retryable_failure_no_later_update_of_the_entity_is_applied() {
-    let messages = [
-        message("1", "E", None),
-        message("2", "E", None),
-        message("3", "E", None),
-        message("4", "F", None),
-        message("5", "E", None),
-    ];
+    let messages = messages("1 E, 2 E, 3 E, 4 F, 5 E");
     for reply in [
         error("ThrottlingException"),
         error("InternalServerError"),
@@ -70,39 +68,31 @@ async fn after_a_retryable_failure_no_later_update_of_the_entity_is_applied() {
         error("ValidationException"),
         Reply::Never,
     ] {
-        let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", reply.clone())]).await;
-        assert_eq!(failed, of(&["2", "3", "5"]), "{reply:?}");
+        let [failed, sent] = handle(Arrival, &messages, &[("2", reply.clone())]).await;
+        assert_eq!(failed, "2 3 5", "{reply:?}");
         assert!(
-            !sent.contains(&"3".to_owned()) && !sent.contains(&"5".to_owned()),
-            "{sent:?}"
-        );
-        assert!(
-            sent.contains(&"1".to_owned()) && sent.contains(&"4".to_owned()),
-            "{sent:?}"
+            !sent.contains(['3', '5']) && sent.contains('1') && sent.contains('4'),
+            "{sent}"
         );
         // By time, an older update cannot replace a newer one.
-        let (failed, _) = handle(Ordering::Time, &messages, &[("2", reply)]).await;
-        assert_eq!(failed, of(&["2"]));
+        let [failed, _] = handle(Time, &messages, &[("2", reply)]).await;
+        assert_eq!(failed, "2");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_update_that_can_never_succeed_stops_no_other_update_of_its_entity() {
-    let mut messages = [
-        message("1", "E", None),
-        message("2", "E", None),
-        message("3", "E", None),
-    ];
+    let mut messages = messages("1 E, 2 E, 3 E");
     // The expected version is in the past.
     messages[1]["body"] = json!(json!({"ID": "E", "RequestId": "2", "ExpectedVersion": 3}).to_string());
-    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", latest_is(7))]).await;
-    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "2", "3"])));
+    assert_eq!(handle(Arrival, &messages, &[("2", latest_is(7))]).await, ["2", "1 2 3"]);
     let reused = json!({"Latest": {"N": "7"}, "RequestId": {"S": "2"}, "RequestPayload": {"S": "other"}});
-    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("2", Reply::rejected(Some(reused)))]).await;
-    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "2", "3"])));
+    assert_eq!(
+        handle(Arrival, &messages, &[("2", Reply::rejected(Some(reused)))]).await,
+        ["2", "1 2 3"]
+    );
     messages[1]["body"] = json!(json!({"ID": "E", "RequestId": "2", "PK": "reserved"}).to_string());
-    let (failed, sent) = handle(Ordering::Arrival, &messages, &[]).await;
-    assert_eq!((failed, sent), (of(&["2"]), of(&["1", "3"])));
+    assert_eq!(handle(Arrival, &messages, &[]).await, ["2", "1 3"]);
 }
 
 /// A failed update must not be applied after a later one of its batch made that possible.
@@ -124,29 +114,24 @@ async fn an_update_that_a_later_one_makes_possible_stops_its_entity() {
         update("u2", json!({"Big": null})),
     ];
     for (messages, reply) in [(conflict, latest_is(4)), (too_large, error("ValidationException"))] {
-        let (failed, sent) = handle(Ordering::Arrival, &messages, &[("u1", reply)]).await;
-        assert_eq!((failed, sent), (of(&["u1", "u2"]), of(&["u1"])));
+        assert_eq!(handle(Arrival, &messages, &[("u1", reply)]).await, ["u1 u2", "u1"]);
         // In the next delivery, a success of the first one comes first.
-        let (failed, sent) = handle(Ordering::Arrival, &messages, &[]).await;
-        assert_eq!((failed, sent), (of(&[]), of(&["u1", "u2"])));
+        assert_eq!(handle(Arrival, &messages, &[]).await, ["", "u1 u2"]);
     }
 }
 
 /// A FIFO group stops at any failure. Its messages that were not started are not applied after later ones of their entity.
 #[tokio::test(start_paused = true)]
 async fn a_stopped_group_stops_the_entities_of_its_messages() {
-    let messages = [
-        message("1", "E", Some("g")),
-        message("2", "F", Some("g")),
-        message("3", "F", Some("h")),
-        message("4", "E", Some("h")),
-        message("5", "G", Some("i")),
-    ];
-    let mut messages = messages;
+    let mut messages = messages("1 E g, 2 F g, 3 F h, 4 E h, 5 G i");
     // An update that can never be applied stops the group too.
     messages[0]["body"] = json!(json!({"ID": "E", "RequestId": "1", "Timestamp": 1, "ExpectedVersion": 3}).to_string());
-    let (failed, sent) = handle(Ordering::Arrival, &messages, &[("1", latest_is(7))]).await;
-    assert_eq!((failed, sent), (of(&["1", "2", "3", "4"]), of(&["1", "5"])));
-    let (failed, sent) = handle(Ordering::Time, &messages, &[("1", latest_is(7))]).await;
-    assert_eq!((failed, sent), (of(&["1", "2"]), of(&["1", "3", "4", "5"])));
+    assert_eq!(
+        handle(Arrival, &messages, &[("1", latest_is(7))]).await,
+        ["1 2 3 4", "1 5"]
+    );
+    assert_eq!(
+        handle(Time, &messages, &[("1", latest_is(7))]).await,
+        ["1 2", "1 3 4 5"]
+    );
 }

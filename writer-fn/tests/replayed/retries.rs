@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::config::retry::RetryMode;
 use serde_json::{Value, json};
 use shared::dynamodb::client::ClientSettings;
 use testkit::replay::{NeverClient, Replay};
@@ -43,36 +42,14 @@ async fn attempts(settings: &ClientSettings, code: &str) -> usize {
 #[tokio::test(start_paused = true)]
 async fn an_update_has_the_attempts_of_the_settings() {
     for max_attempts in [1, 2, 10] {
-        let standard = ClientSettings {
+        let settings = ClientSettings {
             max_attempts,
             ..ClientSettings::default()
         };
-        let adaptive = ClientSettings {
-            retry_mode: RetryMode::Adaptive,
-            ..standard
-        };
-        let expected = max_attempts as usize;
-        assert_eq!(attempts(&standard, "ThrottlingException").await, expected);
-        assert_eq!(attempts(&standard, "InternalServerError").await, expected);
-        assert_eq!(attempts(&adaptive, "InternalServerError").await, expected);
+        for code in ["ThrottlingException", "InternalServerError"] {
+            assert_eq!(attempts(&settings, code).await, max_attempts as usize, "{code}");
+        }
     }
-}
-
-/// The update of the latest item has no retries of the SDK, but its adaptive mode: after a throttled request the SDK delays
-/// the next one.
-#[tokio::test(start_paused = true)]
-async fn adaptive_mode_delays_updates_while_dynamodb_throttles() {
-    let settings = |retry_mode| ClientSettings {
-        retry_mode,
-        max_attempts: 10,
-        ..ClientSettings::default()
-    };
-    assert_eq!(
-        attempts(&settings(RetryMode::Standard), "ThrottlingException").await,
-        10
-    );
-    let sent = attempts(&settings(RetryMode::Adaptive), "ThrottlingException").await;
-    assert!((1..10).contains(&sent), "{sent}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,8 +14,8 @@ const SUFFIX: &str = "-history";
 /// Table that other programs write, and its history table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachedTable {
+    /// With the name of the history table.
     settings: AttachedSettings,
-    history: String,
     keys: Vec<KeyAttribute>,
 }
 
@@ -48,9 +48,9 @@ impl AttachedTable {
     pub fn new(mut settings: AttachedSettings, keys: Vec<KeyAttribute>) -> Result<Self, InvalidDefinition> {
         check_table("TableName", &settings.table)?;
         let default = || format!("{}{SUFFIX}", settings.table);
-        let history = settings.history_table.get_or_insert_with(default).clone();
-        check_table("HistoryTable", &history)?;
-        if history == settings.table {
+        let history = settings.history_table.get_or_insert_with(default);
+        check_table("HistoryTable", history)?;
+        if *history == settings.table {
             return Err(InvalidDefinition::SameTable);
         }
         let is_empty = |name: &Option<String>| name.as_deref() == Some("");
@@ -73,11 +73,7 @@ impl AttachedTable {
         if let Some(key) = keys.iter().find(|key| settings.ignored.contains(&key.name)) {
             return Err(InvalidDefinition::IgnoredKey(key.name.clone()));
         }
-        Ok(Self {
-            settings,
-            history,
-            keys,
-        })
+        Ok(Self { settings, keys })
     }
 
     /// Returns the definition without its keys, with the name of the history table.
@@ -92,7 +88,7 @@ impl AttachedTable {
 
     /// Returns the name of the history table.
     pub fn history_table(&self) -> &str {
-        &self.history
+        self.settings.history_table.as_deref().unwrap_or_default()
     }
 
     /// Returns the key attributes: the partition key, then the sort key if there is one.
@@ -128,7 +124,7 @@ impl AttachedTable {
             "TableName": settings.table,
             "KeySchema": keys.collect::<Vec<_>>(),
             "AttributeDefinitions": types.collect::<Vec<_>>(),
-            "HistoryTable": self.history,
+            "HistoryTable": self.history_table(),
             "VersionAttribute": settings.version_attribute,
             "ActorAttribute": settings.actor_attribute,
             "ReasonAttribute": settings.reason_attribute,

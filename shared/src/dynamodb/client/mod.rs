@@ -55,7 +55,7 @@ pub fn http_client() -> SharedHttpClient {
 mod tests {
     use std::time::Duration;
 
-    use aws_config::{Region, retry::RetryMode};
+    use aws_config::Region;
     use aws_sdk_dynamodb::config::Credentials;
 
     use super::*;
@@ -72,7 +72,6 @@ mod tests {
         for settings in [
             ClientSettings::default(),
             ClientSettings {
-                retry_mode: RetryMode::Adaptive,
                 max_attempts: 7,
                 connect_timeout: Duration::from_millis(1),
                 read_timeout: Duration::from_millis(2),
@@ -83,17 +82,15 @@ mod tests {
             let client = client(&settings).await;
             let (retries, timeouts) = (client.config().retry_config(), client.config().timeout_config());
             let (retries, timeouts) = (retries.unwrap(), timeouts.unwrap());
-            assert_eq!(retries.mode(), settings.retry_mode);
             assert_eq!(retries.max_attempts(), settings.max_attempts);
             assert_eq!(timeouts.connect_timeout(), Some(settings.connect_timeout));
             assert_eq!(timeouts.read_timeout(), Some(settings.read_timeout));
             assert_eq!(timeouts.operation_attempt_timeout(), Some(settings.attempt_timeout));
             assert_eq!(timeouts.operation_timeout(), Some(settings.operation_timeout));
-            // The update of the latest item has the same mode and timeouts; the store counts its attempts.
+            // The update of the latest item has the same timeouts; the store counts its attempts.
             let store = Store::new(client, "Table", VersionDigits::default());
             let once = store.client_without_retries.config();
-            let retries = once.retry_config().unwrap();
-            assert_eq!((retries.mode(), retries.max_attempts()), (settings.retry_mode, 1));
+            assert_eq!(once.retry_config().unwrap().max_attempts(), 1);
             assert_eq!(store.max_attempts(), settings.max_attempts);
             let timeouts = once.timeout_config().unwrap();
             assert_eq!(timeouts.operation_attempt_timeout(), Some(settings.attempt_timeout));

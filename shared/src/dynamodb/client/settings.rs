@@ -6,17 +6,11 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use aws_config::{
-    retry::{RetryConfig, RetryMode},
-    timeout::TimeoutConfig,
-};
+use aws_config::{retry::RetryConfig, timeout::TimeoutConfig};
 
 /// Retries and timeouts of a client. The defaults are those of the functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// `Standard` (default), or `Adaptive`, which also slows down the first attempts while DynamoDB throttles the client. See
-    /// [Retry behavior](https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html).
-    pub retry_mode: RetryMode,
     /// `AWS_MAX_ATTEMPTS`: maximum number of attempts of an operation, including the first. Default 3, the SDK's default.
     pub max_attempts: u32,
     /// Maximum time to open a connection. Default 1 s.
@@ -37,11 +31,7 @@ impl ClientSettings {
     /// Returns the retry settings for the SDK. The waits are shorter than the SDK's, because clients and the event source
     /// mapping retry too.
     pub fn retries(&self) -> RetryConfig {
-        let retries = match self.retry_mode {
-            RetryMode::Adaptive => RetryConfig::adaptive(),
-            _ => RetryConfig::standard(),
-        };
-        retries
+        RetryConfig::standard()
             .with_max_attempts(self.max_attempts)
             .with_initial_backoff(Duration::from_millis(100))
             .with_max_backoff(Duration::from_secs(1))
@@ -61,7 +51,6 @@ impl ClientSettings {
 impl Default for ClientSettings {
     fn default() -> Self {
         Self {
-            retry_mode: RetryMode::Standard,
             max_attempts: 3,
             connect_timeout: Duration::from_secs(1),
             read_timeout: Duration::from_secs(2),

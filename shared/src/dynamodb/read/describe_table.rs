@@ -15,34 +15,7 @@ use crate::{
 
 const OPERATION: &str = "DescribeTable";
 
-/// Description of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Description {
-    /// Amazon Resource Name, with Region and account.
-    pub arn: String,
-    /// Names and types of the key attributes, the partition key first.
-    pub keys: Vec<(String, ScalarAttributeType)>,
-    /// Approximate number of items: DynamoDB updates it about every six hours, see
-    /// [`TableDescription`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html).
-    pub items: u64,
-}
-
 impl Store {
-    /// Describes the table.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn describe(&self) -> Result<Description, ServiceError> {
-        let table = self.description().await?;
-        let items = table.item_count.and_then(|count| u64::try_from(count).ok());
-        Ok(Description {
-            arn: table.table_arn.clone().unwrap_or_default(),
-            keys: keys_of(&table),
-            items: items.unwrap_or_default(),
-        })
-    }
-
     /// Describes the table, `None` if it does not exist.
     ///
     /// # Errors
@@ -55,7 +28,12 @@ impl Store {
         }
     }
 
-    pub(super) async fn description(&self) -> Result<TableDescription, ServiceError> {
+    /// Describes the table.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn description(&self) -> Result<TableDescription, ServiceError> {
         let output = request(&self.table).send_with(&self.client).await;
         let output = output.map_err(|error| ServiceError::new(OPERATION, &error))?;
         output.table.ok_or_else(|| ServiceError::not_built(OPERATION))
@@ -67,12 +45,7 @@ impl Store {
     ///
     /// Returns [`LayoutError::Service`] if the request fails, [`LayoutError::Attached`] if the table does not fit to the settings.
     pub async fn describe_attached(&self, settings: &AttachedSettings) -> Result<AttachedTable, LayoutError> {
-        let keys = keys_of(&self.description().await?).into_iter().map(|(name, kind)| {
-            let kind = kind.as_str().parse();
-            let kind = kind.map_err(|_| InvalidDefinition::KeyType(name.clone()))?;
-            Ok(KeyAttribute { name, kind })
-        });
-        let keys = keys.collect::<Result<_, InvalidDefinition>>()?;
+        let keys = key_attributes(&keys_of(&self.description().await?))?;
         Ok(AttachedTable::new(settings.clone(), keys)?)
     }
 }
@@ -80,6 +53,13 @@ impl Store {
 /// Returns the status of a table.
 pub fn status_of(table: &TableDescription) -> TableStatus {
     table.table_status.clone().unwrap_or(TableStatus::Active)
+}
+
+/// Returns the approximate number of items: DynamoDB updates it about every six hours, see
+/// [`TableDescription`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html).
+pub fn items_of(table: &TableDescription) -> u64 {
+    let items = table.item_count.and_then(|count| u64::try_from(count).ok());
+    items.unwrap_or_default()
 }
 
 /// Returns the names and types of the key attributes, the partition key first.
@@ -94,6 +74,20 @@ pub fn keys_of(table: &TableDescription) -> Vec<(String, ScalarAttributeType)> {
     keys.into_iter()
         .map(|key| (key.attribute_name.clone(), kind_of(&key.attribute_name)))
         .collect()
+}
+
+/// Returns the key attributes of an attached table.
+///
+/// # Errors
+///
+/// Returns [`InvalidDefinition::KeyType`] if a type is not one that keys can have.
+pub fn key_attributes(keys: &[(String, ScalarAttributeType)]) -> Result<Vec<KeyAttribute>, InvalidDefinition> {
+    let keys = keys.iter().map(|(name, kind)| {
+        let kind = kind.as_str().parse();
+        let kind = kind.map_err(|_| InvalidDefinition::KeyType(name.clone()))?;
+        Ok(KeyAttribute::new(name, kind))
+    });
+    keys.collect()
 }
 
 /// Builds the request.

@@ -124,6 +124,7 @@ impl Size<'_> {
     async fn run(&self, subject: &Subject, workloads: [Workload; 2], time: Duration) -> Result<Run, BenchError> {
         let Self { role, memory_mb, .. } = *self;
         let limits = Limits::create(self.controllers, memory_mb)?;
+        limits.limit_cpu()?;
         let hosted = self.bench.host(subject, role, self.stub, Some(limits))?;
         let events = workloads.map(|(_, items)| events::event(role, items, subject));
         let run = async {
@@ -151,7 +152,7 @@ impl Size<'_> {
         let event = events::event(self.role, 1, ours);
         let mut times = Vec::new();
         for _ in 0..self.bench.size(10, 1) {
-            let limits = Limits::unlimited_cpu(self.controllers, self.memory_mb)?;
+            let limits = Limits::create(self.controllers, self.memory_mb)?;
             let hosted = self.bench.host(ours, self.role, self.stub, Some(limits))?;
             let (responded, ready) = tokio::try_join!(hosted.invoke(&event), limit_when_ready(&hosted))?;
             times.push(millis(responded.duration_since(ready)));

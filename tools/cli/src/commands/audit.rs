@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use attach::shell::argument;
 use operations::{
     audit::{EntitiesAudit, TableAudit, auditor::EntityFindings, segment::Counts},
     connection::Connection,
@@ -15,14 +14,14 @@ use super::segments::{ReadRate, Segments, bar};
 use crate::{
     error::CliError,
     output::{self, Listing, Output},
+    target::{Target, unless_all},
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = EXAMPLE, mut_arg("words", unless_all))]
 pub(crate) struct Audit {
-    /// Partition keys of the entities
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
-    ids: Vec<String>,
+    #[command(flatten)]
+    target: Target,
     /// Audit all entities of the table
     #[arg(long)]
     all: bool,
@@ -39,7 +38,9 @@ const EXAMPLE: &str = "\
 Findings: Gap, Stray (beyond Latest), LatestDiffers, NoVersion, Orphan, BelowFloor, Unpruned; Lagging, which is no error.
 With --attached: Gap, Differs, Unordered, BelowFloor, Unpruned; Late, Missed, Omitted and Lagging, which are no errors.
 Exit code 4 if something is wrong.
-Example: vzero audit --all --max-read-units 100 --state audit.json";
+Examples:
+  vzero admin audit --all --max-read-units 100 --state audit.json
+  vzero --table Orders admin audit c1 7";
 
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
@@ -70,8 +71,8 @@ impl Audit {
 
     /// Returns the error of findings, with the commands that repair what they can.
     fn next_step(&self, counts: &Counts, connection: &Connection) -> String {
-        let ids: Vec<_> = self.ids.iter().map(|id| argument(id)).collect();
-        let ids = if self.all { "--all".to_owned() } else { ids.join(" ") };
+        let arguments = self.target.arguments();
+        let ids = if self.all { "--all" } else { &arguments };
         let next = match connection.store.attached_table() {
             Some(_) => "`vzero admin redrive s3://FailedRecordsBucketName` stores records that failed".to_owned(),
             None => format!("`vzero admin repair {ids} --dry-run` shows what can be restored"),
@@ -96,7 +97,12 @@ impl Audit {
         report: &mut Listing<'_>,
     ) -> Result<Audited, CliError> {
         let lag = Duration::from_secs(self.lag);
-        let mut audit = EntitiesAudit::new(connection.store.clone(), pace.clone(), lag, &self.ids)?;
+        let mut audit = EntitiesAudit::new(
+            connection.store.clone(),
+            pace.clone(),
+            lag,
+            &self.target.ids(connection)?,
+        )?;
         while let Some(audited) = audit.step().await? {
             add(report, &audited)?;
         }

@@ -1,5 +1,6 @@
 //! `vzero admin backfill`.
 
+use aws_sdk_dynamodb::types::TableDescription;
 use operations::{
     backfill::{
         BackfillRun, Import,
@@ -11,11 +12,11 @@ use operations::{
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{Item, names, plain},
-    dynamodb::read::describe_table::Description,
+    dynamodb::read::describe_table::{items_of, keys_of},
 };
 
 use super::segments::{Rates, Segments, summary};
-use crate::{confirmation::Confirmation, error::CliError, output::Output, progress::Bar, write_options::Writing};
+use crate::{confirmation::Confirmation, error::CliError, next, output::Output, progress::Bar, write_options::Writing};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -57,13 +58,13 @@ impl Backfill {
             id: self.id.clone(),
             rename: self.rename.iter().cloned().collect(),
             ordering: self.writing.ordering,
-            write: self.writing.options()?,
+            write: self.writing.options(),
             dry_run: self.confirmation.dry_run,
         };
         let pace = self.rates.limiter(connection);
         let run = import.run(connection, self.segments.plan(connection, &pace)).await;
         let (table, run) = run.map_err(with_option)?;
-        let (to, about) = (&connection.table, table.items);
+        let (to, about) = (&connection.table, items_of(&table));
         let question = match is_attached {
             true => {
                 let history = connection.store.history_table();
@@ -75,8 +76,8 @@ impl Backfill {
         self.finish(run, &table, output).await
     }
 
-    async fn finish(&self, mut run: BackfillRun, table: &Description, output: &Output) -> Result<(), CliError> {
-        let bar = Bar::new(table.items);
+    async fn finish(&self, mut run: BackfillRun, table: &TableDescription, output: &Output) -> Result<(), CliError> {
+        let bar = Bar::new(items_of(table));
         while let Some(refused) = run.step().await? {
             bar.suspend(|| {
                 let mut refused = refused.iter();
@@ -91,7 +92,8 @@ impl Backfill {
         match counts.refused + counts.conflicts {
             0 => Ok(()),
             left => Err(CliError::Conflict(format!(
-                "{left} items could not be put under versioning"
+                "{left} items could not be put under versioning: correct them, then type {}",
+                next::again("")
             ))),
         }
     }
@@ -112,10 +114,11 @@ fn with_option(error: OperationError) -> CliError {
     }
 }
 
-fn print_refused(table: &Description, item: &Item, why: &Refusal, output: &Output) -> Result<(), CliError> {
-    let keys = table.keys.iter().filter_map(|(name, _)| {
-        let value = item.get(name)?;
-        Some((name.clone(), plain::attribute(value)))
+fn print_refused(table: &TableDescription, item: &Item, why: &Refusal, output: &Output) -> Result<(), CliError> {
+    let keys = keys_of(table).into_iter().filter_map(|(name, _)| {
+        let value = item.get(&name)?;
+        let value = plain::attribute(value);
+        Some((name, value))
     });
     let keys: Map<String, Value> = keys.collect();
     let kind = if why.is_conflict() { "Conflict" } else { "Refused" };

@@ -65,7 +65,7 @@ impl Console {
     pub(crate) async fn run(&self, connection: Connection, output: &Output) -> Result<(), CliError> {
         let options = Options {
             token: self.token.clone(),
-            writes: self.write.then(|| self.writing.options()).transpose()?,
+            writes: self.write.then(|| self.writing.options()),
             ordering: self.writing.ordering,
             lag: Duration::from_secs(self.lag),
             max_read_units: self.audit_rate.max_read_units,

@@ -55,12 +55,16 @@ pub(crate) async fn lag(target: &Target, connection: &Connection, output: &Outpu
 impl Metadata {
     /// Shows the metadata of an entity, or changes it if the arguments name attributes.
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let Subject { entity, id, .. } = self.target.subject(connection, 0..=0)?;
+        let Subject { entity, id, key, .. } = self.target.subject(connection, 0..=0)?;
         let store = &connection.store;
         let changes = changes::of_item(self.changes.read()?)?;
         let item = if changes.is_empty() {
             let found = store.get(&entity, metadata::SORT_KEY, connection.consistent).await?;
-            found.ok_or_else(|| CliError::NotFound(format!("{id} has no metadata")))?
+            found.ok_or_else(|| {
+                CliError::NotFound(format!(
+                    "{id} has no metadata: `vzero admin items {key}` lists its items"
+                ))
+            })?
         } else {
             metadata::update(store, &entity, &changes).await?
         };

@@ -11,7 +11,9 @@ use operations::{
 use shared::{domain::view::VersionView, dynamodb::read::batch_get_items::MAX_KEYS};
 
 use super::values::value_of;
-use crate::{error::CliError, output::Output, progress::Bar, selector::Subject, target::Target};
+use crate::{
+    error::CliError, next, output::Output, progress::Bar, selector::Subject, target::Target, times::TimeFormat,
+};
 
 /// Maximum number of versions that a read by the time of the client reads.
 const LIMIT: u64 = 10_000;
@@ -39,6 +41,8 @@ pub(crate) struct Get {
     /// Show the version even if it is a tombstone
     #[arg(long)]
     deleted: bool,
+    #[command(flatten)]
+    times: TimeFormat,
 }
 
 const EXAMPLES: &str = "\
@@ -50,7 +54,13 @@ Examples:
 impl Get {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let takes_one = self.number.is_none() && self.at.is_none() && self.effective_at.is_none();
-        let item = self.target.subject(connection, 0..=usize::from(takes_one))?;
+        let item = self.target.subject(connection, 0..=1)?;
+        if let Some(word) = item.words.first().filter(|_| !takes_one) {
+            let option = self.at.as_ref().map_or("--version or --effective-at", |_| "--at");
+            return Err(CliError::Usage(format!(
+                "{word} and {option} select two versions: use one of them"
+            )));
+        }
         let version = item.words.first().or(self.number.as_ref());
         let view = match (version, &self.at, &self.effective_at) {
             (Some(version), ..) => item.find(version).await?,
@@ -61,18 +71,22 @@ impl Get {
         // The writers of an attached table have no other way to show that an item is gone.
         let shows_deleted = self.deleted || (version.is_some() && connection.store.attached_table().is_some());
         if view.deleted && !shows_deleted {
-            let text = format!("{} is deleted as of version {}", item.id, view.version);
-            return Err(CliError::NotFound(format!("{text}: show it with --deleted")));
+            let (id, number, next) = (&item.id, view.version, next::again("--deleted"));
+            return Err(CliError::NotFound(format!(
+                "{id} is deleted as of version {number}: {next} shows it"
+            )));
         }
         match &self.path {
-            Some(path) => output.value(value_of(&view, &item.id, path)?),
-            None => output.version(&view),
+            Some(path) => output.value(value_of(&view, &item, path)?),
+            None => output.version(&view, self.times),
         }
     }
 
     async fn effective_at(&self, item: &Subject<'_>, time: &str) -> Result<VersionView, CliError> {
         let invalid = |_| {
-            CliError::Usage("--effective-at: it is neither an ISO 8601 date and time nor epoch milliseconds".to_owned())
+            CliError::Usage(format!(
+                "--effective-at: {time} is neither an ISO 8601 date and time nor epoch milliseconds"
+            ))
         };
         let time = client_time(time).map_err(invalid)?;
         let limit = self.limit.map_or(LIMIT, NonZeroU64::get);
@@ -80,6 +94,6 @@ impl Get {
         let (consistent, progress) = (item.connection.consistent, |read| counter.at(read));
         let found = effective_at(item.store(), &item.entity, time, limit, consistent, progress).await;
         drop(counter);
-        item.known(found).await
+        item.known(found, time).await
     }
 }

@@ -6,14 +6,19 @@ use item_diff::{change::Changes, versions::Comparison};
 use operations::{
     connection::Connection,
     error::OperationError,
-    item_change::{Wanted, change_item, plan_item_change, recorded_version},
+    item_change::{ItemChange, Wanted, change_item, plan_item_change, recorded_version},
     read::lag::lag,
     revision::{self, ChangeOptions},
     waiting::Waiting,
 };
 use serde_json::{Map, json};
 use shared::{
-    domain::{attached::key, request_id::RequestId, version::Version, view::VersionView},
+    domain::{
+        attached::{AttachedTable, key},
+        request_id::RequestId,
+        version::Version,
+        view::VersionView,
+    },
     dynamodb::client::error::ServiceError,
 };
 use writer_fn::{counter::WriteOutcome, update::Update};
@@ -61,20 +66,13 @@ impl<'a> ItemWrite<'a> {
     pub(super) async fn change(&self, wanted: Wanted<'_>) -> Result<(), CliError> {
         let (item, store, options, output) = (&self.item, self.item.store(), self.options, self.output);
         let table = store.attached_table().ok_or(OperationError::NotAttached)?;
-        let attribution = options.of_item(table)?;
+        let changing = options.of_item()?;
         options.confirmation.check()?;
         let key = key::attributes(table, &item.id).map_err(OperationError::from)?;
-        let mut planned = match plan_item_change(store, key, wanted, options.allow_expired).await {
+        let planned = match plan_item_change(store, key, wanted, &changing).await {
             Err(OperationError::NoVersion) if !matches!(wanted, Wanted::Version(_)) => return Err(item.no_entity()),
             planned => planned?,
         };
-        if let Some(wanted) = planned
-            .wanted
-            .as_mut()
-            .filter(|wanted| planned.item.as_ref() != Some(wanted))
-        {
-            wanted.extend(attribution);
-        }
         let outcome = match (&planned.wanted, &planned.item) {
             _ if planned.is_unchanged() => "Unchanged",
             (None, _) => "Deleted",
@@ -82,29 +80,61 @@ impl<'a> ItemWrite<'a> {
             _ if matches!(wanted, Wanted::Changed(_)) => "Written",
             _ => "Restored",
         };
-        let mut about = json!({"ID": item.entity.as_str(), "Outcome": outcome});
-        if let Wanted::Version(version) = wanted {
-            about["Version"] = json!(version);
-        }
+        let source = match wanted {
+            Wanted::Version(version) => Some(version),
+            _ => None,
+        };
+        let about = |version: Option<Version>| {
+            let id = item.entity.as_str();
+            output::without_null(json!({"ID": id, "Version": version, "RestoredFrom": source, "Outcome": outcome}))
+        };
         if self.is_dry() || (options.confirmation.must_ask() && !planned.is_unchanged()) {
-            let mut planning = about.clone();
+            let mut planning = about(None);
             planning["DryRun"] = true.into();
             output.planned(
                 planning,
                 &Changes::between(planned.item.as_ref(), planned.wanted.as_ref()),
             )?;
+            if let Some(note) = self.actor_note(table, &planned) {
+                output::note(&note);
+            }
         }
-        let question = format!("Change this item of {}, which other programs write?", table.table());
+        let verb = match outcome {
+            "Created" => "Create",
+            "Deleted" => "Delete",
+            _ => "Change",
+        };
+        let question = format!("{verb} this item of {}, which other programs write?", table.table());
         if self.is_dry() || !(planned.is_unchanged() || options.confirmation.ask(&question)?) {
             return Ok(());
         }
         change_item(store, &planned).await?;
-        output.object(&about)?;
-        if !planned.is_unchanged() && planned.makes_version(table) {
-            let is_recorded = async || Ok(recorded_version(store, &item.entity, &planned).await?.is_some());
-            self.wait(is_recorded).await;
+        let makes_version = !planned.is_unchanged() && planned.makes_version(table);
+        let version = match makes_version {
+            true => {
+                self.wait(async || recorded_version(store, &item.entity, &planned).await)
+                    .await
+            }
+            false => None,
+        };
+        output.object(&about(version))?;
+        if makes_version && version.is_none() {
+            self.note_behind().await;
         }
         Ok(())
+    }
+
+    /// Returns the note that the change keeps the author that the item names, or names none.
+    fn actor_note(&self, table: &AttachedTable, change: &ItemChange) -> Option<String> {
+        let name = table.settings().actor_attribute.as_ref()?;
+        let wanted = change.wanted.as_ref()?;
+        if self.options.actor.is_some() || change.is_unchanged() {
+            return None;
+        }
+        match (wanted.get(name), change.item.as_ref().and_then(|item| item.get(name))) {
+            (None, _) => Some(format!("{name} is not set; --actor NAME sets it")),
+            (new, old) => (new == old).then(|| format!("{name} stays as it is; --actor NAME sets it")),
+        }
     }
 
     /// Returns an update without changes of attributes.
@@ -132,7 +162,7 @@ impl<'a> ItemWrite<'a> {
             update.deleted = true;
             return self.show(Some(&latest), &update);
         }
-        let ((request, change), options) = (self.revision()?, self.options.writing.options()?);
+        let ((request, change), options) = (self.revision()?, self.options.writing.options());
         let done = revision::delete(self.item.store(), &self.item.entity, request, change, options).await?;
         self.written(done).await
     }
@@ -147,7 +177,7 @@ impl<'a> ItemWrite<'a> {
                 None => self.written(None).await,
             };
         }
-        let options = self.options.writing.options()?;
+        let options = self.options.writing.options();
         let done = match version {
             Some(version) => Some(revision::restore(store, entity, version, request, change, options).await?),
             None => revision::undelete(store, entity, request, change, options).await?,
@@ -181,24 +211,33 @@ impl<'a> ItemWrite<'a> {
             .object(&json!({"ID": item.id, "Version": version, "Outcome": name}))?;
         if name == "Written" {
             let stored = async || item.store().version_item(&item.entity, version, true).await;
-            self.wait(async || Ok(stored().await?.is_some())).await;
+            if self.wait(stored).await.is_none() {
+                self.note_behind().await;
+            }
         }
         Ok(())
     }
 
-    /// Waits until the version that was written is in history. Prints a note if it takes longer.
-    async fn wait(&self, mut is_recorded: impl AsyncFnMut() -> Result<bool, ServiceError>) {
+    /// Waits until the version that was written is in history. `None` if it takes longer.
+    async fn wait<T>(&self, mut find: impl AsyncFnMut() -> Result<Option<T>, ServiceError>) -> Option<T> {
+        let mut waiting = Waiting::at_most(MAX_WAIT);
+        if self.options.no_wait {
+            return None;
+        }
+        loop {
+            match find().await {
+                Ok(None) if waiting.again().await => {}
+                found => return found.ok().flatten(),
+            }
+        }
+    }
+
+    /// Prints a note that history does not have the version yet, unless the user did not want to wait.
+    async fn note_behind(&self) {
         if self.options.no_wait {
             return;
         }
-        let (mut waiting, store) = (Waiting::at_most(MAX_WAIT), self.item.store());
-        loop {
-            match is_recorded().await {
-                Ok(false) if waiting.again().await => {}
-                Ok(true) => return,
-                _ => break,
-            }
-        }
+        let store = self.item.store();
         let through = match (store.attached_table(), lag(store, &self.item.entity).await) {
             (Some(table), _) => format!("`vzero attach {} --check` tests the way of its changes", table.table()),
             (None, Ok(Some(lag))) => format!(
@@ -206,7 +245,7 @@ impl<'a> ItemWrite<'a> {
                 lag.through.map_or(0, Version::get),
                 lag.latest
             ),
-            (None, _) => format!("`vzero admin lag {}` shows where it ends", self.item.id),
+            (None, _) => format!("`vzero admin lag {}` shows where it ends", self.item.key),
         };
         output::note(&format!("written, but history does not have it yet: {through}"));
     }

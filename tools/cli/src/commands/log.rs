@@ -4,7 +4,7 @@ mod selection;
 
 use std::time::Duration;
 
-use item_diff::path::Path;
+use item_diff::{path::Path, trace::Trace};
 use operations::{
     connection::Connection,
     read::history::{History, HistoryQuery},
@@ -34,10 +34,11 @@ pub(crate) struct Log {
     target: Target,
     #[command(flatten)]
     detail: Detail,
-    /// Show only versions that changed the value at this path, or a part of it
+    /// Show only versions that changed the value at this path of the newest version, or a part of it. As for `blame`, it is the same
+    /// value although elements are added to its list, removed or moved
     #[arg(long)]
     path: Option<Path>,
-    /// Show only versions with this Actor
+    /// Show only versions with this Actor, also those where it is uncertain
     #[arg(long)]
     actor: Option<String>,
     /// Show only versions that were recorded at this time or later
@@ -67,7 +68,8 @@ pub(crate) struct Log {
 
 const EXAMPLES: &str = "\
 Times: 2026-11-20, 2026-11-20T14:05, 14:05, yesterday, 'yesterday 14:05', 2d, 90m. Versions: 7, latest, -1, @TIME.
---full shows whole items.
+--full shows whole items. amy? stands for an uncertain author: the version before has the same one, so another client can have made the
+change. --actor amy includes these versions.
 Examples:
   vzero log Equipment#1 --since yesterday --actor me
   vzero log Order#1 --path 'Lines[2].Price' -n 1 -p
@@ -84,53 +86,49 @@ impl Log {
         let now = connection.store.now();
         let since = self.since.as_ref().map(|time| times::since("--since", time, now));
         let until = self.until.as_ref().map(|time| times::until("--until", time, now));
-        let filter = Filter {
+        let mut filter = Filter {
             since: since.transpose()?,
             until: until.transpose()?,
             actor: self.actor.clone(),
             path: self.path.clone(),
+            to: None,
         };
         let number = async |text: &Option<String>| match text {
             Some(text) => item.number(text).await.map(Some),
             None => Ok(None),
         };
-        let (first, to) = (number(&self.from).await?, number(&self.to).await?);
+        let first = number(&self.from).await?;
+        filter.to = number(&self.to).await?;
+        // Its path is only known in the newest version, so that this one is read first.
+        let is_traced = self.path.as_ref().and_then(Trace::new).is_some();
         if self.follow {
             let newest = item.latest().await?.version.get();
             let before = self
                 .limit
                 .and_then(|count| newest.checked_sub(u64::try_from(count).ok()?));
-            let first = first.max(before.and_then(|before| Version::new(before + 1)));
+            let mut first = first.max(before.and_then(|before| Version::new(before + 1)));
+            if is_traced {
+                let mut selection = Selection::new(filter.clone(), first, false, true, None);
+                self.read(&item, &mut selection, (None, false), output).await?;
+                first = Version::new(newest + 1);
+            }
             let selection = Selection::new(filter, first, true, !output.is_full, None);
             return Box::pin(self.follow(&item, selection, output)).await;
         }
-        let excludes = filter.excludes();
-        let mut selection = Selection::new(filter, first, self.reverse, !output.is_full, self.limit);
-        let query = HistoryQuery {
-            from: selection.first_to_read(),
-            to,
-            oldest_first: self.reverse,
-            limit: selection.count_to_read(),
-            consistent: connection.consistent,
-        };
-        let history = History::read(&connection.store, &item.entity, query).await?;
-        let mut history = history.ok_or_else(|| item.no_entity())?;
-        let (mut seen, mut printed, mut is_at_end) = (VersionSet::default(), 0, false);
-        while !is_at_end {
-            let views = history.next_page().await?;
-            is_at_end = views.is_none();
-            let views = views.unwrap_or_default();
-            for view in &views {
-                seen.insert(view.version.get());
-            }
-            let mut page: Vec<_> = views.into_iter().filter_map(|view| selection.push(view)).collect();
-            is_at_end |= selection.is_done();
-            page.extend(is_at_end.then(|| selection.finish()).flatten());
-            printed += page.len();
-            page.iter().try_for_each(|one| self.print(one, output))?;
-        }
+        let (excludes, to, is_read_back) = (filter.excludes(), filter.to, is_traced && self.reverse);
+        let limit = self.limit.filter(|_| !is_read_back);
+        let oldest_first = self.reverse && !is_traced;
+        let mut selection = Selection::new(filter, first, oldest_first, !output.is_full, limit);
+        let range = (to.filter(|_| !is_traced), oldest_first);
+        let (seen, printed) = self.read(&item, &mut selection, range, output).await?;
         if excludes && printed == 0 {
-            output::note("no version matches");
+            output::note(&format!("no version matches: `vzero log {}` lists all", item.key));
+        } else if printed == 0 {
+            let (oldest, latest) = (item.floor().await?, item.latest().await?.version);
+            output::note(&format!(
+                "no version to show: {} has versions {oldest} to {latest}",
+                item.id
+            ));
         }
         if !selection.undated.is_empty() {
             let undated = selection.undated.iter().copied().collect();
@@ -144,7 +142,8 @@ impl Log {
         let gaps = |from: u64| {
             let from = from.max(*period.start());
             // Versions are dense, so history lags or has a gap before a version.
-            let last = seen.within(from, (*period.end()).max(from)).last();
+            let end = to.map_or(*period.end(), |to| to.get().min(*period.end()));
+            let last = seen.within(from, end.max(from)).last();
             ranges(&last.map(|last| seen.gaps(from, last)).unwrap_or_default())
         };
         if self.limit.is_none() && !gaps(from).is_empty() {
@@ -156,9 +155,51 @@ impl Log {
         Ok(())
     }
 
+    /// Reads versions up to one, and prints those that are selected, in the order that the user wants. Returns the numbers of the versions
+    /// that were read, and how many were selected.
+    async fn read(
+        &self,
+        item: &Subject<'_>,
+        selection: &mut Selection,
+        (to, oldest_first): (Option<Version>, bool),
+        output: &Output,
+    ) -> Result<(VersionSet, usize), CliError> {
+        let query = HistoryQuery {
+            from: selection.first_to_read(),
+            to,
+            oldest_first,
+            limit: selection.count_to_read(),
+            consistent: item.connection.consistent,
+        };
+        let history = History::read(item.store(), &item.entity, query).await?;
+        let mut history = history.ok_or_else(|| item.no_entity())?;
+        let mut kept = Vec::new();
+        let (mut seen, mut printed, mut is_at_end) = (VersionSet::default(), 0, false);
+        while !is_at_end {
+            let views = history.next_page().await?;
+            is_at_end = views.is_none();
+            let views = views.unwrap_or_default();
+            for view in &views {
+                seen.insert(view.version.get());
+            }
+            let mut page: Vec<_> = views.into_iter().filter_map(|view| selection.push(view)).collect();
+            is_at_end |= selection.is_done();
+            page.extend(is_at_end.then(|| selection.finish()).flatten());
+            printed += page.len();
+            match oldest_first == (self.reverse || self.follow) {
+                true => page.iter().try_for_each(|one| self.print(one, output))?,
+                false => kept.extend(page),
+            }
+        }
+        let limit = self.limit.filter(|_| !self.follow).unwrap_or(usize::MAX);
+        let mut kept = kept.iter().rev().take(limit);
+        kept.try_for_each(|one| self.print(one, output))?;
+        Ok((seen, printed))
+    }
+
     fn print(&self, one: &Selected, output: &Output) -> Result<(), CliError> {
         match output.is_full {
-            true => output.version(&one.view),
+            true => output.version(&one.view, self.times),
             false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.detail)),
         }
     }

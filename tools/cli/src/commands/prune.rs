@@ -17,14 +17,14 @@ use crate::{
     error::CliError,
     output::{self, Output},
     progress::Bar,
+    target::{Target, unless_all},
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("words", unless_all))]
 pub(crate) struct Prune {
-    /// Partition key of the entity
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
-    id: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// Prune all entities of the table
     #[arg(long)]
     all: bool,
@@ -62,13 +62,17 @@ With --all, exit code 4 if entities could not be pruned because of their items."
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
-        let whose = self.id.as_deref().unwrap_or("all entities");
+        let item = (!self.all)
+            .then(|| self.target.subject(connection, 0..=0))
+            .transpose()?;
+        let id = item.as_ref().map(|item| &*item.id);
+        let whose = id.unwrap_or("all entities");
         let question = format!(
             "Mark old versions of {whose} in {}, so that DynamoDB deletes them?",
             connection.table
         );
         self.confirmation.ask(&question)?;
-        match &self.id {
+        match id {
             Some(id) => self.entity(id, connection, output).await,
             None => self.table(connection, output).await,
         }
@@ -125,7 +129,9 @@ impl Prune {
         output.object(&summary)?;
         match run.counts().failed {
             0 => Ok(()),
-            failed => Err(CliError::Conflict(format!("{failed} entities could not be pruned"))),
+            failed => Err(CliError::Conflict(format!(
+                "{failed} entities could not be pruned: `vzero admin audit --all` finds what is wrong"
+            ))),
         }
     }
 }

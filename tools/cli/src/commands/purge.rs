@@ -13,13 +13,15 @@ use crate::{
     confirmation::Confirmation,
     error::CliError,
     output::{self, Output},
+    selector::Subject,
+    target::Target,
 };
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: vzero admin purge Equipment#1 --dry-run")]
 pub(crate) struct Purge {
-    /// Partition key of the entity
-    id: String,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     confirmation: Confirmation,
     /// Wait this long for versions that are still in the stream; 0s if nothing reads the stream
@@ -30,14 +32,14 @@ pub(crate) struct Purge {
 impl Purge {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.confirmation.check()?;
-        let mut purge = purge::Purge::of(&connection.store, &self.id).await?;
-        let entity = connection.entity(&self.id)?;
+        let Subject { entity, id, .. } = self.target.subject(connection, 0..=0)?;
+        let mut purge = purge::Purge::of(&connection.store, &id).await?;
         if self.confirmation.dry_run {
             return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(&purge.existing)}));
         }
         let existing = to_json(&purge.existing);
         self.confirmation
-            .ask(&format!("Permanently delete all of {}, which has {existing}?", self.id))?;
+            .ask(&format!("Permanently delete all of {id}, which has {existing}?"))?;
         let waiting = |wait: Duration| {
             let seconds = wait.as_secs_f64().ceil();
             output::note(&format!(

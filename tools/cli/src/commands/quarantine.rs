@@ -8,14 +8,13 @@ use operations::{
 use shared::domain::quarantine::QuarantinedRecord;
 
 use super::segments::ReadRate;
-use crate::{error::CliError, output::Output, progress::Bar};
+use crate::{error::CliError, output::Output, progress::Bar, target::Target};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_arg("words", |words| words.required(false)))]
 pub(crate) struct Quarantine {
-    /// Partition keys of the entities [default: all entities, which reads the whole table]
-    #[arg(value_name = "ID")]
-    ids: Vec<String>,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     rate: ReadRate,
 }
@@ -23,13 +22,15 @@ pub(crate) struct Quarantine {
 const COLUMNS: [&str; 6] = ["ID", "SequenceNumber", "Kind", "Version", "QuarantinedAt", "Reason"];
 
 const AFTER_HELP: &str = "\
+Without keys, the whole table is read.
 A record is in quarantine if stream-fn can never store it as a version. To store it after a repair, or to delete it:
   vzero admin redrive quarantine:Equipment#1 --yes
   vzero admin redrive quarantine:Equipment#1 --drop-conflicts --drop-malformed --yes";
 
 impl Quarantine {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let ids = self.ids.iter().map(|id| connection.entity(id));
+        let ids = self.target.ids(connection)?;
+        let ids = ids.iter().map(|id| connection.entity(id));
         let ids = ids.collect::<Result<Vec<_>, _>>()?;
         let counter = Bar::counter("items read", 0);
         let mut listing = output.listing(&COLUMNS);

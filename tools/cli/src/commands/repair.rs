@@ -9,14 +9,19 @@ use operations::{
 };
 
 use super::services::{ServiceOptions, print_tally};
-use crate::{confirmation::Confirmation, error::CliError, output::Output, progress::Bar};
+use crate::{
+    confirmation::Confirmation,
+    error::CliError,
+    output::Output,
+    progress::Bar,
+    target::{Target, unless_all},
+};
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("words", unless_all))]
 pub(crate) struct Repair {
-    /// Partition keys of the entities
-    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
-    ids: Vec<String>,
+    #[command(flatten)]
+    target: Target,
     /// Repair all entities of the table
     #[arg(long)]
     all: bool,
@@ -49,10 +54,8 @@ impl Repair {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.confirmation.check()?;
         let (services, counter) = (self.services.to_services(), Bar::counter("documents", 0));
-        let (ids, read) = match self.all {
-            true => (None, Bar::counter("items read", 0)),
-            false => (Some(&*self.ids), Bar::counter("entities", 0)),
-        };
+        let ids = (!self.all).then(|| self.target.ids(connection)).transpose()?;
+        let read = Bar::counter(if self.all { "items read" } else { "entities" }, 0);
         let stream = self.stream.then_some(Source::Stream);
         let sources: Vec<_> = self.source.iter().cloned().chain(stream).collect();
         let options = Options {
@@ -61,7 +64,7 @@ impl Repair {
             services: &services,
             revive: self.revive,
         };
-        let mut repair = repair::plan(connection, ids, &options, &read, &counter).await?;
+        let mut repair = repair::plan(connection, ids.as_deref(), &options, &read, &counter).await?;
         drop((read, counter));
         let mut plan = output.listing(&["ID", "Step", ""]);
         repair.to_json().iter().try_for_each(|step| plan.add(step))?;

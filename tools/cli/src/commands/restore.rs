@@ -17,7 +17,8 @@ pub(crate) struct Restore {
 const EXAMPLES: &str = "\
 Examples:
   vzero restore Equipment#1 3 --reason 'the update was wrong'
-  vzero --table Orders restore c1 7 3 --dry-run";
+  vzero --table Orders restore c1 7 3 --dry-run
+On an attached table, the version attribute is increased, and nothing is written if another client changed the item meanwhile.";
 
 impl Restore {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {

@@ -9,6 +9,7 @@ use operations::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use shared::dynamodb::read::describe_table::items_of;
 
 use crate::{error::CliError, progress::Bar};
 
@@ -88,5 +89,6 @@ pub(super) fn summary(counts: impl Serialize, consumed: Consumed, is_dry: bool) 
 
 /// Returns a bar for the items of the table.
 pub(super) async fn bar(connection: &Connection) -> Bar {
-    Bar::new(connection.store.describe().await.map_or(0, |table| table.items))
+    let table = connection.store.description().await;
+    Bar::new(table.map_or(0, |table| items_of(&table)))
 }

@@ -118,7 +118,7 @@ impl State {
                 let states = series.between(&EntityId::new(id)?, &query).await?;
                 output.states(id, &states)
             }
-            Self::Load(load) => load.run(&series, output).await,
+            Self::Load(load) => load.run(&series, &connection.table, output).await,
         }
     }
 }

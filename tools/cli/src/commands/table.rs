@@ -3,7 +3,7 @@
 use operations::{
     connection::Connection,
     error::OperationError,
-    read::items::is_empty,
+    read::items::first_kind,
     table::{
         adopt::{Adopted, adopt_table},
         create::{NotApplied, create_table},
@@ -109,7 +109,7 @@ async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result
     let stored = store.stored_layout().await?.map(|layout| layout.digits);
     let default = VersionDigits::default();
     match digits.filter(|requested| stored.is_none() && *requested != default) {
-        Some(requested) if !is_empty(store).await? => Err(LayoutError::Width {
+        Some(requested) if first_kind(store).await?.is_some() => Err(LayoutError::Width {
             stored: default,
             requested,
         }),

@@ -33,20 +33,30 @@ pub(crate) struct Put {
 const EXAMPLES: &str = "\
 Examples:
   vzero put Equipment#1 --set State=OK --set Speed=1.5 --remove Note --actor me
-  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run";
+  vzero put Order#7 --set 'Lines[2].Price=5' --set Address.City=Bonn --dry-run
+On an attached table, the version attribute is increased, and nothing is written if another client changed the item meanwhile.";
 
 impl Put {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         if self.changes.is_empty() {
             return Err(CliError::Usage(
-                "put needs attributes: use --set, --set-json or --remove, or --json FILE, which may be {}".to_owned(),
+                "put needs attributes: use --set, --set-json or --remove, or --json FILE, which may be {}; `vzero put --help` \
+                 shows examples"
+                    .to_owned(),
             ));
         }
         let write = ItemWrite::new(&self.target, 0, &self.options, (connection, output))?;
-        let (members, parts) = self.changes.with_parts()?;
-        if connection.store.attached_table().is_some() {
+        let table = connection.store.attached_table();
+        let (members, parts) = self.changes.with_parts(table)?;
+        if let Some(table) = table {
             let whole = changes::parse(members)?;
+            for (option, name, _) in self.options.of_item()?.attribution(table)? {
+                if whole.contains_key(&name) || parts.are_in(&name) {
+                    return Err(changes::two_values(option, &name));
+                }
+            }
             let changed = |item: Option<&Item>| {
+                changes::check_all(item, &whole)?;
                 let changes = parts.of_item(item)?;
                 Ok(changes.into_iter().chain(whole.clone()).collect())
             };
@@ -69,13 +79,15 @@ impl Put {
                 update.expected = update.expected.or(latest).or(Some(ExpectedVersion::Absent));
             }
             let item = latest.as_ref().filter(|latest| !latest.deleted);
-            let changed = parts.of_item(item.map(|latest| &latest.attributes));
+            let item = item.map(|latest| &latest.attributes);
+            changes::check_all(item, &base.changes).map_err(CliError::Usage)?;
+            let changed = parts.of_item(item);
             update.changes.extend(changed.map_err(CliError::Usage)?);
             update.check().map_err(|error| CliError::usage("the update", error))?;
             if write.is_dry() {
                 return write.show(latest.as_ref(), &update);
             }
-            match counter::write(&connection.store, &update, self.options.writing.options()?).await? {
+            match counter::write(&connection.store, &update, self.options.writing.options()).await? {
                 WriteOutcome::Conflict { .. } if base.expected.is_none() && parts.have_elements() => {}
                 outcome => return write.written(Some(outcome)).await,
             }

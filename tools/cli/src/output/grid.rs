@@ -39,14 +39,14 @@ impl Grid {
     }
 
     /// Adds a row for each member. Nested objects become paths: `Changed.State.From`.
-    pub(super) fn add_members(&mut self, prefix: &str, value: &Value) {
+    pub(super) fn add_members(&mut self, prefix: &str, value: &Value, cell: fn(&Value) -> String) {
         for (name, member) in value.as_object().into_iter().flatten() {
             let path = format!("{prefix}{name}");
             match member {
                 Value::Object(inner) if !inner.is_empty() && !inner.keys().any(|name| name.starts_with('$')) => {
-                    self.add_members(&format!("{path}."), member);
+                    self.add_members(&format!("{path}."), member, cell);
                 }
-                member => self.add_row([path, super::cell(member)]),
+                member => self.add_row([path, cell(member)]),
             }
         }
     }

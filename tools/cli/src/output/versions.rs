@@ -11,29 +11,33 @@ use shared::{
 };
 
 use super::{
-    Grid, Output,
+    Grid, Output, cell,
     changes::{Detail, block_lines, counts},
-    print, print_json, print_styled,
+    print, print_json, print_styled, quoted_cell,
 };
 use crate::{error::CliError, times::TimeFormat};
 
 impl Output {
     /// Prints one version: its record, then its attributes.
-    pub(crate) fn version(&self, view: &VersionView) -> Result<(), CliError> {
+    pub(crate) fn version(&self, view: &VersionView, times: TimeFormat) -> Result<(), CliError> {
         if self.is_json() {
             return print_json(&view.to_json());
         }
-        self.record(view, view.record_json())?;
-        match plain::attributes(&view.attributes) {
-            attributes if attributes.is_empty() => Ok(()),
-            attributes => self.object(&attributes.into()),
+        self.record(view, times)?;
+        let mut attributes = Grid::new(&["", ""]);
+        attributes.add_members("", &plain::attributes(&view.attributes).into(), quoted_cell);
+        match attributes.is_empty() {
+            true => Ok(()),
+            false => self.grid(&attributes),
         }
     }
 
-    fn record(&self, view: &VersionView, members: Map<String, Value>) -> Result<(), CliError> {
+    fn record(&self, view: &VersionView, times: TimeFormat) -> Result<(), CliError> {
+        let mut members = view.record_json();
+        members.insert("RecordedAt".to_owned(), time_text(view, times).into());
         let mut record = Grid::new(&["", ""]);
         record.add_row(["ID", view.entity.as_str()]);
-        record.add_members("", &members.into());
+        record.add_members("", &members.into(), cell);
         if view.deleted {
             record.add_row(["Deleted", "true"]);
         }
@@ -92,9 +96,7 @@ impl Output {
         if self.is_json() {
             return print_json(&entry_json(view, comparison));
         }
-        let mut members = view.record_json();
-        members.insert("RecordedAt".to_owned(), time_text(view, times).into());
-        self.record(view, members)?;
+        self.record(view, times)?;
         self.changes(view, comparison, "")
     }
 

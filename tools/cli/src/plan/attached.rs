@@ -13,8 +13,6 @@ use super::{
 
 /// Bytes of a version item in addition to those of the item: keys, `Stream`, `RequestId`, `RecordedAt`, `RecordedBy` and `Image`.
 const VERSION_BYTES: u64 = 2 + 50 + 2 + 11 + 6 + 23 + 9 + 21 + 10 + 30 + 10 + 6 + 8;
-/// `MemorySize` of stream-fn in MB.
-const MEMORY_MB: f64 = 512.0;
 /// Maximum number of items of a request.
 const CHUNK: f64 = 25.0;
 
@@ -25,9 +23,7 @@ pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64) -> Value {
     let millions = |per_change: f64, unit: &str| rate * per_change * MONTH_SECONDS / 1e6 * prices.of(unit);
     let version_gb = version.saturating_add(STORAGE_OVERHEAD_BYTES) as f64 / GB;
     let shards = partitions(rate * write_units(item_bytes), 0.0);
-    let stream = Function::stream(rate, shards, MEMORY_MB, item_bytes, |batch| {
-        2.0 * (batch / CHUNK).ceil()
-    });
+    let stream = Function::stream(rate, shards, item_bytes, |batch| 2.0 * (batch / CHUNK).ceil());
     let logs_gb = stream.invocations * INVOCATION_LOG_BYTES * MONTH_SECONDS / GB;
     // A month of history.
     let storage = rate * version_gb * MONTH_SECONDS * (prices.of("Storage") + prices.of("Backup"));

@@ -1,6 +1,6 @@
 //! Capacity and requests of one update, and the load of the system in a second: capacity units, storage, invocations, requests to the queue, and logs.
 
-use shared::config::{Idempotency, WriteMode};
+use shared::config::{Idempotency, MARKER_RETENTION, WriteMode};
 
 use super::PlanArgs;
 #[allow(clippy::wildcard_imports, reason = "the constants of all formulas")]
@@ -26,7 +26,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    pub(super) fn of(args: &PlanArgs, idempotency: Idempotency) -> Self {
+    pub(super) fn of(args: &PlanArgs) -> Self {
         let bytes = args.item_bytes;
         let image_bytes = IMAGE_BYTES + IMAGE_ATTRIBUTES;
         let version_bytes = if args.has_own_history() {
@@ -34,9 +34,9 @@ impl Units {
         } else {
             bytes
         };
-        let (min, full, map_bytes, marker) = match idempotency {
+        let (min, full, map_bytes, marker) = match args.method.idempotency {
             Idempotency::Recent(window) => (window.get(), window.full(), RECENT_BYTES, 0.0),
-            Idempotency::Ledger(_) => (0, 0, 0, 2.0 * write_units(MARKER_BYTES)),
+            Idempotency::Ledger => (0, 0, 0, 2.0 * write_units(MARKER_BYTES)),
         };
         // In a round, the map of recent requests grows from its minimum until it is full, and the request that finds it full is rejected.
         let size = |entries: usize| bytes + LATEST_BYTES + map_bytes + ENTRY_BYTES * entries as u64;
@@ -97,12 +97,6 @@ pub(super) struct Table {
     pub(super) growth_gb: f64,
 }
 
-impl Table {
-    pub(super) fn partitions(&self) -> f64 {
-        partitions(self.write_units, self.storage_gb)
-    }
-}
-
 /// Returns the minimum number of partitions of a table, which are the shards of its stream.
 pub(super) fn partitions(write_units: f64, storage_gb: f64) -> f64 {
     MIN_PARTITIONS
@@ -127,7 +121,7 @@ impl Function {
     /// `item_ms` of the CPU share, and a batch waits for `latencies` rounds of requests.
     fn of(rate: f64, batch: f64, measured: Duration, item_ms: f64, latencies: f64) -> Self {
         let duration_ms = measured.invocation_ms + batch * item_ms + latencies * LATENCY_MS;
-        let gb_ms = (duration_ms + ROUNDING_MS) * measured.memory_mb / 1_024.0;
+        let gb_ms = (duration_ms + ROUNDING_MS) * MEMORY_MB / 1_024.0;
         Self {
             batch,
             invocations: rate / batch,
@@ -137,27 +131,18 @@ impl Function {
     }
 
     /// Calculates the invocations of stream-fn. `latencies` returns the rounds of requests of a batch.
-    pub(super) fn stream(
-        rate: f64,
-        shards: f64,
-        memory_mb: f64,
-        item_bytes: u64,
-        latencies: impl Fn(f64) -> f64,
-    ) -> Self {
+    pub(super) fn stream(rate: f64, shards: f64, item_bytes: u64, latencies: impl Fn(f64) -> f64) -> Self {
         let batch = batch(rate, shards * PARALLELIZATION, BATCH_SIZE);
-        let measured = Duration::of(&STREAM_CURVE, memory_mb);
-        let item_ms = measured.item_ms(STREAM_KB_MICROS, item_bytes);
-        Self::of(rate, batch, measured, item_ms, latencies(batch))
+        Self::of(rate, batch, STREAM, STREAM.item_ms(item_bytes), latencies(batch))
     }
 
     fn writer(args: &PlanArgs, units: &Units) -> Self {
         let batch = batch(args.updates_per_second, QUEUE_POLLERS, QUEUE_BATCH_SIZE);
-        let measured = Duration::of(&WRITER_CURVE, args.memory.into());
-        let item_ms = measured.item_ms(WRITER_KB_MICROS, args.item_bytes) * units.requests;
+        let item_ms = WRITER.item_ms(args.item_bytes) * units.requests;
         // The updates of a batch are written concurrently, so one that is rejected delays the batch.
         let rejected = 1.0 - (1.0 - units.rejections).powf(batch);
         let latencies = units.latencies - units.rejections + rejected;
-        Self::of(args.updates_per_second, batch, measured, item_ms, latencies)
+        Self::of(args.updates_per_second, batch, WRITER, item_ms, latencies)
     }
 
     /// Returns the average number of concurrent invocations.
@@ -194,14 +179,12 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn of(args: &PlanArgs, idempotency: Idempotency) -> Self {
+    pub(super) fn of(args: &PlanArgs) -> Self {
         let rate = args.updates_per_second;
-        let units = Units::of(args, idempotency);
+        let units = Units::of(args);
         let stored_gb = |bytes: u64| (bytes + STORAGE_OVERHEAD_BYTES) as f64 / GB;
-        let ledger_days = match idempotency {
-            Idempotency::Ledger(retention) => retention.duration().as_secs_f64() / DAY_SECONDS,
-            Idempotency::Recent(_) => 0.0,
-        };
+        let has_ledger = args.method.idempotency == Idempotency::Ledger;
+        let marked_seconds = f64::from(u8::from(has_ledger)) * MARKER_RETENTION.as_secs_f64();
         let versions_gb = rate * stored_gb(units.version_bytes);
         let versions = Table {
             write_units: rate * units.version,
@@ -211,7 +194,7 @@ impl Load {
         let mut table = Table {
             write_units: rate * units.latest,
             storage_gb: args.entities as f64 * stored_gb(units.latest_bytes)
-                + ledger_days * DAY_SECONDS * rate * stored_gb(MARKER_BYTES),
+                + marked_seconds * rate * stored_gb(MARKER_BYTES),
             growth_gb: 0.0,
         };
         let has_own_history = args.has_own_history();
@@ -221,7 +204,12 @@ impl Load {
             table.growth_gb += versions.growth_gb;
         }
         // The up to four requests of a batch are concurrent.
-        let stream = Function::stream(rate, table.partitions(), args.memory.into(), args.item_bytes, |_| 1.0);
+        let stream = Function::stream(
+            rate,
+            partitions(table.write_units, table.storage_gb),
+            args.item_bytes,
+            |_| 1.0,
+        );
         let writer = Function::writer(args, &units);
         let log_bytes = rate * UPDATE_LOG_BYTES + (writer.invocations + stream.invocations) * INVOCATION_LOG_BYTES;
         Self {
@@ -254,6 +242,7 @@ mod tests {
             ("\n  StreamFunction:", "MaximumBatchingWindowInSeconds:", 0.0),
             ("\n  StreamFunction:", "ParallelizationFactor:", PARALLELIZATION),
             ("\n        Updates:", "BatchSize:", QUEUE_BATCH_SIZE),
+            ("\nGlobals:", "MemorySize:", MEMORY_MB),
         ] {
             let mut lines = template[template.find(place).unwrap()..].lines();
             let found = lines.find_map(|line| line.trim().strip_prefix(name)).unwrap();

@@ -14,8 +14,6 @@ mod figures;
 mod load;
 mod month;
 
-use shared::config::Window;
-
 use self::figures::MAX_ITEM_BYTES;
 pub(crate) use self::load::write_units;
 use crate::{error::CliError, output::Output, write_options::Method};
@@ -37,9 +35,6 @@ pub(crate) struct PlanArgs {
     /// Table that stores history, that of latest items or a second one: `HistoryTable`
     #[arg(long, value_parser = ["same", "own"], default_value = "same")]
     history_table: String,
-    /// Memory of each function, in MB: `MemorySize`
-    #[arg(long, value_name = "MB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(128..=10_240))]
-    memory: u32,
     #[command(flatten)]
     method: Method,
 }
@@ -50,12 +45,10 @@ Examples:
   vzero admin plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --mode transaction --retention-days 90
   vzero admin plan --updates-per-second 1000 --entities 50000 --item-bytes 500 --history-table own
 
-The command needs no table. --mode, --idempotency, --idempotency-window [default: 10] and --ledger-ttl-days are the
-settings of the functions. docs/scaling.md explains the model.";
+The command needs no table. --mode and --idempotency are the settings of the functions. docs/scaling.md explains the model.";
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
-    let idempotency = args.method.idempotency(Window::default())?;
-    output.object(&month::plan(args, idempotency))
+    output.object(&month::plan(args))
 }
 
 impl PlanArgs {

@@ -1,17 +1,17 @@
 //! Cost of a month, and the output of the command.
 
 use serde_json::{Map, Value, json};
-use shared::config::Idempotency;
+use shared::logging::variant;
 
 use super::{
     PlanArgs,
     figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
-    load::{Function, Load, Table},
+    load::{Function, Load, Table, partitions},
 };
 
 /// Returns the load and the cost of these arguments in JSON.
-pub(super) fn plan(args: &PlanArgs, idempotency: Idempotency) -> Value {
-    let load = Load::of(args, idempotency);
+pub(super) fn plan(args: &PlanArgs) -> Value {
+    let load = Load::of(args);
     let (units, table) = (&load.units, &load.table);
     let partition_writes = match load.history {
         None => units.writes(),
@@ -23,20 +23,15 @@ pub(super) fn plan(args: &PlanArgs, idempotency: Idempotency) -> Value {
             "BatchSize": function.batch,
             "DurationMs": function.duration_ms,
             "Concurrency": function.concurrency(),
-            "MemoryMB": f64::from(args.memory),
         })
-    };
-    let idempotency = match idempotency {
-        Idempotency::Recent(window) => format!("recent, {window}"),
-        Idempotency::Ledger(_) => "ledger".to_owned(),
     };
     let plan = json!({
         "UpdatesPerSecond": args.updates_per_second,
         "Entities": args.entities,
         "ItemBytes": args.item_bytes,
-        "Mode": format!("{:?}", args.method.mode).to_lowercase(),
-        "Idempotency": idempotency,
-        "HistoryTable": if load.history.is_some() { "own" } else { "same" },
+        "Mode": variant(&args.method.mode).to_lowercase(),
+        "Idempotency": variant(&args.method.idempotency).to_lowercase(),
+        "HistoryTable": args.history_table,
         "Update": {
             "WriteUnits": units.writes(),
             "PartitionWriteUnits": partition_writes,
@@ -46,14 +41,14 @@ pub(super) fn plan(args: &PlanArgs, idempotency: Idempotency) -> Value {
         "Table": {
             "WriteUnitsPerSecond": table.write_units,
             "ReadUnitsPerSecond": args.updates_per_second * units.reads,
-            "Partitions": table.partitions(),
+            "Partitions": partitions(table.write_units, table.storage_gb),
             "StorageDays": args.retention_days(),
             "StorageGB": table.storage_gb,
             "StorageGrowthGBPerMonth": table.growth_gb,
         },
         "History": load.history.map(|history| json!({
             "WriteUnitsPerSecond": history.write_units,
-            "Partitions": history.partitions(),
+            "Partitions": partitions(history.write_units, history.storage_gb),
             "StorageGB": history.storage_gb,
             "StorageGrowthGBPerMonth": history.growth_gb,
         })),
@@ -148,14 +143,14 @@ impl Prices {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use shared::config::{Retention, Window, WriteMode};
+    use shared::config::{Idempotency, WriteMode};
 
     use super::*;
     use crate::write_options::Method;
 
     /// Returns each part of the cost, and the total.
     fn costs(args: &PlanArgs) -> Vec<f64> {
-        let cost = &plan(args, args.method.idempotency(Window::default()).unwrap())["MonthlyCost"];
+        let cost = &plan(args)["MonthlyCost"];
         let parts = cost["Parts"].as_object().unwrap().values();
         parts.chain([&cost["Total"]]).filter_map(Value::as_f64).collect()
     }
@@ -163,8 +158,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_cost_is_valid_and_grows_with_each_input(
-            rate in -3.0..=9.0f64, entities in 0..=12u32, item_bytes in 1..=409_600u64, mode in 0..3usize, window in 0..=100u8,
-            has_own_history: bool, retention_days in prop::option::of(0.0..=36_500.0f64), memory in 128..=10_240u32, factor in 1..1_000u32,
+            rate in -3.0..=9.0f64, entities in 0..=12u32, item_bytes in 1..=409_600u64, mode in 0..3usize, has_ledger: bool,
+            has_own_history: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
         ) {
             let args = PlanArgs {
                 updates_per_second: 10f64.powf(rate),
@@ -172,12 +167,9 @@ mod tests {
                 item_bytes,
                 retention_days,
                 history_table: if has_own_history { "own" } else { "same" }.to_owned(),
-                memory,
                 method: Method {
                     mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][mode],
-                    idempotency: if window == 0 { "ledger" } else { "recent" }.to_owned(),
-                    idempotency_window: Window::new(window),
-                    ledger_ttl_days: Retention::default(),
+                    idempotency: if has_ledger { Idempotency::Ledger } else { Idempotency::default() },
                 },
             };
             let less = costs(&args);

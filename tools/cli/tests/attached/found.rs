@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use aws_sdk_dynamodb::Client;
 use serde_json::json;
 use testkit::{
-    command::Run,
+    command::{Arguments as _, Run},
     database::{create_table, put_into},
     endpoint::{is_skipped, sdk_config},
     http::{self, Message},
@@ -19,8 +19,16 @@ const LINES: &str = include_str!("../scripts/tables_are_found_by_name");
 
 /// Serves these parameters.
 fn parameter_store(parameters: HashMap<String, &'static str>) -> String {
+    let documented = access_statements("FindAttached").remove(0);
+    let (action, resource) = (
+        documented["Action"].clone(),
+        documented["Resource"].as_str().unwrap().to_owned(),
+    );
+    let names = resource.replace("arn:aws:ssm:*:*:parameter", "").replace('*', "");
     http::serve(move |request| {
-        assert_eq!(request.header("x-amz-target"), Some("AmazonSSM.GetParameter"));
+        let (_, operation) = request.header("x-amz-target").unwrap().split_once('.').unwrap();
+        assert_eq!(action, json!([format!("ssm:{operation}")]));
+        assert!(request.json()["Name"].as_str().unwrap().starts_with(&names));
         let failed = |code: &str| ("400 Bad Request", json!({"__type": code}));
         let (status, body) = match parameters.get(request.json()["Name"].as_str().unwrap()) {
             Some(&"denied") => failed("AccessDeniedException"),
@@ -28,6 +36,21 @@ fn parameter_store(parameters: HashMap<String, &'static str>) -> String {
             None => failed("ParameterNotFound"),
         };
         Message::new(&format!("HTTP/1.1 {status}"), body.to_string())
+    })
+}
+
+/// Serves a database to a reader who may read neither items nor one history.
+fn of_reader(database: String) -> String {
+    http::serve(move |request| {
+        let table = request.json()["TableName"].as_str().unwrap_or_default().to_owned();
+        let is_item = request.header("x-amz-target").unwrap().ends_with(".GetItem") && !table.contains('-');
+        match table == "Secret-history" || (is_item && table != "Secret") {
+            true => Message::new(
+                "HTTP/1.1 400 Bad Request",
+                json!({"__type": "AccessDeniedException"}).to_string(),
+            ),
+            false => http::send(&database, request),
+        }
     })
 }
 
@@ -72,11 +95,22 @@ async fn the_history_of_a_table_is_found_by_its_name() {
                 let (code, text) = expected.split_once(' ').unwrap();
                 let global = |command| format!("--endpoint-url {} --table {command}", tap.endpoint);
                 let run = match command.split_once(' ').unwrap() {
+                    ("reader", command) => {
+                        let endpoint = of_reader(tap.endpoint.clone());
+                        let words = format!("--endpoint-url {endpoint} --table {command}");
+                        Run::alone(crate::VZERO, &[], &words)
+                    }
                     ("ssm", command) => Run::alone(crate::VZERO, &[("AWS_ENDPOINT_URL_SSM", &*ssm)], &global(command)),
-                    // As the script of fish does.
-                    ("complete", command) => {
-                        let words = format!("-- vzero {}", global(command));
-                        Run::alone(crate::VZERO, &[("COMPLETE", "fish")], &words)
+                    // As the scripts of the shells do.
+                    (shell @ ("bash" | "fish"), command) => {
+                        let words = format!("-- vzero {}", global(command)).words();
+                        let (index, typed) = ((words.len() - 2).to_string(), words.last().unwrap());
+                        let variables = [
+                            ("COMPLETE", shell),
+                            ("_CLAP_COMPLETE_INDEX", &index),
+                            ("VZERO_WORD", typed),
+                        ];
+                        Run::alone(crate::VZERO, &variables, &words)
                     }
                     _ => Run::alone(crate::VZERO, &[], &global(command)),
                 };

@@ -53,19 +53,16 @@ impl Page {
 
     /// Returns the address of the link with this relation.
     pub(crate) fn link_to(&self, rel: &str) -> Option<&str> {
-        let found = self
-            .named("a")
-            .into_iter()
-            .find(|tag| tag.attribute("rel") == Some(rel));
-        found?.attribute("href")
+        self.find("a", "rel", rel)?.attribute("href")
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let found = self
-            .named("input")
-            .into_iter()
-            .find(|tag| tag.attribute("name") == Some(name));
-        found?.attribute("value")
+        self.find("input", "name", name)?.attribute("value")
+    }
+
+    pub(crate) fn find(&self, tag: &str, attribute: &str, value: &str) -> Option<&Tag> {
+        let mut tags = self.named(tag).into_iter();
+        tags.find(|tag| tag.attribute(attribute) == Some(value))
     }
 }
 

@@ -24,17 +24,30 @@ fn new_table() -> Table {
     Table::new(env!("CARGO_BIN_EXE_vzero"))
 }
 
-/// A table, and a console that allows changes. Lines of its scripts that begin with a method are [`served::Console::requests`].
+/// A table, a console that allows changes, and a read-only one for lines that begin with `reading`. Lines that begin with a method are
+/// [`served::Console::requests`].
 struct Subject {
     table: Table,
     console: served::Console,
+    reading: served::Console,
+}
+
+impl Subject {
+    fn console<'a>(&self, line: &'a str) -> (&served::Console, &'a str) {
+        let reading = line.strip_prefix("reading ").map(|line| (&self.reading, line));
+        reading.unwrap_or((&self.console, line))
+    }
 }
 
 impl script::Subject for Subject {
     fn create(vzero: &'static str, digits: Option<u8>, definition: &Value) -> Self {
         let table = <Table as script::Subject>::create(vzero, digits, definition);
-        let console = served::Console::writing(&table);
-        Self { table, console }
+        let [reading, console] = [false, true].map(|writes| served::Console::serving(&table, &table.store, writes));
+        Self {
+            table,
+            console,
+            reading,
+        }
     }
 
     fn table(&self) -> &Table {
@@ -42,13 +55,15 @@ impl script::Subject for Subject {
     }
 
     fn run(&self, line: &str) -> Run {
-        self.console.run(line)
+        let (console, line) = self.console(line);
+        console.run(line)
     }
 
     fn has_checked(&self, line: &str) -> bool {
+        let (console, line) = self.console(line);
         let is_request = line.starts_with(|c: char| c.is_ascii_uppercase());
         if is_request {
-            self.console.requests(line);
+            console.requests(line);
         }
         is_request
     }

@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead as _, BufReader},
     process::Child,
+    sync::Mutex,
 };
 
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use crate::{
     http::{self, Answer},
 };
 
+type Form = (String, Vec<(String, String)>);
+
 /// A page of the entity `E`.
 pub(crate) const PAGE: &str = "/entity?id=E";
 
@@ -25,32 +28,27 @@ pub(crate) struct Console {
     pub(crate) port: u16,
     pub(crate) address: String,
     pub(crate) token: String,
+    authorization: String,
     /// `name=value`.
     pub(crate) cookie: String,
+    /// Forms that a script opened, with the addresses that they are sent to.
+    opened: Mutex<Vec<Form>>,
 }
 
 impl Console {
     /// Serves a read-only console in this process.
     pub(crate) fn of(table: &Table) -> Self {
-        Self::reading(table, &table.store)
+        Self::serving(table, &table.store, false)
     }
 
     /// Serves a console that allows changes.
     pub(crate) fn writing(table: &Table) -> Self {
-        Self::on(table, &table.store)
+        Self::serving(table, &table.store, true)
     }
 
-    /// Serves a read-only console of any kind of table.
-    pub(crate) fn reading(vzero: &Vzero, store: &Store) -> Self {
-        Self::here(console::serve(vzero, store, None, false))
-    }
-
-    /// Serves a console of any kind of table that allows changes.
-    pub(crate) fn on(vzero: &Vzero, store: &Store) -> Self {
-        Self::here(console::serve(vzero, store, None, true))
-    }
-
-    fn here(console: history_console::Console) -> Self {
+    /// Serves a console of any kind of table.
+    pub(crate) fn serving(vzero: &Vzero, store: &Store, allows_writes: bool) -> Self {
+        let console = console::serve(vzero, store, None, allows_writes);
         let url = console.url().to_owned();
         Self::at(&url, Some(console), None)
     }
@@ -78,7 +76,9 @@ impl Console {
             port: address.rsplit_once(':').unwrap().1.parse().unwrap(),
             address: address.to_owned(),
             token: token.to_owned(),
+            authorization: format!("Bearer {token}"),
             cookie: String::new(),
+            opened: Mutex::default(),
         };
         let welcome = console.send("GET", &format!("/?token={token}"), &[], "");
         let cookie = welcome.header("set-cookie").unwrap().split(';').next().unwrap();
@@ -155,9 +155,12 @@ impl Console {
 
     /// Requests the JSON form of a page with the access token.
     pub(crate) fn ask(&self, path: &str) -> Answer {
-        let bearer = format!("Bearer {}", self.token);
-        let headers = [("Authorization", bearer.as_str()), ("Accept", "application/json")];
-        self.send("GET", path, &headers, "")
+        self.send("GET", path, &self.bearer(), "")
+    }
+
+    /// Returns the headers of a program.
+    fn bearer(&self) -> [(&str, &str); 2] {
+        [("Authorization", &self.authorization), ("Accept", "application/json")]
     }
 
     pub(crate) fn json(&self, path: &str) -> Value {
@@ -167,18 +170,34 @@ impl Console {
     }
 
     /// Runs a line of a script: the path of a page, `links PATH`, or `form PATH NAME=VALUE,NAME=VALUE`, which sends the form of a page
-    /// with these fields as well. The code is 0, or the status of a page that is not shown.
+    /// with these fields. `open PATH` opens such a form, `form 0` sends the first one that was opened, and `submit 0` sends it as programs
+    /// do, with the token. The code is 0, or the status of a page that is not shown.
     pub(crate) fn run(&self, line: &str) -> Run {
         let words: Vec<_> = line.splitn(3, ' ').collect();
         let (status, json, text) = match words[..] {
             ["links", path] => (200, json!(self.page(path).links()), String::new()),
-            ["form", path, more] => {
-                let (action, mut fields) = self.form(path);
-                let more = more.split(',').filter_map(|field| field.split_once('='));
-                fields.extend(more.map(|(name, value)| (name.to_owned(), value.to_owned())));
-                let answer = self.post(&action, &fields);
-                assert_eq!(answer.status, 303, "{line}: {answer:?}");
-                (200, json!({"Location": answer.header("location")}), String::new())
+            ["open", path] => {
+                self.opened.lock().unwrap().push(self.form(path));
+                (200, Value::Null, String::new())
+            }
+            ["form" | "submit", path, more] => {
+                let (action, mut fields) = match path.parse::<usize>() {
+                    Ok(opened) => self.opened.lock().unwrap()[opened].clone(),
+                    Err(_) => self.form(path),
+                };
+                for (name, value) in more.split(',').filter_map(|field| field.split_once('=')) {
+                    fields.retain(|(known, _)| known != name);
+                    fields.push((name.to_owned(), value.to_owned()));
+                }
+                if words[0] == "submit" {
+                    let answer = self.send("POST", &action, &self.bearer(), &http::form(&fields));
+                    (answer.status, answer.json(), String::new())
+                } else {
+                    let answer = self.post(&action, &fields);
+                    let status = if answer.status == 303 { 200 } else { answer.status };
+                    let text = Page::parse(&answer.body).text;
+                    (status, json!({"Location": answer.header("location")}), text)
+                }
             }
             _ => {
                 let (json, page) = (self.ask(line), self.get(line));
@@ -203,7 +222,7 @@ impl Console {
     }
 
     /// Returns the action of the form of a page, and its fields.
-    pub(crate) fn form(&self, path: &str) -> (String, Vec<(String, String)>) {
+    pub(crate) fn form(&self, path: &str) -> Form {
         let form = self.json(path)["Form"].clone();
         let fields = form.as_object().unwrap_or_else(|| panic!("{path} has no form")).iter();
         let fields = fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));

@@ -22,37 +22,21 @@ use testkit::{
 
 use crate::{
     escaping::{HOSTILE, is_inert},
-    html::Page,
     http::encoded,
     served::Console,
 };
 
 const ONE: &str = "c%201";
 
-/// Stores the definition of a table in its history table, as stream-fn does, and returns it.
-fn define(orders: &Orders, table: &str, history: &str, keys: [&str; 2]) -> String {
-    let definition = json!({
-        "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],
-        "KeySchema": [{"AttributeName": keys[0], "KeyType": "HASH"}, {"AttributeName": keys[1], "KeyType": "RANGE"}],
-        "AttributeDefinitions": [
-            {"AttributeName": keys[0], "AttributeType": "S"}, {"AttributeName": keys[1], "AttributeType": "N"},
-        ],
-    });
-    let definition = definition.to_string();
-    let stored = json!({"PK": {"S": "#vzero"}, "SK": {"S": "attached"}, "Definition": {"S": definition}});
-    orders.block_on(put_into(&orders.client, history, stored));
-    definition
+fn order(text: &str, rev: &str, by: &str) -> Value {
+    json!({"state": {"S": text}, "rev": {"N": rev}, "cart": {"L": [{"S": text}]}, "by": {"S": by}})
 }
 
 /// Creates orders 1, which changed once, and 2, which was deleted.
 fn orders() -> (Orders, Store) {
-    let orders = Orders::new(env!("CARGO_BIN_EXE_vzero"));
-    for (text, rev) in [("a", "1"), ("b", "2")] {
-        orders.put(
-            1,
-            &json!({"state": {"S": text}, "rev": {"N": rev}, "cart": {"L": [{"S": text}]}}),
-        );
-    }
+    let orders = Orders::with(env!("CARGO_BIN_EXE_vzero"), &json!({"ActorAttribute": "by"}));
+    orders.put(1, &order("a", "1", "a"));
+    orders.put(1, &order("b", "2", "b"));
     orders.put(2, &state("x"));
     orders.delete(2);
     orders.deliver_all();
@@ -77,13 +61,12 @@ fn own(orders: &Orders, name: &str, history: Option<&str>) -> Store {
 #[test]
 fn each_kind_of_table_is_in_the_menu_and_served() {
     let (orders, _) = orders();
-    define(&orders, &orders.table, &orders.history, ["customer", "no"]);
     let (first, beside) = (own(&orders, "Own", None), own(&orders, "Beside", Some("Log")));
     let foreign = orders.endpoint.table("Foreign");
     let keys = [("id", ScalarAttributeType::S)];
     let foreign_stream = create_streamed(&orders.client, &foreign, &keys, StreamViewType::NewImage);
     orders.block_on(foreign_stream).unwrap();
-    let console = Console::on(&orders, &first);
+    let console = Console::serving(&orders, &first, true);
     let menu = console.json("/")["Tables"].clone();
     let (own, beside, log) = (first.latest_table(), beside.latest_table(), beside.history_table());
     for expected in [
@@ -142,7 +125,7 @@ fn each_kind_of_table_is_in_the_menu_and_served() {
 #[test]
 fn items_of_an_attached_table_are_listed_by_their_keys() {
     let (orders, store) = orders();
-    let console = Console::on(&orders, &store);
+    let console = Console::serving(&orders, &store, true);
     let text = console.page("/").text;
     assert!(text.contains("customernoLast changeVersionStatec1"), "{text}");
     // The versions of an item at which a page of the scan ends are skipped, however many there are.
@@ -175,18 +158,29 @@ fn items_of_an_attached_table_are_listed_by_their_keys() {
 #[test]
 fn an_item_is_restored_and_undeleted() {
     let (orders, store) = orders();
-    let console = Console::on(&orders, &store);
-    for (no, path, was_deleted, expected) in [
+    let console = Console::serving(&orders, &store, true);
+    for (no, path, number, actor, expected) in [
+        (1, "/restore?version=1&id=c%201", 3, "", order("a", "3", "b")),
+        (1, "/restore?version=2&id=c%201", 4, "zoe", order("b", "4", "zoe")),
         (
-            1,
-            "/restore?version=1&id=c%201",
-            false,
-            json!({"state": {"S": "a"}, "rev": {"N": "3"}, "cart": {"L": [{"S": "a"}]}}),
+            2,
+            "/undelete?id=c%202",
+            3,
+            "zoe",
+            json!({"state": {"S": "x"}, "by": {"S": "zoe"}}),
         ),
-        (2, "/undelete?id=c%202", true, state("x")),
+        (2, "/restore?version=2&id=c%202", 4, "", Value::Null),
     ] {
-        assert_eq!(console.json(path)["Deleted"], json!({"From": was_deleted, "To": false}));
-        let ((action, fields), before) = (console.form(path), orders.item(no));
+        let (before, is_deleted) = (orders.item(no), expected.is_null());
+        assert_eq!(
+            console.json(path)["Deleted"],
+            json!({"From": before.is_null(), "To": is_deleted})
+        );
+        let page = console.page(path);
+        let has = |name| page.find("input", "name", name).is_some();
+        assert_eq!((has("actor"), has("reason")), (!is_deleted, false), "{path}");
+        let (action, mut fields) = console.form(path);
+        fields.push(("actor".to_owned(), actor.to_owned()));
         let answer = thread::scope(|scope| {
             let sent = scope.spawn(|| console.post(&action, &fields));
             let started = Instant::now();
@@ -199,11 +193,13 @@ fn an_item_is_restored_and_undeleted() {
         let again = console.post(&action, &fields);
         for (answer, outcome) in [(answer, "Written"), (again, "Unchanged")] {
             let location = answer.header("location").unwrap();
-            assert!(location.ends_with(&format!("&version=3&done={outcome}")), "{answer:?}");
-            assert_eq!(
-                (console.json(location)["Deleted"].clone(), orders.item(no)),
-                (json!(false), expected.clone())
+            assert!(
+                location.ends_with(&format!("&version={number}&done={outcome}")),
+                "{answer:?}"
             );
+            let shown = console.json(location);
+            assert_eq!((&shown["Deleted"], &orders.item(no)), (&json!(is_deleted), &expected));
+            assert_eq!(shown["Actor"], expected["by"]["S"], "{path}");
         }
     }
 }
@@ -211,22 +207,10 @@ fn an_item_is_restored_and_undeleted() {
 #[test]
 fn a_conflict_shows_what_was_changed_in_between_and_writes_nothing() {
     let (orders, store) = orders();
-    let (console, reading) = (Console::on(&orders, &store), Console::reading(&orders, &store));
-    let path = format!("/restore?version=1&id={ONE}");
-    let (action, fields) = console.form(&path);
-    assert!(reading.json(&path).get("Form").is_none());
-    let csrf = reading.json("/health")["csrf"].as_str().unwrap().to_owned();
-    for (console, name, value, status) in [
-        (&console, "csrf", "wrong", 403),
-        (&console, "expected", "9", 409),
-        (&reading, "csrf", &csrf, 403),
-    ] {
-        let mut fields = fields.clone();
-        fields
-            .iter_mut()
-            .filter(|field| field.0 == name)
-            .for_each(|field| value.clone_into(&mut field.1));
-        assert_eq!(console.post(&action, &fields).status, status, "{name}");
+    let console = Console::serving(&orders, &store, true);
+    console.run(&format!("open /restore?version=1&id={ONE}"));
+    for (fields, status) in [("expected=9", 409), ("reason=no attribute", 400)] {
+        assert_eq!(console.run(&format!("form 0 {fields}")).code, status, "{fields}");
     }
     orders.put(1, &json!({"state": {"S": "another"}, "rev": {"N": "3"}}));
     let before = orders.item(1);
@@ -234,17 +218,10 @@ fn a_conflict_shows_what_was_changed_in_between_and_writes_nothing() {
         if is_delivered {
             orders.deliver_all();
         }
-        let answer = console.post(&action, &fields);
-        let text = Page::parse(&answer.body).text;
-        assert!(
-            answer.status == 409 && text.contains("Nothing was changed"),
-            "{answer:?}"
-        );
-        assert_eq!(
-            text.contains("Changed in between") && text.contains("another"),
-            is_delivered,
-            "{text}"
-        );
+        let run = console.run("form 0 none");
+        assert!(run.code == 409 && run.stdout.contains("Nothing was changed"), "{run:?}");
+        let has = |text| run.stdout.contains(text);
+        assert_eq!(has("Changed in between") && has("another"), is_delivered, "{run:?}");
         assert_eq!(orders.item(1), before);
     }
 }
@@ -261,8 +238,18 @@ fn no_name_key_or_value_of_another_table_becomes_markup() {
         let schema = [(keys[0], ScalarAttributeType::S), (keys[1], ScalarAttributeType::N)];
         let created = create_streamed(&orders.client, &table, &schema, StreamViewType::NewAndOldImages);
         orders.block_on(created).unwrap();
-        let attached = attach::parse(&define(&orders, &table, &history, keys)).unwrap();
-        let console = Console::on(&orders, &orders.store());
+        let definition = json!({
+            "TableName": table, "HistoryTable": history,
+            "KeySchema": [{"AttributeName": keys[0], "KeyType": "HASH"}, {"AttributeName": keys[1], "KeyType": "RANGE"}],
+            "AttributeDefinitions": [
+                {"AttributeName": keys[0], "AttributeType": "S"}, {"AttributeName": keys[1], "AttributeType": "N"},
+            ],
+        });
+        let attached = attach::parse(&definition.to_string()).unwrap();
+        // As stream-fn does when it starts.
+        let store = Store::attached(orders.client.clone(), attached.clone());
+        orders.block_on(store.put_definition()).unwrap();
+        let console = Console::serving(&orders, &orders.store(), true);
         for text in HOSTILE {
             let item =
                 json!({keys[0]: {"S": text}, keys[1]: {"N": "1"}, format!("x{text}"): {"M": {text: {"S": text}}}});

@@ -1,6 +1,6 @@
 //! The console in a real browser: `tools/cli/tests/with-browser`. Arguments select the scenarios whose names contain one of them.
 //!
-//! A scenario is a script, whose lines [`browser::Browser`] explains. What the pages contain is tested without a browser.
+//! A scenario is a script, whose lines [`steps`] explains. What the pages contain is tested without a browser.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
@@ -8,6 +8,7 @@ mod browser;
 mod checks;
 #[path = "../support/console.rs"]
 mod console;
+mod steps;
 
 use std::{
     io::Write as _,
@@ -15,8 +16,7 @@ use std::{
     process::ExitCode,
 };
 
-use serde_json::Value;
-use testkit::script::{self, Subject as _};
+use testkit::script;
 
 use crate::browser::Browser;
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let arguments = std::env::args().skip(1);
     let wanted: Vec<_> = arguments.filter(|argument| !argument.starts_with('-')).collect();
     let is_wanted = |name: &str| name == "data" || wanted.is_empty() || wanted.iter().any(|part| name.contains(part));
-    let browser = Browser::create(env!("CARGO_BIN_EXE_vzero"), None, &Value::Null);
+    let browser = Browser::new(env!("CARGO_BIN_EXE_vzero"));
     for (name, text) in SCENARIOS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let steps = || {
             script::run(&browser, text);

@@ -18,40 +18,37 @@ script_tests! {
     fn at_finds_a_version_by_its_own_time();
     fn effective_at_reads_the_highest_version_that_is_old_enough();
     fn each_value_has_the_version_that_set_it();
+    fn times_are_those_of_the_local_time_zone();
 }
 
 #[test]
 fn new_versions_are_followed() {
-    let table = crate::new_table();
-    let put = |number: u64| table.write(json!({"ID": "E", "N": number}));
-    (1..=3).for_each(|number| assert_eq!(put(number), number));
-    let mut child = table.start("log E --follow -n 2");
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || lines.next().unwrap().unwrap();
-    assert!(next().ends_with("  N: 1 → 2"));
-    assert!(next().ends_with("  N: 2 → 3"));
-    for number in 4..=5 {
-        put(number);
-        let line = next();
-        assert!(line.ends_with(&format!("  N: {} → {number}", number - 1)), "{line}");
+    // The second value gets another path when an element is added before it.
+    for (old, new) in [("N", "N"), ("L[0].N", "L[1].N")] {
+        let table = crate::new_table();
+        let put = |number: u64| {
+            let mut elements = vec![json!({"id": "y"}), json!({"id": "x", "N": number})];
+            elements.drain(..usize::from(number < 4));
+            table.write(json!({"ID": "E", "N": number, "L": elements}))
+        };
+        (1..=3).for_each(|number| assert_eq!(put(number), number));
+        let mut child = table.start(&format!("log E --follow -n 2 --path {old}"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut check = |path: &str, number: u64| {
+            let line = lines.next().unwrap().unwrap();
+            assert!(
+                line.ends_with(&format!("  {path}: {} → {number}", number - 1)),
+                "{line}"
+            );
+        };
+        (2..=3).for_each(|number| check(old, number));
+        for number in 4..=5 {
+            put(number);
+            check(new, number);
+        }
+        // As `head` does.
+        drop(lines);
+        put(6);
+        assert!(child.wait().unwrap().success());
     }
-    // As `head` does.
-    drop(lines);
-    put(6);
-    assert!(child.wait().unwrap().success());
-}
-
-#[test]
-fn times_are_those_of_the_local_time_zone() {
-    let table = crate::new_table();
-    for key in ["v0", "v1"] {
-        table.put(json!({
-            "PK": {"S": "E"}, "SK": {"S": key}, "Latest": {"N": "1"}, "RecordedVersion": {"N": "1"},
-            "RecordedAt": {"S": "2026-07-01T22:30:00.000000000Z"},
-        }));
-    }
-    let command = "log E --iso --since 2026-07-02T03:30 --until 2026-07-02T03:30";
-    let output = table.command(command).env("TZ", "XXX-5").output().unwrap();
-    let output = String::from_utf8(output.stdout).unwrap();
-    assert!(output.starts_with("1  2026-07-02T03:30:00.000000000+05:00"), "{output}");
 }

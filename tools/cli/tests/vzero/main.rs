@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-mod commands;
 mod escaping;
 mod history;
 mod plan;
@@ -21,24 +20,27 @@ fn new_table() -> Table {
     Table::new(VZERO)
 }
 
-// Items whose sort keys extend the key of a version, such as `v3#note`, are neither versions nor errors.
 script_tests! {
     Table;
+    fn the_life_of_an_entity();
+    fn without_stream_fn_versions_are_not_in_history();
+    fn each_failure_has_its_exit_code_and_one_line();
+    fn the_width_of_version_keys_is_that_of_the_table();
+    fn metadata_and_states();
+    fn every_type_is_shown_and_restored_without_loss();
+    fn usage_errors_are_one_line();
+    fn commands_that_write_many_items_ask();
+    fn null_removes_an_attribute_and_null_can_be_stored();
+    fn tables_completions_and_costs();
+    fn only_commands_that_write_accept_write_options();
+    // Items whose sort keys extend the key of a version, such as `v3#note`, are neither versions nor errors.
     fn an_item_beside_a_version_is_not_a_version();
-}
-
-// Updates of members of maps, in each write mode and with each way to detect duplicates.
-script_tests! {
-    Table;
+    // Updates of members of maps, in each write mode and with each way to detect duplicates.
     fn members_of_a_map_change_and_others_stay();
     fn members_of_a_map_are_in_history();
     fn a_missing_map_is_an_error_that_names_it();
     fn rules_hold_for_members_of_a_map();
-}
-
-// The table: `vzero admin table create`.
-script_tests! {
-    Table;
+    // The table: `vzero admin table create`.
     fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_shown();
     fn a_width_is_stored_with_the_table();
     fn a_table_that_does_not_fit_is_an_error_that_names_the_difference();

@@ -15,6 +15,8 @@ use testkit::{
 script_tests! {
     Table;
     fn eventual_halves_the_units_of_reads();
+    fn an_invalid_number_of_attempts_is_a_usage_error();
+    fn an_unreachable_database_is_named_with_the_cause_and_the_next_step();
 }
 
 /// Runs the command against a DynamoDB that fails each request, and returns the requests.
@@ -45,20 +47,6 @@ fn attempts_are_those_of_the_environment() {
     for attempts in [1, 4] {
         let sent = requests(&[("AWS_MAX_ATTEMPTS", &attempts.to_string())], "");
         assert_eq!(sent.len(), 2 * attempts);
-    }
-}
-
-#[test]
-fn an_invalid_number_of_attempts_is_a_usage_error() {
-    for value in ["0", "11", "three"] {
-        let run = Run::alone(
-            crate::VZERO,
-            &[("AWS_MAX_ATTEMPTS", value)],
-            "--endpoint-url http://127.0.0.1:9 get E",
-        );
-        let expected =
-            "error: the environment variable AWS_MAX_ATTEMPTS cannot be read: expected a whole number from 1 to 10\n";
-        assert_eq!((run.code, run.stderr.as_str()), (2, expected), "{value}");
     }
 }
 

@@ -24,7 +24,7 @@ fn a_long_load_shows_its_progress() {
     let text: String = (0..2005)
         .map(|n| json!({"ID": "E", "Time": minute(n), "N": n}).to_string() + "\n")
         .collect();
-    let run = table.run_with_input("state load -", &text);
+    let run = table.run_with_input("state load - --yes", &text);
     assert_eq!(run.json(), json!({"Loaded": 2005}));
     assert_eq!(run.stderr, "1000 states stored\n2000 states stored\n");
     let newest = table.lines("state list E --newest-first --limit 1200", 0);

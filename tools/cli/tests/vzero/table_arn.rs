@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::Client;
 use serde_json::json;
 use shared::{domain::keys::VersionDigits, dynamodb::Store};
 use testkit::{
+    command::Run,
     endpoint::{is_skipped, sdk_config},
     http::{self, Message},
     table,
@@ -47,12 +48,14 @@ fn in_another_account(database: String, asked: Arc<Mutex<BTreeSet<String>>>) -> 
     })
 }
 
-async fn vzero(endpoint: &str, table: &str, command: &str) -> (Option<i32>, String) {
-    let mut vzero = tokio::process::Command::new(crate::VZERO);
-    vzero.env_clear().args(["--endpoint-url", endpoint, "--table", table]);
-    let output = vzero.args(command.split(' ')).output().await.unwrap();
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+fn vzero(endpoint: &str, table: &str, command: &str) -> (i32, String) {
+    let run = Run::alone(
+        crate::VZERO,
+        &[],
+        &format!("--endpoint-url {endpoint} --table {table} {command}"),
+    );
+    assert!(run.stderr.is_empty(), "{}", run.stderr);
+    (run.code, run.stdout)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,9 +93,9 @@ async fn reads_of_a_table_given_by_its_arn_find_its_history() {
             "lag E",
             "audit E --lag 0",
         ] {
-            let by_arn = vzero(&account, &format!("{ACCOUNT}{latest}"), command).await;
-            assert_eq!(by_arn, vzero(&tap.endpoint, latest, command).await, "{command}");
-            assert_eq!(by_arn.0, Some(0), "{command}: {by_arn:?}");
+            let by_arn = vzero(&account, &format!("{ACCOUNT}{latest}"), command);
+            assert_eq!(by_arn, vzero(&tap.endpoint, latest, command), "{command}");
+            assert_eq!(by_arn.0, 0, "{command}: {by_arn:?}");
         }
         let tables = [Some(latest), history].into_iter().flatten();
         let tables: BTreeSet<_> = tables.map(|name| format!("{ACCOUNT}{name}")).collect();

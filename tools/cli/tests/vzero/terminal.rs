@@ -8,11 +8,16 @@ use std::{
 
 use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
-use testkit::{command::Arguments, table::Table};
+use testkit::{
+    attached::{Orders, state},
+    command::Arguments,
+    table::Table,
+    vzero::Vzero,
+};
 
 /// Runs the command on a terminal of this width, answers a question with no, and returns the output.
 pub(crate) fn run(
-    table: &Table,
+    vzero: &Vzero,
     columns: u16,
     pager: &str,
     arguments: &(impl Arguments + ?Sized),
@@ -25,7 +30,7 @@ pub(crate) fn run(
     };
     let pty = openpty(&size, None).unwrap();
     let side = || Stdio::from(pty.slave.try_clone().unwrap());
-    let mut command = table.command(arguments);
+    let mut command = vzero.command(arguments);
     command.env("TERM", "xterm-256color").env("PAGER", pager);
     let mut child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
     // Only the child and its pager hold the terminal now, so the output ends with them.
@@ -141,4 +146,27 @@ fn reads_are_shown_in_the_pager() {
     // A pager that is closed early ends the command without an error.
     let (status, lines) = on_terminal(&table, "head -n 1", "log Many --full");
     assert!(status.success() && lines.len() == 1, "{lines:#?}");
+}
+
+#[test]
+fn an_answer_of_no_changes_nothing() {
+    let (table, orders) = (new_table(), Orders::new(crate::VZERO));
+    orders.put(1, &state("a"));
+    orders.deliver_all();
+    orders.put(1, &state("b"));
+    let before = table.items();
+    for (vzero, arguments) in [
+        (&*table, "purge Long --wait 0s"),
+        (&*table, "prune --all --keep 1"),
+        (&*table, "redrive quarantine:"),
+        (&*table, "table adopt"),
+        (&*orders, "put {\"customer\":\"c\",\"no\":1} --set state=c"),
+        (&*orders, "backfill"),
+    ] {
+        let (status, output) = run(vzero, 1000, "cat", arguments);
+        let is_refused = output.contains("[y/N]") && output.contains("not confirmed, nothing is changed");
+        assert!(status.code() == Some(2) && is_refused, "{arguments}: {output}");
+    }
+    assert_eq!((table.items(), orders.item(1)), (before, state("b")));
+    assert_eq!(orders.versions(1), ["v1 a"]);
 }

@@ -119,19 +119,10 @@ fn excerpt(text: &str, head: usize, tail: usize) -> Markup {
 fn lines(mut parts: &[Part<'_>]) -> Markup {
     let mut hunks = Vec::new();
     while let Some((part, rest)) = parts.split_first() {
-        let (hunk, rest) = match (part.side, rest) {
+        let (hunk, rest) = match (part.side, rest.split_first()) {
             (Side::Both, _) => (context(part.text, hunks.is_empty(), rest.is_empty()), rest),
             (Side::Added, _) => (hunk("", part.text), rest),
-            (
-                _,
-                [
-                    Part {
-                        side: Side::Added,
-                        text,
-                    },
-                    rest @ ..,
-                ],
-            ) => (hunk(part.text, text), rest),
+            (_, Some((next, rest))) if next.side == Side::Added => (hunk(part.text, next.text), rest),
             _ => (hunk(part.text, ""), rest),
         };
         hunks.push(hunk);

@@ -99,11 +99,15 @@ pub(super) struct Position {
 
 impl Position {
     pub(super) fn first(segments: u32) -> Self {
+        Self::of_chunk((0..segments).map(|index| (index, None)).collect(), 0)
+    }
+
+    fn of_chunk(left: BTreeMap<u32, Option<(String, String)>>, read: u64) -> Self {
         Self {
-            left: (0..segments).map(|index| (index, None)).collect(),
+            left,
             rounds: 0,
             skip: 0,
-            read: 0,
+            read,
         }
     }
 
@@ -164,12 +168,7 @@ pub(super) async fn find(store: &Store, search: &Search, start: Position) -> Res
             skip: end,
             ..start.clone()
         }),
-        false => (!left.is_empty()).then_some(Position {
-            left,
-            rounds: 0,
-            skip: 0,
-            read,
-        }),
+        false => (!left.is_empty()).then(|| Position::of_chunk(left, read)),
     };
     let results = hits.into_iter().skip(start.skip).take(PAGE).collect();
     Ok(Found { results, read, next })

@@ -16,7 +16,7 @@ use shared::{
         size,
         time::EpochMillis,
         version::Version,
-        view::VersionView,
+        view::{VersionView, time_of},
     },
 };
 
@@ -269,7 +269,7 @@ impl Row {
 impl Details {
     fn new(view: VersionView, size: usize, is_pinned: bool) -> Self {
         Self {
-            time: view.time().ok(),
+            time: time_of(&view.attributes).ok(),
             view,
             size,
             is_pinned,

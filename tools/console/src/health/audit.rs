@@ -1,7 +1,7 @@
 //! Audit of the table, in the background. At most one runs at a time.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -15,12 +15,13 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     domain::{entity::EntityId, time::EpochMillis},
-    dynamodb::Store,
+    dynamodb::{Store, read::describe_table::items_of},
     logging::chain,
 };
 
 use crate::{
     background::{self, Work},
+    lock::lock,
     options::Options,
     time,
 };
@@ -160,17 +161,13 @@ async fn work(
     lag: Duration,
     report: &Mutex<Report>,
 ) -> Result<(), OperationError> {
-    lock(report).approximate_items = store.describe().await.map_or(0, |table| table.items);
+    lock(report).approximate_items = store.description().await.map_or(0, |table| items_of(&table));
     let mut audit = TableAudit::new(Plan::new(store, limiter), lag)?;
     while let Some(audited) = audit.step().await? {
         connection.clear_meters();
         lock(report).add(&audited, audit.counts());
     }
     Ok(())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -79,11 +79,8 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
             }
             div #audit data-refresh=[is_running.then_some(AUDIT_REFRESH)] {
                 @if let Some(report) = report { (progress(app, report)) }
-                @if is_running {
-                    form.inline method="post" action=(address::page("/health/audit/stop")) { (page::csrf(app)) button #audit-button { "Stop" } }
-                } @else {
-                    form.inline method="post" action=(address::page("/health/audit")) { (page::csrf(app)) button #audit-button { "Start audit" } }
-                }
+                @let (action, name) = if is_running { ("/health/audit/stop", "Stop") } else { ("/health/audit", "Start audit") };
+                form.inline method="post" action=(address::page(action)) { (page::csrf(app)) button #audit-button { (name) } }
                 @if let Some(report) = report { (findings(report)) }
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use operations::{
     error::OperationError,
-    item_change::{ItemChange, Wanted, change_item, plan_item_change},
+    item_change::{ItemChange, ItemOptions, Wanted, change_item, plan_item_change},
     waiting::Waiting,
 };
 use shared::domain::{Item, attached::AttachedTable, attributes::same_value, version::Version, view::VersionView};
@@ -21,11 +21,16 @@ use crate::{
 /// Maximum time for which a restore waits for its version.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-async fn plan(app: &App, table: &AttachedTable, old: &VersionView) -> Result<ItemChange, OperationError> {
+async fn plan(
+    app: &App,
+    table: &AttachedTable,
+    old: &VersionView,
+    options: &ItemOptions,
+) -> Result<ItemChange, OperationError> {
     let key = table.keys().map(|key| &key.name);
     let key = key.filter_map(|name| Some((name.clone(), old.attributes.get(name)?.clone())));
     let key = Item::from(key.collect::<std::collections::HashMap<_, _>>());
-    plan_item_change(app.store(), key, Wanted::Version(old.version), false).await
+    plan_item_change(app.store(), key, Wanted::Version(old.version), options).await
 }
 
 /// Returns the item before and after a restore, and what the user has to know about it.
@@ -34,7 +39,7 @@ pub(super) async fn preview(
     table: &AttachedTable,
     old: &VersionView,
 ) -> Result<(Item, Item, Markup), PageError> {
-    let planned = plan(app, table, old).await?;
+    let planned = plan(app, table, old, &ItemOptions::default()).await?;
     let (before, after) = (planned.item.unwrap_or_default(), planned.wanted.unwrap_or_default());
     let counted = table
         .version_attribute()
@@ -56,12 +61,12 @@ pub(super) async fn preview(
 pub(super) async fn apply(
     app: &App,
     table: &AttachedTable,
-    old: &VersionView,
+    (old, options): (&VersionView, &ItemOptions),
     expected: Version,
     again: &str,
 ) -> Result<FormResponse, PageError> {
     let latest = arrived(app, old, None).await?;
-    let planned = match plan(app, table, old).await {
+    let planned = match plan(app, table, old, options).await {
         Ok(planned) if planned.is_unchanged() => return Ok(done(&old.entity, latest, "Unchanged")),
         _ if latest != expected => {
             let error = OperationError::Expected {

@@ -84,6 +84,17 @@ fn lists_are_aligned() {
             json!([{"a": 1, "b": 3}]),
             vec!["changed L[0].b From=2 To=3"],
         ),
+        // The first identity that matches counts.
+        (
+            json!([{"id": 1, "name": "x", "q": 1}]),
+            json!([{"id": 1, "name": "y", "q": 1}, {"id": 2, "name": "x", "q": 1}]),
+            vec![
+                "added L[1] To={\"id\":2,\"name\":\"x\",\"q\":1}",
+                "changed L[0].name From=\"x\" To=\"y\"",
+            ],
+        ),
+        // Nothing is equal.
+        (json!([1, 2]), json!([3, 4]), vec!["changed L From=[1,2] To=[3,4]"]),
         (json!([1]), json!([1.0]), vec![]),
         (json!(248), json!("5"), vec!["changed L From=248 To=\"5\""]),
     ] {
@@ -227,6 +238,12 @@ fn lists_of_10_000_elements_and_hostile_shapes_are_compared_in_bounded_time() {
             list(&|id| json!(ternary[1][id])),
             10_000,
         ),
+        (
+            "few changed",
+            list(&|id| json!(ternary[0][id])),
+            list(&|id| json!(ternary[usize::from(id < 1_500)][id])),
+            2_000,
+        ),
         ("deep", deep(1), deep(2), 1),
         ("wide", wide(0), wide(1), 40_000),
     ] {
@@ -234,6 +251,8 @@ fn lists_of_10_000_elements_and_hostile_shapes_are_compared_in_bounded_time() {
         let changes = Changes::between(Some(&from), Some(&to));
         let (time, count) = (start.elapsed(), changes.changes.len());
         assert!(count <= most, "{name}: {count}");
+        let is_coarse = ["shuffled", "others", "few values", "few changed", "wide"].contains(&name);
+        assert_eq!(!changes.coarse.is_empty(), is_coarse, "{name}");
         // A comparison takes at most 40 ms with optimization, 400 ms without. The limit is for a busy machine.
         assert!(time.as_secs() < 10, "{name}: {time:?}");
         assert_applies(&from, &to);

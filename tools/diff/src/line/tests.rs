@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::json;
 use shared::domain::{attributes::same_value, entity::EntityId, version::Version, view::VersionView};
 
 use super::*;
@@ -20,6 +21,9 @@ fn each_kind_of_change() {
         (json!({"N": "1"}), json!({"N": "1.0"}), ""),
         (json!({"N": "5"}), json!({"S": "5"}), "A: 5 → \"5\""),
         (json!({"BOOL": true}), json!({"NULL": true}), "A: true → null"),
+        (json!({"S": "1.50"}), json!({"S": "007"}), r#"A: "1.50" → "007""#),
+        (json!({"S": "true"}), json!({"S": "null"}), r#"A: "true" → "null""#),
+        (json!({"S": "[1]"}), json!({"S": "{x}"}), r#"A: "[1]" → {x}"#),
         (json!({"S": ""}), json!({"S": " x"}), "A: \"\" → \" x\""),
         (json!({"S": "a, b"}), json!({"S": "a → b"}), "A: \"a, b\" → \"a → b\""),
         (json!({"SS": ["b", "a"]}), json!({"SS": ["a", "b"]}), ""),
@@ -109,7 +113,7 @@ fn long_and_hidden_text() {
 
 #[test]
 fn a_text_cannot_look_like_another_part_of_the_line() {
-    let named = |name: &str| item(json!({name: {"S": "1"}}));
+    let named = |name: &str| item(json!({name: {"N": "1"}}));
     for (name, shown) in [
         ("Address.City", r#"+"Address.City": 1"#),
         ("z, Total: 120 → 90", r#"+"z, Total: 120 → 90": 1"#),

@@ -237,10 +237,15 @@ mod tests {
         let response = with_iterator(position);
         let server = Router::new().fallback(async move || response);
         let server = tokio::spawn(async move { axum::serve(listener, server).await });
+        let answer = answer(&forward, action, body).await;
+        server.abort();
+        answer
+    }
+
+    async fn answer(forward: &Forward, action: &'static str, body: String) -> (StatusCode, String) {
         let request = Request::post("/").header(TARGET, action);
         let request = request.body(Body::from(body)).unwrap();
         let response = forward.send(request).await.unwrap_or_else(|response| response);
-        server.abort();
         let (parts, body) = response.into_parts();
         let body = body::to_bytes(body, usize::MAX).await.unwrap();
         (parts.status, String::from_utf8(body.to_vec()).unwrap())
@@ -267,6 +272,20 @@ mod tests {
             let found = (is_rejected, status == StatusCode::OK);
             assert_eq!(found, (is_trimmed, !is_trimmed), "{action} {body}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_is_an_error_that_clients_retry() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let (status, body) = answer(&Forward::new(closed, Arc::default()), GET_RECORDS, String::new()).await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(
+            body.contains("#InternalServerError") && body.contains("cannot be reached"),
+            "{body}"
+        );
     }
 
     #[test]

@@ -11,7 +11,6 @@ pub struct Counters(Mutex<Counts>);
 /// Counts since the start of a mapping.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    pub read: usize,
     pub matched: usize,
     /// Records that the function has processed.
     pub done: usize,

@@ -93,7 +93,6 @@ impl<E: Environment> Shard<'_, E> {
     /// Sends each record that matches the filter to the lane of its item, and marks the others as done.
     async fn dispatch(&self, records: Vec<Record>, lanes: &[Sender<Vec<Record>>]) {
         let Mapping { counters, settings, .. } = self.mapping;
-        counters.update(|counts| counts.read += records.len());
         lock(&self.tracker).add(&records);
         let (matched, filtered): (Vec<_>, Vec<_>) = records
             .into_iter()

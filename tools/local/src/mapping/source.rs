@@ -1,7 +1,5 @@
 //! The stream that a mapping reads.
 
-use thiserror::Error;
-
 use super::{position::Position, record::Record};
 
 /// A stream of shards, each an ordered sequence of records.
@@ -27,14 +25,12 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SourceError {
     /// The iterator has expired. A new one can be requested.
-    #[error("the iterator has expired")]
     ExpiredIterator,
-    #[error("the records are trimmed")]
+    /// The records after the position are deleted.
     Trimmed,
     /// Any other error. The read can be retried.
-    #[error("the stream cannot be read: {0}")]
     Unavailable(String),
 }

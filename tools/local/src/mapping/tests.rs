@@ -1,10 +1,12 @@
 //! The mapping in virtual time, against recordings made on AWS and the decisions of the ADR.
 
-mod documents;
 mod fakes;
 mod recordings;
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use serde_json::json;
 use shared::domain::sequence::SequenceNumber;
@@ -53,7 +55,7 @@ async fn bad_records_are_isolated() {
                 assert_eq!(document.body["DDBStreamBatchInfo"]["batchSize"], 1);
                 assert_eq!(document.body["requestContext"]["approximateInvokeCount"], 3);
             }
-            assert_eq!(result.deliveries().len(), 100);
+            assert_eq!(result.deliveries().collect::<HashSet<_>>().len(), 100);
             assert_eq!(result.position, after(100));
         }
     }
@@ -92,7 +94,7 @@ async fn lanes_keep_the_order_of_an_item_and_do_not_wait_for_each_other() {
         })
         .await;
     let mut by_item: HashMap<usize, Vec<usize>> = HashMap::new();
-    for number in result.batches.iter().flat_map(|(_, numbers)| numbers) {
+    for number in result.deliveries() {
         let number: usize = number.parse().unwrap();
         by_item.entry(number % 7).or_default().push(number);
     }
@@ -136,4 +138,36 @@ async fn a_position_never_passes_what_is_not_done() {
         false => (Duration::ZERO, response(&json!({}))),
     });
     assert_eq!(result.await.position, after(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deliveries_do_not_wait_for_a_document_and_the_position_does() {
+    let mut run = Run::new(bisecting(), records(6));
+    run.hangs = true;
+    let result = run.with(bad(&[2], true)).await;
+    assert_eq!(result.deliveries().collect::<HashSet<_>>().len(), 6);
+    assert_eq!((result.documents.len(), result.dropped), (0, 0));
+    // With the mapping, the pending document is gone, and its record is delivered again.
+    assert_eq!(result.position, after(1));
+    let mut again = Run::new(bisecting(), records(6));
+    again.positions = positions_after(1);
+    let result = again.with(bad(&[2], true)).await;
+    let deliveries = result.deliveries().filter(|number| **number == sequence(2));
+    assert_eq!(deliveries.count(), 1 + 1 + 3);
+    assert_eq!((result.documents.len(), result.position), (1, after(6)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_that_hang_bound_the_records_in_memory() {
+    let settings = Settings {
+        batch_size: 1,
+        maximum_retry_attempts: Some(0),
+        ..Settings::default()
+    };
+    let mut run = Run::new(settings, records(100));
+    run.hangs = true;
+    let result = run.with(|_, _| InvocationOutcome::FunctionError).await;
+    // 16 are written, one is received, and one is sent.
+    assert_eq!(result.batches.len(), 18);
+    assert_eq!(result.position, None);
 }

@@ -1,24 +1,21 @@
-//! Counts updates as the functions report them.
+//! Counts updates as writer-fn responds to them, and keeps the latest error of a function.
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use shared::json;
 
 use crate::{feed::WRITER, lambda::InvokeOutput, lock};
 
-/// Maximum length of an outcome's name.
-const MAX_NAME_LENGTH: usize = 40;
-
 #[derive(Debug, Default)]
 pub struct Activity(Mutex<Figures>);
 
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
-    /// Number of updates that writer-fn accepted, by outcome.
-    pub applied: BTreeMap<String, u64>,
-    /// Number of updates that writer-fn rejected, by error type.
-    pub rejected: BTreeMap<String, u64>,
+    /// Number of updates that writer-fn received.
+    pub updates: usize,
+    /// Number of updates that writer-fn rejected.
+    pub refused: usize,
     /// Latest error of a function, with the function's name.
     pub error: Option<String>,
 }
@@ -35,35 +32,22 @@ impl Activity {
         if let Some(error) = latest_error(&response, output) {
             figures.error = Some(format!("{binary}: {error}"));
         }
-        if binary != WRITER {
-            return;
-        }
-        let mut count = |is_applied, name, count| {
-            let Figures { applied, rejected, .. } = &mut *figures;
-            if count > 0 {
-                let counts = if is_applied { applied } else { rejected };
-                *counts.entry(name).or_default() += count;
-            }
-        };
-        if output.is_error {
-            count(false, name(&response["errorType"]), messages(event));
-        } else if let Some(failures) = response["batchItemFailures"].as_array() {
-            // The response to a batch names only the failed messages.
-            let failed = failures.len() as u64;
-            count(true, "Accepted".to_owned(), messages(event).saturating_sub(failed));
-            count(false, "Failed".to_owned(), failed);
-        } else {
-            count(true, name(&response["Outcome"]), 1);
+        if binary == WRITER {
+            let updates = messages(event);
+            // The response to a batch names the failed messages.
+            let failed = response["batchItemFailures"].as_array().map_or(0, Vec::len);
+            figures.updates += updates;
+            figures.refused += if output.is_error { updates } else { failed };
         }
     }
 }
 
 /// Counts the updates of an event.
-fn messages(event: &[u8]) -> u64 {
+fn messages(event: &[u8]) -> usize {
     let event = std::str::from_utf8(event).ok();
     let event = event.and_then(|event| json::members(event).ok());
     let records = event.and_then(|event| json::elements(event.get("Records")?).ok());
-    records.map_or(1, |records| records.len() as u64)
+    records.map_or(1, |records| records.len())
 }
 
 /// Returns the error of an invocation, if it has one: of the response, or the last one of the function's log, because the response
@@ -86,13 +70,6 @@ fn latest_error(response: &Value, output: &InvokeOutput) -> Option<String> {
     })
 }
 
-/// Returns the name of an outcome or error as one word.
-fn name(value: &Value) -> String {
-    let letters = value.as_str().unwrap_or("Answered").chars();
-    let kept = letters.filter(|letter| letter.is_ascii_alphanumeric() || *letter == '.');
-    kept.take(MAX_NAME_LENGTH).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -110,34 +87,36 @@ mod tests {
     }
 
     #[test]
-    fn updates_are_counted_by_outcome() {
+    fn updates_are_counted() {
         let activity = Activity::default();
         let (one, batch) = (json!({}), json!({"Records": [{}, {}, {}]}));
-        for invoked in [
-            (&one, json!({"ID": "a", "Version": 1, "Outcome": "Written"}), false),
-            (&one, json!({"ID": "a", "Version": 1, "Outcome": "Duplicate"}), false),
-            (&one, json!({"errorType": "VersionConflict"}), true),
-            (&batch, json!({"batchItemFailures": [{"itemIdentifier": "m-2"}]}), false),
-            (&batch, json!({"batchItemFailures": []}), false),
-            (&batch, json!({"errorType": "Sandbox.Timedout"}), true),
-            // An invalid response, and an invalid name.
-            (&json!(1), json!([]), false),
-            (&one, json!({"errorType": "a b\u{1b}[2J".repeat(20)}), true),
+        for (binary, event, response, is_error, expected) in [
+            (
+                WRITER,
+                &one,
+                json!({"ID": "a", "Version": 1, "Outcome": "Written"}),
+                false,
+                (1, 0),
+            ),
+            (WRITER, &one, json!({"errorType": "VersionConflict"}), true, (2, 1)),
+            // Each message of a batch is an update.
+            (
+                WRITER,
+                &batch,
+                json!({"batchItemFailures": [{"itemIdentifier": "m-2"}]}),
+                false,
+                (5, 2),
+            ),
+            (WRITER, &batch, json!({"batchItemFailures": []}), false, (8, 2)),
+            (WRITER, &batch, json!({"errorType": "Sandbox.Timedout"}), true, (11, 5)),
+            // An invalid response.
+            (WRITER, &json!(1), json!([]), false, (12, 5)),
+            ("stream-fn", &batch, json!({}), true, (12, 5)),
         ] {
-            invoke(&activity, WRITER, invoked, "");
+            invoke(&activity, binary, (event, response, is_error), "");
+            let figures = activity.figures();
+            assert_eq!((figures.updates, figures.refused), expected, "{event}");
         }
-        invoke(&activity, "stream-fn", (&one, json!({}), true), "");
-        // Each message of a batch is an update.
-        let figures = activity.figures();
-        let counted = |counts: &BTreeMap<String, u64>| {
-            let counts = counts.iter().map(|(name, count)| format!("{name}={count}"));
-            counts.collect::<Vec<_>>().join(" ")
-        };
-        let applied = "Accepted=5 Answered=1 Duplicate=1 Written=1";
-        assert_eq!(counted(&figures.applied), applied);
-        let long = "ab2J".repeat(10);
-        let rejected = format!("Failed=1 Sandbox.Timedout=3 VersionConflict=1 {long}=1");
-        assert_eq!(counted(&figures.rejected), rejected);
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! Texts after the start: the endpoints of the stack, and what to try.
 
 use attach::shell::argument;
-use history_console::Console;
 use serde_json::json;
 use shared::domain::attached::{AttachedTable, key_attribute::KeyType};
 
 use crate::stack::Stack;
 
 /// Returns the addresses and folders of the stack, one in each line.
-pub fn endpoints(stack: &Stack, console: Option<&Console>) -> String {
+pub fn endpoints(stack: &Stack, console: &str) -> String {
     let tables = match stack.store.own_history() {
         Some(history) => format!("tables {}, {history}", stack.table),
         None => format!("table {}", stack.table),
@@ -17,43 +16,32 @@ pub fn endpoints(stack: &Stack, console: Option<&Console>) -> String {
         Some(_) => "stream-fn",
         None => "writer-fn, stream-fn",
     };
-    let mut lines = format!(
-        "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}",
+    format!(
+        "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}\nconsole   {console}",
         stack.dynamodb_endpoint(),
         stack.lambda.endpoint(),
         stack.failed.display(),
         stack.logs.display(),
-    );
-    if let Some(console) = console {
-        lines.extend(["\nconsole   ", console.url()]);
-    }
-    lines
+    )
 }
 
 /// Returns commands that send an update and read its history, and the address of the console. The address is no argument of a
 /// command, because other users of the machine can read arguments, and it contains the access token.
-pub fn to_try(stack: &Stack, console: Option<&Console>) -> String {
-    let browse = match console {
-        Some(_) => ", and open it in your web browser",
-        None => "",
-    };
-    let mut text = format!(
-        "Serving until Ctrl-C. Send an update, read its history{browse}:
+pub fn to_try(stack: &Stack, console: &str) -> String {
+    format!(
+        "Serving until Ctrl-C. Send an update, read its history, and open it in your web browser:
 
   curl {lambda}/2015-03-31/functions/writer-fn/invocations \\
     -d '{{\"ID\": \"Equipment#1\", \"State\": \"OK\"}}'
-  cargo run -p vzero -- --endpoint-url {dynamodb} log Equipment#1",
+  cargo run -p vzero -- --endpoint-url {dynamodb} log Equipment#1
+  {console}",
         lambda = stack.lambda.endpoint(),
         dynamodb = stack.dynamodb_endpoint(),
-    );
-    if let Some(console) = console {
-        text.extend(["\n  ", console.url()]);
-    }
-    text
+    )
 }
 
 /// Returns commands that put an item with the keys of an attached table, and read its history and its first version.
-pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, console: Option<&Console>) -> String {
+pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, console: &str) -> String {
     let name = table.table();
     let (mut item, mut key) = (json!({}), String::new());
     for attribute in table.keys() {
@@ -75,14 +63,14 @@ pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, console: Option<&C
         Some(_) => ", with attributes that the filter selects,",
         None => "",
     };
-    let console = console.map_or_else(String::new, |console| format!("\n  {}", console.url()));
     format!(
         "Serving until Ctrl-C. Write to the table {name} with any client{filter} and read the history:
 
   aws dynamodb put-item --endpoint-url {dynamodb} --table-name {name} \\
     --item {item}
   {vzero} log{key}
-  {vzero} get{key} 1{console}"
+  {vzero} get{key} 1
+  {console}"
     )
 }
 
@@ -101,7 +89,7 @@ mod tests {
             ],
         });
         let table = attach::parse(&definition.to_string()).unwrap();
-        let text = to_try_attached(&table, "http://127.0.0.1:8000", None);
+        let text = to_try_attached(&table, "http://127.0.0.1:8000", "http://127.0.0.1:8100");
         for part in [
             r#"--item '{"customer'\''s":{"B":"YQ=="},"no":{"N":"1"}}'"#,
             "--table Orders log YQ== 1",

@@ -1,30 +1,17 @@
 //! Dumps every item of the table as DynamoDB JSON, one per line, ordered by partition key and sort key.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use super::history::Collections;
 use crate::files::write_whole;
 
-/// Writes the dump. A link stays a link, and its target is written. A regular file is replaced atomically; anything else, such as a
-/// FIFO, is written directly.
+/// Writes the dump, into the target of a link. A regular file is replaced atomically; anything else, such as a FIFO, is written directly.
 pub fn write(path: &Path, collections: &Collections) -> io::Result<()> {
     let lines = lines(collections)?;
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => write_whole(&fs::canonicalize(path)?, lines.as_bytes()),
-        // `write_whole` needs a path with a folder.
-        Err(_) if !path.is_symlink() => write_whole(&std::path::absolute(path)?, lines.as_bytes()),
-        // Also a link whose target does not exist yet.
-        _ => {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-            file.write_all(lines.as_bytes())
-        }
+    let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path))?;
+    match fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_file() => fs::write(path, lines),
+        _ => write_whole(&path, lines.as_bytes()),
     }
 }
 

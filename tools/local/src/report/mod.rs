@@ -1,4 +1,4 @@
-//! Output of the command: progress, the items of the entities, the commands to try, and the dump of the table.
+//! Output of the command: progress, the entities, the commands to try, and the dump of the table.
 
 pub mod activity;
 pub mod commands;

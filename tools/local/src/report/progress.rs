@@ -1,7 +1,7 @@
 //! Progress of the stack on standard output: a `status` line when a figure changes, and an `error` line for each new error of a
 //! function, at most once a second. A `summary` line ends the output of `--once`.
 
-use std::{convert::Infallible, fmt::Write as _, io, time::Duration};
+use std::{convert::Infallible, io, time::Duration};
 
 use terminal::write_line;
 use tokio::time::{MissedTickBehavior, interval};
@@ -40,10 +40,10 @@ pub fn print_summary(stack: &Stack) {
 fn line(stack: &Stack, figures: &Figures) -> String {
     let counts = stack.mapping.counters.get();
     let [quarantined, released] = stack.mapping.source.quarantined();
-    let refused: u64 = figures.rejected.values().sum();
-    let mut line = format!(
-        "updates={} refused={refused} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={:?}",
-        figures.applied.values().sum::<u64>() + refused,
+    format!(
+        "updates={} refused={} versions={} waiting={} batches={} retries={} bisections={} quarantined={} failures={} dropped={} result={:?}",
+        figures.updates,
+        figures.refused,
         counts.done.saturating_sub(quarantined),
         counts.waiting(),
         counts.invocations,
@@ -53,9 +53,5 @@ fn line(stack: &Stack, figures: &Figures) -> String {
         counts.documents,
         counts.dropped,
         counts.result,
-    );
-    for (name, count) in figures.applied.iter().chain(&figures.rejected) {
-        let _ = write!(line, " {name}={count}");
-    }
-    line
+    )
 }

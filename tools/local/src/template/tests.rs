@@ -6,7 +6,7 @@ mod policies;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use operations::table::settings::TableSettings;
 use serde_json::{Value, json};
-use shared::{config::Retention, domain::keys::LATEST_KEY, dynamodb::client::ClientSettings, logging::chain};
+use shared::{config::MARKER_RETENTION, domain::keys::LATEST_KEY, dynamodb::client::ClientSettings, logging::chain};
 
 use super::*;
 use crate::mapping::filter::Filters;
@@ -148,11 +148,10 @@ fn everything_at_rest_is_encrypted_and_nothing_is_public() {
     let [queues, buckets, tables] = ["AWS::SQS::Queue", "AWS::S3::Bucket", "AWS::DynamoDB::Table"].map(properties_of);
     assert_eq!((queues.len(), buckets.len(), tables.len()), (3, 1, 2));
     // Markers of the ledger are kept longer than messages.
-    let kept: u64 = Retention::default().to_string().parse().unwrap();
     for queue in &queues {
         assert_eq!(queue["SqsManagedSseEnabled"], true, "{queue}");
         assert!(
-            queue["MessageRetentionPeriod"].as_u64().unwrap() < kept * 86_400,
+            queue["MessageRetentionPeriod"].as_u64().unwrap() < MARKER_RETENTION.as_secs(),
             "{queue}"
         );
         // A name would replace a deployed queue, whose messages would stay behind.

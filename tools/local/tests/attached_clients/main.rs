@@ -38,8 +38,9 @@ async fn check(mut definition: Value, program: &str, script: PathBuf, arguments:
     std::fs::write(file.path(), definition.to_string()).unwrap();
     let mut template = stack::template(&[]);
     Attachment::read(file.path()).unwrap().attach(&mut template).unwrap();
-    let options = stack::options(template, Some(env!("CARGO_BIN_EXE_local")));
-    let stack = Stack::start_on(options, Some(endpoint.dynamodb())).await.unwrap();
+    let mut options = stack::options(template, Some(env!("CARGO_BIN_EXE_local")));
+    options.dynamodb = Some(endpoint.dynamodb());
+    let stack = Stack::start(options).await.unwrap();
 
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut client = Command::new(program)

@@ -30,7 +30,7 @@ fn figures_of_the_scaling_table_are_the_same_on_other_pages() {
     let number = |cell: &str| cell.parse::<f64>().unwrap();
     let latest = format!("{:.2}", number(units) - number(history));
     // The maximum rate of one entity, in both layouts.
-    let rates = row("docs/scaling.md", &["`stream`", "`recent, 10`"]);
+    let rates = row("docs/scaling.md", &["`stream`", "`recent`"]);
     let [same, own] = [&rates[3], &rates[4]];
     let rounded = format!("{}0", &same[..same.len() - 1]);
     let costs = format!("about {one} USD a month at one update a second, {ten} at ten");

@@ -11,7 +11,7 @@ use testkit::{
     database::{Database, KEYS, entity},
     endpoint::{is_about_one_table, is_skipped},
     pages::rows,
-    updates::{Idempotency, MODES, WriteMode, WriteOptions, WriteOutcome, ledger, mode, parse},
+    updates::{MODES, WriteMode, WriteOutcome, ledger, mode, parse},
     world::World,
 };
 
@@ -42,13 +42,7 @@ async fn measured_idempotency_costs_match_the_documentation() {
         {
             continue;
         }
-        let options = match row[1].strip_prefix("recent, ") {
-            Some(window) => WriteOptions {
-                idempotency: Idempotency::Recent(window.parse().unwrap()),
-                ..mode(of_mode)
-            },
-            None => ledger(of_mode),
-        };
+        let options = if is_ledger { ledger(of_mode) } else { mode(of_mode) };
         let world = World::new(&database, &format!("Idempotency{index}"), 1)
             .await
             .with(options);

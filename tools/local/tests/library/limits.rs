@@ -16,7 +16,6 @@ use shared::{
         entity::EntityId,
         layout,
         size::{self, MAX_ITEM_BYTES},
-        version::Version,
         version_item::VersionItem,
     },
     dynamodb::{client::error::ErrorKind, put::put_version::PutOutcome},
@@ -24,7 +23,7 @@ use shared::{
 };
 use testkit::{
     database::{self, Database, entity},
-    updates::{MAX_ATTRIBUTES, MODES, WriteOutcome, parse, settings, version, written},
+    updates::{MAX_ATTRIBUTES, MODES, WriteOutcome, parse, version},
     world::World,
 };
 
@@ -254,27 +253,4 @@ async fn every_acknowledged_update_of_a_large_item_is_recorded() {
             assert!((1..4).contains(&acknowledged), "{}: {acknowledged}", world.table);
         }
     }
-}
-
-#[tokio::test]
-async fn an_update_of_the_greatest_version_is_rejected_and_changes_nothing() {
-    let database = Database::start().await;
-    let world = World::new(&database, "Greatest", 1).await;
-    for latest in [Version::MAX, Version::MAX + 1, u64::MAX] {
-        for options in settings() {
-            let world = world.clone().with(options);
-            world
-                .put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": latest.to_string()}}))
-                .await;
-            let before = world.rows().await;
-            let error = chain(&world.write(json!({"A": "a"})).await.unwrap_err());
-            let names_it = error.contains("Latest is above") || error.contains("the greatest version");
-            assert!(names_it, "{latest} {options:?}: {error}");
-            assert_eq!(world.rows().await, before, "{latest} {options:?}");
-        }
-    }
-    // The version before it still has a next one.
-    let last = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": (Version::MAX - 1).to_string()}});
-    world.put(last).await;
-    assert_eq!(world.write(json!({})).await, Ok(written(Version::MAX)));
 }

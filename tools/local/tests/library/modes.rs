@@ -2,11 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use shared::{
-    config::{Retention, Window},
-    domain::names,
-    dynamodb::put::put_version::PutOutcome,
-};
+use shared::{config::Window, domain::names, dynamodb::put::put_version::PutOutcome};
 use testkit::{
     database::Database,
     updates::{
@@ -77,7 +73,7 @@ proptest! {
         idempotency in prop_oneof![
             (1..=3u8).prop_map(|window| Idempotency::Recent(Window::new(window).unwrap())),
             Just(Idempotency::Recent(Window::default())),
-            Just(Idempotency::Ledger(Retention::default())),
+            Just(Idempotency::Ledger),
         ],
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -73,7 +73,9 @@ async fn check(parameters: &[(&str, &str)]) {
 /// Returns the actions that the requests of a stack need, with their tables, by role.
 async fn needed(parameters: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     let tap = Tap::embedded();
-    let stack = start(&tap, parameters).await;
+    let mut options = options(template(parameters), Some(PROGRAM));
+    options.dynamodb = Some(Dynamodb::At(tap.endpoint.clone()));
+    let stack = Stack::start(options).await.unwrap();
     // The stack has stored the layout already. On AWS, writer-fn does so.
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
     database::delete_item(&client, &stack.table, "#vzero", "config").await;
@@ -93,13 +95,6 @@ async fn needed(parameters: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String
         (role.to_owned(), asked.collect::<BTreeSet<_>>())
     });
     BTreeMap::from(asked)
-}
-
-async fn start(tap: &Tap, parameters: &[(&str, &str)]) -> Stack {
-    let options = options(template(parameters), Some(PROGRAM));
-    Stack::start_on(options, Some(Dynamodb::At(tap.endpoint.clone())))
-        .await
-        .unwrap()
 }
 
 /// Produces every outcome, and redelivers records to stream-fn.
@@ -133,7 +128,7 @@ async fn work(stack: &Stack, client: &aws_sdk_dynamodb::Client) {
     database::delete_item(client, &stack.table, "F", LATEST_KEY).await;
     assert_eq!(write(json!({"ID": "F"})).await["errorType"], "Internal");
     // A version item that another client put: its record can only be kept in quarantine.
-    let key = stack.digits.version_key(Version::FIRST);
+    let key = stack.store.digits().version_key(Version::FIRST);
     let other = json!({"PK": {"S": "Q"}, "SK": {"S": key}, "Image": {"M": {"N": {"N": "0"}}}});
     database::put_into(client, stack.store.history_table(), other).await;
     // One record, and two in a batch that exist already the second time.

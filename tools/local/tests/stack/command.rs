@@ -9,6 +9,7 @@ mod permissions;
 use std::{io::Write as _, net::TcpListener, path::Path, process::Stdio};
 
 use serde_json::json;
+use testkit::{cases::patched, serving::Serving};
 
 use crate::{
     serving::{fails, put, run, serve, serve_with, succeeds, text},
@@ -21,14 +22,26 @@ pub(crate) fn file(folder: &Path, name: &str, content: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Returns the arguments of a stack whose stream-fn does not start. Its mapping retries this many times, instead of until a record
-/// is 12 h old.
-pub(crate) fn broken(folder: &Path, retries: u32) -> [String; 4] {
+/// Option of a stack whose stream-fn does not start.
+pub(crate) const BROKEN: [&str; 2] = ["--bootstrap", "stream-fn=/bin/false"];
+
+/// Returns a template whose mapping retries this many times, instead of until a record is 12 h old.
+pub(crate) fn template(folder: &Path, retries: u32) -> String {
     let template = std::fs::read_to_string(root().join("template.yaml")).unwrap();
     let (before, after) = template.split_once("MaximumRetryAttempts: -1").unwrap();
-    let edited = format!("{before}MaximumRetryAttempts: {retries}{after}");
-    let template = file(folder, "template.yaml", &edited);
-    ["--template", &template, "--bootstrap", "stream-fn=/bin/false"].map(str::to_owned)
+    file(
+        folder,
+        "template.yaml",
+        &format!("{before}MaximumRetryAttempts: {retries}{after}"),
+    )
+}
+
+/// Writes two versions of `Taken#1`, of which another client has put the second one.
+pub(crate) fn take_version(stack: &Serving) {
+    stack.write(&json!({"ID": "Taken#1"}));
+    let item = json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}});
+    put(stack, &item);
+    stack.write(&json!({"ID": "Taken#1"}));
 }
 
 /// Writes a program, and returns its path.
@@ -76,13 +89,11 @@ fn once_feeds_waits_and_dumps() {
     }
     assert!(stdout.contains("Entity#0") && !stdout.contains('\u{1b}'), "{stdout:?}");
     // The figures are machine-readable lines.
-    let summary = lines::figures(stdout.lines().last().unwrap(), "summary ").remove(0);
-    let expected =
-        "updates=301 refused=1 versions=300 waiting=0 retries=0 bisections=0 failures=0 Written=300 VersionConflict=1";
-    for (name, value) in expected.split(' ').map(|pair| pair.split_once('=').unwrap()) {
-        assert_eq!(summary[name], value, "{name} of {stdout}");
-    }
-    assert!(summary["batches"].parse::<u64>().unwrap() >= 1, "{stdout}");
+    let summary = stdout.lines().last().unwrap();
+    let expected = "updates=301 refused=1 versions=300 waiting=0 retries=0 bisections=0 failures=0";
+    lines::check(summary, "summary ", expected);
+    let batches: u64 = lines::figures(summary, "summary ")[0]["batches"].parse().unwrap();
+    assert!(batches >= 1, "{stdout}");
     let counts = lines::figures(&stdout, "status ");
     assert!(counts.windows(2).all(|two| two[0] != two[1]), "{stdout}");
 }
@@ -111,61 +122,46 @@ fn each_error_is_one_line() {
     let file = |name: &str, content: &str| file(folder.path(), name, content);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let bad_json = file("bad.jsonl", "{\"ID\": \"a\"}\nnonsense\n");
-    let reserved = file("reserved.jsonl", "{\"ID\": \"a\"}\n{\"ID\": \"b\", \"PK\": 1}\n");
-    let bad_yaml = file("bad.yaml", "Resources: [");
-    let no_table = file("other.yaml", "Resources: {}");
-    let not_a_folder = file("file", "");
-    let in_use = format!("port {port} is in use");
-    for (arguments, line) in [
-        (format!("--dynamodb-port {port}"), in_use.as_str()),
-        (format!("--lambda-port {port}"), &in_use),
-        (
-            format!("--feed {bad_json}"),
-            "line 2 of the feed is bad: it is not JSON",
-        ),
-        (
-            format!("--once --feed {reserved}"),
-            "line 2 of the feed is bad: the event is invalid: PK is reserved",
-        ),
-        ("--feed /no/such/feed".to_owned(), "/no/such/feed cannot be read"),
-        (format!("--template {bad_yaml}"), "it is not YAML"),
-        (
-            format!("--template {no_table}"),
-            "it does not have exactly one event of type DynamoDB",
-        ),
-        (
-            "--template /no/such/template".to_owned(),
-            "cannot run the template /no/such/template",
-        ),
-        (
-            "--parameter VersionDigits=99".to_owned(),
-            "the parameter VersionDigits does not allow 99",
-        ),
-        (
-            "--parameter HistoryCompression=deflate".to_owned(),
-            "HistoryCompression=deflate requires HistoryTable=own",
-        ),
-        (format!("--data-dir {not_a_folder}"), "cannot be used"),
-        (
-            "--bootstrap no-fn=/bin/sh".to_owned(),
-            "the template has no function no-fn",
-        ),
-        (
-            "--bootstrap writer-fn=/no/such/file".to_owned(),
-            "there is no bootstrap /no/such/file",
-        ),
-        ("--bootstrap writer-fn".to_owned(), "an equals sign is missing"),
-        (
-            "--once --feed /dev/null --dump /no/such/folder/dump".to_owned(),
-            "/no/such/folder/dump cannot be written",
-        ),
+    file("bad.jsonl", "{\"ID\": \"a\"}\nnonsense\n");
+    file("reserved.jsonl", "{\"ID\": \"a\"}\n{\"ID\": \"b\", \"PK\": 1}\n");
+    file("bad.yaml", "Resources: [");
+    for (name, place, value) in [
+        ("no-type.json", "/AttributeDefinitions/1/AttributeName", json!("other")),
+        ("filter.json", "/Filter", json!({"customerId": [{"suffixx": "c"}]})),
     ] {
-        let arguments: Vec<_> = arguments.split(' ').collect();
-        let output = run(&arguments);
+        let definition = patched(attach::definition(), &json!([place, value]));
+        file(name, &definition.to_string());
+    }
+    file("no-table.yaml", "Resources: {}");
+    for line in "--dynamodb-port PORT -> port PORT is in use
+        --lambda-port PORT -> port PORT is in use
+        --feed HERE/bad.jsonl -> line 2 of the feed is bad: it is not JSON
+        --once --feed HERE/reserved.jsonl -> line 2 of the feed is bad: the event is invalid: PK is reserved
+        --feed /no/such/feed -> /no/such/feed cannot be read
+        --template HERE/bad.yaml -> it is not YAML
+        --template HERE/no-table.yaml -> it does not have exactly one event of type DynamoDB
+        --template /no/such/template -> cannot run the template /no/such/template
+        --parameter VersionDigits=99 -> the parameter VersionDigits does not allow 99
+        --parameter HistoryCompression=deflate -> HistoryCompression=deflate requires HistoryTable=own
+        --data-dir HERE/bad.yaml -> cannot be used
+        --once --attach HERE/bad.yaml -> it is not JSON: line 1, column 1
+        --once --attach HERE/filter.json -> Filter is invalid
+        --once --attach HERE/no-type.json -> AttributeDefinitions has no type of the key attribute orderNo
+        --once --attach missing.json -> missing.json cannot be read
+        --bootstrap no-fn=/bin/sh -> the template has no function no-fn
+        --bootstrap writer-fn=/no/such/file -> there is no bootstrap /no/such/file
+        --bootstrap writer-fn -> an equals sign is missing
+        --once --feed /dev/null --dump /no/such/folder/dump -> /no/such/folder/dump cannot be written"
+        .lines()
+    {
+        let line = line
+            .replace("PORT", &port)
+            .replace("HERE", &folder.path().to_string_lossy());
+        let (arguments, message) = line.trim().split_once(" -> ").unwrap();
+        let output = run(&arguments.split(' ').collect::<Vec<_>>());
         let stderr = text(&output.stderr);
-        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
-        assert!(stderr.contains(line), "{arguments:?}: {stderr}");
+        assert_ne!(output.status.code(), Some(0), "{arguments}");
+        assert!(stderr.contains(message), "{arguments}: {stderr}");
         let errors = stderr.lines().filter(|line| line.starts_with("error: "));
         assert_eq!(errors.count(), 1, "{stderr}");
     }
@@ -174,20 +170,13 @@ fn each_error_is_one_line() {
 #[test]
 fn once_lists_missing_versions_at_the_timeout() {
     let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    let (data, failed) = (path("data"), path("failed"));
-    let folders = ["--data-dir", &data, "--failed", &failed];
-    let mut stack = serve(&[&folders[..], &["--feed", "/dev/null"]].concat());
+    let data = folder.path().to_string_lossy().into_owned();
+    let mut stack = serve(&["--data-dir", &data, "--feed", "/dev/null"]);
     put(&stack, &json!({"PK": {"S": "Poison#1"}, "SK": {"S": "v0"}}));
-    stack.write(&json!({"ID": "Taken#1"}));
-    put(
-        &stack,
-        &json!({"PK": {"S": "Taken#1"}, "SK": {"S": "v2"}, "State": {"S": "by hand"}}),
-    );
-    stack.write(&json!({"ID": "Taken#1"}));
+    take_version(&stack);
     stack.write(&json!({"ID": "Good#1"}));
     stack.kill();
-    let stderr = fails(&[&folders[..], &["--once", "--timeout", "10"]].concat());
+    let stderr = fails(&["--data-dir", &data, "--once", "--timeout", "10"]);
     for line in [
         "the history of Poison#1 is not complete: v0 makes no version: Latest is missing",
         "the history of Taken#1 is not complete: v2 differs from v0",
@@ -196,21 +185,30 @@ fn once_lists_missing_versions_at_the_timeout() {
     }
     assert!(!stderr.contains("Good#1"), "{stderr}");
     // Records are retried for 12 h before they move to a failure document.
-    assert!(documents(std::path::Path::new(&failed)).is_empty());
+    assert!(documents(&folder.path().join("failed")).is_empty());
 }
 
 #[test]
 fn once_reports_dropped_records() {
     let folder = tempfile::tempdir().unwrap();
     let updates = file(folder.path(), "feed.jsonl", r#"{"ID": "E#1", "Secret": "attribute"}"#);
-    // A function that does not start, and a destination below a file.
-    let failed = file(folder.path(), "file", "") + "/failed";
-    let broken = broken(folder.path(), 0);
-    let output = run(&[
-        &["--once", "--timeout", "5", "--feed", &updates, "--failed", &failed],
-        &broken.each_ref().map(String::as_str)[..],
-    ]
-    .concat());
+    // A function that does not start, and a destination that is a file.
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    file(&data, "failed", "");
+    let (data, template) = (data.to_string_lossy(), template(folder.path(), 0));
+    let once = [
+        "--once",
+        "--timeout",
+        "5",
+        "--feed",
+        &updates,
+        "--data-dir",
+        &data,
+        "--template",
+        &template,
+    ];
+    let output = run(&[&once[..], &BROKEN].concat());
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     let mut lines = stderr.lines();

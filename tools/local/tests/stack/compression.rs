@@ -21,13 +21,8 @@ async fn each_write_mode_stores_compressed_versions() {
             ("WriteMode", mode),
         ];
         let stack = start_with(template(&parameters)).await;
-        let small = json!({"ID": "Small#1"});
-        for (update, version) in [(document(1), 1), (document(2), 2), (small, 1)] {
-            assert_eq!(
-                write(&stack, update).await,
-                ("Written".to_owned(), json!(version)),
-                "{mode}"
-            );
+        for update in [document(1), document(2), json!({"ID": "Small#1"})] {
+            assert_eq!(write(&stack, update).await.0, "Written", "{mode}");
         }
         settled(&stack).await;
         let items = database::items(&stack.client(), stack.store.history_table()).await;
@@ -36,10 +31,7 @@ async fn each_write_mode_stores_compressed_versions() {
         let form = |item: &Value| json!([item["PK"]["S"], item.get("ImageDeflate").is_some()]).to_string();
         let mut forms: Vec<_> = versions.map(form).collect();
         forms.sort_unstable();
-        assert_eq!(
-            forms,
-            [r#"["Order#1",true]"#, r#"["Order#1",true]"#, r#"["Small#1",false]"#],
-            "{mode}"
-        );
+        let expected = r#"["Order#1",true] ["Order#1",true] ["Small#1",false]"#;
+        assert_eq!(forms.join(" "), expected, "{mode}");
     }
 }

@@ -69,7 +69,7 @@ async fn killed_functions_neither_lose_nor_repeat_updates() {
     let versions = table.iter().flat_map(|(entity, items)| {
         let versions = items
             .iter()
-            .filter_map(|(key, item)| Some((stack.digits.version_of(key)?, item)));
+            .filter_map(|(key, item)| Some((stack.store.digits().version_of(key)?, item)));
         versions.map(|(version, item)| {
             let of = (text(item, "RequestId"), text(item, "Update"));
             ((entity.clone(), version.get()), of)

@@ -108,7 +108,7 @@ async fn preview(store: &Store, update: &Update, options: WriteOptions) -> Resul
         latest = counted_latest(store, entity).await?.or(latest);
     }
     let refusal = refusal(store, update, latest.as_ref(), options)?;
-    if matches!(options.idempotency, Idempotency::Ledger(_))
+    if matches!(options.idempotency, Idempotency::Ledger)
         && let Some(version) = version_in_ledger(store, update).await?
     {
         return Ok(Some(WriteOutcome::Duplicate { version }));

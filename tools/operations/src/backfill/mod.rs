@@ -17,12 +17,13 @@ pub mod mapping;
 use std::{collections::BTreeMap, sync::Arc};
 
 use attach::selection::Selection;
+use aws_sdk_dynamodb::types::TableDescription;
 use futures::{StreamExt as _, stream};
 use serde_json::json;
 use shared::{
     config::{Ordering, WriteOptions},
     domain::Item,
-    dynamodb::{Store, read::describe_table::Description},
+    dynamodb::{Store, read::describe_table::keys_of},
 };
 
 use crate::{
@@ -74,14 +75,14 @@ impl Import {
         self,
         connection: &Connection,
         plan: Plan<'_>,
-    ) -> Result<(Description, BackfillRun), OperationError> {
+    ) -> Result<(TableDescription, BackfillRun), OperationError> {
         let (store, attached) = (&connection.store, connection.store.attached_table());
         let source = match attached {
             Some(_) => store.clone(),
             None => Store::new(connection.client.clone(), &self.from_table, store.digits())
                 .with_clock(store.clock().clone()),
         };
-        let table = source.describe().await?;
+        let table = source.description().await?;
         let backfill = Arc::new(Backfill {
             mapping: self.mapping(connection, &table)?,
             selection: attached.map(Selection::new).unwrap_or_default(),
@@ -100,9 +101,9 @@ impl Import {
     }
 
     /// Returns the mapping of items to updates. Within one table, there is one only with a template.
-    fn mapping(&self, connection: &Connection, table: &Description) -> Result<Option<Mapping>, OperationError> {
+    fn mapping(&self, connection: &Connection, table: &TableDescription) -> Result<Option<Mapping>, OperationError> {
         let from = &self.from_table;
-        let keys: Vec<_> = table.keys.iter().map(|(name, _)| name.clone()).collect();
+        let keys: Vec<_> = keys_of(table).into_iter().map(|(name, _)| name).collect();
         let id = match (&self.id, keys.as_slice()) {
             (Some(template), _) => template.clone(),
             (None, _) if *from == connection.table => return Ok(None),
@@ -212,13 +213,12 @@ impl Backfill {
                 Ok(ItemOutcome::Skipped) => &mut counts.skipped,
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Refused(why)) => {
-                    let is_conflict = why.is_conflict();
+                    let count = match why.is_conflict() {
+                        true => &mut counts.conflicts,
+                        false => &mut counts.refused,
+                    };
                     refused.push((item, why));
-                    if is_conflict {
-                        &mut counts.conflicts
-                    } else {
-                        &mut counts.refused
-                    }
+                    count
                 }
             } += 1;
         }

@@ -52,16 +52,26 @@ pub enum Wanted<'a> {
     Changed(&'a ChangesOf<'a>),
 }
 
+/// Options of a change of an item.
+#[derive(Debug, Clone, Default)]
+pub struct ItemOptions {
+    /// Author of the change. A deleted item has none.
+    pub actor: Option<String>,
+    pub reason: Option<String>,
+    /// `true` to set a time to live that has passed.
+    pub allow_expired: bool,
+}
+
 /// Change of an item that is ready to be sent.
 #[derive(Clone)]
 pub struct ItemChange {
-    key: Item,
+    pub(crate) key: Item,
     /// Item in the table, `None` if it does not exist.
     pub item: Option<Item>,
     /// Item after the change, `None` if it is deleted.
     pub wanted: Option<Item>,
     /// Newest version in history before the change, 0 if there is none.
-    newest: u64,
+    pub(crate) newest: u64,
 }
 
 /// Reads an item and its history, and plans a change. `key` has the key attributes of the item.
@@ -73,17 +83,18 @@ pub struct ItemChange {
 /// - [`OperationError::NothingBefore`]: history has only tombstones.
 /// - [`OperationError::Differs`]: the item is not in its newest state in history.
 /// - [`OperationError::Refused`]: the item to undelete exists.
-/// - [`OperationError::Invalid`]: the changes are not for this item.
-/// - [`OperationError::Expired`]: the item would expire at once. `allow_expired` allows that.
-/// - [`OperationError::TooManyConditions`]: one request cannot make the change.
+/// - [`OperationError::Expired`]: the item would expire at once, which the options can allow.
+/// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author or the reason, or one
+///   request cannot make them.
 /// - [`OperationError::Service`]: a request fails.
 pub async fn plan_item_change(
     store: &Store,
     key: Item,
     wanted: Wanted<'_>,
-    allow_expired: bool,
+    options: &ItemOptions,
 ) -> Result<ItemChange, OperationError> {
     let table = store.attached_table().ok_or(OperationError::NotAttached)?;
+    let attribution = options.attribution(table)?;
     let entity = key::of_item(table, &key)?;
     let old = match wanted {
         Wanted::Version(version) => {
@@ -95,7 +106,6 @@ pub async fn plan_item_change(
     let mut tail = tail_in_order(store, &entity, true).await?;
     // Read after history, which is older than the item if they differ.
     let item = attached_item(store, &key).await?;
-    let newest = tail.newest();
     let wanted = match wanted {
         Wanted::Changed(changes) => {
             let changes = changes(item.as_ref()).map_err(OperationError::Invalid)?;
@@ -127,15 +137,28 @@ pub async fn plan_item_change(
             }
         }
     };
-    let change = ItemChange::new(key, item, wanted, newest);
-    if !allow_expired {
+    let mut change = ItemChange {
+        key,
+        item,
+        wanted,
+        newest: tail.newest(),
+    };
+    if !change.is_unchanged()
+        && let Some(wanted) = &mut change.wanted
+    {
+        wanted.extend(attribution.into_iter().map(|(_, name, value)| (name, value)));
+    }
+    if !options.allow_expired {
         change.check_time_to_live(store).await?;
     }
     let (expression, operators) = change.expression(table);
     let bytes = expression.bytes();
     match change.is_unchanged() || (operators <= MAX_OPERATORS && bytes <= MAX_BYTES) {
         true => Ok(change),
-        false => Err(OperationError::TooManyConditions { operators, bytes }),
+        false => Err(OperationError::Invalid(format!(
+            "the change needs {operators} operators and an expression of {bytes} bytes, and {MAX_OPERATORS} and {MAX_BYTES} are \
+             allowed: the item has too many attributes"
+        ))),
     }
 }
 
@@ -205,16 +228,34 @@ pub async fn recorded_version(
     Ok(recorded.map(|version| version.version))
 }
 
-impl ItemChange {
-    pub(crate) fn new(key: Item, item: Option<Item>, wanted: Option<Item>, newest: u64) -> Self {
-        Self {
-            key,
-            item,
-            wanted,
-            newest,
-        }
+impl ItemOptions {
+    /// Returns the attributes of an item that have the author and the reason, each after the option of its value.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::Invalid`] for a value that the items have no attribute for.
+    pub fn attribution(
+        &self,
+        table: &AttachedTable,
+    ) -> Result<Vec<(&'static str, String, AttributeValue)>, OperationError> {
+        let (settings, name) = (table.settings(), table.table());
+        let values = [
+            ("--actor", &self.actor, &settings.actor_attribute),
+            ("--reason", &self.reason, &settings.reason_attribute),
+        ];
+        let values = values.into_iter().filter_map(|(option, value, attribute)| {
+            let value = AttributeValue::S(value.clone()?);
+            let missing = format!(
+                "{option}: no attribute of the items has it; `vzero attach {name} {option}-attribute NAME` defines one"
+            );
+            let attribute = attribute.clone().ok_or(OperationError::Invalid(missing));
+            Some(attribute.map(|attribute| (option, attribute, value)))
+        });
+        values.collect()
     }
+}
 
+impl ItemChange {
     /// Returns `true` if the item is as it is wanted.
     pub fn is_unchanged(&self) -> bool {
         match (&self.item, &self.wanted) {

@@ -104,11 +104,9 @@ impl Purge {
     pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), OperationError> {
         let is_attached = self.table.store.attached_table().is_some();
         let mut marker = PurgeMarker::new(self.table.store.now());
-        let latest = match is_attached {
-            true => None,
-            false => self.latest().await?,
-        };
+        let mut latest = None;
         if !is_attached {
+            latest = self.latest().await?;
             self.add_incarnations(latest.as_ref(), &mut marker).await?;
         }
         self.mark_purged(&marker).await?;

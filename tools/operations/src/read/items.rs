@@ -108,12 +108,13 @@ pub async fn scan_items(store: &Store) -> Result<Vec<Item>, ServiceError> {
     Ok(items)
 }
 
-/// Returns `true` if the table is empty.
-pub async fn is_empty(store: &Store) -> Result<bool, ServiceError> {
+/// Reads the first item of a scan and returns its kind. `None` if the table is empty.
+pub async fn first_kind(store: &Store) -> Result<Option<ItemKind>, ServiceError> {
     let scan = store.client().scan().table_name(store.latest_table());
     let page = scan.consistent_read(true).limit(1).send().await;
     let page = page.map_err(|error| ServiceError::new("Scan", &error))?;
-    Ok(page.items().is_empty())
+    let first = page.items.unwrap_or_default().into_iter().next().map(Item::from);
+    Ok(first.map(|item| store.digits().kind_of(sort_key_of(&item).unwrap_or_default())))
 }
 
 fn query(store: &Store, entity: &EntityId, table: &str) -> QueryFluentBuilder {
@@ -161,29 +162,6 @@ mod tests {
 
     #[test]
     fn items_are_sorted_by_kind_then_by_version_or_time() {
-        // In the order of the sort keys.
-        let keys = [
-            "2020-11-12T20:04:00",
-            "2020-11-12T20:04:00.5",
-            "2020-11-12T20:04:00Z",
-            "9",
-            "Metadata",
-            "floor",
-            "quarantine#42",
-            "request#r-1",
-            "v0",
-            "v007",
-            "v1",
-            "v10",
-            "v9",
-            "zone",
-        ];
-        let item = |key: &str| serde_json::from_value(json!({"PK": {"S": "E"}, "SK": {"S": key}})).unwrap();
-        let expired = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "TTL": {"N": "1"}});
-        let mut items: Vec<Item> = keys.map(item).into();
-        items.push(serde_json::from_value(expired).unwrap());
-        let collection = collect(items, VersionDigits::default(), Duration::from_secs(1));
-        let sorted: Vec<_> = collection.items.iter().map(|item| item.sort_key.as_str()).collect();
         let expected = [
             "Metadata",
             "v0",
@@ -200,6 +178,14 @@ mod tests {
             "v007",
             "zone",
         ];
+        let item = |key: &str| serde_json::from_value(json!({"PK": {"S": "E"}, "SK": {"S": key}})).unwrap();
+        let expired = json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "TTL": {"N": "1"}});
+        let mut items: Vec<Item> = expected.map(item).into();
+        items.push(serde_json::from_value(expired).unwrap());
+        // In the order of the sort keys, as DynamoDB returns them.
+        items.sort_by(|one, other| sort_key_of(one).cmp(&sort_key_of(other)));
+        let collection = collect(items, VersionDigits::default(), Duration::from_secs(1));
+        let sorted: Vec<_> = collection.items.iter().map(|item| item.sort_key.as_str()).collect();
         assert_eq!(sorted, expected);
         assert_eq!(collection.expired, 1);
     }

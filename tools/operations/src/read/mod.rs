@@ -1,6 +1,7 @@
 //! Reads that only operators and their programs need.
 
 pub mod attached_items;
+pub mod blame;
 pub mod histories;
 pub mod history;
 pub mod items;

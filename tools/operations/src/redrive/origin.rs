@@ -54,10 +54,12 @@ impl<'a> Origin<'a> {
     /// any table.
     async fn identities(&self) -> Result<Vec<TableId>, OperationError> {
         let named = self.from_table.into_iter().chain([&*self.connection.table]);
-        let mut own = match named.into_iter().find_map(TableId::of_arn) {
-            Some(named) => named,
-            None => TableId::of_arn(&self.connection.store.describe().await?.arn)
-                .ok_or_else(|| RequestError::unreadable("DescribeTable"))?,
+        let mut own = if let Some(named) = named.into_iter().find_map(TableId::of_arn) {
+            named
+        } else {
+            let table = self.connection.store.description().await?;
+            TableId::of_arn(table.table_arn.as_deref().unwrap_or_default())
+                .ok_or_else(|| RequestError::unreadable("DescribeTable"))?
         };
         if let Some(name) = self.from_table.filter(|from| TableId::of_arn(from).is_none()) {
             name.clone_into(&mut own.name);

@@ -93,7 +93,7 @@ impl Places {
             let page = page
                 .map_err(RequestError::of("ListObjectsV2"))
                 .map_err(|error| match error {
-                    error if error.is(&["NoSuchBucket"]) => OperationError::NoBucket(bucket.to_owned()),
+                    error if error.is(&["NoSuchBucket"]) => OperationError::NotFound(format!("bucket {bucket}")),
                     error => error.into(),
                 })?;
             for key in page.contents.into_iter().flatten().filter_map(|object| object.key) {

@@ -180,7 +180,9 @@ impl<'a> Drain<'a> {
             sources: sources.len(),
         })?;
         match path(&to) == path(self.url) {
-            true => Err(OperationError::SameQueue(to)),
+            true => Err(OperationError::Invalid(format!(
+                "the updates of {to} cannot be sent to the same queue"
+            ))),
             false => Ok(to),
         }
     }
@@ -188,7 +190,7 @@ impl<'a> Drain<'a> {
 
 fn queue_error(error: RequestError, url: &str) -> OperationError {
     match error.is(&NO_QUEUE) {
-        true => OperationError::NoQueue(url.to_owned()),
+        true => OperationError::NotFound(format!("queue {url}")),
         false => error.into(),
     }
 }

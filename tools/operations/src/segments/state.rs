@@ -46,19 +46,12 @@ impl<P: Serialize + DeserializeOwned> State<P> {
         let stored: State<Value> = serde_json::from_str(&text).map_err(parsed)?;
         let number = stored.segments.len();
         if stored.run != *run || segments.is_some_and(|wanted| wanted as usize != number) {
-            let Identity {
-                command,
-                table,
-                options,
-                ..
-            } = stored.run;
-            let options = if options == run.options {
-                ""
-            } else {
-                " and other options"
-            };
-            let other = format!("{command} of {table} with {number} segments{options}");
-            return Err(OperationError::OtherRun(other));
+            let is_same = stored.run.options == run.options;
+            let (Identity { command, table, .. }, options) =
+                (stored.run, if is_same { "" } else { " and other options" });
+            return Err(OperationError::Invalid(format!(
+                "the checkpoint belongs to another run: {command} of {table} with {number} segments{options}"
+            )));
         }
         let segments = stored.segments.into_iter().map(serde_json::from_value);
         Ok(Some(Self {

@@ -91,11 +91,8 @@ async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, O
     let key = key(partition_key, sort_key);
     if let Some(version) = digits.version_of_part(sort_key) {
         let version_key = digits.version_key(version);
-        if store
-            .get_stored(partition_key, &version_key, true, table)
-            .await?
-            .is_some()
-        {
+        let version = store.get_stored(partition_key, &version_key, true, table);
+        if version.await?.is_some() {
             return Ok(None);
         }
     } else {
@@ -103,11 +100,8 @@ async fn delete(store: &Store, item: Item, to: &Store) -> Result<Option<bool>, O
     }
     let delete = Write::delete(table, key, Expression::default());
     // Without a condition, it cannot fail.
-    delete
-        .send(store.client())
-        .await
-        .map(|_| Some(true))
-        .map_err(Into::into)
+    let _ = delete.send(store.client()).await?;
+    Ok(Some(true))
 }
 
 /// Puts a version in the form of a history table, its further parts first. Returns `false` if the table has it already.

@@ -1,51 +1,28 @@
-//! Environment of the examples: a database, a meter of consumed capacity, and printed tables.
+//! Environment of the examples: an embedded database, a meter of consumed capacity, and printed tables.
 
 use std::net::TcpListener;
 
 use aws_sdk_dynamodb::{Client, types::ScalarAttributeType};
-use clap::Parser;
 use local::dynamodb::{Embedded, sdk_config};
 use shared::{
     domain::{Item, plain},
-    dynamodb::client::{capacity::Meter, sdk_defaults},
+    dynamodb::client::capacity::Meter,
 };
 use testkit::database;
 
 pub(crate) type Failure = Box<dyn std::error::Error>;
 
-/// Runs a pattern and prints the tables that it creates, which are not deleted.
-#[derive(Debug, Parser)]
-struct Args {
-    /// Endpoint of DynamoDB [default: embedded, ends with this program]
-    #[arg(long, value_name = "URL")]
-    endpoint_url: Option<String>,
-}
-
 pub(crate) struct Playground {
     /// Client whose requests are metered.
     pub(crate) client: Client,
     meter: Meter,
-    _embedded: Option<Embedded>,
+    _embedded: Embedded,
 }
 
 impl Playground {
-    /// Connects to the database of the command line, or starts an embedded one.
     pub(crate) async fn open() -> Result<Self, Failure> {
-        let args = Args::parse();
-        let meter = Meter::default();
-        let (config, embedded) = if let Some(url) = args.endpoint_url {
-            // A database on this machine takes any credentials and Region.
-            let local = url.contains("://127.0.0.1") || url.contains("://localhost");
-            let config = if local {
-                sdk_config(&url).await
-            } else {
-                sdk_defaults().endpoint_url(url).load().await
-            };
-            (config, None)
-        } else {
-            let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0")?, None)?;
-            (sdk_config(embedded.endpoint()).await, Some(embedded))
-        };
+        let embedded = Embedded::serve(TcpListener::bind("127.0.0.1:0")?, None)?;
+        let (config, meter) = (sdk_config(embedded.endpoint()).await, Meter::default());
         let config = aws_sdk_dynamodb::config::Builder::from(&config).interceptor(meter.clone());
         Ok(Self {
             client: Client::from_conf(config.build()),
@@ -54,12 +31,11 @@ impl Playground {
         })
     }
 
-    /// Creates a table with these keys, each a name and a type, unless it exists.
+    /// Creates a table with these keys, each a name and a type.
     pub(crate) async fn table(&self, name: &str, keys: &[(&str, ScalarAttributeType)]) -> Result<(), Failure> {
-        match self.client.describe_table().table_name(name).send().await {
-            Ok(_) => Ok(()),
-            Err(_) => Ok(database::create_table(&self.client, name, keys).await?),
-        }
+        database::create_table(&self.client, name, keys).await?;
+        self.meter.take();
+        Ok(())
     }
 
     /// Prints a step and the capacity that each of its requests consumed.

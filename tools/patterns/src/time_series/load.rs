@@ -57,7 +57,7 @@ impl TimeSeries {
     /// Returns [`LoadError::Twice`] or [`LoadError::Invalid`] before the first request, and [`LoadError::Service`] if a
     /// request fails, or if DynamoDB throttles all requests for about half a minute.
     pub async fn load(&self, states: &[(EntityId, State)], mut progress: impl FnMut(u64)) -> Result<u64, LoadError> {
-        check(states)?;
+        check_states(states)?;
         let failed = |stored, source| LoadError::Service {
             stored,
             states: states.len() as u64,
@@ -102,7 +102,12 @@ impl TimeSeries {
     }
 }
 
-fn check(states: &[(EntityId, State)]) -> Result<(), LoadError> {
+/// Checks states as [`TimeSeries::load`] does.
+///
+/// # Errors
+///
+/// Returns [`LoadError::Twice`] or [`LoadError::Invalid`].
+pub fn check_states(states: &[(EntityId, State)]) -> Result<(), LoadError> {
     let mut keys = HashMap::with_capacity(states.len());
     for (index, (entity, state)) in states.iter().enumerate() {
         check_state(entity, state).map_err(|source| LoadError::Invalid { index, source })?;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use aws_sdk_dynamodb::Client;
 use patterns::{
-    optimistic_lock::{Check, Locked, SaveError},
+    optimistic_lock::{Action, Check, Locked, SaveError},
     two_tables::{Outcome, TwoTables},
 };
 use serde::{Deserialize, Serialize};
@@ -36,23 +36,17 @@ pub(crate) fn books(client: Client) -> Locked<Book> {
     Locked::new(client, "Books", &["isbn"], "version")
 }
 
-/// First attempts without a success: an answer with an error, none, and a lost connection.
-fn unanswered() -> [Option<Reply>; 3] {
-    let error = Reply::now(json!({"__type": "InternalServerError"}));
-    [error, Reply::Never, Reply::Reset].map(Some)
-}
-
-/// No failed attempt, and one that was answered.
-fn answered() -> [Option<Reply>; 2] {
-    [None, Some(Reply::now(json!({"__type": "ThrottlingException"})))]
-}
-
-/// Returns books whose first request has this reply, unless there is none, and whose next one fails its condition on this stored item.
-fn failing(first: Option<&Reply>, stored: Option<Value>) -> Locked<Book> {
-    let first = Mutex::new(first.cloned());
-    let reply = move || first.lock().unwrap().take();
-    let http = Scripted::new(move |_, _| reply().unwrap_or_else(|| Reply::rejected(stored.clone())));
-    books(replay::client(http))
+/// Returns first attempts without a success, each with `true` if it was not answered: no attempt, one that was throttled, an answer with
+/// an error, none, and a lost connection.
+fn first_attempts() -> [(Option<Reply>, bool); 5] {
+    let error = |code: &str| Reply::now(json!({"__type": code}));
+    [
+        (None, false),
+        (Some(error("ThrottlingException")), false),
+        (Some(error("InternalServerError")), true),
+        (Some(Reply::Never), true),
+        (Some(Reply::Reset), true),
+    ]
 }
 
 /// Returns an item with one more attribute.
@@ -71,52 +65,44 @@ fn is_conflict<T>(result: &Result<T, SaveError<Book>>) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn an_identical_item_is_ones_own_only_after_an_unanswered_attempt() {
-    for value in [book("New Title", None), book("New Title", Some(6))] {
-        let next = value.version.unwrap_or(0) + 1;
-        let save = async |first: &Option<Reply>, stored| {
-            failing(first.as_ref(), Some(stored)).save(&value, Check::Version).await
-        };
-        let update = async |first: &Option<Reply>, stored| {
-            failing(first.as_ref(), Some(stored))
-                .update(&value, Check::Version)
-                .await
-        };
-        // An update keeps attributes that the type does not name.
-        let (of_save, of_update) = (
-            saved("New Title", next),
-            item("New Title", next, ("price", json!({"N": "12.5"}))),
-        );
-        for first in &answered() {
-            assert!(is_conflict(&save(first, of_save.clone()).await), "{first:?}");
-            assert!(is_conflict(&update(first, of_update.clone()).await), "{first:?}");
-        }
-        for first in &unanswered() {
-            let expected = book("New Title", Some(next));
-            assert_eq!(save(first, of_save.clone()).await.unwrap(), expected, "{first:?}");
-            assert_eq!(update(first, of_update.clone()).await.unwrap(), expected, "{first:?}");
-            // Any other item is one of another client.
-            for other in [saved("Other", next), saved("New Title", next + 1)] {
-                assert!(is_conflict(&save(first, other.clone()).await), "{first:?}");
-                assert!(is_conflict(&update(first, other).await), "{first:?}");
+    // An update keeps attributes that the type does not name, and removes null fields.
+    let updated = |version| item("Title", version, ("price", json!({"N": "12.5"})));
+    for (action, version, stored, is_own) in [
+        (Action::Save, None, Some(saved("Title", 1)), true),
+        (Action::Save, Some(6), Some(saved("Title", 7)), true),
+        (Action::Save, Some(6), Some(saved("Other", 7)), false),
+        (Action::Save, Some(6), Some(saved("Title", 8)), false),
+        (Action::Update, None, Some(updated(1)), true),
+        (Action::Update, Some(6), Some(updated(7)), true),
+        (Action::Update, Some(6), Some(saved("Title", 7)), false),
+        (Action::Update, Some(6), Some(saved("Other", 7)), false),
+        (Action::Update, Some(6), Some(updated(8)), false),
+        (Action::Delete, Some(6), None, true),
+        (Action::Delete, Some(6), Some(saved("Title", 7)), false),
+    ] {
+        for (first, is_unanswered) in first_attempts() {
+            let case = format!("{action:?} {version:?} {stored:?} {first:?}");
+            // The condition of the attempt after the first one fails on the stored item.
+            let (first, stored) = (Mutex::new(first), stored.clone());
+            let reply = move || first.lock().unwrap().take();
+            let http = Scripted::new(move |_, _| reply().unwrap_or_else(|| Reply::rejected(stored.clone())));
+            let (books, value) = (books(replay::client(http)), book("Title", version));
+            let result = match action {
+                Action::Save => books.save(&value, Check::Version).await.map(Some),
+                Action::Update => books.update(&value, Check::Version).await.map(Some),
+                Action::Delete => books.delete(&value, Check::Version).await.map(|()| None),
+            };
+            if is_own && is_unanswered {
+                let next = book("Title", Some(version.unwrap_or(0) + 1));
+                assert_eq!(
+                    result.unwrap(),
+                    Some(next).filter(|_| action != Action::Delete),
+                    "{case}"
+                );
+            } else {
+                assert!(is_conflict(&result), "{case}");
             }
-            // An update removes null fields.
-            assert!(is_conflict(&update(first, of_save.clone()).await), "{first:?}");
         }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_missing_item_is_ones_own_deletion_only_after_an_unanswered_attempt() {
-    let delete = async |first: &Option<Reply>, stored| {
-        let value = book("Title", Some(6));
-        failing(first.as_ref(), stored).delete(&value, Check::Version).await
-    };
-    for first in &answered() {
-        assert!(is_conflict(&delete(first, None).await), "{first:?}");
-    }
-    for first in &unanswered() {
-        assert!(delete(first, None).await.is_ok(), "{first:?}");
-        assert!(is_conflict(&delete(first, Some(saved("Title", 7))).await), "{first:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use shared::config::Retention;
+use shared::config::MARKER_RETENTION;
 
 use crate::{
     check::{
@@ -56,7 +56,7 @@ impl<'a> Check<'a> {
 
     /// Returns `true` if the markers of the ledger expire in the schedule.
     fn has_expired_markers(&self) -> bool {
-        let retention = u64::try_from(Retention::default().duration().as_millis()).unwrap_or(u64::MAX);
+        let retention = u64::try_from(MARKER_RETENTION.as_millis()).unwrap_or(u64::MAX);
         let mut steps = self.schedule.steps.iter();
         steps.any(|step| step.kind == StepKind::Expire && step.at > retention)
     }

@@ -28,7 +28,7 @@ use crate::{
 
 /// Returns the violations of a run.
 pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
-    if schedule.is_attached() {
+    if schedule.settings.attached {
         return attached::check(evidence, schedule.settings.new_images).0;
     }
     let discarded = evidence.documents.iter().flat_map(records_of);

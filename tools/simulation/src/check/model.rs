@@ -75,9 +75,12 @@ impl Image<'_> {
 }
 
 /// Versions and states of a latest item, in the order of the stream.
+#[derive(Default)]
 pub(super) struct Entity<'a> {
     pub(super) images: Vec<Image<'a>>,
-    pub(super) states: Vec<State>,
+    /// State before the first record.
+    first: State,
+    states: Vec<State>,
     /// Number of times that the latest item was deleted.
     pub(super) era: usize,
     /// Number of times that the latest item was deleted, or replaced by one without recent requests, or lost these.
@@ -86,23 +89,11 @@ pub(super) struct Entity<'a> {
     pub(super) purged_until: Option<usize>,
 }
 
-impl Default for Entity<'_> {
-    fn default() -> Self {
-        Self {
-            images: Vec::new(),
-            states: vec![State::default()],
-            era: 0,
-            deletions: 0,
-            purged_until: None,
-        }
-    }
-}
-
 impl Entity<'_> {
     /// Returns the states that hold at some time while the stream grows from one number of records to another.
     pub(super) fn states_between(&self, from: usize, to: usize) -> impl Iterator<Item = &State> {
-        let next = self.states.iter().skip(1).map(|state| state.since).chain([usize::MAX]);
-        let held = self.states.iter().zip(next);
+        let next = self.states.iter().map(|state| state.since).chain([usize::MAX]);
+        let held = [&self.first].into_iter().chain(&self.states).zip(next);
         held.filter(move |(state, next)| state.since <= to && *next > from)
             .map(|(state, _)| state)
     }

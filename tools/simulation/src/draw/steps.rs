@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::{
     draw::script::{DAY, HOUR, MINUTE, Scale, pick},
-    schedule::{Command, Edit, Origin, Scope, Settings, Step, StepKind, Update},
+    schedule::{Command, Edit, Origin, Schedule, Scope, StepKind, Update},
 };
 
 /// Milliseconds during which most steps start.
@@ -25,153 +25,145 @@ fn delivery(rng: &mut Rng, updates: &[Update], update: usize) -> StepKind {
     }
 }
 
-struct Steps<'r> {
-    rng: &'r mut Rng,
-    steps: Vec<Step>,
-}
-
-impl Steps<'_> {
+impl Schedule {
     /// Adds a step in the span that begins at a time.
-    fn add(&mut self, from: u64, kind: StepKind) {
-        let at = from + self.rng.u64(..SPAN);
-        let source = self.rng.u8(..4);
-        self.steps.push(Step { at, source, kind });
-    }
-
-    fn one_in(&mut self, number: u8) -> bool {
-        self.rng.u8(..number) == 0
+    fn soon(&mut self, rng: &mut Rng, from: u64, kind: impl Into<StepKind>) {
+        let at = from + rng.u64(..SPAN);
+        self.step(at, rng.u8(..4), kind);
     }
 }
 
-/// Returns the steps of a schedule, in the order of their times.
-pub(super) fn steps(rng: &mut Rng, updates: &[Update], scale: &Scale, settings: &Settings) -> Vec<Step> {
-    let mut steps = Steps { rng, steps: Vec::new() };
+fn one_in(rng: &mut Rng, number: u8) -> bool {
+    rng.u8(..number) == 0
+}
+
+/// Adds steps for these updates.
+pub(super) fn steps(rng: &mut Rng, schedule: &mut Schedule, updates: &[Update], scale: &Scale) {
     for index in 0..updates.len() {
         // The first delivery and its duplicates, in any order.
-        let deliveries = 1 + pick(steps.rng, &[0, 0, 0, 1, 2]);
+        let deliveries = 1 + pick(rng, &[0, 0, 0, 1, 2]);
         for _ in 0..deliveries {
-            let kind = delivery(steps.rng, updates, index);
-            steps.add(0, kind);
+            let kind = delivery(rng, updates, index);
+            schedule.soon(rng, 0, kind);
         }
     }
     // Late duplicates, some of them among other updates.
-    for _ in 0..steps.rng.usize(0..=3) {
-        let index = steps.rng.usize(..updates.len());
-        let from = pick(steps.rng, &[SPAN, SPAN, 3 * MINUTE, 10 * MINUTE, 12 * HOUR]);
-        let kind = delivery(steps.rng, updates, index);
-        steps.add(from, kind);
+    for _ in 0..rng.usize(0..=3) {
+        let index = rng.usize(..updates.len());
+        let from = pick(rng, &[SPAN, SPAN, 3 * MINUTE, 10 * MINUTE, 12 * HOUR]);
+        let kind = delivery(rng, updates, index);
+        schedule.soon(rng, from, kind);
     }
-    if steps.one_in(6) {
+    if one_in(rng, 6) {
         let timed = |index: &usize| updates[*index].origin == Origin::TimedClient && updates[*index].entity != "large";
         let timed: Vec<_> = (0..updates.len()).filter(timed).collect();
         if !timed.is_empty() {
-            let update = pick(steps.rng, &timed);
-            steps.add(SPAN, StepKind::ReuseId(update));
+            let update = pick(rng, &timed);
+            schedule.soon(rng, SPAN, StepKind::ReuseId(update));
         }
     }
-    others(&mut steps, scale);
-    failures(&mut steps, scale);
-    time(&mut steps, updates, settings);
-    commands(&mut steps, scale);
-    steps.steps.sort_by_key(|step| step.at);
-    steps.steps
+    others(rng, schedule, scale);
+    failures(rng, schedule, scale);
+    time(rng, schedule, updates);
+    commands(rng, schedule, scale);
+    schedule.steps.sort_by_key(|step| step.at);
 }
 
 /// Adds what other programs and operators do without a command.
-fn others(steps: &mut Steps, scale: &Scale) {
-    if steps.one_in(8) {
-        let entity = scale.entity(steps.rng);
-        let edit = if steps.rng.bool() { Edit::Recreate } else { Edit::Delete };
-        steps.add(0, StepKind::Edit(entity, edit));
+fn others(rng: &mut Rng, schedule: &mut Schedule, scale: &Scale) {
+    if one_in(rng, 8) {
+        let entity = scale.entity(rng);
+        let edit = if rng.bool() { Edit::Recreate } else { Edit::Delete };
+        schedule.soon(rng, 0, StepKind::Edit(entity, edit));
     }
-    if steps.one_in(8) {
-        let entity = scale.entity(steps.rng);
-        let ahead = steps.rng.u64(1..=3);
-        steps.add(0, StepKind::Edit(entity, Edit::WriteVersion(ahead)));
+    if one_in(rng, 8) {
+        let entity = scale.entity(rng);
+        let ahead = rng.u64(1..=3);
+        schedule.soon(rng, 0, StepKind::Edit(entity, Edit::WriteVersion(ahead)));
     }
-    if steps.one_in(6) {
-        for value in 0..steps.rng.usize(1..=6) {
-            let entity = scale.entity(steps.rng);
-            steps.add(0, StepKind::Edit(entity, Edit::Increment(value)));
+    if one_in(rng, 6) {
+        for value in 0..rng.usize(1..=6) {
+            let entity = scale.entity(rng);
+            schedule.soon(rng, 0, StepKind::Edit(entity, Edit::Increment(value)));
         }
     }
-    for number in 0..pick(steps.rng, &[0, 0, 0, 1, 2]) {
-        steps.add(0, StepKind::MalformedLatest(number));
+    for number in 0..pick(rng, &[0, 0, 0, 1, 2]) {
+        schedule.soon(rng, 0, StepKind::MalformedLatest(number));
     }
 }
 
 /// Adds failures that last, and what happens to the stream.
-fn failures(steps: &mut Steps, scale: &Scale) {
-    for _ in 0..pick(steps.rng, &[0, 0, 1, 3]) {
-        steps.add(0, StepKind::SplitShard);
+fn failures(rng: &mut Rng, schedule: &mut Schedule, scale: &Scale) {
+    for _ in 0..pick(rng, &[0, 0, 1, 3]) {
+        schedule.soon(rng, 0, StepKind::SplitShard);
     }
-    if scale.is_hot || steps.one_in(5) {
+    if scale.is_hot || one_in(rng, 5) {
         // While history is behind, each update of a hot entity that is delivered again reads many versions.
         let longest = if scale.is_hot { 4000 } else { 90_000 };
-        let millis = pick(steps.rng, &[500, 2000, longest]);
-        steps.add(0, StepKind::StopMapping(millis));
+        let millis = pick(rng, &[500, 2000, longest]);
+        schedule.soon(rng, 0, StepKind::StopMapping(millis));
     }
-    if steps.one_in(6) {
-        let millis = steps.rng.u64(500..20_000);
-        steps.add(0, StepKind::DenyDestination(millis));
-        if steps.one_in(2) {
+    if one_in(rng, 6) {
+        let millis = rng.u64(500..20_000);
+        schedule.soon(rng, 0, StepKind::DenyDestination(millis));
+        if one_in(rng, 2) {
             // Records fail while the destination refuses their documents.
             let scope = Scope::StreamFunctionDenied;
-            steps.add(0, StepKind::Window { scope, millis });
+            schedule.soon(rng, 0, StepKind::Window { scope, millis });
         }
     }
-    if steps.one_in(4) {
-        let scope = match steps.rng.u8(..6) {
+    if one_in(rng, 4) {
+        let scope = match rng.u8(..6) {
             0 => Scope::WriterDenied,
             1 => Scope::StreamFunctionDenied,
             2 => Scope::StreamDenied,
             3 => Scope::Unresponsive,
-            _ => Scope::Partition(scale.entity(steps.rng)),
+            _ => Scope::Partition(scale.entity(rng)),
         };
         let longest = if scope == Scope::Unresponsive {
             MINUTE
         } else {
             8 * MINUTE
         };
-        let millis = pick(steps.rng, &[1000, 5000, longest]);
-        steps.add(0, StepKind::Window { scope, millis });
+        let millis = pick(rng, &[1000, 5000, longest]);
+        schedule.soon(rng, 0, StepKind::Window { scope, millis });
     }
 }
 
 /// Adds what hours and days do: records are trimmed, items expire.
-fn time(steps: &mut Steps, updates: &[Update], settings: &Settings) {
-    if steps.one_in(12) && updates.len() < 30 {
+fn time(rng: &mut Rng, schedule: &mut Schedule, updates: &[Update]) {
+    if one_in(rng, 12) && updates.len() < 30 {
         let millis = 25 * HOUR;
-        steps.add(0, StepKind::StopMapping(millis));
+        schedule.soon(rng, 0, StepKind::StopMapping(millis));
         for _ in 0..3 {
-            let index = steps.rng.usize(..updates.len());
-            let kind = delivery(steps.rng, updates, index);
-            steps.add(26 * HOUR, kind);
+            let index = rng.usize(..updates.len());
+            let kind = delivery(rng, updates, index);
+            schedule.soon(rng, 26 * HOUR, kind);
         }
     }
-    if settings.window.is_none() && steps.one_in(4) {
-        let from = pick(steps.rng, &[2 * DAY, 2 * DAY, 30 * DAY]);
-        steps.add(from, StepKind::Expire);
+    if schedule.settings.window.is_none() && one_in(rng, 4) {
+        let from = pick(rng, &[2 * DAY, 2 * DAY, 30 * DAY]);
+        schedule.soon(rng, from, StepKind::Expire);
         for _ in 0..2 {
-            let index = steps.rng.usize(..updates.len());
+            let index = rng.usize(..updates.len());
             if updates[index].origin == Origin::Client {
-                let kind = delivery(steps.rng, updates, index);
-                steps.add(from + SPAN, kind);
+                let kind = delivery(rng, updates, index);
+                schedule.soon(rng, from + SPAN, kind);
             }
         }
     }
 }
 
-fn commands(steps: &mut Steps, scale: &Scale) {
-    if !steps.one_in(3) || scale.is_hot {
+fn commands(rng: &mut Rng, schedule: &mut Schedule, scale: &Scale) {
+    if !one_in(rng, 3) || scale.is_hot {
         return;
     }
-    for number in 0..steps.rng.usize(1..=3) {
-        let entity = scale.entity(steps.rng);
-        let command = match steps.rng.u8(..5) {
+    for number in 0..rng.usize(1..=3) {
+        let entity = scale.entity(rng);
+        let command = match rng.u8(..5) {
             0 => {
-                let keep = steps.rng.u64(1..=3);
-                match steps.one_in(4) {
+                let keep = rng.u64(1..=3);
+                match one_in(rng, 4) {
                     true => Command::PruneTable(keep),
                     false => Command::Prune(entity, keep),
                 }
@@ -181,7 +173,7 @@ fn commands(steps: &mut Steps, scale: &Scale) {
             3 => Command::Redrive,
             _ => Command::Backfill(number),
         };
-        let from = pick(steps.rng, &[0, 0, SPAN, MINUTE, 10 * MINUTE]);
-        steps.add(from, StepKind::Command(command));
+        let from = pick(rng, &[0, 0, SPAN, MINUTE, 10 * MINUTE]);
+        schedule.soon(rng, from, command);
     }
 }

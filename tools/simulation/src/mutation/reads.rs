@@ -33,16 +33,8 @@ pub(super) fn change(
     let is_writer = caller.is_some_and(Caller::is_writer);
     let is_operator = caller.is_some_and(Caller::is_operator);
     match (mutation, operation) {
-        ("history-search", "BatchGetItem" | "Query") if is_writer => {
-            for item in items(response) {
-                remove(item, "RequestId");
-            }
-        }
-        ("fingerprint", "BatchGetItem" | "Query") if is_writer => {
-            for item in items(response) {
-                remove(item, "RequestPayload");
-            }
-        }
+        ("history-search", "BatchGetItem" | "Query") if is_writer => remove_all(response, "RequestId"),
+        ("fingerprint", "BatchGetItem" | "Query") if is_writer => remove_all(response, "RequestPayload"),
         ("attached-record", "Query") => {
             let items = items(response).into_iter();
             for item in items.filter(|item| item.get("Stream").is_some()) {
@@ -99,12 +91,11 @@ pub(super) fn change(
         }
         // A tombstone looks like another version.
         ("before-tombstone", "GetItem" | "Query") if is_operator => {
-            for item in items(response) {
-                remove(item, "Deleted");
-                item.pointer_mut("/Image/M")
-                    .into_iter()
-                    .for_each(|image| remove(image, "Deleted"));
-            }
+            remove_all(response, "Deleted");
+            let images = items(response)
+                .into_iter()
+                .filter_map(|item| item.pointer_mut("/Image/M"));
+            images.for_each(|image| remove(image, "Deleted"));
         }
         ("copied-layout", "DescribeTable") => response["Table"]["TableId"] = json!(ANY_TABLE),
         ("copied-layout", "GetItem") if response["Item"]["TableId"].is_object() => {
@@ -149,6 +140,13 @@ fn items(response: &mut Value) -> Vec<&mut Value> {
     match response.get("Item").is_some() {
         true => vec![&mut response["Item"]],
         false => lists(response).into_iter().flatten().collect(),
+    }
+}
+
+/// Removes an attribute from the items of a read.
+fn remove_all(response: &mut Value, name: &str) {
+    for item in items(response) {
+        remove(item, name);
     }
 }
 

@@ -110,13 +110,10 @@ fn change_update(mutation: Mutation, is_single: bool, update: &mut Value) {
     // Other requests than those of updates can have a condition of the same text.
     let is_update = has(update, UPDATE, "#request = :request");
     match mutation {
-        "requests-since" if has(update, UPDATE, OLDEST) => {
-            let kept = "#since = if_not_exists(#since, :zero)";
-            replace(update, UPDATE, "#since = :since", kept);
-        }
-        "requests-dropped" if has(update, UPDATE, OLDEST) => {
-            let kept = "#dropped = if_not_exists(#dropped, :zero)";
-            replace(update, UPDATE, "#dropped = :dropped", kept);
+        "requests-since" | "requests-dropped" if has(update, UPDATE, OLDEST) => {
+            let name = mutation.trim_start_matches("requests-");
+            let kept = format!("#{name} = if_not_exists(#{name}, :zero)");
+            replace(update, UPDATE, &format!("#{name} = :{name}"), &kept);
         }
         "eviction" if has(update, UPDATE, OLDEST) => replace(update, UPDATE, ENTRY, ""),
         "sent-time" => {

@@ -71,7 +71,7 @@ impl Operators {
             .await;
         }
         let redriven = self.redrive(OperatorServices::documents()).await;
-        let quarantine = self.redrive_quarantine().await;
+        let quarantine = self.redrive(Source::Quarantine(None)).await;
         if is_done(&redriven) { quarantine } else { redriven }
     }
 
@@ -186,11 +186,6 @@ impl Operators {
             _ => revision::undelete(store, entity, id("undelete")?, options, write).await,
         };
         changed.map(drop).map_err(incomplete)
-    }
-
-    /// `vzero admin redrive`, of the records in quarantine.
-    pub(crate) async fn redrive_quarantine(&self) -> CommandEnd {
-        self.redrive(Source::Quarantine(None)).await
     }
 
     /// `vzero admin redrive`: of a dead-letter queue, updates are sent to their queue again, and failure documents are replayed.

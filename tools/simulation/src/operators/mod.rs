@@ -82,13 +82,10 @@ impl Operators {
             .retry_config(ClientSettings::default().retries())
             .http_client(http::client(&services))
             .build();
-        let connection = Connection::new(&dynamodb_client(&services), sdk, "", TABLE, digits);
-        let connection = connection.with_clock(clock.of_library()).with_history(history);
+        let mut connection = Connection::new(&dynamodb_client(&services), sdk, "", TABLE, digits);
+        connection.endpoint_url = None;
         Self {
-            connection: Connection {
-                endpoint_url: None,
-                ..connection
-            },
+            connection: connection.with_clock(clock.of_library()).with_history(history),
             services,
             write,
             reads_stream: false,

@@ -20,6 +20,7 @@ use self::world::world;
 use super::{CommandEnd, is_done, services::DEAD_LETTERS};
 use crate::{
     clock::in_virtual_time,
+    faults,
     queue::Queue,
     schedule::{Command, Fault, FaultKind, Point},
     world::World,
@@ -88,7 +89,7 @@ fn interrupt(command: &Command, mode: WriteMode, resumes: bool) {
             world.operators.checkpoints = folder.as_ref().map(|folder| folder.path().to_owned());
             let documents = world.prepare(command).await;
             let end = world.operate(command, &documents).await;
-            if !world.connector.faults().contains_key(&kind.name()) {
+            if !world.connector.faults().contains_key(&faults::name(&kind)) {
                 return false;
             }
             if is_done(&end) {
@@ -155,7 +156,7 @@ fn an_interrupted_redrive_of_updates_sends_each_with_one_request_id() {
             }
             let redrive = || Box::pin(world.operators.redrive(Source::Queue(DEAD_LETTERS.to_owned())));
             let _ = redrive().await;
-            let is_interrupted = world.connector.faults().contains_key(&kind.name());
+            let is_interrupted = world.connector.faults().contains_key(&faults::name(&kind));
             world.connector.stop_faults().await;
             for _ in 0..MAX_REPETITIONS {
                 // A message is hidden until its visibility timeout, if the command was killed.

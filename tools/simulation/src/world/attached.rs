@@ -27,7 +27,7 @@ use crate::{
     functions::process,
     mapping::records_of,
     operators::commands::keep_newest,
-    requests::{Items, flat_attached, incompressible},
+    requests::{Items, incompressible},
     schedule::{ChangeKind, HISTORY, IGNORED, KEY, LARGE, TABLE},
     stream::Written,
     world::World,
@@ -111,8 +111,9 @@ impl World {
 
     /// Returns the versions of history, with flat attributes.
     fn attached_history(&self) -> Result<Items, SimulationError> {
+        let flat = |item| serde_json::to_value(shared::domain::attached::item::flat(serde_json::from_value(item)?));
         let items = self.connector.scan(HISTORY)?.into_iter();
-        Ok(items.map(flat_attached).collect::<Result<_, _>>()?)
+        Ok(items.map(flat).collect::<Result<_, _>>()?)
     }
 }
 

@@ -15,6 +15,7 @@ use writer_fn::{Writer, event::request::Carrier};
 use crate::{
     caller::{Author, Caller, OF_COPY, lock},
     error::SimulationError,
+    faults::name,
     functions::process,
     operators::{
         COMMAND_TIMEOUT, CommandEnd,
@@ -37,21 +38,6 @@ const COPY: &str = "Copy";
 /// Duration of an invocation on it.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Returns the name under which the result counts a command.
-fn name(command: &Command) -> &'static str {
-    match command {
-        Command::Prune(..) | Command::PruneTable(_) => "prune",
-        Command::Purge(_) => "purge",
-        Command::Repair | Command::Revive | Command::Raise(_) => "repair",
-        Command::Redrive => "redrive",
-        Command::Backfill(_) | Command::Adopt => "backfill",
-        Command::AdoptTable => "table-adopted",
-        Command::Restore(..) | Command::Delete(_) | Command::Undelete(_) => "restore",
-        Command::UseCopy(_) => "table-copied",
-        Command::Pin(..) => "pin",
-    }
-}
-
 impl World {
     /// Runs a command of an operator, who repeats it while it fails.
     pub(crate) async fn command(&self, command: &Command) {
@@ -65,7 +51,7 @@ impl World {
     }
 
     async fn run_command(&self, command: &Command) -> CommandEnd {
-        self.connector.count(name(command));
+        self.connector.count(&name(command));
         match command {
             Command::Backfill(number) => {
                 let item = json!({"PK": {"S": format!("{BACKFILLED}{number}")}, "A": {"N": number.to_string()}});
@@ -177,11 +163,7 @@ impl World {
         let documents = self.documents();
         // A record can fail because of one that follows later.
         for _ in 0..2 {
-            if documents.is_empty() {
-                operators.redrive_quarantine().await;
-            } else {
-                operators.command(&Command::Redrive, &documents).await;
-            }
+            operators.command(&Command::Redrive, &documents).await;
             operators.command(&Command::Repair, &documents).await;
             if documents.is_empty() {
                 break;

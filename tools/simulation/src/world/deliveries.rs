@@ -28,9 +28,7 @@ const THROTTLED_ATTEMPTS: u32 = 3;
 const MAX_CONCURRENCY: usize = 3;
 
 /// Errors that a repeated update does not resolve.
-fn is_final(error: &str) -> bool {
-    ["VersionConflict", "InvalidEvent"].contains(&error)
-}
+const FINAL: [&str; 2] = ["VersionConflict", "InvalidEvent"];
 
 impl World {
     fn update(&self, index: usize) -> &Update {
@@ -97,32 +95,28 @@ impl World {
         };
         self.note(updates, number);
         let fault = connector.fault(Point::InvokeWriter);
-        let result = if fault == Some(FaultKind::NotInvoked) {
-            Err(NOT_INVOKED.to_owned())
-        } else {
-            let limit = limit(fault, WRITER_TIMEOUT, connector);
-            let (writer, number) = match deployment(fault) {
-                0 => (&self.writers[number], number),
-                other => (&self.misdeployed[other - 1], MISDEPLOYED),
-            };
-            let event = event.to_string();
-            let handle = writer.handle(invocation, Some(&event), deadline(WRITER_TIMEOUT, mutations));
-            let caller = Caller::of_process(Author::Writer(updates.to_vec()), Some(number));
-            let ended = process(&caller, limit, handle).await;
-            lock(&self.seen).overruns += u32::from(fault.is_none() && matches!(ended, Err(Death::TimedOut)));
-            match ended {
-                Ok(Ok(response)) if fault != Some(FaultKind::Redelivered) => {
-                    let mut response = serde_json::to_value(response).unwrap_or_default();
-                    mutations.failures("message-failures", &mut response);
-                    Ok(response)
-                }
-                Ok(Err(error)) if fault != Some(FaultKind::Redelivered) => Err(error.error_type().to_owned()),
-                _ => Err(LOST.to_owned()),
-            }
+        if fault == Some(FaultKind::NotInvoked) {
+            return Err(NOT_INVOKED.to_owned());
+        }
+        let limit = limit(fault, WRITER_TIMEOUT, connector);
+        let (writer, number) = match deployment(fault) {
+            0 => (&self.writers[number], number),
+            other => (&self.misdeployed[other - 1], MISDEPLOYED),
         };
-        let is_done = result.as_ref().is_ok_and(|response| failed(response).is_empty());
-        lock(&self.seen).failed_invocations += u64::from(!is_done);
-        result
+        let event = event.to_string();
+        let handle = writer.handle(invocation, Some(&event), deadline(WRITER_TIMEOUT, mutations));
+        let caller = Caller::of_process(Author::Writer(updates.to_vec()), Some(number));
+        let ended = process(&caller, limit, handle).await;
+        lock(&self.seen).overruns += u32::from(fault.is_none() && matches!(ended, Err(Death::TimedOut)));
+        match ended {
+            Ok(Ok(response)) if fault != Some(FaultKind::Redelivered) => {
+                let mut response = serde_json::to_value(response).unwrap_or_default();
+                mutations.failures("message-failures", &mut response);
+                Ok(response)
+            }
+            Ok(Err(error)) if fault != Some(FaultKind::Redelivered) => Err(error.error_type().to_owned()),
+            _ => Err(LOST.to_owned()),
+        }
     }
 
     /// Invokes a writer with one update. Returns `true` if it responded, or a repetition cannot change its error.
@@ -133,7 +127,7 @@ impl World {
                 let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
                 UpstreamResponse::Outcome(outcome, response["Version"].as_u64().unwrap_or_default())
             }
-            Err(error) if is_final(&error) => {
+            Err(error) if FINAL.contains(&&*error) => {
                 if error == "InvalidEvent" {
                     let is_large = self.update(update).members.get("Large").is_some();
                     let name = if is_large { "item-too-large" } else { "missing-map" };

@@ -91,26 +91,23 @@ impl World {
         let (configs, client, mutations) = (deployments(settings)?, dynamodb_client(&connector), connector.mutations);
         let is_checked = ["writer-layout", "stream-layout"].map(|guard| mutations.disable(guard));
         let of_writer = |config: &Config| {
-            let writer = Writer::new(client.clone(), config).with_clock(clock.of_library());
+            let mut writer = Writer::new(client.clone(), config).with_clock(clock.of_library());
             if is_checked[0] {
-                writer.with_checked_layout()
-            } else {
-                writer
+                writer = writer.with_checked_layout();
             }
+            writer
         };
         let of_stream = |config: Config| {
-            let writer = match &attached {
+            let mut writer = match &attached {
                 Some(table) => {
                     HistoryWriter::from_store(Store::attached(client.clone(), table.clone()), Purpose::Invocation)
                 }
                 None => HistoryWriter::new(client.clone(), &config),
             };
-            let writer = writer.with_clock(clock.of_library());
             if is_checked[1] {
-                writer.with_checked_layout()
-            } else {
-                writer
+                writer = writer.with_checked_layout();
             }
+            writer.with_clock(clock.of_library())
         };
         let processes = (0..settings.clock_offsets.len()).map(|process| {
             let config = config(&settings.of_process(process))?;
@@ -159,7 +156,7 @@ impl World {
     }
 
     async fn observe_all(&self) -> Result<Evidence, SimulationError> {
-        let is_attached = self.schedule.is_attached();
+        let is_attached = self.schedule.settings.attached;
         if self.schedule.settings.starts_early {
             self.function.start_early().await;
         }
@@ -213,7 +210,7 @@ impl World {
             let settings = settings(&self.schedule.settings, self.connector.mutations);
             let mapping = mapping(settings, &self.connector, &self.function, &self.bucket, self.clock);
             // A mapping that is disabled or deleted goes on for some seconds (recorded: 15 s and 5 s).
-            let lag = match self.schedule.is_attached() {
+            let lag = match self.schedule.settings.attached {
                 true => Duration::ZERO,
                 false => (self.connector).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000))),
             };

@@ -34,7 +34,6 @@ impl World {
     pub(crate) async fn observe(&self) -> Result<(), SimulationError> {
         let connector = &self.connector;
         let settled = connector.settle().await;
-        let settled_after = self.clock.0.elapsed();
         let (read, as_of) = (self.read().await?, self.read_as_of().await?);
         let documents = lock(&self.bucket.0);
         let is_old = |document: &&Value| document["requestContext"]["condition"] == "RecordAgeExceeded";
@@ -52,14 +51,12 @@ impl World {
             .filter_map(|item| serde_json::from_value(item.clone()).ok());
         let quarantined = quarantine::records_of(parsed);
         let quarantined = quarantined.iter().map(|kept| serde_json::from_str(&kept.record));
-        let given_up = self.unanswered();
         let mut seen = lock(&self.seen);
         seen.quarantined = quarantined.collect::<Result<_, _>>()?;
         seen.items = items.into_iter().collect();
-        (seen.given_up, seen.recovered_from) = (given_up, connector.stream.len());
+        (seen.settled, seen.recovered_from) = (settled, connector.stream.len());
         (seen.documents, seen.dropped) = (documents.kept.clone(), dropped);
         (seen.read, seen.as_of) = (read, as_of);
-        (seen.settled, seen.settled_after) = (settled, settled_after);
         Ok(())
     }
 

@@ -8,7 +8,6 @@ use super::*;
 use crate::domain::{
     attached::{change::Principal, definition::KeyType},
     entity::EntityId,
-    recorded_at::RecordedAt,
     test_values::{self, orders},
 };
 
@@ -55,18 +54,19 @@ fn change(number: u64, from: &str, to: &str) -> Change {
 }
 
 /// Versions, the newest first: `v2:7#old=a` is version 2, from record 7's old image, with state a; `+` marks a late one, and `*` is a
-/// state that is not known.
+/// state that is not known. `@9` is the time in seconds, and `read` in place of a number the baseline of a backfill.
 fn tail(versions: &[&str], is_complete: bool) -> Tail {
     let version = |text: &&str| {
-        let is_late = text.ends_with('+');
+        let (text, second) = text.split_once('@').unwrap_or((text, ""));
         let (version, rest) = text[1..].trim_end_matches('+').split_once(':').unwrap();
         let (id, state) = rest.split_once('=').unwrap();
+        let recorded_at = second.parse().map(Duration::from_secs).map(RecordedAt::since_epoch);
         Recorded {
             version: Version::new(version.parse().unwrap()).unwrap(),
             place: Place::parse(STREAM, id),
-            is_late,
-            recorded_at: None,
-            is_backfilled: false,
+            is_late: text.ends_with('+'),
+            recorded_at: recorded_at.ok(),
+            is_backfilled: id == "read",
             state: match state {
                 "-" => KnownState::Deleted,
                 "*" => KnownState::Unknown,
@@ -193,28 +193,27 @@ fn a_later_stream_continues_history() {
 }
 
 #[test]
-fn only_the_tombstone_of_the_record_has_its_principal() {
+fn an_author_is_compared_with_that_of_the_state_before() {
+    // `-` without an author, and `=` if the state before has the same one.
+    let authors = |change: &Change, tail: &Tail| {
+        let author = |state: State| {
+            let members: HashMap<_, _> = state.changed_by.into_iter().collect();
+            let unchanged = members.get("ActorUnchanged").map_or("", |_| "=");
+            match members.get("Actor") {
+                Some(AttributeValue::S(actor)) => format!("{actor}{unchanged}"),
+                _ => format!("-{unchanged}"),
+            }
+        };
+        appended(change, tail)
+            .into_iter()
+            .map(author)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    // Only the tombstone of the record has its principal.
     let mut deletion = change(7, "b", "-");
     deletion.new = NewState::Deleted(Some(Principal::new(None, "p".to_owned())));
-    let states = appended(&deletion, &tail(&["v1:5=a"], true));
-    assert_eq!(authors(states), "- p");
-}
-
-/// Returns the author of each state, `-` if it has none, with `=` if the state before has the same one.
-fn authors(states: Vec<State>) -> String {
-    let author = |state: State| {
-        let members: HashMap<_, _> = state.changed_by.into_iter().collect();
-        let unchanged = members.get("ActorUnchanged").map_or("", |_| "=");
-        match members.get("Actor") {
-            Some(AttributeValue::S(actor)) => format!("{actor}{unchanged}"),
-            _ => format!("-{unchanged}"),
-        }
-    };
-    states.into_iter().map(author).collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn an_author_is_compared_with_that_of_the_state_before() {
+    assert_eq!(authors(&deletion, &tail(&["v1:5=a"], true)), "- p");
     for (from, to, version, expected) in [
         ("aX", "bY", "v1:5=aX", "Y"),
         ("aX", "bX", "v1:5=aX", "X="),
@@ -236,20 +235,8 @@ fn an_author_is_compared_with_that_of_the_state_before() {
         ("?", "bX", "", "X"),
     ] {
         let versions: Vec<_> = version.split_whitespace().collect();
-        let states = appended(&change(7, from, to), &tail(&versions, true));
-        assert_eq!(authors(states), expected, "{version}: {from} -> {to}");
-    }
-}
-
-/// The baseline of a backfill that read this state at second 1000.
-fn backfilled(state: &str) -> Recorded {
-    Recorded {
-        version: Version::FIRST,
-        place: None,
-        is_late: false,
-        recorded_at: Some(RecordedAt::since_epoch(Duration::from_secs(1000))),
-        is_backfilled: true,
-        state: KnownState::Item(item(state)),
+        let found = authors(&change(7, from, to), &tail(&versions, true));
+        assert_eq!(found, expected, "{version}: {from} -> {to}");
     }
 }
 
@@ -263,9 +250,8 @@ fn at_second(second: i64, change: Change) -> Change {
 #[test]
 fn a_change_that_the_baseline_of_a_backfill_contains_makes_no_version() {
     let baseline = Tail {
-        versions: vec![backfilled("s")],
         floor: None,
-        ..tail(&[], true)
+        ..tail(&["v1:read=s@1000"], true)
     };
     for (second, from, to, expected) in [
         // Before the backfill, up to the tolerance of the clocks.
@@ -294,11 +280,10 @@ fn a_change_that_the_baseline_of_a_backfill_contains_makes_no_version() {
     // Without a time, the record is not known to be older.
     assert_eq!(decided(&change(7, "a", "b"), &baseline), "Missed 7#old=a, Record 7=b");
     // Such a change is delivered again later.
-    let mut later = tail(&["v2:9=t"], false);
-    assert_eq!(decided(&at_second(900, change(7, "a", "s")), &later), "ReadMore");
-    later.versions.push(backfilled("s"));
-    later.is_complete = true;
-    assert_eq!(decided(&at_second(900, change(7, "a", "s")), &later), "Unchanged");
+    let contained = at_second(900, change(7, "a", "s"));
+    assert_eq!(decided(&contained, &tail(&["v2:9=t"], false)), "ReadMore");
+    let later = tail(&["v2:9=t", "v1:read=s@1000"], true);
+    assert_eq!(decided(&contained, &later), "Unchanged");
     // A change after the backfill that was not delivered.
     assert_eq!(decided(&at_second(1002, change(8, "s", "b")), &later), "Late 8=b");
     assert_eq!(decided(&at_second(2000, change(8, "b", "c")), &later), "Late 8=c");
@@ -363,59 +348,43 @@ fn a_record_before_the_kept_versions_is_pruned() {
 
 #[test]
 fn times_do_not_decrease_along_the_places() {
-    let second = |second: u64| RecordedAt::since_epoch(Duration::from_secs(second));
-    let timed = |versions: &[(&str, u64)]| {
-        let texts: Vec<_> = versions.iter().map(|(text, _)| *text).collect();
-        let mut tail = tail(&texts, true);
-        for (version, (_, at)) in tail.versions.iter_mut().zip(versions) {
-            version.recorded_at = Some(second(*at));
-        }
-        tail
-    };
-    let times = |change: &Change, tail: &Tail| {
-        let states = appended(change, tail).into_iter();
-        states
-            .map(|state| state.recorded_at.unwrap().to_duration().as_secs())
-            .collect::<Vec<_>>()
-    };
     for (from, at, versions, expected) in [
-        ("a", 100, vec![("v1:5=a", 90)], vec![100]),
-        ("b", 100, vec![("v1:5=a", 90)], vec![100, 100]),
+        ("a", Some(100), "v1:5=a@90", vec![100]),
+        ("b", Some(100), "v1:5=a@90", vec![100, 100]),
         // The clock of the stream was set back.
-        ("b", 80, vec![("v1:5=a", 90)], vec![90, 90]),
+        ("b", Some(80), "v1:5=a@90", vec![90, 90]),
         // A late version is between its neighbors by place, also late ones.
-        ("b", 95, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![95]),
-        ("b", 80, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![90]),
-        ("b", 120, vec![("v2:9=c", 99), ("v1:5=a", 90)], vec![99]),
-        ("b", 91, vec![("v3:6=x+", 93), ("v2:9=c", 99), ("v1:5=a", 90)], vec![93]),
-        ("b", 98, vec![("v3:8=x+", 95), ("v2:9=c", 99), ("v1:5=a", 90)], vec![95]),
+        ("b", Some(95), "v2:9=c@99 v1:5=a@90", vec![95]),
+        ("b", Some(80), "v2:9=c@99 v1:5=a@90", vec![90]),
+        ("b", Some(120), "v2:9=c@99 v1:5=a@90", vec![99]),
+        ("b", Some(91), "v3:6=x+@93 v2:9=c@99 v1:5=a@90", vec![93]),
+        ("b", Some(98), "v3:8=x+@95 v2:9=c@99 v1:5=a@90", vec![95]),
+        // Without a time of its own, a record has that of the version before.
+        ("a", None, "v1:5=a@90", vec![90]),
+        // The clock of a backfill can be ahead.
+        ("s", Some(900), "v1:read=s@1000", vec![900]),
     ] {
-        let change = at_second(at, change(7, from, "z"));
-        assert_eq!(times(&change, &timed(&versions)), expected, "{at} {versions:?}");
+        let mut change = change(7, from, "z");
+        change.created_micros = at.map(|second: i64| second * 1_000_000);
+        let states = appended(&change, &tail(&versions.split(' ').collect::<Vec<_>>(), true)).into_iter();
+        let times = states.map(|state| state.recorded_at.unwrap().to_duration().as_secs());
+        assert_eq!(times.collect::<Vec<_>>(), expected, "{at:?} {versions}");
     }
-    // Without a time of its own, a record has that of the version before.
-    assert_eq!(times(&change(7, "a", "z"), &timed(&[("v1:5=a", 90)])), [90]);
-    // The clock of a backfill can be ahead.
-    let baseline = Tail {
-        versions: vec![backfilled("s")],
-        ..tail(&[], true)
-    };
-    assert_eq!(times(&at_second(900, change(7, "s", "b")), &baseline), [900]);
 }
 
 #[test]
 fn a_late_state_names_the_versions_around_it() {
-    let around = |number: u64, versions: &[&str]| {
-        let around = appended(&change(number, "y", "z"), &tail(versions, true))[0]
-            .around
-            .unwrap();
-        (around.after.map(Version::get), around.in_order.get())
-    };
     let history = ["v5:6=x+", "v4:9=d", "v3:8#old=c", "v2:5=b", "v1:1#old=a"];
-    assert_eq!(around(7, &history), (Some(5), 4));
-    assert_eq!(around(8, &history), (Some(3), 4));
-    assert_eq!(around(2, &history), (Some(1), 4));
-    assert_eq!(around(2, &["v1:5=b"]), (None, 1));
+    for (number, versions, expected) in [
+        (7, &history[..], (Some(5), 4)),
+        (8, &history, (Some(3), 4)),
+        (2, &history, (Some(1), 4)),
+        (2, &["v1:5=b"], (None, 1)),
+    ] {
+        let around = appended(&change(number, "y", "z"), &tail(versions, true))[0].around;
+        let around = around.map(|around| (around.after.map(Version::get), around.in_order.get()));
+        assert_eq!(around, Some(expected), "{number}");
+    }
 }
 
 #[test]

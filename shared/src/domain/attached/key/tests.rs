@@ -90,30 +90,23 @@ fn a_long_key_is_hashed() {
 
 #[test]
 fn errors_name_the_attribute_and_not_the_value() {
-    for (written, expected) in [
-        ("secret", "the key is not a JSON object"),
-        ("[1]", "the key is not a JSON object"),
-        (r#"{"c": "secret"}"#, "the key attribute n is missing"),
-        (
-            r#"{"c": "secret", "n": 1, "x": "y"}"#,
-            "x is not a key attribute of the table",
-        ),
-        (r#"{"c": 42, "n": 1}"#, "the key attribute c is not of type S"),
-        (r#"{"c": {"N": "42"}, "n": 1}"#, "the key attribute c is not of type S"),
-        (r#"{"c": "", "n": 1}"#, "the key attribute c is empty"),
-        (
-            r#"{"c": "c", "n": "secret"}"#,
-            "the key attribute n is not a valid number",
-        ),
-        (r#"{"c": "c", "n": 1e200}"#, "the key attribute n is not a valid number"),
-        (r#"{"c": "c", "n": true}"#, "the key attribute n is not of type N"),
-        (r#"{"b": "%"}"#, "the key attribute b is not base64"),
-    ] {
-        let (binary, both) = ([("b", KeyType::B)], [("c", KeyType::S), ("n", KeyType::N)]);
-        let table = if written.contains('%') {
-            table(&binary)
-        } else {
-            table(&both)
+    for line in r#"secret -> the key is not a JSON object
+        [1] -> the key is not a JSON object
+        {"c": "secret"} -> the key attribute n is missing
+        {"c": "secret", "n": 1, "x": "y"} -> x is not a key attribute of the table
+        {"c": 42, "n": 1} -> the key attribute c is not of type S
+        {"c": {"N": "42"}, "n": 1} -> the key attribute c is not of type S
+        {"c": "", "n": 1} -> the key attribute c is empty
+        {"c": "c", "n": "secret"} -> the key attribute n is not a valid number
+        {"c": "c", "n": 1e200} -> the key attribute n is not a valid number
+        {"c": "c", "n": true} -> the key attribute n is not of type N
+        {"b": "%"} -> the key attribute b is not base64"#
+        .lines()
+    {
+        let (written, expected) = line.trim().split_once(" -> ").unwrap();
+        let table = match written.contains('%') {
+            true => table(&[("b", KeyType::B)]),
+            false => table(&[("c", KeyType::S), ("n", KeyType::N)]),
         };
         let error = parse(&table, written).unwrap_err();
         assert_eq!(error.to_string(), expected, "{written}");

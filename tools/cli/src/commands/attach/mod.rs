@@ -8,6 +8,8 @@ use attach::{
     attachable::{AttachableTable, attachable_table},
     check,
     enable_stream::{ENABLE_TIMEOUT, enable_stream},
+    find::find,
+    shell,
 };
 use operations::{connection::Connection, error::OperationError};
 use serde_json::{Value, json};
@@ -16,6 +18,7 @@ use shared::{
     domain::{
         attached::{AttachedTable, definition::AttachedSettings},
         keys::VersionDigits,
+        layout::table_name,
     },
     dynamodb::{Store, client::error::ErrorKind},
     json,
@@ -23,7 +26,10 @@ use shared::{
 
 use super::values::parsed;
 use crate::{
+    connection,
     error::CliError,
+    globals::Globals,
+    next,
     output::{self, Output},
     plan,
 };
@@ -88,7 +94,12 @@ for the stream with --enable-stream. Exit code 4 if the table has to change befo
 that differ from their history; 3 if there is no such table.";
 
 impl Attach {
-    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+    pub(crate) async fn run(
+        &self,
+        connection: &Connection,
+        globals: &Globals,
+        output: &Output,
+    ) -> Result<(), CliError> {
         let store = Store::new(connection.client.clone(), &self.name, VersionDigits::default());
         let described = attachable_table(&store).await;
         let described = described.map_err(|error| match error.kind {
@@ -97,26 +108,22 @@ impl Attach {
         })?;
         let mut table = described.ok_or_else(|| CliError::NotFound(format!("there is no table {}", self.name)))?;
         let filter = parsed("--filter", self.filter.as_deref(), json::parse)?;
-        let defined = attach::define(&table, self.settings(), filter.as_ref());
+        let stored = self.stored(connection, globals, &store).await;
+        let stored_filter = stored.as_ref().and_then(|stored| json::parse(stored.filter()?).ok());
+        let settings = self.settings(stored.as_ref());
+        let defined = attach::define(&table, settings, filter.or(stored_filter).as_ref());
         let (definition, attached) = defined.map_err(|error| CliError::usage("the attachment", error))?;
         if self.check {
             return self.check(connection, &attached, output).await;
         }
         let mut notes = Vec::new();
-        match &table.stream {
-            Some(stream) if self.enable_stream => {
-                notes.push(format!(
-                    "the table has a stream, {}, which was not changed",
-                    stream.view
-                ));
-            }
-            None if self.enable_stream => {
-                let timeout = ENABLE_TIMEOUT.as_secs();
-                let text = format!("the stream is not enabled after {timeout} s; run the command again");
-                table = enable_stream(&store).await?.ok_or(OperationError::Retryable(text))?;
-            }
-            _ => {}
+        if stored.is_some() {
+            notes.push(format!(
+                "the table has a history already, in {}: the command to deploy keeps its settings, except for those given now",
+                attached.history_table()
+            ));
         }
+        notes.extend(self.enable_stream(&store, &mut table).await?);
         if let Some(path) = &self.write {
             let text = serde_json::to_string_pretty(&definition).map_err(|error| CliError::usage("--write", error))?;
             std::fs::write(path, text + "\n").map_err(|error| CliError::usage(&path.display().to_string(), error))?;
@@ -139,7 +146,7 @@ impl Attach {
             .iter()
             .map(|(name, kind)| (name.clone(), kind.as_str()))
             .collect();
-        let report = output::without_null(json!({
+        let mut report = output::without_null(json!({
             "Table": table.name,
             "Arn": table.arn,
             "Status": table.status.as_str(),
@@ -151,29 +158,79 @@ impl Attach {
             "HistoryTable": attached.history_table(),
             "UpdatesPerSecond": rate.map(|rate| (rate * 1e3).round() / 1e3),
             "MonthlyCost": rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table))),
-            "Required": required,
-            "Notes": notes,
-            "Readers": attach::readers_command(&table),
-            "Deploy": deploy.unwrap_or_default(),
-            "Definition": definition,
         }));
-        match output.is_json() {
-            true => output.object(&report)?,
-            false => print_report(report, output)?,
+        let deploy = deploy.unwrap_or_default();
+        if output.is_json() {
+            (report["Required"], report["Notes"]) = (json!(required), json!(notes));
+            (report["Deploy"], report["Definition"]) = (json!(deploy), definition);
         }
-        match required.is_empty() {
-            true => Ok(()),
-            false => Err(CliError::Conflict(format!("{} cannot be attached as it is", self.name))),
+        output.object(&report)?;
+        if !output.is_json() {
+            // Text in which commands can be copied.
+            for (kind, texts) in [("required", &required), ("note", &notes)] {
+                let mut texts = texts.iter();
+                texts.try_for_each(|text| output::print(&format!("{kind}: {text}")))?;
+            }
+            if !deploy.is_empty() {
+                let commands = deploy.join("\n  ");
+                output::print(&format!("\nDeploy, in the root of the repository:\n  {commands}"))?;
+            }
+        }
+        if required.is_empty() {
+            return Ok(());
+        }
+        let next = match table.stream {
+            None => next::again("--enable-stream"),
+            Some(_) => format!("change what is required, then type {}", next::again("")),
+        };
+        Err(CliError::Conflict(format!(
+            "{} cannot be attached as it is: {next}",
+            self.name
+        )))
+    }
+
+    /// Enables the stream, if that is wanted. Returns a note if the table has one.
+    async fn enable_stream(&self, store: &Store, table: &mut AttachableTable) -> Result<Option<String>, CliError> {
+        match &table.stream {
+            Some(stream) if self.enable_stream => Ok(Some(format!(
+                "the table has a stream, {}, which was not changed",
+                stream.view
+            ))),
+            None if self.enable_stream => {
+                let timeout = ENABLE_TIMEOUT.as_secs();
+                let text = format!("the stream is not enabled after {timeout} s; run the command again");
+                *table = enable_stream(store).await?.ok_or(OperationError::Retryable(text))?;
+                Ok(None)
+            }
+            _ => Ok(None),
         }
     }
 
-    fn settings(&self) -> AttachedSettings {
+    /// Returns the definition that is stored beside the history of the table. `None` if it has none, or if it cannot be read.
+    async fn stored(&self, connection: &Connection, globals: &Globals, store: &Store) -> Option<AttachedTable> {
+        let name = table_name(&self.name);
+        let history = self.history_table.clone().unwrap_or_else(|| format!("{name}-history"));
+        if let Ok(Some(stored)) = find(store, &history, true).await {
+            return Some(stored);
+        }
+        let parameter = connection::parameter(globals, &connection.sdk, name).await.ok()??;
+        let parameter = json::parse(&parameter).ok()?;
+        find(store, parameter.get("HistoryTable")?.as_str()?, true).await.ok()?
+    }
+
+    /// Returns the settings of the options, and for those that are not given the stored ones.
+    fn settings(&self, stored: Option<&AttachedTable>) -> AttachedSettings {
+        let stored = stored.map(|stored| stored.settings().clone()).unwrap_or_default();
+        let of = |given: &Option<String>, stored| given.clone().or(stored);
         AttachedSettings {
-            history_table: self.history_table.clone(),
-            version_attribute: self.version_attribute.clone(),
-            actor_attribute: self.actor_attribute.clone(),
-            reason_attribute: self.reason_attribute.clone(),
-            ignored: self.ignore.iter().cloned().collect(),
+            history_table: of(&self.history_table, stored.history_table),
+            version_attribute: of(&self.version_attribute, stored.version_attribute),
+            actor_attribute: of(&self.actor_attribute, stored.actor_attribute),
+            reason_attribute: of(&self.reason_attribute, stored.reason_attribute),
+            ignored: match self.ignore.is_empty() {
+                true => stored.ignored,
+                false => self.ignore.iter().cloned().collect(),
+            },
             ..AttachedSettings::default()
         }
     }
@@ -211,34 +268,16 @@ impl Attach {
             "Missing": counts.missing,
             "Differs": counts.differs,
         }))?;
-        match counts.differs {
-            0 => Ok(()),
-            differs => Err(CliError::Conflict(format!("{differs} items differ from their history"))),
+        match differences.first() {
+            None => Ok(()),
+            Some((entity, _)) => Err(CliError::Conflict(format!(
+                "{} items differ from their history: `vzero --table {} admin audit {}` examines the first",
+                counts.differs,
+                shell::argument(table.table()),
+                shell::argument(entity.as_str())
+            ))),
         }
     }
-}
-
-/// Prints a report as text in which commands can be copied.
-fn print_report(mut report: Value, output: &Output) -> Result<(), CliError> {
-    let parts = ["Required", "Notes", "Readers", "Deploy", "Definition"];
-    let [required, notes, readers, deploy, _] = parts.map(|name| match report.as_object_mut()?.shift_remove(name)? {
-        Value::Array(texts) => Some(texts.iter().map(output::cell).collect()),
-        text => Some(vec![output::cell(&text)]),
-    });
-    output.object(&report)?;
-    for (kind, texts) in [("required", required), ("note", notes)] {
-        let mut texts = texts.into_iter().flatten();
-        texts.try_for_each(|text: String| output::print(&format!("{kind}: {text}")))?;
-    }
-    for (what, commands) in [
-        ("List the event source mappings of the stream", readers),
-        ("Deploy, in the root of the repository", deploy),
-    ] {
-        if let Some(commands) = commands.filter(|commands: &Vec<_>| !commands.is_empty()) {
-            output::print(&format!("\n{what}:\n  {}", commands.join("\n  ")))?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the average size of an item.

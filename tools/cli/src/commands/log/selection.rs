@@ -11,6 +11,7 @@ use std::{cmp::Ordering, ops::RangeInclusive};
 use item_diff::{
     line::text_of,
     path::Path,
+    trace::Trace,
     versions::{Comparison, is_comparable},
 };
 use shared::domain::{recorded_at::RecordedAt, version::Version, view::VersionView};
@@ -24,8 +25,10 @@ pub(super) struct Filter {
     pub(super) until: Option<RecordedAt>,
     /// Its `Actor`.
     pub(super) actor: Option<String>,
-    /// A path whose value differs from the previous version.
+    /// A path of the newest version that has it, whose value differs from the previous version.
     pub(super) path: Option<Path>,
+    /// Last version. Later ones can be read, because the path is that of the newest one.
+    pub(super) to: Option<Version>,
 }
 
 /// Selected version.
@@ -71,6 +74,8 @@ pub(super) struct Selection {
     compares: bool,
     /// Number of versions that can still be selected.
     left: usize,
+    /// Path of the value in each version, if it can differ from the filter's.
+    trace: Option<Trace>,
     /// Newest first: the version that waits for the previous one. Oldest first: the previous version.
     last: Option<VersionView>,
     /// `true` if every version that is read from now on is outside of the period.
@@ -92,6 +97,7 @@ impl Selection {
         limit: Option<usize>,
     ) -> Self {
         Self {
+            trace: filter.path.as_ref().and_then(Trace::new),
             compares: compares || filter.path.is_some(),
             filter,
             first: first.unwrap_or(Version::FIRST),
@@ -122,15 +128,20 @@ impl Selection {
             return None;
         }
         let candidate = self.is_candidate(&view).then(|| view.clone());
+        let paths = match self.trace.as_mut().filter(|_| !view.is_late() && !view.is_omitted()) {
+            Some(trace) => trace.step(&view.attributes),
+            None => [self.filter.path.clone(), self.filter.path.clone()],
+        };
         let selected = match (self.compares, self.oldest_first) {
-            (false, _) => candidate.and_then(|candidate| self.select(candidate, None)),
+            (false, _) => candidate.and_then(|candidate| self.select(candidate, None, paths)),
             (true, true) => {
                 let previous = self.last.replace(view);
-                candidate.and_then(|candidate| self.select(candidate, previous.as_ref()))
+                candidate.and_then(|candidate| self.select(candidate, previous.as_ref(), paths))
             }
             (true, false) => {
+                let [previous, path] = paths;
                 let waiting = std::mem::replace(&mut self.last, candidate);
-                waiting.and_then(|waiting| self.select(waiting, Some(&view)))
+                waiting.and_then(|waiting| self.select(waiting, Some(&view), [path, previous]))
             }
         };
         self.left -= usize::from(selected.is_some());
@@ -140,7 +151,11 @@ impl Selection {
     /// Returns the version that waits for the previous one, at the end of the history.
     pub(super) fn finish(&mut self) -> Option<Selected> {
         let waiting = self.last.take().filter(|_| !self.oldest_first && self.left > 0)?;
-        self.select(waiting, None)
+        let path = match &self.trace {
+            Some(trace) => trace.path.clone(),
+            None => self.filter.path.clone(),
+        };
+        self.select(waiting, None, [path, None])
     }
 
     /// `true` if no further version can be selected, except by [`Self::finish`].
@@ -150,7 +165,8 @@ impl Selection {
 
     /// Returns `true` if a version is in the range and in the period. One outside of the period limits what is looked for.
     fn is_candidate(&mut self, view: &VersionView) -> bool {
-        let (number, is_own, is_in_range) = (view.version.get(), !view.recorded_by_stream, view.version >= self.first);
+        let (number, is_own) = (view.version.get(), !view.recorded_by_stream);
+        let is_in_range = view.version >= self.first && self.filter.to.is_none_or(|to| view.version <= to);
         let (first, last) = (*self.range.start(), *self.range.end());
         match self.filter.place(view) {
             Some(Ordering::Equal) => return is_in_range,
@@ -168,14 +184,19 @@ impl Selection {
         false
     }
 
-    /// Compares a version with the one that was read before or after it, unless the filter excludes it.
-    fn select(&self, view: VersionView, previous: Option<&VersionView>) -> Option<Selected> {
+    /// Compares a version with the one that was read before or after it, unless the filter excludes it. The filter has these paths in both.
+    fn select(
+        &self,
+        view: VersionView,
+        previous: Option<&VersionView>,
+        [to, from]: [Option<Path>; 2],
+    ) -> Option<Selected> {
         let previous = previous.filter(|previous| previous.version.get() + 1 == view.version.get());
         let is_compared = self.compares && is_comparable(previous, &view);
         let comparison = is_compared.then(|| Comparison::new(previous, &view));
         // An unknown change can be a change of the path.
         let comparison = match self.filter.path.as_ref().zip(comparison.as_ref()) {
-            Some((path, comparison)) => Some(comparison.within(path)?),
+            Some((_, comparison)) => Some(comparison.within([from.as_ref(), to.as_ref()])?),
             None => comparison,
         };
         self.filter.is_by_actor(&view).then_some(Selected { view, comparison })

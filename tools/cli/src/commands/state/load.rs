@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use operations::progress::Progress as _;
-use patterns::time_series::{LoadError, State, StateTime, TimeSeries};
+use patterns::time_series::{LoadError, State, StateTime, TimeSeries, check_states};
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{entity::EntityId, names},
@@ -11,18 +11,20 @@ use shared::{
 };
 use writer_fn::update::ID;
 
-use crate::{changes, error::CliError, output::Output, progress::Bar};
+use crate::{changes, confirmation::Confirmation, error::CliError, output::Output, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Load {
     /// File with one JSON object a line, or with one JSON array of objects; - for standard input
     file: PathBuf,
+    #[command(flatten)]
+    confirmation: Confirmation,
 }
 
 const HELP: &str = r#"Examples:
-  vzero admin state load states.jsonl
-  vzero admin state list Equipment#1 --output json | vzero --table Copy admin state load -
+  vzero admin state load states.jsonl --dry-run
+  vzero admin state list Equipment#1 --output json | vzero --table Copy admin state load - --yes
 Each object is a state: {"ID": "Equipment#1", "Time": "2023-10-03T12:32:00", "State": "NORMAL"},
 or an item with its keys: {"PK": "Equipment#1", "SK": "2023-10-03T12:32:00", "State": "NORMAL"}.
 The file is checked before the first write: one invalid object, or two objects with the same key, and nothing is stored.
@@ -32,12 +34,18 @@ An existing state of the same time is replaced, as with state put --replace, so 
 const ATTRIBUTES: &str = "Attributes";
 
 impl Load {
-    pub(super) async fn run(&self, series: &TimeSeries, output: &Output) -> Result<(), CliError> {
+    pub(super) async fn run(&self, series: &TimeSeries, table: &str, output: &Output) -> Result<(), CliError> {
+        self.confirmation.check()?;
         let file = self.file.display();
         let text = changes::text_of(&self.file)?;
         let (positions, states) = parse(&text).map_err(|why| CliError::Usage(format!("{file}: {why}")))?;
-        let counter = Bar::counter("states stored", 0);
-        let loaded = series.load(&states, |stored| counter.at(stored)).await;
+        let (count, counter) = (states.len(), Bar::counter("states stored", 0));
+        let question = format!("Put {count} states into {table}, and replace existing states of the same time?");
+        let loaded = match check_states(&states) {
+            Ok(()) if self.confirmation.ask(&question)? => series.load(&states, |stored| counter.at(stored)).await,
+            Ok(()) => return output.object(&json!({"Loaded": count, "DryRun": true})),
+            Err(error) => Err(error),
+        };
         drop(counter);
         let at = |index: usize| shown(positions.get(index).copied().unwrap_or_default());
         match loaded {

@@ -42,7 +42,7 @@ struct Alarm {
     namespace: String,
     metric_name: String,
     #[serde(default)]
-    dimensions: Vec<Dimension>,
+    dimensions: Vec<Value>,
     statistic: String,
     /// In seconds: a multiple of a minute.
     period: i64,
@@ -55,13 +55,6 @@ struct Alarm {
     /// ARNs of the topics that it notifies.
     #[serde(rename = "AlarmActions", default)]
     actions: Vec<String>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Dimension {
-    name: String,
-    value: String,
 }
 
 /// The alarms of a stack and of the stack that monitors it, and the metrics that exist only if a template asks for them.
@@ -147,7 +140,8 @@ impl Alarm {
     }
 
     fn dimensions(&self) -> String {
-        let dimensions = self.dimensions.iter().map(|one| format!("{}={}", one.name, one.value));
+        let dimensions = self.dimensions.iter();
+        let dimensions = dimensions.map(|one| format!("{}={}", text(&one["Name"]), text(&one["Value"])));
         dimensions.collect::<Vec<_>>().join(" ")
     }
 

@@ -9,7 +9,7 @@ use operations::{
 };
 use serde_json::Value;
 use shared::{
-    domain::{attached::change::Place, recorded_at::RecordedAt, version::Version},
+    domain::{attached::item::Recorded, recorded_at::RecordedAt, version::Version},
     dynamodb::read::versions::ReadError,
 };
 use stream_fn::response::Outcome;
@@ -70,27 +70,11 @@ fn a_read_at_a_time_needs_one_read_per_bisection_also_with_late_versions() {
     assert_eq!(as_of(-1).0, None);
 }
 
-/// A version, as the model sees it.
-#[derive(Debug, Clone, PartialEq)]
-struct Seen {
-    version: u64,
-    place: Place,
-    at: RecordedAt,
-    is_late: bool,
-}
-
 /// Returns the versions of an order in the order of their places.
-fn seen(orders: &Orders, no: u64) -> Vec<Seen> {
-    let version = |item: Value| {
-        let text = |name: &str| item[name]["S"].as_str();
-        Some(Seen {
-            version: text("SK")?.strip_prefix('v')?.parse().ok()?,
-            place: Place::parse(text("Stream")?, text("RequestId")?)?,
-            at: RecordedAt::parse(text("RecordedAt")?).ok()?,
-            is_late: item.get("Late").is_some(),
-        })
-    };
-    let mut seen: Vec<_> = orders.stored(no).into_iter().filter_map(version).collect();
+fn seen(orders: &Orders, no: u64) -> Vec<Recorded> {
+    let items = orders.stored(no).into_iter();
+    let versions = items.filter_map(|item| Recorded::of(serde_json::from_value(item).unwrap()));
+    let mut seen: Vec<_> = versions.collect();
     seen.sort_by(|a, b| a.place.cmp(&b.place));
     seen
 }
@@ -122,7 +106,10 @@ fn a_read_behind_a_prune_finds_the_last_state_by_place_or_is_an_error() {
             assert!(!matches!(outcome, Outcome::Failed { .. }), "{outcome:?}");
         }
         let versions = seen(&orders, case);
-        assert!(versions.is_sorted_by_key(|version| version.at), "{case}: {versions:?}");
+        assert!(
+            versions.is_sorted_by_key(|version| version.recorded_at),
+            "{case}: {versions:?}"
+        );
         // The versions below the floor are removed, except for a pinned one.
         let options = Options {
             rule: Rule::Keep(rng.u64(1..8)),
@@ -143,13 +130,17 @@ fn a_read_behind_a_prune_finds_the_last_state_by_place_or_is_an_error() {
             orders.block_on(delete.key("PK", pk).key("SK", sk).send()).unwrap();
         }
         let kept = versions.iter();
-        let mut kept = kept.filter(|seen| !seen.is_late && seen.version >= floor.get());
+        let mut kept = kept.filter(|seen| !seen.is_late && seen.version >= floor);
         let kept = kept.next().unwrap();
-        for at in versions.iter().map(|version| version.at).chain((-5..40).map(second)) {
+        for at in versions
+            .iter()
+            .filter_map(|version| version.recorded_at)
+            .chain((-5..40).map(second))
+        {
             let read = operations::as_of::as_of(&store, &entity, at, true);
             let found = orders.block_on(read).map(|view| view.map(|view| view.version.get()));
-            let exact = versions.iter().rfind(|version| version.at <= at);
-            let is_exact = found == Ok(exact.map(|seen| seen.version));
+            let exact = versions.iter().rfind(|version| version.recorded_at <= Some(at));
+            let is_exact = found == Ok(exact.map(|seen| seen.version.get()));
             let is_pruned = matches!(found, Err(ReadError::Pruned { .. }));
             let is_expected = match floor == Version::FIRST || exact.is_some_and(|seen| seen.place >= kept.place) {
                 true => is_exact,

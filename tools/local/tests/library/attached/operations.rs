@@ -5,7 +5,7 @@ use std::time::Duration;
 use operations::{
     audit::{auditor::Auditor, collection::Finding},
     error::OperationError,
-    item_change::{ItemChange, Wanted, change_item, plan_item_change, recorded_version},
+    item_change::{ItemChange, ItemOptions, Wanted, change_item, plan_item_change, recorded_version},
     purge::Purge,
     rate_limit::RateLimiter,
 };
@@ -55,8 +55,10 @@ fn a_restore_keeps_what_other_clients_add_and_rejects_what_they_change() {
     let store = orders.store();
     let key: Item = serde_json::from_value(key_attributes(1)).unwrap();
     let plan = |number| {
-        let planned = plan_item_change(&store, key.clone(), Wanted::Version(version(number)), false);
-        orders.block_on(planned).unwrap()
+        let (wanted, options) = (Wanted::Version(version(number)), ItemOptions::default());
+        orders
+            .block_on(plan_item_change(&store, key.clone(), wanted, &options))
+            .unwrap()
     };
     let restore = |planned: &ItemChange| orders.block_on(change_item(&store, planned));
     orders.put(1, &state("a"));

@@ -8,14 +8,11 @@ use shared::{
 };
 use testkit::{attached, wait::eventually};
 
-use crate::{
-    command::file,
-    serving::{fails, serve},
-};
+use crate::{command::file, serving::serve};
 
 const ITEMS: u64 = 5;
 
-fn definition() -> Value {
+pub(crate) fn definition() -> Value {
     json!({
         "TableName": "Orders", "BillingMode": "PAY_PER_REQUEST",
         "KeySchema": [
@@ -106,27 +103,4 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
         }
         stack.kill();
     }
-}
-
-#[test]
-fn an_invalid_definition_is_an_error_that_names_the_mistake() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut without_type = definition();
-    without_type["AttributeDefinitions"] = json!([{"AttributeName": "customerId", "AttributeType": "S"}]);
-    let mut filter = definition();
-    filter["Filter"] = json!({"customerId": [{"suffixx": "c"}]});
-    for (content, message) in [
-        ("{".to_owned(), "it is not JSON: line 1, column 1"),
-        (
-            without_type.to_string(),
-            "AttributeDefinitions has no type of the key attribute orderNo",
-        ),
-        (filter.to_string(), "Filter is invalid"),
-    ] {
-        let path = file(folder.path(), "orders.json", &content);
-        let stderr = fails(&["--once", "--attach", &path]);
-        assert!(stderr.contains(message), "{stderr}");
-    }
-    let stderr = fails(&["--once", "--attach", "missing.json"]);
-    assert!(stderr.contains("missing.json cannot be read"), "{stderr}");
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    command::broken,
+    command::{BROKEN, template},
     serving::{serve, succeeds},
 };
 use serde_json::json;
@@ -69,15 +69,13 @@ fn the_dump_and_failure_documents_are_private() {
     succeeds(&["--once", "--dump", &path("dump")]);
     assert_private(&modes(folder.path()), &["./dump"]);
     // stream-fn cannot start, and the mapping does not retry.
-    let broken = broken(folder.path(), 0);
-    fs::set_permissions(&broken[1], Permissions::from_mode(0o600)).unwrap();
-    let failed = path("new/failed");
-    let arguments = [&["--failed", &failed], &broken.each_ref().map(String::as_str)[..]].concat();
-    let stack = serve(&arguments);
+    let (template, data) = (template(folder.path(), 0), path("new/data"));
+    fs::set_permissions(&template, Permissions::from_mode(0o600)).unwrap();
+    let stack = serve(&[&["--data-dir", &data, "--template", &template], &BROKEN[..]].concat());
     stack.until(|line| line.starts_with("Serving"));
     drop(stack);
     let found = modes(folder.path());
-    let has_documents = found.keys().any(|name| name.starts_with("./new/failed/aws"));
+    let has_documents = found.keys().any(|name| name.starts_with("./new/data/failed/aws"));
     assert!(has_documents, "{found:?}");
-    assert_private(&found, &["./new", "./new/failed"]);
+    assert_private(&found, &["./new", "./new/data/failed"]);
 }

@@ -65,10 +65,6 @@ async fn try_redrive(resend: impl Into<Option<Options>>, responses: impl IntoIte
     }
 }
 
-fn to_source() -> Options {
-    Options::default()
-}
-
 fn to(url: &str) -> Options {
     Options {
         to: Some(url.to_owned()),
@@ -100,20 +96,13 @@ fn sources(urls: &[&str]) -> Value {
     json!({"queueUrls": urls})
 }
 
-fn empty() -> Value {
+/// Response to a request that sends, deletes or releases messages, or to one that receives none.
+fn nothing() -> Value {
     json!({})
-}
-
-fn sent() -> Value {
-    json!({"MessageId": "new", "MD5OfMessageBody": "0"})
 }
 
 fn error(code: &str) -> Value {
     json!({"__type": format!("com.amazonaws.sqs#{code}")})
-}
-
-fn released() -> Value {
-    json!({"Successful": [{"Id": "0"}], "Failed": []})
 }
 
 #[tokio::test]
@@ -128,14 +117,14 @@ async fn updates_are_sent_to_the_source_queue_and_then_deleted() {
     let responses = [
         received(&[with_attributes]),
         sources(&[UPDATES]),
-        sent(),
-        empty(),
+        nothing(),
+        nothing(),
         received(&[message("own", own)]),
-        sent(),
-        empty(),
-        empty(),
+        nothing(),
+        nothing(),
+        nothing(),
     ];
-    let done = redrive(to_source(), responses).await;
+    let done = redrive(Options::default(), responses).await;
     done.tally.verdict().unwrap();
     let send_and_delete = ["SendMessage", "DeleteMessage", "ReceiveMessage"];
     let find = ["ReceiveMessage", "ListDeadLetterSourceQueues"];
@@ -169,7 +158,7 @@ async fn what_can_never_be_applied_stays() {
     let messages: Vec<_> = (bodies.iter().enumerate())
         .map(|(index, body)| message(&index.to_string(), body))
         .collect();
-    let done = redrive(to_source(), [received(&messages), empty(), released()]).await;
+    let done = redrive(Options::default(), [received(&messages), nothing(), nothing()]).await;
     assert_eq!(done.operations(), RECEIVED_AND_RELEASED);
     assert_eq!(done.counts(), json!([0, 2, 2, 0, 4]));
     let neither = "it is neither an S3 event notification, nor a failure document, nor an update";
@@ -193,13 +182,13 @@ async fn a_dry_run_and_a_search_for_records_send_and_delete_nothing() {
         is_dry: true,
         ..Options::default()
     };
-    let responses = [received(&messages), sources(&[UPDATES]), empty(), released()];
+    let responses = [received(&messages), sources(&[UPDATES]), nothing(), nothing()];
     let done = redrive(dry, responses).await;
     assert!(!done.operations().contains(&"SendMessage") && !done.operations().contains(&"DeleteMessage"));
     assert_eq!(done.counts(), json!([2, 0, 0, 0, 2]));
     let destinations = &done.tally.summary(false)["Destinations"];
     assert_eq!(destinations, &json!([{"Queue": UPDATES, "Updates": 2}]));
-    let done = redrive(None, [received(&messages), empty(), released()]).await;
+    let done = redrive(None, [received(&messages), nothing(), nothing()]).await;
     assert_eq!(done.counts(), json!([0, 2, 0, 0, 2]));
     assert_eq!(done.operations(), RECEIVED_AND_RELEASED);
 }
@@ -211,7 +200,7 @@ async fn messages_of_a_fifo_queue_keep_their_group_deduplication_id_and_order() 
     let rejected = [received(&messages), error("InvalidParameterValue")];
     let responses = rejected
         .into_iter()
-        .chain([sent(), empty(), sent(), empty(), empty(), released()]);
+        .chain([nothing(), nothing(), nothing(), nothing(), nothing(), nothing()]);
     let done = redrive(to(UPDATES), responses).await;
     let sent = done.bodies("SendMessage").into_iter();
     let sent: Vec<_> = sent
@@ -242,9 +231,9 @@ async fn a_run_that_can_send_nothing_ends_and_leaves_the_messages() {
         ),
         (to(UPDATES), Some(error("QueueDoesNotExist")), Kind::NotFound, UPDATES),
         // Without exactly one source queue.
-        (to_source(), Some(sources(&[])), Kind::Invalid, none),
+        (Options::default(), Some(sources(&[])), Kind::Invalid, none),
         (
-            to_source(),
+            Options::default(),
             Some(sources(&[UPDATES, "https://other"])),
             Kind::Invalid,
             "of 2 queues",
@@ -252,7 +241,7 @@ async fn a_run_that_can_send_nothing_ends_and_leaves_the_messages() {
         (to(same), None, Kind::Invalid, "to the same queue"),
     ] {
         let received = received(&[message("a", r#"{"ID": "E"}"#)]);
-        let responses = [Some(received), response, Some(released())].into_iter().flatten();
+        let responses = [Some(received), response, Some(nothing())].into_iter().flatten();
         let done = try_redrive(resend, responses).await;
         let error = done.result.as_ref().unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(reason), "{error}");

@@ -1,0 +1,7 @@
+//! Locks that the panic of a request leaves to the others.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
