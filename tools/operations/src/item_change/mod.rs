@@ -58,6 +58,8 @@ pub struct ItemOptions {
     /// Author of the change. A deleted item has none.
     pub actor: Option<String>,
     pub reason: Option<String>,
+    /// Set of changes to which the change belongs.
+    pub change_set: Option<String>,
     /// `true` to set a time to live that has passed.
     pub allow_expired: bool,
 }
@@ -84,8 +86,8 @@ pub struct ItemChange {
 /// - [`OperationError::Differs`]: the item is not in its newest state in history.
 /// - [`OperationError::Refused`]: the item to undelete exists.
 /// - [`OperationError::Expired`]: the item would expire at once, which the options can allow.
-/// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author or the reason, or one
-///   request cannot make them.
+/// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author, the reason or the change
+///   set, or one request cannot make them.
 /// - [`OperationError::Service`]: a request fails.
 pub async fn plan_item_change(
     store: &Store,
@@ -229,7 +231,7 @@ pub async fn recorded_version(
 }
 
 impl ItemOptions {
-    /// Returns the attributes of an item that have the author and the reason, each after the option of its value.
+    /// Returns the attributes of an item that have the author, the reason and the change set, each after the option of its value.
     ///
     /// # Errors
     ///
@@ -242,6 +244,7 @@ impl ItemOptions {
         let values = [
             ("--actor", &self.actor, &settings.actor_attribute),
             ("--reason", &self.reason, &settings.reason_attribute),
+            ("--change-set", &self.change_set, &settings.change_set_attribute),
         ];
         let values = values.into_iter().filter_map(|(option, value, attribute)| {
             let value = AttributeValue::S(value.clone()?);
