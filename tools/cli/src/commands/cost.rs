@@ -9,7 +9,7 @@ use crate::{confirmation::Confirmation, error::CliError, output, plan};
 #[derive(Debug, clap::Args)]
 pub(crate) struct CostLimit {
     /// Ask before reads and writes that cost more than this, in USD
-    #[arg(long, value_name = "USD", default_value_t = 1.0)]
+    #[arg(long, value_name = "USD", default_value = "1", value_parser = |text: &str| plan::within(text, 0.0, 1e9))]
     max_cost: f64,
     #[command(flatten)]
     pub(crate) confirmation: Confirmation,

@@ -72,19 +72,20 @@ impl Target {
                 "{name} is the table of the snapshot itself"
             )));
         }
-        let target = match source.attached_table() {
-            Some(_) => Store::new(source.client().clone(), name, source.digits()),
-            None => open(source.client(), name, None).await?,
-        };
-        let described = target.described().await?;
+        let plain = Store::new(source.client().clone(), name, source.digits());
+        let described = plain.described().await?;
         let keys = keys_of(&described.ok_or_else(|| OperationError::NoTable(name.to_owned()))?);
-        if target.attached_table().is_some() {
-            return Err(OperationError::Refused(format!("other programs write {name}")));
-        }
         if keys != keys_of(&source.description().await?) {
             return Err(OperationError::Invalid(format!(
                 "{name} does not have the keys of {from}"
             )));
+        }
+        let target = match source.attached_table() {
+            Some(_) => plain,
+            None => open(source.client(), name, None).await?,
+        };
+        if target.attached_table().is_some() {
+            return Err(OperationError::Refused(format!("other programs write {name}")));
         }
         let table = Paced::new(&target, limiter);
         let kind = match (source.attached_table(), keys.into_iter().next()) {
