@@ -4,7 +4,6 @@ use operations::snapshot::diff::Difference;
 use serde_json::{Map, Value, json};
 use shared::{
     domain::{AttributeValue, attached::AttachedTable, keys::LATEST_KEY, names, plain, view::VersionView},
-    dynamodb::s,
     printable,
 };
 
@@ -27,8 +26,9 @@ pub(crate) fn print_state(
         Format::DynamodbJson => {
             let mut item = view.attributes.clone();
             if table.is_none() {
-                item.insert(names::PK.to_owned(), s(view.entity.as_str()));
-                item.insert(names::SK.to_owned(), s(LATEST_KEY));
+                for (name, key) in [(names::PK, view.entity.as_str()), (names::SK, LATEST_KEY)] {
+                    item.insert(name.to_owned(), AttributeValue::S(key.to_owned()));
+                }
             }
             let mut line = json!({"Item": item});
             line.sort_all_objects();

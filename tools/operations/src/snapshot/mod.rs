@@ -109,28 +109,17 @@ impl SnapshotRun {
 impl Counts {
     /// Counts an entity, and returns what the caller needs of it.
     fn add(&mut self, (entity, state, written): (EntityId, State, Option<Written>)) -> Option<Found> {
-        let (count, found) = match state {
-            State::Exists(view) => match written {
-                None => (None, Some(Found::State(view))),
-                Some(Written::New) => (Some(&mut self.written), None),
-                Some(Written::AlreadyThere) => (Some(&mut self.already_there), None),
-                Some(Written::Refused(why)) => (Some(&mut self.refused), Some(Found::Failed(entity, why))),
-            },
-            State::Deleted(_) => {
-                self.deleted += 1;
-                return None;
-            }
-            State::Absent => {
-                self.later += 1;
-                return None;
-            }
-            State::Unknown(why) => {
-                self.unknown += 1;
-                return Some(Found::Failed(entity, why));
-            }
+        self.entities += u64::from(matches!(state, State::Exists(_)));
+        let (count, found) = match (state, written) {
+            (State::Exists(view), None) => return Some(Found::State(view)),
+            (State::Exists(_), Some(Written::New)) => (&mut self.written, None),
+            (State::Exists(_), Some(Written::AlreadyThere)) => (&mut self.already_there, None),
+            (State::Exists(_), Some(Written::Refused(why))) => (&mut self.refused, Some(why)),
+            (State::Deleted(_), _) => (&mut self.deleted, None),
+            (State::Absent, _) => (&mut self.later, None),
+            (State::Unknown(why), _) => (&mut self.unknown, Some(why)),
         };
-        count.into_iter().for_each(|count| *count += 1);
-        self.entities += 1;
-        found
+        *count += 1;
+        found.map(|why| Found::Failed(entity, why))
     }
 }

@@ -9,13 +9,14 @@
 
 use shared::{
     config::{Ordering, WriteOptions},
-    domain::{Item, entity::is_reserved, keys::partition_key_of, layout::table_name, names, view::VersionView},
+    domain::{
+        AttributeValue, Item, entity::is_reserved, keys::partition_key_of, layout::table_name, names, view::VersionView,
+    },
     dynamodb::{
         Store,
         client::error::{ErrorKind, ServiceError},
         expression::Expression,
         read::describe_table::keys_of,
-        s,
         write::Write,
     },
 };
@@ -88,12 +89,10 @@ impl Target {
             return Err(OperationError::Refused(format!("other programs write {name}")));
         }
         let table = Paced::new(&target, limiter);
+        let backfill = || Backfill::of_states(Paced::new(source, limiter), table.clone(), ordering, options);
         let kind = match (source.attached_table(), keys.into_iter().next()) {
             (Some(_), Some((key, _))) => Kind::Items(key),
-            _ => {
-                let source = Paced::new(source, limiter);
-                Kind::Versions(Box::new(Backfill::of_states(source, table.clone(), ordering, options)))
-            }
+            _ => Kind::Versions(Box::new(backfill())),
         };
         Ok(Self { table, kind })
     }
@@ -156,7 +155,7 @@ impl Target {
                 );
             }
             Kind::Versions(backfill) => {
-                item.insert(names::PK.to_owned(), s(view.entity.as_str()));
+                item.insert(names::PK.to_owned(), AttributeValue::S(view.entity.as_str().to_owned()));
                 Box::pin(backfill.item(&item)).await
             }
         };
