@@ -9,7 +9,7 @@ use crate::{
         backfill::Backfill,
         blame::Blame,
         console::Console,
-        diff::{Compared, DIFF_HELP},
+        diff::{Diff, Versions},
         entity::Metadata,
         entity::Pin,
         get::Get,
@@ -20,6 +20,7 @@ use crate::{
         redrive::Redrive,
         repair::Repair,
         restore::Restore,
+        snapshot::Snapshot,
         state::State,
         table::Table,
         write::Delete,
@@ -50,14 +51,15 @@ pub(crate) enum Command {
     Log(Log),
     /// Show who made a version, when and why, and its changes
     #[command(after_help = "Example: vzero show Equipment#1 7")]
-    Show(Compared),
-    /// Show the last change, or the changes between two versions
-    #[command(after_help = DIFF_HELP)]
-    Diff(Compared),
+    Show(Versions),
+    /// Show the last change, the changes between two versions, or of all entities between two times
+    Diff(Diff),
     /// Show who set each value last, when, and in which version
     Blame(Blame),
     /// Show the latest version, another version, or the item as it was at a time
     Get(Get),
+    /// Export or copy the whole table as it was at a time
+    Snapshot(Snapshot),
     /// Create a new version: change the given attributes, keep all others
     Put(Put),
     /// Create a new version with the attributes of an old one
@@ -155,8 +157,8 @@ impl Command {
     pub(crate) fn only_shows(&self) -> bool {
         match (self, self.admin()) {
             (Self::Log(log), _) => log.ends(),
-            (Self::Get(_) | Self::Show(_) | Self::Diff(_) | Self::Blame(_), _)
-            | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
+            (Self::Diff(diff), _) => !diff.all,
+            (Self::Get(_) | Self::Show(_) | Self::Blame(_), _) | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
             (_, Some(Admin::State(state))) => state.only_shows(),
             _ => false,
         }
@@ -168,7 +170,7 @@ impl Command {
         matches!(
             admin,
             Some(Admin::Audit(_) | Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
-        ) || matches!(self, Self::Console(_))
+        ) || matches!(self, Self::Console(_) | Self::Snapshot(_) | Self::Diff(_))
     }
 
     pub(crate) fn width(&self) -> Width {
@@ -236,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn the_help_lists_ten_commands_and_the_group_admin() {
+    fn the_help_lists_few_commands_and_the_group_admin() {
         let command = Args::command();
         let subcommands = command.get_subcommands();
         let (shown, hidden): (Vec<_>, Vec<_>) = subcommands.partition(|subcommand| !subcommand.is_hide_set());
         let shown: Vec<_> = shown.into_iter().map(clap::Command::get_name).collect();
-        let expected = "log show diff blame get put restore undelete attach console admin";
+        let expected = "log show diff blame get snapshot put restore undelete attach console admin";
         assert_eq!(shown.join(" "), expected);
         let admin = command.find_subcommand("admin").unwrap();
         let hidden = hidden.into_iter().map(clap::Command::get_name);

@@ -32,6 +32,7 @@ pub mod repair;
 pub mod request_error;
 pub mod revision;
 pub mod segments;
+pub mod snapshot;
 pub mod stream_record;
 pub mod table;
 pub mod tables;

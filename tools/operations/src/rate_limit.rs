@@ -7,9 +7,12 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shared::dynamodb::client::{
-    capacity::{Charge, Meter},
-    error::{ErrorKind, ServiceError},
+use shared::dynamodb::{
+    client::{
+        capacity::{Charge, Meter},
+        error::{ErrorKind, ServiceError},
+    },
+    read::versions::ReadError,
 };
 use tokio::time::Instant;
 use writer_fn::counter::WriteError;
@@ -138,6 +141,12 @@ pub trait Throttling {
 impl Throttling for ServiceError {
     fn is_throttled(&self) -> bool {
         self.kind == ErrorKind::Throttled
+    }
+}
+
+impl Throttling for ReadError {
+    fn is_throttled(&self) -> bool {
+        matches!(self, Self::Service(error) if error.is_throttled())
     }
 }
 

@@ -33,6 +33,8 @@ script_tests! {
     fn old_versions_are_pruned_and_pinned_ones_are_kept();
     fn the_newest_version_that_is_not_late_is_never_pruned();
     fn a_purge_deletes_the_history_and_keeps_the_item();
+    // Snapshot.
+    fn an_attached_table_is_shown_as_it_was();
     // Redrive.
     fn a_record_that_is_redriven_after_later_ones_is_late();
     fn a_deletion_is_no_attribute_of_the_item();
