@@ -35,6 +35,7 @@ pub mod segments;
 pub mod stream_record;
 pub mod table;
 pub mod tables;
+pub mod undo;
 pub mod version_set;
 pub mod waiting;
 

@@ -20,5 +20,6 @@ mod segments;
 mod services;
 pub(crate) mod state;
 pub(crate) mod table;
+pub(crate) mod undo;
 pub(crate) mod values;
 pub(crate) mod write;
