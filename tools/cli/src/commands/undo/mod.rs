@@ -128,7 +128,6 @@ fn unless_selected(words: Arg) -> Arg {
 
 impl Undo {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        self.confirmation.check()?;
         let selection = self.selected.selection(connection)?;
         let (change_set, reason) = (self.as_change_set.clone(), self.as_reason.clone());
         let mut options = Options {
@@ -194,6 +193,7 @@ impl Undoing<'_> {
     /// Undoes one version of one entity.
     async fn entity(self, mut options: Options) -> Result<(), CliError> {
         let item = self.undo.target.subject(self.connection, 1..=1)?;
+        self.undo.confirmation.check()?;
         let number = item.number(item.word(0)).await?;
         set_reason(&mut options, self.connection, &format!("version {number}"));
         options.selection.versions = Some([number].into());
@@ -224,6 +224,7 @@ impl Undoing<'_> {
 
     /// Plans the undo of all entities, and carries it out.
     async fn table(self, mut options: Options) -> Result<(), CliError> {
+        self.undo.confirmation.check()?;
         let selected = &self.undo.selected;
         set_reason(&mut options, self.connection, &selected.text());
         let store = &self.connection.store;

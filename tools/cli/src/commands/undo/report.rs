@@ -113,12 +113,12 @@ impl Report {
         match (left, conflicts) {
             (0, _) => Ok(()),
             (left, None) => Err(CliError::Conflict(format!(
-                "{left} entities have conflicts and stay as they are: {} undoes their other paths, {} restores the values from before",
+                "entities with conflicts, which stay as they are: {left}; {} undoes their other paths, {} restores the values from before",
                 next::again("--conflicts skip-path"),
                 next::again("--conflicts overwrite")
             ))),
             (left, Some(_)) => Err(CliError::Conflict(format!(
-                "{left} entities have conflicts: `vzero log KEY` shows who changed them"
+                "entities with conflicts: {left}; `vzero log KEY` shows who changed them"
             ))),
         }
     }
