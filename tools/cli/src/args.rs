@@ -23,6 +23,7 @@ use crate::{
         snapshot::Snapshot,
         state::State,
         table::Table,
+        undo::Undo,
         write::Delete,
         write::Put,
     },
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Put(Put),
     /// Create a new version with the attributes of an old one
     Restore(Restore),
+    /// Take back one version, or selected versions of all entities, and keep what came after
+    Undo(Undo),
     /// Create a new version of a deleted entity, with the attributes of its tombstone
     Undelete(Delete),
     /// Inspect a table that other programs write, and prepare or check its history
@@ -170,7 +173,10 @@ impl Command {
         matches!(
             admin,
             Some(Admin::Audit(_) | Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
-        ) || matches!(self, Self::Console(_) | Self::Snapshot(_) | Self::Diff(_))
+        ) || matches!(
+            self,
+            Self::Console(_) | Self::Snapshot(_) | Self::Diff(_) | Self::Undo(_)
+        )
     }
 
     pub(crate) fn width(&self) -> Width {
@@ -211,8 +217,8 @@ amy?         uncertain author: the version before has the same one, so another
 History      all versions. They never change, and follow the latest item within
              a second, through the stream
 Tombstone    the version of a deletion. `vzero undelete KEY` writes one after it
-Undo         `vzero restore KEY VERSION` stores an old state as a new version,
-             so it can be undone, too
+Undo         `vzero undo KEY VERSION` takes back a change, and keeps those after
+             it. It stores a new version, so it can be undone, too
 
 KEY      Equipment#1; of any table its key attributes in their order: c1 7,
          or JSON: '{\"customerId\": \"c1\", \"orderNo\": 7}'
@@ -243,7 +249,7 @@ mod tests {
         let subcommands = command.get_subcommands();
         let (shown, hidden): (Vec<_>, Vec<_>) = subcommands.partition(|subcommand| !subcommand.is_hide_set());
         let shown: Vec<_> = shown.into_iter().map(clap::Command::get_name).collect();
-        let expected = "log show diff blame get snapshot put restore undelete attach console admin";
+        let expected = "log show diff blame get snapshot put restore undo undelete attach console admin";
         assert_eq!(shown.join(" "), expected);
         let admin = command.find_subcommand("admin").unwrap();
         let hidden = hidden.into_iter().map(clap::Command::get_name);

@@ -90,6 +90,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
     let done = match &command {
         Command::Put(put) => put.run(&connection, output).await,
         Command::Restore(restore) => restore.run(&connection, output).await,
+        Command::Undo(undo) => undo.run(&connection, output).await,
         Command::Undelete(undelete) => undelete.run(&connection, false, output).await,
         Command::Get(get) => get.run(&connection, output).await,
         Command::Log(log) => log.run(&connection, output).await,

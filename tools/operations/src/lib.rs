@@ -36,6 +36,7 @@ pub mod snapshot;
 pub mod stream_record;
 pub mod table;
 pub mod tables;
+pub mod undo;
 pub mod version_set;
 pub mod waiting;
 

@@ -17,6 +17,8 @@ use shared::dynamodb::{
 use tokio::time::Instant;
 use writer_fn::counter::WriteError;
 
+use crate::error::OperationError;
+
 /// Maximum number of retries of a throttled request, in addition to the SDK's retries.
 const MAX_RETRIES: u32 = 8;
 /// Wait before the first retry; it doubles up to [`MAX_WAIT`].
@@ -153,6 +155,16 @@ impl Throttling for ReadError {
 impl Throttling for WriteError {
     fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
+    }
+}
+
+impl Throttling for OperationError {
+    fn is_throttled(&self) -> bool {
+        match self {
+            Self::Service(error) | Self::Read(ReadError::Service(error)) => error.is_throttled(),
+            Self::Write(error) => error.is_throttled(),
+            _ => false,
+        }
     }
 }
 

@@ -22,5 +22,6 @@ mod services;
 pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod table;
+pub(crate) mod undo;
 pub(crate) mod values;
 pub(crate) mod write;

@@ -48,6 +48,8 @@ pub enum Wanted<'a> {
     Version(Version),
     /// The last state before the item was deleted.
     BeforeDeletion,
+    /// This state, as if it were that of a version. `None` deletes the item.
+    State(Option<&'a Item>),
     /// The item with these changes. An item that does not exist is created.
     Changed(&'a ChangesOf<'a>),
 }
@@ -103,6 +105,7 @@ pub async fn plan_item_change(
             let old = store.get(&entity, &store.digits().version_key(version), true).await?;
             Some(old.and_then(Recorded::of_flat).ok_or(OperationError::NoVersion)?.state)
         }
+        Wanted::State(state) => Some(state.map_or(KnownState::Deleted, |state| KnownState::Item(state.clone()))),
         Wanted::BeforeDeletion | Wanted::Changed(_) => None,
     };
     let mut tail = tail_in_order(store, &entity, true).await?;
@@ -118,7 +121,7 @@ pub async fn plan_item_change(
                 "the item exists, so there is nothing to undelete: restore a version by its number".to_owned(),
             ));
         }
-        Wanted::Version(_) | Wanted::BeforeDeletion => {
+        Wanted::Version(_) | Wanted::State(_) | Wanted::BeforeDeletion => {
             let state = tail.last().ok_or(OperationError::NoVersion)?;
             if !agrees(&state.state, item.as_ref(), table.ignored()) {
                 return Err(OperationError::Differs);
