@@ -169,6 +169,7 @@ impl Command {
             admin,
             Some(Admin::Audit(_) | Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
         ) || matches!(self, Self::Console(_))
+            || matches!(self, Self::Log(log) if log.is_of_all())
     }
 
     pub(crate) fn width(&self) -> Width {

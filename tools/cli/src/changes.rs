@@ -16,6 +16,7 @@ use shared::{
     domain::{
         AttributeValue, Item,
         attached::{AttachedTable, key::number_text},
+        attribution,
         change::Change,
         names,
         number::Decimal,

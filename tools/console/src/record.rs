@@ -51,7 +51,7 @@ pub(super) fn unchanged(view: &VersionView) -> Markup {
     html! { @if view.actor_unchanged { abbr title="The version before has this actor, too, so another one may have made the change" { "?" } } }
 }
 
-fn all(view: &VersionView, created: &'static str) -> [Fact; 9] {
+fn all(view: &VersionView, created: &'static str) -> [Fact; 10] {
     let change = view.change.as_ref();
     let mark = change.and_then(|change| Some((change.origin.mark()?, change.after)));
     let omission = change.and_then(|change| change.omission);

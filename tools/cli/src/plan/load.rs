@@ -83,7 +83,7 @@ pub(crate) fn write_units(bytes: u64) -> f64 {
 }
 
 /// Returns one unit of a consistent read for each 4 KB, rounded up.
-pub(super) fn read_units(bytes: u64) -> f64 {
+pub(crate) fn read_units(bytes: u64) -> f64 {
     bytes.div_ceil(4096).max(1) as f64
 }
 

@@ -15,7 +15,7 @@ mod load;
 mod month;
 
 use self::figures::MAX_ITEM_BYTES;
-pub(crate) use self::load::write_units;
+pub(crate) use self::load::{read_units, write_units};
 use crate::{error::CliError, output::Output, write_options::Method};
 
 #[derive(Debug, Clone, clap::Args)]
@@ -49,6 +49,12 @@ The command needs no table. --mode and --idempotency are the settings of the fun
 
 pub(crate) fn run(args: &PlanArgs, output: &Output) -> Result<(), CliError> {
     output.object(&month::plan(args))
+}
+
+/// Returns the cost of request units, in USD.
+pub(crate) fn cost_of_units(read: f64, write: f64) -> f64 {
+    let prices = month::Prices::read();
+    (read * prices.of("ReadRequestUnits") + write * prices.of("WriteRequestUnits")) / 1e6
 }
 
 impl PlanArgs {
