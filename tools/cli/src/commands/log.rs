@@ -100,10 +100,12 @@ impl Log {
         let since = self.since.as_ref().map(|time| times::since("--since", time, now));
         let until = self.until.as_ref().map(|time| times::until("--until", time, now));
         let (since, until) = (since.transpose()?, until.transpose()?);
+        self.all.check()?;
         if self.all.is_on && self.follow {
-            let sentence = "--follow waits for new versions of one entity: name its key in place of --all, or repeat \
-                            the command with --all and --since the last `CompleteUntil`";
-            return Err(CliError::Usage(sentence.to_owned()));
+            return Err(CliError::Usage(
+                "--follow waits for new versions of one entity: name its key in place of --all, or repeat `log --all` with --since"
+                    .to_owned(),
+            ));
         }
         if self.all.is_on {
             let shown = Shown {

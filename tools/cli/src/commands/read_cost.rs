@@ -10,12 +10,18 @@ use crate::{confirmation::ask_to_read, error::CliError, next, output, plan};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct MaxCost {
-    /// Ask before reads that cost more than this
-    #[arg(long, value_name = "USD", default_value_t = 1.0, value_parser = |text: &str| plan::within(text, 0.0, 1e9))]
-    max_cost: f64,
+    /// Ask before reads that cost more than this [default: 1]
+    #[arg(long, value_name = "USD", value_parser = |text: &str| plan::within(text, 0.0, 1e9))]
+    max_cost: Option<f64>,
     /// Read without confirmation
     #[arg(long)]
     yes: bool,
+}
+
+impl MaxCost {
+    pub(super) fn is_given(self) -> bool {
+        self.yes || self.max_cost.is_some()
+    }
 }
 
 /// Size of the tables that are scanned, and what the reads cost so far. DynamoDB updates the size about every six hours.
@@ -65,11 +71,12 @@ impl ReadCost {
         self.units += units;
         let (cost, total) = (plan::cost_of_units(units, 0.0), plan::cost_of_units(self.units, 0.0));
         output::status(&format!("{reads}, {units:.0} read units, USD {cost:.2} on demand"));
-        if self.max.yes || total <= self.max.max_cost {
+        let max = self.max.max_cost.unwrap_or(1.0);
+        if self.max.yes || total <= max {
             return Ok(());
         }
         self.max.yes = true;
-        let question = format!("This is more than --max-cost {}: read them?", self.max.max_cost);
+        let question = format!("This is more than --max-cost {max}: read them?");
         ask_to_read(
             &question,
             &format!("a greater --max-cost, or type {}", next::again("--yes")),

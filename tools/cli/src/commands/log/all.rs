@@ -35,23 +35,21 @@ use crate::{
 
 /// Options for the versions of all entities.
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("max_read_units", |arg| arg.requires("all")), mut_arg("max_cost", |arg| arg.requires("all")))]
-#[command(mut_arg("yes", |arg| arg.requires("all")))]
 pub(super) struct All {
     /// Show the versions of all entities, in the order of their times. It scans the table, and says before what that costs
     #[arg(id = "all", long, conflicts_with_all = ["from", "to"])]
     pub(super) is_on: bool,
     /// Show only versions with this Reason
-    #[arg(long, requires = "all")]
+    #[arg(long)]
     reason: Option<String>,
     /// Show only versions of this change set
-    #[arg(long, value_name = "ID", requires = "all")]
+    #[arg(long, value_name = "ID")]
     change_set: Option<String>,
     /// Show only versions of entities whose key begins with this text
-    #[arg(long, value_name = "TEXT", requires = "all")]
+    #[arg(long, value_name = "TEXT")]
     entity_prefix: Option<String>,
     /// Number of parallel segments of the table [default: 4]
-    #[arg(long, value_name = "N", requires = "all", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: Option<u32>,
     #[command(flatten)]
     rate: ReadRate,
@@ -73,6 +71,22 @@ pub(super) struct Shown<'a> {
 type Rows = Box<dyn Iterator<Item = Result<VersionRow, OperationError>>>;
 
 impl All {
+    /// Rejects these options for a single entity. Clap ignores a required option that conflicts with others.
+    pub(super) fn check(&self) -> Result<(), CliError> {
+        let options = [
+            ("--reason", self.reason.is_some()),
+            ("--change-set", self.change_set.is_some()),
+            ("--entity-prefix", self.entity_prefix.is_some()),
+            ("--segments", self.segments.is_some()),
+            ("--max-read-units", self.rate.max_read_units.is_some()),
+            ("--max-cost or --yes", self.max_cost.is_given()),
+        ];
+        match options.iter().find(|(_, is_given)| *is_given && !self.is_on) {
+            Some((option, _)) => Err(CliError::Usage(format!("{option}: it needs --all in place of a key"))),
+            None => Ok(()),
+        }
+    }
+
     pub(super) async fn run(&self, shown: Shown<'_>, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let filter = VersionFilter {
             reason: self.reason.clone(),
