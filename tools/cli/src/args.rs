@@ -177,6 +177,7 @@ impl Command {
             self,
             Self::Console(_) | Self::Snapshot(_) | Self::Diff(_) | Self::Undo(_)
         )
+            || matches!(self, Self::Log(log) if log.is_of_all())
     }
 
     pub(crate) fn width(&self) -> Width {

@@ -25,7 +25,7 @@ impl Confirmation {
 
     /// Returns an error with the command to type, if the command has to ask and there is no terminal.
     pub(crate) fn check(self) -> Result<(), CliError> {
-        if !self.must_ask() || (io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        if !self.must_ask() || has_terminal() {
             return Ok(());
         }
         Err(CliError::Usage(format!(
@@ -41,14 +41,33 @@ impl Confirmation {
         if !self.must_ask() {
             return Ok(self.yes);
         }
-        let mut stderr = io::stderr();
-        write!(stderr, "{} [y/N] ", printable::line(question))?;
-        stderr.flush()?;
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer)?;
-        match ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
-            true => Ok(true),
-            false => Err(CliError::Usage("not confirmed, nothing is changed".to_owned())),
-        }
+        confirmed(question, "not confirmed, nothing is changed").map(|()| true)
+    }
+}
+
+/// Asks a question about reads, which these options answer without a terminal.
+pub(crate) fn ask_to_read(question: &str, options: &str) -> Result<(), CliError> {
+    match has_terminal() {
+        true => confirmed(question, "not confirmed, nothing more is read"),
+        false => Err(CliError::Usage(format!(
+            "cannot ask for confirmation without a terminal: use {options}"
+        ))),
+    }
+}
+
+fn has_terminal() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks a question. An answer other than yes is an error.
+fn confirmed(question: &str, no: &str) -> Result<(), CliError> {
+    let mut stderr = io::stderr();
+    write!(stderr, "{} [y/N] ", printable::line(question))?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    match ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {
+        true => Ok(()),
+        false => Err(CliError::Usage(no.to_owned())),
     }
 }

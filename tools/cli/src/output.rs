@@ -118,7 +118,7 @@ fn print_styled(text: &str) -> Result<(), CliError> {
 }
 
 /// Prints a line of JSON.
-fn print_json(value: &Value) -> Result<(), CliError> {
+pub(crate) fn print_json(value: &Value) -> Result<(), CliError> {
     print(&printable::json(&value.to_string()))
 }
 

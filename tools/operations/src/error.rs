@@ -52,6 +52,9 @@ pub enum OperationError {
     Checkpoint { path: PathBuf, source: io::Error },
     #[error("cannot write the checkpoint")]
     SaveCheckpoint(#[source] io::Error),
+    /// A file of sorted rows cannot be written or read.
+    #[error("a temporary file failed: set TMPDIR to a folder with more space")]
+    TemporaryFile(#[source] io::Error),
     #[error("expected version {expected}, but the latest is {latest}")]
     Expected {
         /// Expected version, 0 for none.

@@ -9,6 +9,7 @@
     reason = "an internal crate: comments are where a name does not say enough"
 )]
 
+pub mod all_versions;
 pub mod as_of;
 pub mod audit;
 pub mod backfill;

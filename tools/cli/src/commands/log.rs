@@ -1,24 +1,30 @@
 //! `vzero log`.
 
+mod all;
 mod selection;
+mod tally;
 
 use std::time::Duration;
 
 use item_diff::{path::Path, trace::Trace};
 use operations::{
+    all_versions::filter::VersionFilter,
     connection::Connection,
     read::history::{History, HistoryQuery},
     version_set::VersionSet,
 };
 use shared::domain::version::Version;
 
-use self::selection::{Filter, Selected, Selection};
+use self::{
+    all::{All, Shown},
+    selection::{Filter, Selected, Selection},
+};
 use crate::{
     error::CliError,
     output::{self, Output, changes::Detail},
     pager,
     selector::Subject,
-    target::Target,
+    target::{Target, unless_all},
     times::{self, TimeFormat},
 };
 
@@ -28,10 +34,12 @@ const POLL: Duration = Duration::from_secs(1);
 const MAX_WAITS: usize = 5;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, mut_arg("words", unless_all))]
 pub(crate) struct Log {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    all: All,
     #[command(flatten)]
     detail: Detail,
     /// Show only versions that changed the value at this path of the newest version, or a part of it. As for `blame`, it is the same
@@ -76,7 +84,8 @@ change. --actor amy includes these versions.
 Examples:
   vzero log Equipment#1 --since yesterday --actor me
   vzero log Order#1 --path 'Lines[2].Price' -n 1 -p
-  vzero log Equipment#1 --from 3 --reverse --output json";
+  vzero log Equipment#1 --from 3 --reverse --output json
+  vzero log --all --since yesterday --actor import-7 --stat";
 
 impl Log {
     /// Returns `true` if the command ends by itself.
@@ -84,14 +93,43 @@ impl Log {
         !self.follow
     }
 
+    /// Returns `true` if the command reads the whole table.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.all.is_on
+    }
+
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let item = self.target.subject(connection, 0..=0)?;
         let now = connection.store.now();
         let since = self.since.as_ref().map(|time| times::since("--since", time, now));
         let until = self.until.as_ref().map(|time| times::until("--until", time, now));
+        let (since, until) = (since.transpose()?, until.transpose()?);
+        self.all.check()?;
+        if self.all.is_on && self.follow {
+            return Err(CliError::Usage(
+                "--follow waits for new versions of one entity: name its key in place of --all, or repeat `log --all` with --since"
+                    .to_owned(),
+            ));
+        }
+        if self.all.is_on {
+            let shown = Shown {
+                filter: VersionFilter {
+                    since,
+                    until,
+                    actor: self.actor.clone(),
+                    ..VersionFilter::default()
+                },
+                path: self.path.as_ref(),
+                limit: self.limit,
+                oldest_first: self.reverse,
+                times: self.times,
+                detail: self.detail,
+            };
+            return Box::pin(self.all.run(shown, connection, output)).await;
+        }
+        let item = self.target.subject(connection, 0..=0)?;
         let mut filter = Filter {
-            since: since.transpose()?,
-            until: until.transpose()?,
+            since,
+            until,
             actor: self.actor.clone(),
             change_set: self.change_set.clone(),
             path: self.path.clone(),
@@ -204,7 +242,7 @@ impl Log {
     fn print(&self, one: &Selected, output: &Output) -> Result<(), CliError> {
         match output.is_full {
             true => output.version(&one.view, self.times),
-            false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.detail)),
+            false => output.log_entry(&one.view, one.comparison.as_ref(), (self.times, self.detail), None),
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod log;
 pub(crate) mod prune;
 pub(crate) mod purge;
 pub(crate) mod quarantine;
+mod read_cost;
 pub(crate) mod redrive;
 pub(crate) mod repair;
 pub(crate) mod restore;

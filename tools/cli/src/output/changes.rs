@@ -37,10 +37,10 @@ const CONTEXT_LINES: usize = 2;
 pub(crate) struct Detail {
     /// Show the diff of each version
     #[arg(short, long)]
-    pub(super) patch: bool,
+    pub(crate) patch: bool,
     /// Show the numbers of changes in place of the changes
     #[arg(long)]
-    pub(super) stat: bool,
+    pub(crate) stat: bool,
 }
 
 impl Output {

@@ -63,12 +63,14 @@ impl Output {
         self.changes(to, Some(&Comparison::new(from, to)), "")
     }
 
-    /// Prints a version in a line with its changes, then what `detail` asks for. `None` is an unknown comparison.
+    /// Prints a version in a line with its changes, after the key if there is one, then what `detail` asks for. `None` is an unknown
+    /// comparison.
     pub(crate) fn log_entry(
         &self,
         view: &VersionView,
         comparison: Option<&Comparison>,
         (times, detail): (TimeFormat, Detail),
+        key: Option<&str>,
     ) -> Result<(), CliError> {
         // Lines for people are the default, also without a terminal.
         if self.is_json_chosen() {
@@ -79,7 +81,8 @@ impl Output {
             Some(comparison) => comparison.line(),
             None => why_unknown(view).to_owned(),
         };
-        print(&version_line(view, Some(&changes), times))?;
+        let line = version_line(view, Some(&changes), times);
+        print(&key.map_or_else(|| line.clone(), |key| format!("{}  {line}", printable::line(key))))?;
         match comparison.is_some() && detail.patch {
             true => self.changes(view, comparison, "    ").and_then(|()| print("")),
             false => Ok(()),
