@@ -253,7 +253,11 @@ impl LeftOut<'_> {
             return attribution::OF_CLIENT.contains(&name);
         };
         let settings = table.settings();
-        let of_change = [&settings.actor_attribute, &settings.reason_attribute];
+        let of_change = [
+            &settings.actor_attribute,
+            &settings.reason_attribute,
+            &settings.change_set_attribute,
+        ];
         table.keys().any(|key| key.name == name)
             || of_change.into_iter().flatten().any(|own| own == name)
             || table.version_attribute() == Some(name)
@@ -326,9 +330,12 @@ async fn of_item(store: &Store, plan: &mut EntityPlan, last: &Item, options: &Op
         wanted.extend(last.iter().map(|(name, value)| (name.clone(), value.clone())));
         wanted
     });
+    let settings = store.attached_table().map(AttachedTable::settings);
+    let has_change_set = settings.is_some_and(|settings| settings.change_set_attribute.is_some());
     let changing = ItemOptions {
         actor: options.actor.clone().filter(|_| wanted.is_some()),
         reason: options.reason.clone().filter(|_| wanted.is_some()),
+        change_set: Some(options.change_set.clone()).filter(|_| has_change_set && wanted.is_some()),
         allow_expired: options.allow_expired,
     };
     let key = plan.key.clone().unwrap_or_default();
