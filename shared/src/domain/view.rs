@@ -115,9 +115,9 @@ impl VersionView {
     }
 
     /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
-    /// "Reason": …, "ChangeSet": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table also has
-    /// `Stream`, `ItemVersion`, `ActorUnchanged` if it is true, and one of the marks `Baseline`, `Missed` and `Late`, a late one `After`, and one without its state
-    /// `Omitted`.
+    /// "Reason": …, "ChangeSet": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table
+    /// also has `Stream`, `ItemVersion`, `ActorUnchanged` if it is true, and one of the marks `Baseline`, `Missed` and `Late`, a late one
+    /// `After`, and one without its state `Omitted`.
     pub fn record_json(&self) -> Map<String, Value> {
         let change = self.change.as_ref();
         let recorded_by = self.recorded_by_stream.then_some(match change {
