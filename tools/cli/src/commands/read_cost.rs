@@ -13,7 +13,7 @@ pub(crate) struct MaxCost {
     /// Ask before reads that cost more than this [default: 1]
     #[arg(long, value_name = "USD", value_parser = |text: &str| plan::within(text, 0.0, 1e9))]
     max_cost: Option<f64>,
-    /// Read without confirmation
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
