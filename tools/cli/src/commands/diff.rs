@@ -8,7 +8,7 @@ use operations::{
 use shared::domain::version::Version;
 
 use super::{
-    cost::{CostLimit, Size},
+    read_cost::{MaxCost, ReadCost},
     segments::{ReadRate, Segments},
     snapshot::note_recent,
 };
@@ -45,7 +45,7 @@ pub(crate) struct Diff {
     #[arg(long, value_name = "TIME", requires = "all")]
     to_time: Option<String>,
     #[command(flatten)]
-    cost: CostLimit,
+    max_cost: MaxCost,
     #[command(flatten)]
     rate: ReadRate,
     #[command(flatten)]
@@ -62,6 +62,11 @@ Example: vzero diff --all --from-time 14:00 --to-time 14:05";
 impl Diff {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.segments.check(self.all)?;
+        if !self.all && (self.max_cost.is_given() || self.rate.max_read_units.is_some()) {
+            return Err(CliError::Usage(
+                "--max-cost, --yes and --max-read-units need --all".to_owned(),
+            ));
+        }
         match &self.from_time {
             Some(from) => self.table(from, connection, output).await,
             None => self.versions.diff(connection, output).await,
@@ -81,17 +86,12 @@ impl Diff {
             )));
         }
         note_recent(to, connection);
-        let size = Size::of(&connection.store).await;
-        if !self.cost.may_run(connection, size, (2, None), &self.segments)? {
-            return Ok(());
-        }
+        let mut cost = ReadCost::of_scan(&connection.store, self.max_cost).await?;
+        cost.add_searches(2, connection)?;
         let pace = self.rate.limiter(connection);
         let plan = self.segments.plan(connection, &pace);
         let mut run = DiffRun::diff(plan, [from, to], connection.consistent)?;
-        let (bar, table) = (
-            Bar::new(size.map_or(0, |size| size.items)),
-            connection.store.attached_table(),
-        );
+        let (bar, table) = (Bar::new(cost.items), connection.store.attached_table());
         while let Some(compared) = run.step().await? {
             bar.suspend(|| {
                 compared.iter().try_for_each(|compared| match compared {

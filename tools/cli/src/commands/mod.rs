@@ -5,7 +5,6 @@ pub(crate) mod audit;
 pub(crate) mod backfill;
 pub(crate) mod blame;
 pub(crate) mod console;
-mod cost;
 pub(crate) mod diff;
 pub(crate) mod entity;
 pub(crate) mod get;

@@ -13,7 +13,7 @@ pub(crate) struct MaxCost {
     /// Ask before reads that cost more than this [default: 1]
     #[arg(long, value_name = "USD", value_parser = |text: &str| plan::within(text, 0.0, 1e9))]
     max_cost: Option<f64>,
-    /// Read without confirmation
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
@@ -24,11 +24,11 @@ impl MaxCost {
     }
 }
 
-/// Size of the tables that are scanned, and what the reads cost so far. DynamoDB updates the size about every six hours.
+/// Size of the tables that are scanned, and what the command costs so far. DynamoDB updates the size about every six hours.
 pub(super) struct ReadCost {
     pub(super) items: u64,
     bytes: u64,
-    units: f64,
+    usd: f64,
     max: MaxCost,
 }
 
@@ -52,27 +52,59 @@ impl ReadCost {
         let mut cost = Self {
             items,
             bytes,
-            units: 0.0,
+            usd: 0.0,
             max,
         };
         let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
-        cost.add(&scan, (bytes as f64 / 8192.0).ceil())?;
+        cost.add(&scan, [(bytes as f64 / 8192.0).ceil(), 0.0])?;
         Ok(cost)
     }
 
     /// Says what reads of at most so many items by their keys cost, and asks if all reads together are above the limit.
     pub(super) fn add_items(&mut self, items: u64, connection: &Connection) -> Result<(), CliError> {
-        let average = self.bytes.checked_div(self.items).unwrap_or_default();
-        let each = plan::read_units(average) * if connection.consistent { 1.0 } else { 0.5 };
-        self.add(&format!("then reads of at most {items} items"), items as f64 * each)
+        let each = plan::read_units(self.item_bytes()) * if connection.consistent { 1.0 } else { 0.5 };
+        self.add(
+            &format!("then reads of at most {items} items"),
+            [items as f64 * each, 0.0],
+        )
     }
 
-    fn add(&mut self, reads: &str, units: f64) -> Result<(), CliError> {
-        self.units += units;
-        let (cost, total) = (plan::cost_of_units(units, 0.0), plan::cost_of_units(self.units, 0.0));
-        output::status(&format!("{reads}, {units:.0} read units, USD {cost:.2} on demand"));
+    /// Says what the search for the versions at so many times costs, and asks as [`Self::add_items`] does. An entity with few versions
+    /// needs the most reads for each of them: the newest version and a late one, if there are any, and the one at the time.
+    pub(super) fn add_searches(&mut self, times: u64, connection: &Connection) -> Result<(), CliError> {
+        let reads = if connection.store.attached_table().is_some() {
+            3
+        } else {
+            1
+        };
+        self.add_items(self.items * reads * times, connection)
+    }
+
+    /// Says what writes of at most so many items cost, and asks.
+    pub(super) fn add_writes(&mut self, items: u64, question: &str) -> Result<(), CliError> {
+        let (units, is_confirmed) = (items as f64 * plan::write_units(self.item_bytes()), self.max.yes);
+        self.max.yes = true;
+        self.add(&format!("then writes of at most {items} items"), [0.0, units])?;
+        match is_confirmed {
+            true => Ok(()),
+            false => ask_to_read(question, &next::again("--yes")),
+        }
+    }
+
+    fn item_bytes(&self) -> u64 {
+        self.bytes.checked_div(self.items).unwrap_or_default()
+    }
+
+    fn add(&mut self, what: &str, [read, write]: [f64; 2]) -> Result<(), CliError> {
+        let usd = plan::cost_of_units(read, write);
+        self.usd += usd;
+        let kind = if write > 0.0 { "write" } else { "read" };
+        output::status(&format!(
+            "{what}, {:.0} {kind} units, USD {usd:.2} on demand",
+            read + write
+        ));
         let max = self.max.max_cost.unwrap_or(1.0);
-        if self.max.yes || total <= max {
+        if self.max.yes || self.usd <= max {
             return Ok(());
         }
         self.max.yes = true;

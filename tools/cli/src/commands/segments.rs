@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, path::PathBuf};
 use operations::{
     connection::Connection,
     rate_limit::{Consumed, Limits, RateLimiter},
-    segments::{Plan, SEGMENTS},
+    segments::Plan,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -67,11 +67,6 @@ impl Segments {
             segments: self.segments,
             checkpoint: self.state.as_deref(),
         }
-    }
-
-    /// Returns the number of segments of a new run.
-    pub(super) fn count(&self) -> u32 {
-        self.segments.unwrap_or(SEGMENTS)
     }
 
     /// Returns `true` if there is the file of an earlier run.

@@ -7,7 +7,7 @@ use operations::{
 use shared::domain::{attached::AttachedTable, recorded_at::RecordedAt};
 
 use super::{
-    cost::{CostLimit, Size},
+    read_cost::{MaxCost, ReadCost},
     segments::{Rates, Segments, summary},
 };
 use crate::{
@@ -38,7 +38,7 @@ pub(crate) struct Snapshot {
     #[arg(long, value_name = "TABLE", conflicts_with = "columns")]
     into: Option<String>,
     #[command(flatten)]
-    cost: CostLimit,
+    max_cost: MaxCost,
     #[command(flatten)]
     rates: Rates,
     #[command(flatten)]
@@ -75,13 +75,12 @@ impl Snapshot {
             }
             None => None,
         };
-        let question = self.into.as_ref().map(|into| {
-            let times = times::with_offset(time);
-            format!("Write the states of {} at {times} into {into}?", connection.table)
-        });
-        let size = Size::of(store).await;
-        if !self.cost.may_run(connection, size, (1, question), &self.segments)? {
-            return Ok(());
+        let mut cost = ReadCost::of_scan(store, self.max_cost).await?;
+        cost.add_searches(1, connection)?;
+        if let Some(into) = &self.into {
+            let question = format!("Write the states of {} at {time} into {into}?", connection.table);
+            // A versioned table has a latest item and a version for each.
+            cost.add_writes(cost.items, &question)?;
         }
         if let Some(target) = &target {
             target.claim().await?;
@@ -94,18 +93,18 @@ impl Snapshot {
         } else if let Format::Csv = format {
             self.print_header()?;
         }
-        self.finish(run, size, (time, format), (connection, output)).await
+        self.finish(run, cost.items, (time, format), (connection, output)).await
     }
 
     async fn finish(
         &self,
         mut run: SnapshotRun,
-        size: Option<Size>,
+        items: u64,
         (time, format): (RecordedAt, Format),
         (connection, output): (&Connection, &Output),
     ) -> Result<(), CliError> {
         let table = connection.store.attached_table();
-        let bar = Bar::new(size.map_or(0, |size| size.items));
+        let bar = Bar::new(items);
         while let Some(found) = run.step().await? {
             bar.suspend(|| found.iter().try_for_each(|found| self.print(found, table, format)))?;
             // The lines of this page can be lost: the state does not contain it.

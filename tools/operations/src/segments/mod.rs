@@ -33,7 +33,7 @@ use crate::{
 use shared::dynamodb::Store;
 
 /// Default number of segments.
-pub const SEGMENTS: u32 = 4;
+const SEGMENTS: u32 = 4;
 
 /// Table of a run, its rate, and the file of its state.
 #[derive(Debug, Clone, Copy)]
