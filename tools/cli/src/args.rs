@@ -176,8 +176,7 @@ impl Command {
         ) || matches!(
             self,
             Self::Console(_) | Self::Snapshot(_) | Self::Diff(_) | Self::Undo(_)
-        )
-            || matches!(self, Self::Log(log) if log.is_of_all())
+        ) || matches!(self, Self::Log(log) if log.is_of_all())
     }
 
     pub(crate) fn width(&self) -> Width {

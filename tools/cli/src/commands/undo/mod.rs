@@ -3,10 +3,7 @@
 mod file;
 mod report;
 
-use std::{
-    num::{NonZeroU32, NonZeroU64},
-    path::PathBuf,
-};
+use std::{num::NonZeroU64, path::PathBuf};
 
 use attach::shell::argument;
 use clap::{Arg, ValueEnum};
@@ -14,7 +11,7 @@ use operations::{
     connection::Connection,
     error::OperationError,
     item_change::ItemOptions,
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::RateLimiter,
     segments,
     undo::{
         apply::Applied,
@@ -26,7 +23,10 @@ use operations::{
 };
 
 use self::{file::PlanFile, report::Report};
-use super::segments::bar;
+use super::{
+    read_cost::{MaxCost, ReadCost},
+    segments::Rates,
+};
 use crate::{
     confirmation::Confirmation, error::CliError, output::Output, progress::Bar, target::Target, times,
     write_options::Writing,
@@ -67,9 +67,11 @@ pub(crate) struct Undo {
     /// Of a table of other programs: let DynamoDB delete an item if its time to live has passed
     #[arg(long)]
     allow_expired: bool,
-    /// Maximum number of write units a second
-    #[arg(long, value_name = "UNITS", alias = "max-write-units")]
-    max_wcu: Option<NonZeroU32>,
+    /// Ask before reads that cost more than this [default: 1]
+    #[arg(long, value_name = "USD", value_parser = |text: &str| crate::plan::within(text, 0.0, 1e9))]
+    max_cost: Option<f64>,
+    #[command(flatten)]
+    rates: Rates,
     #[command(flatten)]
     confirmation: Confirmation,
     #[command(flatten)]
@@ -129,33 +131,27 @@ fn unless_selected(words: Arg) -> Arg {
 impl Undo {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let selection = self.selected.selection(connection)?;
-        let (change_set, reason) = (self.as_change_set.clone(), self.as_reason.clone());
+        let named = ItemOptions {
+            actor: self.as_actor.clone(),
+            reason: self.as_reason.clone(),
+            change_set: self.as_change_set.clone(),
+            allow_expired: self.allow_expired,
+        };
+        let table = connection.store.attached_table();
+        table.map(|table| named.attribution(table)).transpose()?;
+        let has_sets = table.is_none_or(|table| table.settings().change_set_attribute.is_some());
+        let new_set = || has_sets.then(|| uuid::Uuid::new_v4().to_string());
         let mut options = Options {
             conflicts: Conflicts::of_library(self.conflicts),
-            actor: self.as_actor.clone(),
-            reason,
-            change_set: change_set.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+            actor: named.actor,
+            reason: named.reason,
+            change_set: named.change_set.or_else(new_set),
             ordering: self.writing.ordering,
             write: self.writing.options(),
             allow_expired: self.allow_expired,
             selection,
         };
-        if let Some(table) = connection.store.attached_table() {
-            let (actor, reason) = (options.actor.clone(), options.reason.clone());
-            let named = ItemOptions {
-                actor,
-                reason,
-                ..ItemOptions::default()
-            };
-            named.attribution(table)?;
-        }
-        let limiter = RateLimiter::new(
-            connection.pace_meter.clone(),
-            Limits {
-                read: None,
-                write: self.max_wcu,
-            },
-        );
+        let limiter = self.rates.limiter(connection);
         let undoing = Undoing {
             undo: self,
             connection,
@@ -227,15 +223,14 @@ impl Undoing<'_> {
         self.undo.confirmation.check()?;
         let selected = &self.undo.selected;
         set_reason(&mut options, self.connection, &selected.text());
-        let store = &self.connection.store;
+        let (store, confirmation) = (&self.connection.store, self.undo.confirmation);
+        let max_cost = MaxCost::new(self.undo.max_cost, !confirmation.must_ask() && !confirmation.dry_run);
+        let mut cost = ReadCost::of_scan(store, max_cost).await?;
+        cost.add_items(cost.items, self.connection)?;
         let run = segments::Plan::new(store, &self.limiter);
         let mut run = TablePlan::new(run, options.clone(), selected.prefixes()?)?;
         let (mut report, mut file) = (Report::default(), PlanFile::create(self.undo.plan.as_deref())?);
-        let (bar, mut found, mut left) = (
-            bar(self.connection).await,
-            Vec::new(),
-            self.undo.limit.map(NonZeroU64::get),
-        );
+        let (bar, mut found, mut left) = (Bar::new(cost.items), Vec::new(), self.undo.limit.map(NonZeroU64::get));
         while left != Some(0)
             && let Some(mut plans) = run.step().await?
         {
@@ -277,7 +272,7 @@ impl Undoing<'_> {
         }
         let question = match is_saved {
             true => format!("Carry out the plan for {} entities?", entities.len()),
-            false => planned.question(&self.connection.table, self.undo.max_wcu),
+            false => planned.question(&self.connection.table, self.undo.rates.max_write_units),
         };
         if is_saved || planned.entities > 0 {
             confirmation.ask(&question)?;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use attach::shell::argument;
 use item_diff::line::{path_text, value_text};
 use operations::undo::{
     apply::Applied,
@@ -91,14 +92,13 @@ impl Report {
         for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
             output::note(&format!("{count} versions are {what}"));
         }
-        let (entities, units, change_set) = (self.entities, self.write_units, &options.change_set);
-        let (verb, again) = match is_dry {
-            true => ("would change", String::new()),
-            false => (
-                "changed",
-                format!(", `vzero undo --change-set {change_set}` takes it back"),
-            ),
-        };
+        let (entities, units) = (self.entities, self.write_units);
+        let again = options.change_set.as_ref().filter(|_| !is_dry && entities > 0);
+        let again = again.map(|set| format!(", `vzero undo --change-set {}` takes it back", argument(set)));
+        let (verb, again) = (
+            if is_dry { "would change" } else { "changed" },
+            again.unwrap_or_default(),
+        );
         let mut summary = file_summary(&self, options);
         summary["DryRun"] = is_dry.into();
         let conflicting = self.conflicts.0;
