@@ -19,6 +19,10 @@ pub(crate) struct MaxCost {
 }
 
 impl MaxCost {
+    pub(super) fn new(max_cost: Option<f64>, yes: bool) -> Self {
+        Self { max_cost, yes }
+    }
+
     pub(super) fn is_given(self) -> bool {
         self.yes || self.max_cost.is_some()
     }

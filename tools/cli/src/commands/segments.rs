@@ -26,7 +26,7 @@ pub(crate) struct Rates {
     read: ReadRate,
     /// Maximum number of write units a second
     #[arg(long, visible_alias = "max-wcu", value_name = "UNITS")]
-    max_write_units: Option<NonZeroU32>,
+    pub(super) max_write_units: Option<NonZeroU32>,
 }
 
 impl ReadRate {

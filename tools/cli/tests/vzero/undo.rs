@@ -308,7 +308,7 @@ fn an_entity_that_changed_since_its_plan_is_planned_again_or_stays() {
         conflicts: Conflicts::Leave,
         actor: None,
         reason: None,
-        change_set: "U".to_owned(),
+        change_set: Some("U".to_owned()),
         ordering: updates::Ordering::Arrival,
         write: updates::mode(updates::WriteMode::Inline),
         allow_expired: false,

@@ -19,8 +19,9 @@ use crate::{
 pub(super) struct Versions {
     /// Those that were states of the item, from the one before the first selected version on, if there is one. `true` is selected.
     pub in_order: Vec<(VersionView, bool)>,
-    /// Numbers of the selected versions.
+    /// Numbers of the selected versions, and of those of them whose author is uncertain.
     pub selected: Vec<Version>,
+    pub uncertain: Vec<Version>,
     pub counts: Counts,
     /// Newest version, which can be late.
     pub newest: Version,
@@ -54,17 +55,17 @@ impl Versions {
             (Some(lowest), Some(newest)) => (lowest.version.get(), newest.version),
             _ => return Err(no_entity()),
         };
-        let (mut selected, mut counts) = (Vec::new(), Counts::default());
+        let (mut selected, mut uncertain, mut counts) = (Vec::new(), Vec::new(), Counts::default());
         for view in &views {
             let choice = selection.choose(view);
-            counts.uncertain += u64::from(choice == Choice::Uncertain);
+            uncertain.extend((choice == Choice::Uncertain).then_some(view.version));
             counts.marked += u64::from(choice == Choice::Marked);
             counts.unattributed += u64::from(choice == Choice::Unattributed);
             if matches!(choice, Choice::Selected | Choice::Uncertain) {
                 selected.push(view.version);
             }
         }
-        counts.versions = selected.len() as u64;
+        (counts.versions, counts.uncertain) = (selected.len() as u64, uncertain.len() as u64);
         let first = selected.first().map(|first| first.get());
         // Without a selected version, a missing one can be it.
         let start = match first {
@@ -100,6 +101,7 @@ impl Versions {
         let versions = Self {
             in_order: in_order.collect(),
             selected,
+            uncertain,
             counts,
             newest,
         };

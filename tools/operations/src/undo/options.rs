@@ -27,7 +27,7 @@ pub struct Options {
     pub actor: Option<String>,
     pub reason: Option<String>,
     /// Set of changes to which the new versions belong.
-    pub change_set: String,
+    pub change_set: Option<String>,
     pub ordering: Ordering,
     pub write: WriteOptions,
     /// `true` to restore a time to live that has passed.

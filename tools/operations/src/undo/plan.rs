@@ -54,8 +54,9 @@ pub struct EntityPlan {
     pub action: Action,
     /// Newest version that the plan saw.
     pub newest: Version,
-    /// Versions that are undone.
+    /// Versions that are undone, and those of them whose author is uncertain.
     pub versions: Vec<Version>,
+    pub uncertain: Vec<Version>,
     /// Item before and after the undo, `None` if it does not exist.
     pub items: [Option<Item>; 2],
     pub conflicts: Vec<Conflict>,
@@ -104,7 +105,7 @@ impl EntityPlan {
 
     /// Returns `{"ID": …, "Action": …, "Version": 7, "Versions": [4, 6], "Changes": […], "Conflicts": [{"Path", "From", "To"}]}`, with
     /// `"Key": {…}` in place of `ID` for an item of an attached table. `Version` is the newest one that the plan saw, and a conflict of the
-    /// entity as a whole has a `Reason`.
+    /// entity as a whole has a `Reason`. `Uncertain` has the versions whose author is.
     pub fn to_json(&self) -> Value {
         let (name, id) = match &self.key {
             Some(key) => ("Key", Value::Object(plain::attributes(key))),
@@ -127,6 +128,9 @@ impl EntityPlan {
         if let Value::Object(members) = &mut json {
             members.extend(self.changes().to_json());
             members.insert("Conflicts".to_owned(), conflicts.into());
+            if !self.uncertain.is_empty() {
+                members.insert("Uncertain".to_owned(), json!(self.uncertain));
+            }
         }
         json
     }
@@ -198,6 +202,7 @@ async fn attempt(
         action: Action::None,
         newest: read.newest,
         versions: read.selected.clone(),
+        uncertain: read.uncertain,
         items: [current.clone(), current],
         conflicts: Vec::new(),
         reason: None,
@@ -252,14 +257,8 @@ impl LeftOut<'_> {
         let Some(table) = self.0 else {
             return attribution::OF_CLIENT.contains(&name);
         };
-        let settings = table.settings();
-        let of_change = [
-            &settings.actor_attribute,
-            &settings.reason_attribute,
-            &settings.change_set_attribute,
-        ];
         table.keys().any(|key| key.name == name)
-            || of_change.into_iter().flatten().any(|own| own == name)
+            || table.attribution().any(|own| own == name)
             || table.version_attribute() == Some(name)
             || table.ignored().contains(name)
     }
@@ -288,7 +287,7 @@ fn of_update(plan: &mut EntityPlan, latest: &VersionView, options: &Options) -> 
     let texts = [
         (names::ACTOR, options.actor.as_ref()),
         (names::REASON, options.reason.as_ref()),
-        (names::CHANGE_SET, Some(&options.change_set)),
+        (names::CHANGE_SET, options.change_set.as_ref()),
     ];
     let texts = texts
         .into_iter()
@@ -309,7 +308,9 @@ fn of_update(plan: &mut EntityPlan, latest: &VersionView, options: &Options) -> 
         .collect();
     // A repeat after a lost response is the same request, and an undo of later changes is another one.
     let invalid = |error: &dyn std::error::Error| OperationError::Invalid(format!("the change set: {}", chain(error)));
-    let set = RequestHash::of(&RequestId::new(&options.change_set).map_err(|error| invalid(&error))?);
+    let set = RequestHash::of(
+        &RequestId::new(options.change_set.as_deref().unwrap_or_default()).map_err(|error| invalid(&error))?,
+    );
     let request =
         RequestId::new(format!("undo#{}#{}", latest.version, set.as_str())).map_err(|error| invalid(&error))?;
     let update = revision::update_to(plan.items[1].as_ref(), latest, &plan.entity, &request, &change);
@@ -330,12 +331,10 @@ async fn of_item(store: &Store, plan: &mut EntityPlan, last: &Item, options: &Op
         wanted.extend(last.iter().map(|(name, value)| (name.clone(), value.clone())));
         wanted
     });
-    let settings = store.attached_table().map(AttachedTable::settings);
-    let has_change_set = settings.is_some_and(|settings| settings.change_set_attribute.is_some());
     let changing = ItemOptions {
         actor: options.actor.clone().filter(|_| wanted.is_some()),
         reason: options.reason.clone().filter(|_| wanted.is_some()),
-        change_set: Some(options.change_set.clone()).filter(|_| has_change_set && wanted.is_some()),
+        change_set: options.change_set.clone().filter(|_| wanted.is_some()),
         allow_expired: options.allow_expired,
     };
     let key = plan.key.clone().unwrap_or_default();

@@ -62,10 +62,10 @@ pub(super) fn read(path: &Path, connection: &Connection, options: &mut Options) 
         let invalid = |why: &str| CliError::Usage(format!("--apply: line {} {why}", index + 1));
         let json = json::parse(line).map_err(|error| invalid(&format!("is no JSON: {error}")))?;
         let text = |name: &str| json.get(name).and_then(Value::as_str);
-        if let Some(change_set) = text("ChangeSet") {
+        if json.get("Entities").is_some() {
             let mode = MODES.iter().find(|(_, name)| text(ON_CONFLICT) == Some(name));
-            let (mode, _) = mode.ok_or_else(|| invalid("is not the end of a plan"))?;
-            (options.conflicts, options.change_set) = (*mode, change_set.to_owned());
+            options.conflicts = mode.ok_or_else(|| invalid("is not the end of a plan"))?.0;
+            options.change_set = text("ChangeSet").map(str::to_owned);
             options.reason = text("Reason").map(str::to_owned);
             is_complete = true;
             continue;

@@ -3,10 +3,7 @@
 mod file;
 mod report;
 
-use std::{
-    num::{NonZeroU32, NonZeroU64},
-    path::PathBuf,
-};
+use std::{num::NonZeroU64, path::PathBuf};
 
 use attach::shell::argument;
 use clap::{Arg, ValueEnum};
@@ -14,7 +11,7 @@ use operations::{
     connection::Connection,
     error::OperationError,
     item_change::ItemOptions,
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::RateLimiter,
     segments,
     undo::{
         apply::Applied,
@@ -26,7 +23,10 @@ use operations::{
 };
 
 use self::{file::PlanFile, report::Report};
-use super::segments::bar;
+use super::{
+    read_cost::{MaxCost, ReadCost},
+    segments::Rates,
+};
 use crate::{
     confirmation::Confirmation, error::CliError, output::Output, progress::Bar, target::Target, times,
     write_options::Writing,
@@ -67,9 +67,11 @@ pub(crate) struct Undo {
     /// Of a table of other programs: let DynamoDB delete an item if its time to live has passed
     #[arg(long)]
     allow_expired: bool,
-    /// Maximum number of write units a second
-    #[arg(long, value_name = "UNITS", alias = "max-write-units")]
-    max_wcu: Option<NonZeroU32>,
+    /// Ask before reads that cost more than this [default: 1]
+    #[arg(long, value_name = "USD", value_parser = |text: &str| crate::plan::within(text, 0.0, 1e9))]
+    max_cost: Option<f64>,
+    #[command(flatten)]
+    rates: Rates,
     #[command(flatten)]
     confirmation: Confirmation,
     #[command(flatten)]
@@ -129,33 +131,27 @@ fn unless_selected(words: Arg) -> Arg {
 impl Undo {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let selection = self.selected.selection(connection)?;
-        let (change_set, reason) = (self.as_change_set.clone(), self.as_reason.clone());
+        let named = ItemOptions {
+            actor: self.as_actor.clone(),
+            reason: self.as_reason.clone(),
+            change_set: self.as_change_set.clone(),
+            allow_expired: self.allow_expired,
+        };
+        let table = connection.store.attached_table();
+        table.map(|table| named.attribution(table)).transpose()?;
+        let has_sets = table.is_none_or(|table| table.settings().change_set_attribute.is_some());
+        let new_set = || has_sets.then(|| uuid::Uuid::new_v4().to_string());
         let mut options = Options {
             conflicts: Conflicts::of_library(self.conflicts),
-            actor: self.as_actor.clone(),
-            reason,
-            change_set: change_set.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+            actor: named.actor,
+            reason: named.reason,
+            change_set: named.change_set.or_else(new_set),
             ordering: self.writing.ordering,
             write: self.writing.options(),
             allow_expired: self.allow_expired,
             selection,
         };
-        if let Some(table) = connection.store.attached_table() {
-            let (actor, reason) = (options.actor.clone(), options.reason.clone());
-            let named = ItemOptions {
-                actor,
-                reason,
-                ..ItemOptions::default()
-            };
-            named.attribution(table)?;
-        }
-        let limiter = RateLimiter::new(
-            connection.pace_meter.clone(),
-            Limits {
-                read: None,
-                write: self.max_wcu,
-            },
-        );
+        let limiter = self.rates.limiter(connection);
         let undoing = Undoing {
             undo: self,
             connection,
@@ -164,8 +160,9 @@ impl Undo {
         };
         match &self.apply {
             Some(path) => {
-                let saved = file::read(path, connection, &mut options)?;
-                undoing.carry_out(saved, Report::default(), options).await
+                let mut plans = Plans::new(&undoing)?;
+                plans.entities = file::read(path, connection, &mut options)?;
+                undoing.carry_out(plans, options).await
             }
             None if self.selected.is_none() => Box::pin(undoing.entity(options)).await,
             None => Box::pin(undoing.table(options)).await,
@@ -214,12 +211,10 @@ impl Undoing<'_> {
                 None => item.missing(number).await,
             });
         }
-        let mut report = Report::default();
-        report.count(&planned);
-        let (planned, mut file) = (vec![planned], PlanFile::create(self.undo.plan.as_deref())?);
-        self.show(&planned, &mut report, &mut file)?;
-        file.end(&report, &options)?;
-        self.carry_out(entities(&planned), report, options).await
+        let mut plans = Plans::new(&self)?;
+        plans.planned.counts = planned.counts;
+        plans.add(&planned, &self)?;
+        self.carry_out(plans, options).await
     }
 
     /// Plans the undo of all entities, and carries it out.
@@ -227,63 +222,53 @@ impl Undoing<'_> {
         self.undo.confirmation.check()?;
         let selected = &self.undo.selected;
         set_reason(&mut options, self.connection, &selected.text());
-        let store = &self.connection.store;
+        let (store, confirmation) = (&self.connection.store, self.undo.confirmation);
+        let max_cost = MaxCost::new(self.undo.max_cost, !confirmation.must_ask() && !confirmation.dry_run);
+        let mut cost = ReadCost::of_scan(store, max_cost).await?;
+        cost.add_items(cost.items, self.connection)?;
         let run = segments::Plan::new(store, &self.limiter);
         let mut run = TablePlan::new(run, options.clone(), selected.prefixes()?)?;
-        let (mut report, mut file) = (Report::default(), PlanFile::create(self.undo.plan.as_deref())?);
-        let (bar, mut found, mut left) = (
-            bar(self.connection).await,
-            Vec::new(),
-            self.undo.limit.map(NonZeroU64::get),
-        );
-        while left != Some(0)
-            && let Some(mut plans) = run.step().await?
+        let (mut plans, bar) = (Plans::new(&self)?, Bar::new(cost.items));
+        let limit = self.undo.limit.map_or(u64::MAX, NonZeroU64::get);
+        while plans.planned.entities < limit
+            && let Some(page) = run.step().await?
         {
-            if let Some(left) = &mut left {
-                plans.retain(|plan| {
-                    let is_kept = *left > 0;
-                    *left -= u64::from(is_kept && plan.action != Action::None);
-                    is_kept
-                });
-            }
-            bar.suspend(|| self.show(&plans, &mut report, &mut file))?;
-            found.extend(entities(&plans));
-            bar.set(run.counts().items, format!(", {} entities", report.entities));
+            bar.suspend(|| {
+                page.iter().try_for_each(|plan| match plans.planned.entities < limit {
+                    true => plans.add(plan, &self),
+                    false => Ok(()),
+                })
+            })?;
+            bar.set(run.counts().items, format!(", {} entities", plans.planned.entities));
         }
         drop(bar);
-        report.counts = run.counts();
-        file.end(&report, &options)?;
-        self.carry_out(found, report, options).await
-    }
-
-    /// Adds plans to the report, and shows them if nothing or not yet something is changed.
-    fn show(&self, plans: &[EntityPlan], report: &mut Report, file: &mut PlanFile) -> Result<(), CliError> {
-        let confirmation = self.undo.confirmation;
-        for plan in plans {
-            report.add(plan);
-            file.add(plan)?;
-            if confirmation.dry_run || confirmation.must_ask() {
-                report::show(self.output, plan, None)?;
-            }
-        }
-        Ok(())
+        plans.planned.counts = run.counts();
+        self.carry_out(plans, options).await
     }
 
     /// Asks, and carries out plans. The report is that of the plans.
-    async fn carry_out(self, entities: Vec<Planned>, planned: Report, options: Options) -> Result<(), CliError> {
+    async fn carry_out(self, plans: Plans, options: Options) -> Result<(), CliError> {
+        let Plans {
+            entities,
+            planned,
+            left,
+            file,
+        } = plans;
+        file.end(&planned, &options)?;
         let (confirmation, is_saved) = (self.undo.confirmation, self.undo.apply.is_some());
         if confirmation.dry_run {
             return planned.end(self.output, &options, self.undo.conflicts, true);
         }
         let question = match is_saved {
             true => format!("Carry out the plan for {} entities?", entities.len()),
-            false => planned.question(&self.connection.table, self.undo.max_wcu),
+            false => planned.question(&self.connection.table, self.undo.rates.max_write_units),
         };
         if is_saved || planned.entities > 0 {
             confirmation.ask(&question)?;
         }
         let (bar, store) = (Bar::new(entities.len() as u64), &self.connection.store);
-        let (mut report, mut done) = (Report::of(planned.counts), 0);
+        let (mut report, mut done) = (left, 0);
+        report.counts = planned.counts;
         // Otherwise, the plan was shown.
         let is_shown = |applied: &Applied| !confirmation.must_ask() || applied.plan.has_conflicts();
         let result = apply_all(store, &self.limiter, entities, &options, |applied| {
@@ -291,7 +276,8 @@ impl Undoing<'_> {
             report.add(&applied.plan);
             bar.set(done, String::new());
             match is_shown(&applied) {
-                true => bar.suspend(|| report::show(self.output, &applied.plan, Some(&applied))),
+                true => bar
+                    .suspend(|| report::show(self.output, &applied.plan, Some((applied.is_written, applied.version)))),
                 false => Ok(()),
             }
         });
@@ -301,12 +287,45 @@ impl Undoing<'_> {
     }
 }
 
-fn entities(plans: &[EntityPlan]) -> Vec<Planned> {
-    let entities = plans.iter().map(|plan| Planned {
-        entity: plan.entity.clone(),
-        seen: None,
-    });
-    entities.collect()
+/// Plans of the entities that are to be undone.
+struct Plans {
+    entities: Vec<Planned>,
+    planned: Report,
+    /// Report of the entities in which nothing changes.
+    left: Report,
+    file: PlanFile,
+}
+
+impl Plans {
+    fn new(undoing: &Undoing<'_>) -> Result<Self, CliError> {
+        Ok(Self {
+            entities: Vec::new(),
+            planned: Report::default(),
+            left: Report::default(),
+            file: PlanFile::create(undoing.undo.plan.as_deref())?,
+        })
+    }
+
+    /// Adds a plan, and shows it if it is not carried out, or not yet.
+    fn add(&mut self, plan: &EntityPlan, undoing: &Undoing<'_>) -> Result<(), CliError> {
+        let confirmation = undoing.undo.confirmation;
+        let is_first = confirmation.dry_run || confirmation.must_ask();
+        self.planned.add(plan);
+        self.file.add(plan)?;
+        if plan.action == Action::None {
+            self.left.add(plan);
+        } else {
+            self.entities.push(Planned {
+                entity: plan.entity.clone(),
+                seen: None,
+            });
+        }
+        match (is_first, plan.action) {
+            (true, _) => report::show(undoing.output, plan, None),
+            (false, Action::None) => report::show(undoing.output, plan, Some((false, None))),
+            (false, _) => Ok(()),
+        }
+    }
 }
 
 impl Conflicts {

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU32;
 
+use attach::shell::argument;
 use item_diff::line::{path_text, value_text};
 use operations::undo::{
-    apply::Applied,
     options::{Counts, Options},
     plan::{Action, EntityPlan},
 };
 use serde_json::json;
-use shared::domain::AttributeValue;
+use shared::domain::{AttributeValue, version::Version};
 
 use super::Conflicts;
 use crate::{
@@ -30,18 +30,6 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(counts: Counts) -> Self {
-        Self {
-            counts,
-            ..Self::default()
-        }
-    }
-
-    /// Adds the versions of a plan.
-    pub(super) fn count(&mut self, plan: &EntityPlan) {
-        self.counts = plan.counts;
-    }
-
     pub(super) fn add(&mut self, plan: &EntityPlan) {
         self.entities += u64::from(plan.action != Action::None);
         self.conflicts.0 += u64::from(plan.has_conflicts());
@@ -91,14 +79,13 @@ impl Report {
         for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
             output::note(&format!("{count} versions are {what}"));
         }
-        let (entities, units, change_set) = (self.entities, self.write_units, &options.change_set);
-        let (verb, again) = match is_dry {
-            true => ("would change", String::new()),
-            false => (
-                "changed",
-                format!(", `vzero undo --change-set {change_set}` takes it back"),
-            ),
-        };
+        let (entities, units) = (self.entities, self.write_units);
+        let again = options.change_set.as_ref().filter(|_| !is_dry && entities > 0);
+        let again = again.map(|set| format!(", `vzero undo --change-set {}` takes it back", argument(set)));
+        let (verb, again) = (
+            if is_dry { "would change" } else { "changed" },
+            again.unwrap_or_default(),
+        );
         let mut summary = file_summary(&self, options);
         summary["DryRun"] = is_dry.into();
         let conflicting = self.conflicts.0;
@@ -133,13 +120,13 @@ pub(super) fn file_summary(report: &Report, options: &Options) -> serde_json::Va
     })
 }
 
-/// Shows a plan, or what was done.
-pub(super) fn show(output: &Output, plan: &EntityPlan, applied: Option<&Applied>) -> Result<(), CliError> {
+/// Shows a plan. If it was carried out, `done` is `true` if the entity changed, with its new version.
+pub(super) fn show(output: &Output, plan: &EntityPlan, done: Option<(bool, Option<Version>)>) -> Result<(), CliError> {
     if output.is_json() {
         let mut json = plan.to_json();
-        if let Some(applied) = applied {
-            json["Outcome"] = if applied.is_written { "Written" } else { "Unchanged" }.into();
-            json["NewVersion"] = json!(applied.version);
+        if let Some((is_written, version)) = done {
+            json["Outcome"] = if is_written { "Written" } else { "Unchanged" }.into();
+            json["NewVersion"] = json!(version);
         }
         return output.object(&output::without_null(json));
     }
