@@ -22,8 +22,8 @@ pub struct Config {
     /// `HISTORY_TABLE_NAME`: table of history. Empty (default) or the same name: history is in the versioned table.
     pub history: Option<String>,
     /// The table, if other programs write it and stream-fn writes only its history: `ATTACHED_STREAM_ARN` is not empty.
-    /// `VERSION_ATTRIBUTE`, `ACTOR_ATTRIBUTE`, `REASON_ATTRIBUTE`, `IGNORE_ATTRIBUTES` (names with commas between them, or a JSON
-    /// list) and `FILTER` (only stored with the definition) are optional. It requires `HISTORY_TABLE_NAME`.
+    /// `VERSION_ATTRIBUTE`, `ACTOR_ATTRIBUTE`, `REASON_ATTRIBUTE`, `CHANGE_SET_ATTRIBUTE`, `IGNORE_ATTRIBUTES` (names with commas between
+    /// them, or a JSON list) and `FILTER` (only stored with the definition) are optional. It requires `HISTORY_TABLE_NAME`.
     pub attached: Option<AttachedSettings>,
     /// `VERSION_DIGITS`: minimum number of digits in a version's sort key. Default 1.
     pub digits: VersionDigits,
@@ -65,6 +65,7 @@ impl Config {
                 version_attribute: variables.text("VERSION_ATTRIBUTE"),
                 actor_attribute: variables.text("ACTOR_ATTRIBUTE"),
                 reason_attribute: variables.text("REASON_ATTRIBUTE"),
+                change_set_attribute: variables.text("CHANGE_SET_ATTRIBUTE"),
                 ignored: ignored(&variables.text(IGNORE_ATTRIBUTES).unwrap_or_default())?,
                 filter: variables.text("FILTER"),
             })

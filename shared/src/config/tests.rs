@@ -128,6 +128,7 @@ fn the_variables_and_the_keys_define_an_attached_table() {
         ("VERSION_ATTRIBUTE", "rev"),
         ("ACTOR_ATTRIBUTE", "by"),
         ("REASON_ATTRIBUTE", "why"),
+        ("CHANGE_SET_ATTRIBUTE", "job"),
         ("IGNORE_ATTRIBUTES", "seen, by,"),
         ("FILTER", "{}"),
     ];
@@ -143,10 +144,15 @@ fn the_variables_and_the_keys_define_an_attached_table() {
             ("Orders", Some("Log"))
         );
         assert_eq!(settings.version_attribute.as_deref(), version_attribute);
-        let others = [&settings.actor_attribute, &settings.reason_attribute, &settings.filter].map(Option::as_deref);
+        let others = [
+            &settings.actor_attribute,
+            &settings.reason_attribute,
+            &settings.change_set_attribute,
+            &settings.filter,
+        ];
         assert_eq!(
-            others,
-            ["by", "why", "{}"].map(|value| version_attribute.and(Some(value)))
+            others.map(Option::as_deref),
+            ["by", "why", "job", "{}"].map(|value| version_attribute.and(Some(value)))
         );
         assert!(settings.ignored.iter().eq(ignored));
     }

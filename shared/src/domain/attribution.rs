@@ -171,7 +171,7 @@ mod tests {
     fn latest(recorded_version: Option<u64>) -> Item {
         let mut latest = json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "Time": {"S": "2026-01-01"},
-            "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}, "Latest": {"N": "4"},
+            "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}, "ChangeSet": {"S": "c"}, "Latest": {"N": "4"},
             "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "RecordedTick": {"N": "2"},
             "RequestsSince": {"N": "1"}, "RequestsDropped": {"L": []}, "RecentRequests": {"M": {}},
         });
@@ -186,7 +186,7 @@ mod tests {
         let state = json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}});
         let named = json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "Time": {"S": "2026-01-01"},
-            "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"},
+            "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}, "ChangeSet": {"S": "c"},
         });
         let version = Version::new(4).unwrap();
         let mut own = named.clone();
@@ -211,7 +211,7 @@ mod tests {
     fn a_tombstone_has_only_the_state_that_its_deletion_set() {
         let version = Version::new(4).unwrap();
         let (own, _) = of_version(tombstone(Some(4)), version);
-        let record = "Actor Deleted Depth Note PK RecordedAt RequestId RequestPayload SK Sender Time";
+        let record = "Actor ChangeSet Deleted Depth Note PK RecordedAt RequestId RequestPayload SK Sender Time";
         assert_eq!(names_of(&own).join(" "), record);
         assert_eq!(ended_names(&tombstone(Some(4)), version), ["State"]);
         // It is the same version after the other attributes were removed.

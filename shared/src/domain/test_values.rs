@@ -46,13 +46,14 @@ pub(crate) fn random(bytes: usize) -> AttributeValue {
     AttributeValue::B(std::iter::repeat_with(|| random.u8(..)).take(bytes).collect())
 }
 
-/// Returns the attached table `Orders` with these keys, the attributes `rev`, `by` and `why`, and the ignored attribute `seen`.
+/// Returns the attached table `Orders` with these keys, the attributes `rev`, `by`, `why` and `job`, and the ignored attribute `seen`.
 pub(crate) fn orders(keys: &[(&str, KeyType)]) -> AttachedTable {
     let settings = AttachedSettings {
         table: "Orders".to_owned(),
         version_attribute: Some("rev".to_owned()),
         actor_attribute: Some("by".to_owned()),
         reason_attribute: Some("why".to_owned()),
+        change_set_attribute: Some("job".to_owned()),
         ignored: ["seen".to_owned()].into(),
         ..AttachedSettings::default()
     };

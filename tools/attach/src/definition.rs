@@ -12,6 +12,7 @@
 //!   "VersionAttribute": "version",
 //!   "ActorAttribute": "updatedBy",
 //!   "ReasonAttribute": "reason",
+//!   "ChangeSetAttribute": "job",
 //!   "IgnoreAttributes": ["lastSeen"],
 //!   "Filter": {"status": ["open"]}
 //! }
@@ -35,7 +36,8 @@ use shared::{
 use super::{event_pattern::Invalid, filter};
 
 /// Members that are not parameters of `CreateTable`, with spaces between them.
-pub const OWN_MEMBERS: &str = "HistoryTable VersionAttribute ActorAttribute ReasonAttribute IgnoreAttributes Filter";
+pub const OWN_MEMBERS: &str =
+    "HistoryTable VersionAttribute ActorAttribute ReasonAttribute ChangeSetAttribute IgnoreAttributes Filter";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -98,6 +100,7 @@ pub fn parse(definition: &str) -> Result<AttachedTable, Invalid> {
         version_attribute: optional(definition, "VersionAttribute", "a string")?,
         actor_attribute: optional(definition, "ActorAttribute", "a string")?,
         reason_attribute: optional(definition, "ReasonAttribute", "a string")?,
+        change_set_attribute: optional(definition, "ChangeSetAttribute", "a string")?,
         ignored: optional::<BTreeSet<_>>(definition, "IgnoreAttributes", "a list of attribute names")?
             .unwrap_or_default(),
         filter: filter.transpose()?,

@@ -34,6 +34,7 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec
         ("VersionAttribute", attached.version_attribute().map(str::to_owned)),
         ("ActorAttribute", attached.settings().actor_attribute.clone()),
         ("ReasonAttribute", attached.settings().reason_attribute.clone()),
+        ("ChangeSetAttribute", attached.settings().change_set_attribute.clone()),
         ("IgnoreAttributes", Some(ignored_text).filter(|_| !ignored.is_empty())),
         ("Filter", attached.filter().map(without_escaped_quotes)),
     ];
@@ -120,6 +121,7 @@ mod tests {
             version_attribute: Some("rev".to_owned()),
             actor_attribute: Some("by".to_owned()),
             reason_attribute: Some("why".to_owned()),
+            change_set_attribute: Some("job".to_owned()),
             ignored: ["seen", "by"].map(str::to_owned).into(),
             ..AttachedSettings::default()
         };
@@ -131,7 +133,8 @@ mod tests {
         assert_eq!(
             full,
             format!(
-                "{start} HistoryTableName=Log.1 VersionAttribute=rev ActorAttribute=by ReasonAttribute=why IgnoreAttributes=by,seen {filter}"
+                "{start} HistoryTableName=Log.1 VersionAttribute=rev ActorAttribute=by ReasonAttribute=why ChangeSetAttribute=job \
+                 IgnoreAttributes=by,seen {filter}"
             )
         );
         assert_eq!(

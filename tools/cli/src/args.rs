@@ -9,7 +9,7 @@ use crate::{
         backfill::Backfill,
         blame::Blame,
         console::Console,
-        diff::{Compared, DIFF_HELP},
+        diff::{Diff, Versions},
         entity::Metadata,
         entity::Pin,
         get::Get,
@@ -20,8 +20,10 @@ use crate::{
         redrive::Redrive,
         repair::Repair,
         restore::Restore,
+        snapshot::Snapshot,
         state::State,
         table::Table,
+        undo::Undo,
         write::Delete,
         write::Put,
     },
@@ -50,18 +52,21 @@ pub(crate) enum Command {
     Log(Log),
     /// Show who made a version, when and why, and its changes
     #[command(after_help = "Example: vzero show Equipment#1 7")]
-    Show(Compared),
-    /// Show the last change, or the changes between two versions
-    #[command(after_help = DIFF_HELP)]
-    Diff(Compared),
+    Show(Versions),
+    /// Show the last change, the changes between two versions, or of all entities between two times
+    Diff(Diff),
     /// Show who set each value last, when, and in which version
     Blame(Blame),
     /// Show the latest version, another version, or the item as it was at a time
     Get(Get),
+    /// Export or copy the whole table as it was at a time
+    Snapshot(Snapshot),
     /// Create a new version: change the given attributes, keep all others
     Put(Put),
     /// Create a new version with the attributes of an old one
     Restore(Restore),
+    /// Take back one version, or selected versions of all entities, and keep what came after
+    Undo(Undo),
     /// Create a new version of a deleted entity, with the attributes of its tombstone
     Undelete(Delete),
     /// Inspect a table that other programs write, and prepare or check its history
@@ -155,8 +160,8 @@ impl Command {
     pub(crate) fn only_shows(&self) -> bool {
         match (self, self.admin()) {
             (Self::Log(log), _) => log.ends(),
-            (Self::Get(_) | Self::Show(_) | Self::Diff(_) | Self::Blame(_), _)
-            | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
+            (Self::Diff(diff), _) => !diff.all,
+            (Self::Get(_) | Self::Show(_) | Self::Blame(_), _) | (_, Some(Admin::Items(_) | Admin::Plan(_))) => true,
             (_, Some(Admin::State(state))) => state.only_shows(),
             _ => false,
         }
@@ -168,8 +173,10 @@ impl Command {
         matches!(
             admin,
             Some(Admin::Audit(_) | Admin::Quarantine(_) | Admin::Prune(_) | Admin::Backfill(_))
-        ) || matches!(self, Self::Console(_))
-            || matches!(self, Self::Log(log) if log.is_of_all())
+        ) || matches!(
+            self,
+            Self::Console(_) | Self::Snapshot(_) | Self::Diff(_) | Self::Undo(_)
+        ) || matches!(self, Self::Log(log) if log.is_of_all())
     }
 
     pub(crate) fn width(&self) -> Width {
@@ -210,8 +217,8 @@ amy?         uncertain author: the version before has the same one, so another
 History      all versions. They never change, and follow the latest item within
              a second, through the stream
 Tombstone    the version of a deletion. `vzero undelete KEY` writes one after it
-Undo         `vzero restore KEY VERSION` stores an old state as a new version,
-             so it can be undone, too
+Undo         `vzero undo KEY VERSION` takes back a change, and keeps those after
+             it. It stores a new version, so it can be undone, too
 
 KEY      Equipment#1; of any table its key attributes in their order: c1 7,
          or JSON: '{\"customerId\": \"c1\", \"orderNo\": 7}'
@@ -237,12 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn the_help_lists_ten_commands_and_the_group_admin() {
+    fn the_help_lists_few_commands_and_the_group_admin() {
         let command = Args::command();
         let subcommands = command.get_subcommands();
         let (shown, hidden): (Vec<_>, Vec<_>) = subcommands.partition(|subcommand| !subcommand.is_hide_set());
         let shown: Vec<_> = shown.into_iter().map(clap::Command::get_name).collect();
-        let expected = "log show diff blame get put restore undelete attach console admin";
+        let expected = "log show diff blame get snapshot put restore undo undelete attach console admin";
         assert_eq!(shown.join(" "), expected);
         let admin = command.find_subcommand("admin").unwrap();
         let hidden = hidden.into_iter().map(clap::Command::get_name);

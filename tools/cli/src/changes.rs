@@ -154,12 +154,9 @@ impl Parts {
     pub(crate) fn check(&self) -> Result<(), CliError> {
         let names = SPECIAL.into_iter().chain(RESERVED).chain(attribution::OF_CLIENT);
         let special: Vec<_> = names.map(|name| Step::Name(name.to_owned())).collect();
-        match self
-            .0
-            .iter()
-            .find(|(path, _)| path.0.first().is_some_and(|step| special.contains(step)))
-        {
-            Some((path, _)) => Err(CliError::Usage(format!("{path}: no part of this attribute can be set"))),
+        let mut paths = self.0.iter().map(|(path, _)| path);
+        match paths.find(|path| path.0.first().is_some_and(|step| special.contains(step))) {
+            Some(path) => Err(CliError::Usage(format!("{path}: no part of this attribute can be set"))),
             None => Ok(()),
         }
     }
@@ -304,11 +301,9 @@ fn from_file(path: &std::path::Path, table: Option<&AttachedTable>) -> Result<Ma
     Ok(members)
 }
 
-/// Returns `true` if an attribute belongs to one version of one item: its key, version number, author or reason.
+/// Returns `true` if an attribute belongs to one version of one item: its key, version number, author, reason or change set.
 fn is_of_version(table: &AttachedTable, name: &str) -> bool {
-    let settings = table.settings();
-    let attribution = [&settings.actor_attribute, &settings.reason_attribute];
-    attribution.into_iter().flatten().any(|own| own == name)
+    table.attribution().any(|own| own == name)
         || table.version_attribute() == Some(name)
         || table.keys().any(|key| key.name == name)
 }
@@ -360,13 +355,14 @@ pub(crate) fn two_values(option: &str, name: &str) -> CliError {
 }
 
 /// Attributes with a special meaning, which are parsed as writer-fn parses them.
-const SPECIAL: [&str; 7] = [
+const SPECIAL: [&str; 8] = [
     names::REQUEST_ID,
     REQUEST_SENT_AT,
     EXPECTED_VERSION,
     names::DELETED,
     names::TIME,
     names::TIMESTAMP,
+    names::CHANGE_SET,
     TYPED_VALUES,
 ];
 
@@ -380,6 +376,7 @@ pub(crate) fn update(id: &str, options: &WriteOptions, mut members: Map<String, 
     for (option, name, value) in [
         ("--actor", names::ACTOR, &options.actor),
         ("--reason", names::REASON, &options.reason),
+        ("--change-set", names::CHANGE_SET, &options.change_set),
     ] {
         if value.is_some() && members.contains_key(name) {
             return Err(two_values(option, name));

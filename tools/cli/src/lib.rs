@@ -31,7 +31,7 @@ use crate::{
     args::{Admin, Args, Command},
     commands::entity,
     error::CliError,
-    output::Output,
+    output::{Format, Output},
     place::Place,
 };
 
@@ -71,6 +71,11 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         Some(Admin::Plan(plan)) => return plan::run(plan, output),
         _ => {}
     }
+    if globals.output.is_some_and(Format::is_of_snapshot) && !matches!(command, Command::Snapshot(_)) {
+        return Err(CliError::Usage(
+            "--output dynamodb-json and csv are for `vzero snapshot`".to_owned(),
+        ));
+    }
     let sdk = connection::sdk_config(&globals).await?;
     let mut place = Place::new(&globals, &sdk);
     let connection = connection::open(&globals, command.width(), command.is_paced(), sdk).await;
@@ -85,11 +90,13 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
     let done = match &command {
         Command::Put(put) => put.run(&connection, output).await,
         Command::Restore(restore) => restore.run(&connection, output).await,
+        Command::Undo(undo) => undo.run(&connection, output).await,
         Command::Undelete(undelete) => undelete.run(&connection, false, output).await,
         Command::Get(get) => get.run(&connection, output).await,
         Command::Log(log) => log.run(&connection, output).await,
         Command::Show(show) => show.show(&connection, output).await,
-        Command::Diff(diff) => diff.diff(&connection, output).await,
+        Command::Diff(diff) => diff.run(&connection, output).await,
+        Command::Snapshot(snapshot) => snapshot.run(&connection, output).await,
         Command::Blame(blame) => blame.run(&connection, output).await,
         Command::Attach(attach) => attach.run(&connection, &globals, output).await,
         Command::Console(console) => console.run(connection.clone(), output).await,

@@ -6,6 +6,7 @@
 pub(crate) mod changes;
 mod grid;
 mod items;
+pub(crate) mod states;
 mod versions;
 
 use std::io::{self, IsTerminal as _};
@@ -29,12 +30,26 @@ pub(crate) enum Format {
     /// Tables
     Table,
     /// One JSON object a line
+    #[value(alias = "jsonl")]
     Json,
+    /// `vzero snapshot`: one item in DynamoDB JSON a line
+    #[value(hide = true)]
+    DynamodbJson,
+    /// `vzero snapshot`: comma-separated values
+    #[value(hide = true)]
+    Csv,
+}
+
+impl Format {
+    /// Returns `true` if only a snapshot has this format.
+    pub(crate) fn is_of_snapshot(self) -> bool {
+        matches!(self, Self::DynamodbJson | Self::Csv)
+    }
 }
 
 pub(crate) struct Output {
     /// `None` if the user chose no format.
-    chosen: Option<Format>,
+    pub(crate) chosen: Option<Format>,
     /// `true` if long values are shown completely.
     pub(crate) is_full: bool,
 }

@@ -62,6 +62,9 @@ pub(crate) struct WriteOptions {
     /// Reason for the version, stored in its attribute Reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
+    /// Set of changes to which the version belongs, stored in its attribute `ChangeSet`
+    #[arg(long, value_name = "ID")]
+    pub(crate) change_set: Option<String>,
     /// Do not wait until history has the version
     #[arg(long, env = "VZERO_NO_WAIT", hide_env_values = true, value_parser = FalseyValueParser::new())]
     pub(crate) no_wait: bool,
@@ -88,6 +91,7 @@ impl WriteOptions {
         Ok(ItemOptions {
             actor: self.actor.clone(),
             reason: self.reason.clone(),
+            change_set: self.change_set.clone(),
             allow_expired: self.allow_expired,
         })
     }

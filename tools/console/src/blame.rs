@@ -102,7 +102,13 @@ impl Page {
             if let (Some(setter), Some(members)) = (&line.version, json.as_object_mut()) {
                 members.extend(setter.view.record_json());
                 if !setter.is_certain() {
-                    let of_version = [names::ACTOR, names::REASON, names::REQUEST_ID, names::SENDER];
+                    let of_version = [
+                        names::ACTOR,
+                        names::REASON,
+                        names::CHANGE_SET,
+                        names::REQUEST_ID,
+                        names::SENDER,
+                    ];
                     members.retain(|name, _| !of_version.contains(&name.as_str()));
                     members.insert("AtOrBefore".to_owned(), true.into());
                     members.extend(setter.after.map(|after| ("After".to_owned(), after.into())));

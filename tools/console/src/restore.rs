@@ -230,7 +230,7 @@ async fn apply(app: &App, query: &Query, restored: Option<Version>) -> Result<Fo
         let options = ItemOptions {
             actor: text("actor"),
             reason: text("reason"),
-            allow_expired: false,
+            ..ItemOptions::default()
         };
         return Box::pin(item::apply(app, table, (&old, &options), expected, &again)).await;
     }

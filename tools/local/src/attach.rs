@@ -64,6 +64,10 @@ impl Attachment {
             ("VERSION_ATTRIBUTE", text(table.version_attribute())),
             ("ACTOR_ATTRIBUTE", text(table.settings().actor_attribute.as_deref())),
             ("REASON_ATTRIBUTE", text(table.settings().reason_attribute.as_deref())),
+            (
+                "CHANGE_SET_ATTRIBUTE",
+                text(table.settings().change_set_attribute.as_deref()),
+            ),
             ("FILTER", text(table.filter())),
             ("VERSION_DIGITS", attached::DIGITS.to_string()),
             ("IGNORE_ATTRIBUTES", json!(table.ignored()).to_string()),

@@ -33,9 +33,11 @@ pub mod repair;
 pub mod request_error;
 pub mod revision;
 pub mod segments;
+pub mod snapshot;
 pub mod stream_record;
 pub mod table;
 pub mod tables;
+pub mod undo;
 pub mod version_set;
 pub mod waiting;
 

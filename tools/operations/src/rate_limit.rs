@@ -7,12 +7,17 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use shared::dynamodb::client::{
-    capacity::{Charge, Meter},
-    error::{ErrorKind, ServiceError},
+use shared::dynamodb::{
+    client::{
+        capacity::{Charge, Meter},
+        error::{ErrorKind, ServiceError},
+    },
+    read::versions::ReadError,
 };
 use tokio::time::Instant;
 use writer_fn::counter::WriteError;
+
+use crate::error::OperationError;
 
 /// Maximum number of retries of a throttled request, in addition to the SDK's retries.
 const MAX_RETRIES: u32 = 8;
@@ -141,9 +146,25 @@ impl Throttling for ServiceError {
     }
 }
 
+impl Throttling for ReadError {
+    fn is_throttled(&self) -> bool {
+        matches!(self, Self::Service(error) if error.is_throttled())
+    }
+}
+
 impl Throttling for WriteError {
     fn is_throttled(&self) -> bool {
         self.kind() == ErrorKind::Throttled
+    }
+}
+
+impl Throttling for OperationError {
+    fn is_throttled(&self) -> bool {
+        match self {
+            Self::Service(error) | Self::Read(ReadError::Service(error)) => error.is_throttled(),
+            Self::Write(error) => error.is_throttled(),
+            _ => false,
+        }
     }
 }
 

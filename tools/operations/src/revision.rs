@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use shared::{
     config::WriteOptions,
     domain::{
-        AttributeValue, attributes::same_value, attribution, change::Change, entity::EntityId, names,
+        AttributeValue, Item, attributes::same_value, attribution, change::Change, entity::EntityId, names,
         request_id::RequestId, time::EpochMillis, version::Version, view::VersionView,
     },
     dynamodb::Store,
@@ -148,7 +148,7 @@ pub async fn plan(
         let expected = latest.map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
         update.expected = update.expected.or(Some(expected));
         update.deleted = old.deleted;
-        update.changes = changes(old, latest, change);
+        update.changes = changes(&old.attributes, old.deleted, latest, change);
         update.restored_from = Some(old.version);
     }
     Ok(Some(Revision { latest, update }))
@@ -212,8 +212,24 @@ fn no_entity(entity: &EntityId) -> OperationError {
     OperationError::NoEntity(entity.as_str().to_owned())
 }
 
+/// Returns the update that gives the latest version this state, `None` for a deletion.
+pub(crate) fn update_to(
+    state: Option<&Item>,
+    latest: &VersionView,
+    entity: &EntityId,
+    request_id: &RequestId,
+    change: &ChangeOptions,
+) -> Update {
+    let mut update = change.update(entity, request_id);
+    match state {
+        Some(state) => update.changes = changes(state, false, Some(latest), change),
+        None => update.deleted = true,
+    }
+    update
+}
+
 /// Writes a restore, if necessary in several requests.
-async fn write_restored(
+pub(crate) async fn write_restored(
     store: &Store,
     update: &Update,
     latest: Option<&VersionView>,
@@ -297,14 +313,19 @@ impl ChangeOptions {
 }
 
 /// Returns the changes that give the latest version the state of an old one.
-fn changes(old: &VersionView, latest: Option<&VersionView>, change: &ChangeOptions) -> BTreeMap<String, Change> {
+fn changes(
+    old: &Item,
+    is_deleted: bool,
+    latest: Option<&VersionView>,
+    change: &ChangeOptions,
+) -> BTreeMap<String, Change> {
     // An update of a tombstone starts from an empty item.
     let latest = latest.filter(|latest| !latest.deleted);
     let is_state = |name: &&String| !attribution::OF_CLIENT.contains(&name.as_str());
     let removed = latest.into_iter().flat_map(|latest| latest.attributes.keys());
-    let removed = removed.filter(|name| !old.attributes.contains_key(*name));
+    let removed = removed.filter(|name| !old.contains_key(*name));
     let removed = removed.filter(is_state).map(|name| (name.clone(), Change::Remove));
-    let restored = old.attributes.iter().filter(|(name, _)| is_state(name));
+    let restored = old.iter().filter(|(name, _)| is_state(name));
     let restored = restored.map(|(name, value)| (name.clone(), Change::Set(value.clone())));
     let mut changes: BTreeMap<_, _> = removed.chain(restored).collect();
     for (name, change) in change.changes.clone() {
@@ -317,7 +338,7 @@ fn changes(old: &VersionView, latest: Option<&VersionView>, change: &ChangeOptio
         }
     }
     // An expression has room for some hundred attributes.
-    if let Some(latest) = latest.filter(|_| !old.deleted) {
+    if let Some(latest) = latest.filter(|_| !is_deleted) {
         let is_same = |name: &String, change: &Change| match change {
             Change::Set(value) => latest
                 .attributes

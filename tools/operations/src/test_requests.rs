@@ -33,6 +33,7 @@ use crate::{
         versions_in_history::versions_in_history,
     },
     segments::scan,
+    snapshot::target,
     table::{
         create::{self, enable_point_in_time_recovery, enable_ttl},
         owner,
@@ -152,6 +153,7 @@ async fn reads() {
     // The restore of an item sends this read and one conditional request.
     let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
     snapshot!("attached_item", attached_items::request(&key, "Orders"));
+    snapshot!("snapshot_put", |store| target::put(&store, "id", &key));
 }
 
 #[tokio::test]

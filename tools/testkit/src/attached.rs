@@ -25,6 +25,9 @@ use crate::{
 use attach::selection::Selection;
 use operations::read::history::{History, HistoryQuery};
 
+pub(crate) const KEYS: [(&str, ScalarAttributeType); 2] =
+    [("customer", ScalarAttributeType::S), ("no", ScalarAttributeType::N)];
+
 /// Orders with the keys `customer` (S) and `no` (N), the version attribute `rev`, and the ignored attribute `seen`.
 pub struct Orders {
     vzero: Vzero,
@@ -55,8 +58,7 @@ impl Orders {
         let vzero = Vzero::new(vzero, async |client, endpoint| {
             (table, history) = (endpoint.table("Orders"), endpoint.table("Orders-log"));
             table::create_history(client, &history).await.unwrap();
-            let keys = [("customer", ScalarAttributeType::S), ("no", ScalarAttributeType::N)];
-            database::create_streamed(client, &table, &keys, StreamViewType::NewAndOldImages).await
+            database::create_streamed(client, &table, &KEYS, StreamViewType::NewAndOldImages).await
         });
         let json = json!({
             "TableName": table, "HistoryTable": history, "VersionAttribute": "rev", "IgnoreAttributes": ["seen"],

@@ -11,7 +11,7 @@ use shared::{
 };
 
 use crate::{
-    attached::{Orders, key_attributes, state},
+    attached::{KEYS, Orders, key_attributes, state},
     database,
     hostile::incompressible,
     script::{Script, Subject},
@@ -33,6 +33,8 @@ use crate::{
 /// | `@deliver_after SECONDS 0,2-3` | the same, later |
 /// | `@deliver_broken 0` | the same, with a malformed image |
 /// | `@put_version 1 KEY {…}`, `@copy_version 1 FROM TO`, `@delete_version 1 KEY` | another client, in the history table |
+/// | `@empty_copy NAME` | an operator, who creates a table with the same keys: the output is `{NAME: …}`, its name |
+/// | `@items_in TABLE` | none: the output is the items, sorted |
 /// | `@item 1` | none: the output is the order |
 /// | `@stored 1`, `@versions 1` | none: the output is its items in the history table, or its versions |
 /// | `@changes 1` | none: the output is its changes, oldest first |
@@ -130,6 +132,17 @@ impl Subject for Orders {
             ("delete_version", [no, key]) => {
                 let id = self.entity(number(no));
                 self.block_on(database::delete_item(&self.client, &self.history, id.as_str(), key));
+            }
+            ("empty_copy", [name]) => {
+                let full = self.endpoint.table(name);
+                self.block_on(database::create_table(&self.client, &full, &KEYS))
+                    .unwrap();
+                self.block_on(self.endpoint.wait_until_active(&full));
+                return Some(json!({*name: full}));
+            }
+            ("items_in", [name]) => {
+                let items = self.block_on(database::items(&self.client, name));
+                return Some(database::sorted(items).into());
             }
             ("item", [no]) => return Some(self.item(number(no))),
             ("stored", [no]) => return Some(self.stored(number(no)).into()),

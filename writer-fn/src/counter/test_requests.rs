@@ -65,7 +65,8 @@ async fn write_version() {
     insta::assert_json_snapshot!("write_version_nested", written(nested, Ordering::Arrival).await);
     let tombstone = json!({"ID": "Equipment#1", "RequestId": "r-7", "Deleted": true, "ExpectedVersion": 6});
     insta::assert_json_snapshot!("write_version_tombstone", written(tombstone, Ordering::Arrival).await);
-    let author = json!({"ID": "Equipment#1", "Actor": "amy", "Reason": "test", "Timestamp": 5});
+    let author =
+        json!({"ID": "Equipment#1", "Actor": "amy", "Reason": "test", "ChangeSet": "import-7", "Timestamp": 5});
     insta::assert_json_snapshot!("write_version_author", written(author, Ordering::Arrival).await);
     let first = json!({"ID": "Equipment#1", "ExpectedVersion": 0});
     insta::assert_json_snapshot!("write_version_first", written(first, Ordering::Arrival).await);

@@ -91,6 +91,10 @@ fn what_is_refused_and_why() {
         {"ID": "E", "RequestSentAt": "soon"}    -> RequestSentAt is neither an ISO 8601 date and time nor a whole number of epoch milliseconds
         {"ID": "E", "RequestId": 7}             -> RequestId is not a string
         {"ID": "E", "RequestId": ""}            -> RequestId has 0 bytes, and 1 to 1000 are allowed
+        {"ID": "E", "ChangeSet": 7}             -> ChangeSet is not a string of 1 to 1000 bytes
+        {"ID": "E", "ChangeSet": ""}            -> ChangeSet is not a string of 1 to 1000 bytes
+        {"ID": "E", "ChangeSet": ["a"]}         -> ChangeSet is not a string of 1 to 1000 bytes
+        {"ID": "E", "TypedValues": true, "ChangeSet": {"$number": "7"}} -> ChangeSet is not a string of 1 to 1000 bytes
         {"ID": "E", "ExpectedVersion": -1}      -> ExpectedVersion is not a whole number from 0
         {"ID": "E", "ExpectedVersion": 1.5}     -> ExpectedVersion is not a whole number from 0
         {"ID": "E", "ExpectedVersion": "1"}     -> ExpectedVersion is not a whole number from 0
@@ -106,6 +110,30 @@ fn what_is_refused_and_why() {
     for (json, message) in cases(REFUSED) {
         assert_eq!(chain(&parse(json.clone()).err().unwrap()), message, "{json}");
     }
+}
+
+#[test]
+fn a_change_set_is_an_attribute_of_its_version() {
+    let set = |name: Value| {
+        let update = parse(json!({"ID": "E", "ChangeSet": name}))?;
+        assert_eq!(update.new_state().count(), 0);
+        Ok::<_, InvalidUpdate>(update.changes["ChangeSet"].clone())
+    };
+    // Two bytes each.
+    for (text, is_valid) in [
+        ("x".repeat(1000), true),
+        ("x".repeat(1001), false),
+        ("é".repeat(500), true),
+        ("é".repeat(501), false),
+    ] {
+        let expected = is_valid.then(|| Change::Set(AttributeValue::S(text.clone())));
+        let found = set(json!(text));
+        assert!(found == expected.ok_or(InvalidUpdate::ChangeSet), "{}", text.len());
+    }
+    assert!(set(json!(null)) == Ok(Change::Remove));
+    let payload = |json: Value| parse(json).unwrap().payload();
+    let one = payload(json!({"ID": "E", "ChangeSet": "a"}));
+    assert!(one != payload(json!({"ID": "E", "ChangeSet": "b"})) && one != payload(json!({"ID": "E"})));
 }
 
 #[test]

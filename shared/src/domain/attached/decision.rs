@@ -231,7 +231,8 @@ fn old_state(table: &AttachedTable, change: &Change, last: Option<&Recorded>) ->
         Some(_) => StateOrigin::Missed,
         None => StateOrigin::Baseline,
     };
-    let before = last.and_then(|last| last.state.item());
+    let none = Item::default();
+    let before = last.and_then(|last| last.state.known(&none));
     let old = change.old.as_ref();
     let changed_by = old.map(|old| author_of_item(table, old, before)).unwrap_or_default();
     (!is_same).then(|| state(change, change.place.of_old(), old, changed_by, origin))
@@ -248,9 +249,10 @@ fn new_state(table: &AttachedTable, change: &Change, before: Option<&Recorded>, 
             return Some(state(change, place, None, changed_by, origin));
         }
     };
+    let none = Item::default();
     let old = match change.has_old_images {
-        true => change.old.as_ref(),
-        false => before.and_then(|before| before.state.item()),
+        true => Some(change.old.as_ref().unwrap_or(&none)),
+        false => before.and_then(|before| before.state.known(&none)),
     };
     let is_same = old.is_some_and(|old| is_same(old, new, table.ignored()));
     (!is_same).then(|| state(change, place, Some(new), author_of_item(table, new, old), origin))

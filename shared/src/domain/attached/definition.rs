@@ -32,6 +32,8 @@ pub struct AttachedSettings {
     pub actor_attribute: Option<String>,
     /// Attribute with the reason of the last change, `Reason` of a version.
     pub reason_attribute: Option<String>,
+    /// Attribute that names a set of changes, `ChangeSet` of a version that changed its value.
+    pub change_set_attribute: Option<String>,
     /// Attributes whose change alone makes no version.
     pub ignored: BTreeSet<String>,
     /// Selection of the items that have a history, as a pattern of the event source mapping. `None`: all.
@@ -59,6 +61,7 @@ impl AttachedTable {
             (is_empty(&settings.version_attribute), "VersionAttribute"),
             (is_empty(&settings.actor_attribute), "ActorAttribute"),
             (is_empty(&settings.reason_attribute), "ReasonAttribute"),
+            (is_empty(&settings.change_set_attribute), "ChangeSetAttribute"),
             (settings.ignored.contains(""), "IgnoreAttributes"),
         ] {
             if is_empty {
@@ -101,6 +104,17 @@ impl AttachedTable {
         self.settings.version_attribute.as_deref()
     }
 
+    /// Returns the names of the attributes that describe the last change: its author, its reason and its change set.
+    pub fn attribution(&self) -> impl Iterator<Item = &str> {
+        let settings = &self.settings;
+        let names = [
+            &settings.actor_attribute,
+            &settings.reason_attribute,
+            &settings.change_set_attribute,
+        ];
+        names.into_iter().flatten().map(String::as_str)
+    }
+
     /// Returns the names of the attributes whose change alone makes no version.
     pub fn ignored(&self) -> &BTreeSet<String> {
         &self.settings.ignored
@@ -128,6 +142,7 @@ impl AttachedTable {
             "VersionAttribute": settings.version_attribute,
             "ActorAttribute": settings.actor_attribute,
             "ReasonAttribute": settings.reason_attribute,
+            "ChangeSetAttribute": settings.change_set_attribute,
             "IgnoreAttributes": Some(&settings.ignored).filter(|ignored| !ignored.is_empty()),
             "Filter": self.filter().and_then(|filter| json::parse(filter).ok()),
         });

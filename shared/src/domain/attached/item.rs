@@ -3,7 +3,7 @@
 //! ```text
 //! PK  SK           RequestId  Stream       RecordedAt  RecordedBy  Image
 //! …   v0000000001  …42#old    2026-11-22…  …           stream      {…}    Baseline: true
-//! …   v0000000002  …42        2026-11-22…  …           stream      {…}    Actor, Reason, ActorUnchanged: true
+//! …   v0000000002  …42        2026-11-22…  …           stream      {…}    Actor, Reason, ChangeSet, ActorUnchanged: true
 //! …   v0000000003  …77        2026-11-22…  …           stream      {key}  Deleted: true, Actor, Reason
 //! ```
 //!
@@ -161,7 +161,7 @@ fn version_item(
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
     let mut item = layout::add_image(members.collect(), image, compression)?;
     if size::check_version_bytes(size::of_item(&item)).is_err() {
-        for name in [names::ACTOR, names::REASON, ACTOR_UNCHANGED] {
+        for name in [names::ACTOR, names::REASON, names::CHANGE_SET, ACTOR_UNCHANGED] {
             item.remove(name);
         }
     }

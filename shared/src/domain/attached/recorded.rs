@@ -55,6 +55,15 @@ impl KnownState {
             Self::Deleted | Self::Unknown => None,
         }
     }
+
+    /// Returns the item, or `none` if it was deleted. `None` if it is not known.
+    pub(super) fn known<'a>(&'a self, none: &'a Item) -> Option<&'a Item> {
+        match self {
+            Self::Item(item) => Some(item),
+            Self::Deleted => Some(none),
+            Self::Unknown => None,
+        }
+    }
 }
 
 impl Recorded {

@@ -32,7 +32,7 @@ pub struct State {
     pub image: Item,
     /// `true` if the item was deleted.
     pub is_deleted: bool,
-    /// Author and reason.
+    /// Author, reason and change set.
     pub changed_by: ChangedBy,
     /// Reason why history has the state.
     pub origin: StateOrigin,
@@ -55,17 +55,22 @@ impl State {
     }
 }
 
-/// Attributes of a version item that name its author: `Actor`, `Reason` and `ActorUnchanged`. Empty for a deletion by a client.
+/// Attributes of a version item that name its author: `Actor`, `Reason`, `ActorUnchanged` and `ChangeSet`. Empty for a deletion by a
+/// client.
 pub type ChangedBy = Vec<(&'static str, AttributeValue)>;
 
-/// Returns the author that an item names. `before` is the state before it, if it is known: with the same author, another write can
-/// have made the change.
+/// Returns the author that an item names. `before` is the state before it, empty if the item did not exist, `None` if it is not known:
+/// with the same author, another write can have made the change. Only a change of its value makes a version part of a change set.
 pub fn author_of_item(table: &AttachedTable, item: &Item, before: Option<&Item>) -> ChangedBy {
     let settings = table.settings();
     let is_small = |value: &&AttributeValue| size::of_value(value) <= MAX_VALUE_BYTES;
     let value = |item: &Item, name: &Option<String>| item.get(name.as_deref()?).filter(is_small).cloned();
     let actor = value(item, &settings.actor_attribute);
     let old = before.and_then(|before| value(before, &settings.actor_attribute));
+    let set_of = |item: &Item| item.get(settings.change_set_attribute.as_deref()?).cloned();
+    let is_in = |item: &Item, set: &AttributeValue| set_of(item).is_some_and(|old| same_value(set, &old));
+    let is_new = |set: &AttributeValue| before.is_some_and(|before| !is_in(before, set));
+    let change_set = value(item, &settings.change_set_attribute).filter(is_new);
     let unchanged = actor
         .as_ref()
         .zip(old.as_ref())
@@ -74,6 +79,7 @@ pub fn author_of_item(table: &AttachedTable, item: &Item, before: Option<&Item>)
         (ACTOR_UNCHANGED, unchanged.map(|_| AttributeValue::Bool(true))),
         (names::ACTOR, actor),
         (names::REASON, value(item, &settings.reason_attribute)),
+        (names::CHANGE_SET, change_set),
     ];
     members
         .into_iter()

@@ -22,6 +22,7 @@ fn order(lines: usize) -> Value {
     };
     json!({
         "PK": {"S": "Order#1"}, "SK": {"S": "v7"}, "TTL": {"N": "1"}, "RequestId": {"S": "r-7"}, "Actor": {"S": "alice"},
+        "ChangeSet": {"S": "import-7"},
         "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Lines": {"L": (0..lines).map(line).collect::<Vec<_>>()},
     })
 }
@@ -40,7 +41,16 @@ fn stored(version: &Item) -> Item {
 fn a_compressed_version_keeps_what_filters_use() {
     let version = item(order(30));
     let stored = stored(&version);
-    let kept = ["Actor", IMAGE_DEFLATE, "PK", "RecordedAt", "RequestId", "SK", "TTL"];
+    let kept = [
+        "Actor",
+        "ChangeSet",
+        IMAGE_DEFLATE,
+        "PK",
+        "RecordedAt",
+        "RequestId",
+        "SK",
+        "TTL",
+    ];
     assert_eq!(names(&stored), kept);
     assert!(3 * size::of_item(&stored) < size::of_item(&version));
     assert_eq!(layout::version_item(stored), version);

@@ -39,6 +39,7 @@ fn a_definition_is_the_json_of_create_table() {
         definition["HistoryTable"] = json!("Log");
         definition["VersionAttribute"] = json!("version");
         (definition["ActorAttribute"], definition["ReasonAttribute"]) = (json!("by"), json!("why"));
+        definition["ChangeSetAttribute"] = json!("job");
         definition["IgnoreAttributes"] = json!(["lastSeen", "a,b"]);
         definition["Filter"] = json!({"status": [{"prefix": "open"}]});
     });
@@ -47,9 +48,7 @@ fn a_definition_is_the_json_of_create_table() {
         (table.history_table(), table.version_attribute()),
         ("Log", Some("version"))
     );
-    let settings = table.settings();
-    let others = [&settings.actor_attribute, &settings.reason_attribute];
-    assert_eq!(others.map(Option::as_deref), [Some("by"), Some("why")]);
+    assert_eq!(table.attribution().collect::<Vec<_>>(), ["by", "why", "job"]);
     // It is stored beside the history, and read there.
     assert_eq!(parse(&table.to_json().to_string()), Ok(table.clone()));
     assert_eq!(table.keys().count(), 1);
@@ -85,6 +84,8 @@ fn each_mistake_has_a_message() {
         ActorAttribute ["a"] => ActorAttribute is not a string
         ActorAttribute "" => ActorAttribute has an empty attribute name
         ReasonAttribute "" => ReasonAttribute has an empty attribute name
+        ChangeSetAttribute 7 => ChangeSetAttribute is not a string
+        ChangeSetAttribute "" => ChangeSetAttribute has an empty attribute name
         IgnoreAttributes "a" => IgnoreAttributes is not a list of attribute names
         IgnoreAttributes [7] => IgnoreAttributes is not a list of attribute names
         IgnoreAttributes [""] => IgnoreAttributes has an empty attribute name

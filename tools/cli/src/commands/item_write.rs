@@ -14,6 +14,7 @@ use operations::{
 use serde_json::{Map, json};
 use shared::{
     domain::{
+        AttributeValue,
         attached::{AttachedTable, key},
         request_id::RequestId,
         version::Version,
@@ -99,6 +100,9 @@ impl<'a> ItemWrite<'a> {
                 output::note(&note);
             }
         }
+        if let Some(note) = self.change_set_note(table, &planned) {
+            output::note(&note);
+        }
         let verb = match outcome {
             "Created" => "Create",
             "Deleted" => "Delete",
@@ -135,6 +139,14 @@ impl<'a> ItemWrite<'a> {
             (None, _) => Some(format!("{name} is not set; --actor NAME sets it")),
             (new, old) => (new == old).then(|| format!("{name} stays as it is; --actor NAME sets it")),
         }
+    }
+
+    /// Returns the note that the item names the change set already, so that history does not show that the change is part of it.
+    fn change_set_note(&self, table: &AttachedTable, change: &ItemChange) -> Option<String> {
+        let name = table.settings().change_set_attribute.as_ref()?;
+        let old = change.item.as_ref()?.get(name)?;
+        let is_same = *old == AttributeValue::S(self.options.change_set.clone()?) && !change.is_unchanged();
+        is_same.then(|| format!("{name} names this change set already: the new version is not part of it"))
     }
 
     /// Returns an update without changes of attributes.

@@ -49,6 +49,9 @@ pub(crate) struct Log {
     /// Show only versions with this Actor, also those where it is uncertain
     #[arg(long)]
     actor: Option<String>,
+    /// Show only versions of this change set
+    #[arg(long, value_name = "ID")]
+    change_set: Option<String>,
     /// Show only versions that were recorded at this time or later
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
@@ -128,6 +131,7 @@ impl Log {
             since,
             until,
             actor: self.actor.clone(),
+            change_set: self.change_set.clone(),
             path: self.path.clone(),
             to: None,
         };

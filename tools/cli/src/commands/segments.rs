@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, path::PathBuf};
 use operations::{
     connection::Connection,
     rate_limit::{Consumed, Limits, RateLimiter},
-    segments::Plan,
+    segments::{Plan, SEGMENTS},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::{error::CliError, progress::Bar};
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReadRate {
     /// Maximum number of read units a second
-    #[arg(long, value_name = "UNITS")]
+    #[arg(long, visible_alias = "max-rcu", value_name = "UNITS")]
     pub(super) max_read_units: Option<NonZeroU32>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Rates {
     #[command(flatten)]
     read: ReadRate,
     /// Maximum number of write units a second
-    #[arg(long, value_name = "UNITS")]
+    #[arg(long, visible_alias = "max-wcu", value_name = "UNITS")]
     max_write_units: Option<NonZeroU32>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Segments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: Option<u32>,
     /// Store the progress in this file, and resume from it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "checkpoint", value_name = "FILE")]
     state: Option<PathBuf>,
 }
 
@@ -67,6 +67,16 @@ impl Segments {
             segments: self.segments,
             checkpoint: self.state.as_deref(),
         }
+    }
+
+    /// Returns the number of segments of a new run.
+    pub(super) fn count(&self) -> u32 {
+        self.segments.unwrap_or(SEGMENTS)
+    }
+
+    /// Returns `true` if there is the file of an earlier run.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.exists())
     }
 
     /// Rejects the options for single entities.

@@ -54,6 +54,20 @@ impl Output {
         }
         print_json(&about)
     }
+
+    /// Prints changes in blocks below a heading, and lines after them.
+    pub(crate) fn below(&self, heading: &str, changes: &Changes<'_>, notes: &[String]) -> Result<(), CliError> {
+        let mut lines = vec![style(printable::line(heading)).underlined().to_string()];
+        if !changes.changes.is_empty() {
+            lines.extend(block_lines(changes, self.is_full));
+        }
+        lines.extend(
+            notes
+                .iter()
+                .map(|note| style(printable::line(note)).yellow().to_string()),
+        );
+        print_styled(&lines.join("\n"))
+    }
 }
 
 /// Returns the numbers of changes: `2 added, 1 moved`.

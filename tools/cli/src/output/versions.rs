@@ -130,8 +130,8 @@ fn entry_json(view: &VersionView, comparison: Option<&Comparison>) -> Value {
     json.into()
 }
 
-/// Returns a version in one line: number, time to the second, actor, changes and reason, as
-/// `3  2026-11-22 06:25:11  alice  State: placed → paid  (late payment)`.
+/// Returns a version in one line: number, time to the second, actor, changes, reason and change set, as
+/// `3  2026-11-22 06:25:11  alice  State: placed → paid  (late payment)  {import-7}`.
 fn version_line(view: &VersionView, changes: Option<&str>, times: TimeFormat) -> String {
     let mark = view.change.as_ref().and_then(|change| {
         let mark = change.origin.mark()?;
@@ -148,6 +148,7 @@ fn version_line(view: &VersionView, changes: Option<&str>, times: TimeFormat) ->
         who(view),
         changes.map(str::to_owned),
         attributed(view.reason.as_ref()).map(|reason| format!("({reason})")),
+        attributed(view.change_set.as_ref()).map(|set| format!("{{{set}}}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
 }

@@ -33,6 +33,8 @@ script_tests! {
     fn old_versions_are_pruned_and_pinned_ones_are_kept();
     fn the_newest_version_that_is_not_late_is_never_pruned();
     fn a_purge_deletes_the_history_and_keeps_the_item();
+    // Snapshot.
+    fn an_attached_table_is_shown_as_it_was();
     // Redrive.
     fn a_record_that_is_redriven_after_later_ones_is_late();
     fn a_deletion_is_no_attribute_of_the_item();
@@ -49,6 +51,7 @@ script_tests! {
     fn the_write_of_a_stale_mapper_fails_after_each_change();
     fn a_printed_version_of_other_programs_can_be_put_again();
     fn the_author_of_a_change_is_named();
+    fn an_undo_of_an_item_of_other_programs_increases_its_version_attribute();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, fs, process::Child};
 
 use serde_json::{Value, json};
+use shared::{clock::since_epoch, domain::recorded_at::RecordedAt};
 use testkit::{
     command::{Run, members},
     script,
@@ -140,6 +141,36 @@ fn a_killed_backfill_during_writes_loses_nothing() {
     let is_old = |(key, item): &(&String, &Value)| item["State"]["S"] == "old" && !key.ends_with(" v0");
     let old: Vec<_> = all.iter().filter(is_old).map(|(key, _)| key).collect();
     assert!(!old.is_empty() && old.iter().all(|key| key.ends_with(" v1")), "{old:?}");
+}
+
+#[test]
+fn a_killed_snapshot_resumes() {
+    let table = new_table();
+    for entity in 0..30 {
+        table.write(json!({"ID": format!("E{entity}"), "N": 1}));
+    }
+    script::run(&table, "@empty Copy");
+    let (copy, time) = (
+        table.endpoint.table_name("Copy"),
+        RecordedAt::since_epoch(since_epoch()),
+    );
+    for into in [String::new(), format!("--into {copy} --mode inline --yes")] {
+        let mut state = State::new();
+        let snapshot = format!(
+            "snapshot --at {time} {into} --segments 2 --max-read-units 10 --state {}",
+            state.path()
+        );
+        let runs = run_killed(&mut state, || table.start(&snapshot), || {});
+        assert_eq!(runs.last().unwrap().code, 0, "{runs:?}");
+        let lines = runs.iter().flat_map(|run| &run.lines);
+        let ids: BTreeSet<_> = lines.filter_map(|line| line["ID"].as_str()).collect();
+        match into.is_empty() {
+            true => assert_eq!(ids.len(), 30),
+            false => assert_eq!(members(last_line(&runs), &["Entities", "Refused"]), json!([30, 0])),
+        }
+    }
+    let audit = r#"audit --all --lag 0 => {"Entities": 30, "Versions": 30}"#;
+    script::run(&table, &format!("with TABLE_NAME={copy} {audit}"));
 }
 
 /// Commands that cannot continue the state of a run of prune.

@@ -53,6 +53,9 @@ script_tests! {
     fn one_entity_that_fails_does_not_stop_the_others();
     fn gaps_grace_periods_and_pins();
     fn a_redelivered_pruned_version_is_already_recorded();
+    // Snapshots. The tests of the local stack have a model.
+    fn a_table_is_shown_as_it_was();
+    fn a_snapshot_is_written_into_an_empty_table();
     // Purge, and what redrive, repair and audit do with purged versions.
     fn a_purge_deletes_everything_after_asking();
     fn a_repair_does_not_revive_a_purged_entity();

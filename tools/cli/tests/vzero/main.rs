@@ -11,6 +11,7 @@ mod settings;
 mod states;
 mod table_arn;
 mod terminal;
+mod undo;
 mod unreachable;
 
 use testkit::{script_tests, table::Table};

@@ -4,6 +4,7 @@
 mod as_of;
 mod operations;
 mod records;
+mod snapshot;
 
 use std::time::Duration;
 

@@ -16,5 +16,6 @@ mod limits;
 mod modes;
 mod order_by_time;
 mod requests;
+mod snapshot;
 mod uncounted;
 mod vectors;

@@ -31,7 +31,7 @@ use super::{
 };
 
 impl Backfill {
-    pub(super) async fn item(&self, item: &Item) -> Result<ItemOutcome, Stop> {
+    pub(crate) async fn item(&self, item: &Item) -> Result<ItemOutcome, Stop> {
         let digits = self.target.store.digits();
         if self.source.store.latest_table() == self.target.store.latest_table() {
             let kind = match (partition_key_of(item), sort_key_of(item)) {

@@ -22,7 +22,7 @@ use futures::{StreamExt as _, stream};
 use serde_json::json;
 use shared::{
     config::{Ordering, WriteOptions},
-    domain::Item,
+    domain::{Item, layout::table_name, names},
     dynamodb::{Store, read::describe_table::keys_of},
 };
 
@@ -145,7 +145,7 @@ counts! {
 }
 
 /// Source, target and options of a backfill.
-struct Backfill {
+pub(crate) struct Backfill {
     /// Table that items are read from.
     source: Paced,
     /// Versioned or attached table, which can be the same.
@@ -161,7 +161,7 @@ struct Backfill {
 
 /// Outcome of an item that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ItemOutcome {
+pub(crate) enum ItemOutcome {
     /// It became version 1 of its entity.
     Written,
     /// An earlier run imported it, or its entity has all its attributes.
@@ -171,7 +171,7 @@ enum ItemOutcome {
 }
 
 /// Reason why an item has no outcome.
-enum Stop {
+pub(crate) enum Stop {
     Refused(Refusal),
     Failed(OperationError),
 }
@@ -189,6 +189,25 @@ impl<E: Into<OperationError>> From<E> for Stop {
 }
 
 impl Backfill {
+    /// Creates the backfill of states of another table's entities, which are items with these attributes and `PK`.
+    pub(crate) fn of_states(source: Paced, target: Paced, ordering: Ordering, options: WriteOptions) -> Self {
+        let mapping = Mapping {
+            table: table_name(source.store.latest_table()).to_owned(),
+            keys: vec![names::PK.to_owned()],
+            id: Template::attribute(names::PK),
+            rename: BTreeMap::new(),
+            ordering,
+        };
+        Self {
+            source,
+            target,
+            mapping: Some(mapping),
+            selection: Selection::default(),
+            options,
+            dry_run: false,
+        }
+    }
+
     /// Writes the items of the next page. It is complete when all its items are, so that a continued run does not skip one.
     async fn step(&self, segment: Segment, progress: &mut Progress) -> Result<Option<Refused>, OperationError> {
         if progress.done {

@@ -48,6 +48,8 @@ pub enum Wanted<'a> {
     Version(Version),
     /// The last state before the item was deleted.
     BeforeDeletion,
+    /// This state, as if it were that of a version. `None` deletes the item.
+    State(Option<&'a Item>),
     /// The item with these changes. An item that does not exist is created.
     Changed(&'a ChangesOf<'a>),
 }
@@ -58,6 +60,8 @@ pub struct ItemOptions {
     /// Author of the change. A deleted item has none.
     pub actor: Option<String>,
     pub reason: Option<String>,
+    /// Set of changes to which the change belongs.
+    pub change_set: Option<String>,
     /// `true` to set a time to live that has passed.
     pub allow_expired: bool,
 }
@@ -84,8 +88,8 @@ pub struct ItemChange {
 /// - [`OperationError::Differs`]: the item is not in its newest state in history.
 /// - [`OperationError::Refused`]: the item to undelete exists.
 /// - [`OperationError::Expired`]: the item would expire at once, which the options can allow.
-/// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author or the reason, or one
-///   request cannot make them.
+/// - [`OperationError::Invalid`]: the changes are not for this item, its table has no attribute for the author, the reason or the change
+///   set, or one request cannot make them.
 /// - [`OperationError::Service`]: a request fails.
 pub async fn plan_item_change(
     store: &Store,
@@ -101,6 +105,7 @@ pub async fn plan_item_change(
             let old = store.get(&entity, &store.digits().version_key(version), true).await?;
             Some(old.and_then(Recorded::of_flat).ok_or(OperationError::NoVersion)?.state)
         }
+        Wanted::State(state) => Some(state.map_or(KnownState::Deleted, |state| KnownState::Item(state.clone()))),
         Wanted::BeforeDeletion | Wanted::Changed(_) => None,
     };
     let mut tail = tail_in_order(store, &entity, true).await?;
@@ -116,7 +121,7 @@ pub async fn plan_item_change(
                 "the item exists, so there is nothing to undelete: restore a version by its number".to_owned(),
             ));
         }
-        Wanted::Version(_) | Wanted::BeforeDeletion => {
+        Wanted::Version(_) | Wanted::State(_) | Wanted::BeforeDeletion => {
             let state = tail.last().ok_or(OperationError::NoVersion)?;
             if !agrees(&state.state, item.as_ref(), table.ignored()) {
                 return Err(OperationError::Differs);
@@ -229,7 +234,7 @@ pub async fn recorded_version(
 }
 
 impl ItemOptions {
-    /// Returns the attributes of an item that have the author and the reason, each after the option of its value.
+    /// Returns the attributes of an item that have the author, the reason and the change set, each after the option of its value.
     ///
     /// # Errors
     ///
@@ -242,6 +247,7 @@ impl ItemOptions {
         let values = [
             ("--actor", &self.actor, &settings.actor_attribute),
             ("--reason", &self.reason, &settings.reason_attribute),
+            ("--change-set", &self.change_set, &settings.change_set_attribute),
         ];
         let values = values.into_iter().filter_map(|(option, value, attribute)| {
             let value = AttributeValue::S(value.clone()?);

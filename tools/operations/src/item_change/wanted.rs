@@ -6,7 +6,7 @@
 //! | version attribute, a number | counts up by 1 | 1 above the greater one of the old and the last state | counts up by 1 | as named |
 //! | version attribute of another type | stays | from the old state | stays | as named |
 //! | ignored | stays | from the old state | as named, or stays | as named |
-//! | author and reason | stays | none | as named, or stays | as named |
+//! | author, reason, change set | stays | none | as named, or stays | as named |
 //! | any other | from the old state | from the old state | as named, or stays | as named |
 //!
 //! The version attribute is never set back, so that the next write of a client with optimistic locking fails if it is based on the item
@@ -38,11 +38,7 @@ pub(super) fn restored(
         wanted.insert(name.clone(), value.clone());
     }
     let version = table.version_attribute();
-    let settings = table.settings();
-    let of_change = [&settings.actor_attribute, &settings.reason_attribute]
-        .into_iter()
-        .flatten()
-        .map(String::as_str);
+    let of_change = table.attribution();
     let Some(item) = item else {
         of_change.for_each(|name| drop(wanted.remove(name)));
         return count_up(table, wanted, &[Some(old), last]);
@@ -136,7 +132,7 @@ mod tests {
         let definition = json!({
             "TableName": "Orders", "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
             "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
-            "VersionAttribute": "rev", "IgnoreAttributes": ["seen"], "ActorAttribute": "by",
+            "VersionAttribute": "rev", "IgnoreAttributes": ["seen"], "ActorAttribute": "by", "ChangeSetAttribute": "job",
         });
         attach::parse(&definition.to_string()).unwrap()
     }
@@ -178,9 +174,9 @@ mod tests {
             [{"rev": 10}, null, {"rev": 9}]    -> {"rev": 11}
             [{"rev": "e"}, null, {}]           -> {"rev": "e"}
             [{}, null, {}]                     -> {}
-            // The author of the old state did not restore it.
-            [{"a": 1, "by": "x"}, {"a": 2, "by": "y"}] -> {"a": 1, "by": "y"}
-            [{"a": 1, "by": "x"}, null, {}]    -> {"a": 1}
+            // The author of the old state did not restore it, and its change set did not either.
+            [{"a": 1, "by": "x", "job": "i"}, {"a": 2, "by": "y", "job": "j"}] -> {"a": 1, "by": "y", "job": "j"}
+            [{"a": 1, "by": "x", "job": "i"}, null, {}] -> {"a": 1}
             [{"a": 1}, {"rev": -1.5}]          -> the version attribute rev has no next number
         "#;
         for (case, expected) in cases(CASES) {

@@ -33,7 +33,7 @@ use crate::{
 use shared::dynamodb::Store;
 
 /// Default number of segments.
-const SEGMENTS: u32 = 4;
+pub const SEGMENTS: u32 = 4;
 
 /// Table of a run, its rate, and the file of its state.
 #[derive(Debug, Clone, Copy)]
@@ -141,6 +141,15 @@ where
         self.state.consumed = self.pace.consumed();
         self.is_reported = true;
         Ok(Some(found))
+    }
+
+    /// Stores the state before the first step, for runs that begin only under a condition that their own writes change.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::SaveCheckpoint`] if the state cannot be written.
+    pub fn save(&self) -> Result<(), OperationError> {
+        self.at_checkpoint(State::save)
     }
 
     /// Changes the file of the state, if there is one.

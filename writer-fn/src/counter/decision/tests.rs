@@ -201,7 +201,7 @@ fn author_and_time_belong_to_one_version() {
     let stored = item(json!({
         "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "State": {"S": "x"}, "Actor": {"S": "amy"},
         "Reason": {"S": "r"}, "Time": {"S": "2026-01-01"}, "Timestamp": {"N": "1"}, "Sender": {"S": "AIDA"},
-        "RestoredFrom": {"N": "1"},
+        "RestoredFrom": {"N": "1"}, "ChangeSet": {"S": "import-7"},
     }));
     let stamp = Stamp::At(now());
     let after = |json: Value| {
@@ -209,7 +209,15 @@ fn author_and_time_belong_to_one_version() {
         apply(&update, Some(&stored), &stamp).unwrap()
     };
     let plain = after(json!({"ID": "E", "A": 1}));
-    for name in ["Actor", "Reason", "Time", "Timestamp", "Sender", "RestoredFrom"] {
+    for name in [
+        "Actor",
+        "Reason",
+        "ChangeSet",
+        "Time",
+        "Timestamp",
+        "Sender",
+        "RestoredFrom",
+    ] {
         assert!(!plain.contains_key(name), "{name}");
     }
     assert!(plain.contains_key("State") && plain.contains_key("RecordedAt"));

@@ -52,6 +52,7 @@ fn what_is_no_update_of_a_map() {
         {"RecentRequests": {"$update": {"B": 1}}}                 -> RecentRequests is reserved
         {"Latest": {"$update": {"B": 1}}}                         -> Latest is reserved
         {"Actor": {"$update": {"B": 1}}}                          -> Actor describes one version
+        {"ChangeSet": {"$update": {"B": 1}}}                      -> ChangeSet is not a string
         {"Reason": {"$update": {"B": 1}}}                         -> Reason describes one version
         {"Time": {"$update": {"B": 1}}}                           -> Time cannot be read
         {"Deleted": {"$update": {"B": 1}}}                        -> Deleted is not true or false

@@ -25,11 +25,11 @@ fn appended(change: &Change, tail: &Tail) -> Vec<State> {
     }
 }
 
-/// An item with this state; a state of two letters has the second one in an ignored attribute, or, if it is upper case, an author.
+/// An item with this state; a state of two letters has the second one in an ignored attribute, or, if it is upper case, an author and a change set.
 fn item(state: &str) -> Item {
     let mut item = json!({"id": {"S": "a"}, "state": {"S": &state[..1]}, "n": {"N": "1.0"}, "set": {"SS": ["x", "y"]}});
     if state.ends_with(char::is_uppercase) {
-        item["by"] = json!({"S": &state[1..]});
+        (item["by"], item["job"]) = (json!({"S": &state[1..]}), json!({"S": &state[1..]}));
     } else if state.len() > 1 {
         item["seen"] = json!({"S": &state[1..]});
         (item["n"], item["set"]) = (json!({"N": "1"}), json!({"SS": ["y", "x"]}));
@@ -194,43 +194,43 @@ fn a_later_stream_continues_history() {
 
 #[test]
 fn an_author_is_compared_with_that_of_the_state_before() {
-    // `-` without an author, and `=` if the state before has the same one.
+    // `-` without an author, `=` if the state before has the same one, and `+` if the version is part of its change set.
     let authors = |change: &Change, tail: &Tail| {
         let author = |state: State| {
             let members: HashMap<_, _> = state.changed_by.into_iter().collect();
             let unchanged = members.get("ActorUnchanged").map_or("", |_| "=");
+            let set = members.get("ChangeSet").map_or("", |_| "+");
             match members.get("Actor") {
-                Some(AttributeValue::S(actor)) => format!("{actor}{unchanged}"),
-                _ => format!("-{unchanged}"),
+                Some(AttributeValue::S(actor)) => format!("{actor}{unchanged}{set}"),
+                _ => format!("-{unchanged}{set}"),
             }
         };
-        appended(change, tail)
-            .into_iter()
-            .map(author)
-            .collect::<Vec<_>>()
-            .join(" ")
+        let authors: Vec<_> = appended(change, tail).into_iter().map(author).collect();
+        authors.join(" ")
     };
     // Only the tombstone of the record has its principal.
     let mut deletion = change(7, "b", "-");
     deletion.new = NewState::Deleted(Some(Principal::new(None, "p".to_owned())));
     assert_eq!(authors(&deletion, &tail(&["v1:5=a"], true)), "- p");
     for (from, to, version, expected) in [
-        ("aX", "bY", "v1:5=aX", "Y"),
+        ("aX", "bY", "v1:5=aX", "Y+"),
         ("aX", "bX", "v1:5=aX", "X="),
         ("aX", "b", "v1:5=aX", "-"),
-        ("a", "bX", "v1:5=a", "X"),
-        ("-", "bX", "v1:5=-", "X"),
+        ("a", "bX", "v1:5=a", "X+"),
+        ("-", "bX", "", "X+"),
         ("aX", "-", "v1:5=aX", "-"),
         // A baseline has no state before, a missed state has that of history.
         ("aX", "bX", "", "X X="),
-        ("cX", "bY", "v1:5=aX", "X= Y"),
-        ("cX", "bX", "v1:5=aW", "X X="),
+        ("cX", "bY", "v1:5=aX", "X= Y+"),
+        ("cX", "bX", "v1:5=aW", "X+ X="),
+        ("cX", "bX", "v1:5=-", "X+ X="),
         // A late state is compared with its old image.
         ("cY", "bY", "v1:9=aX", "Y="),
-        ("cX", "bY", "v1:9=aY", "Y"),
+        ("cX", "bY", "v1:9=aY", "Y+"),
         // Without an old image, history decides. If it does not know, nothing shows that the author is the same.
         ("?", "bX", "v1:5=aX", "X="),
-        ("?", "bX", "v1:5=aW", "X"),
+        ("?", "bX", "v1:5=aW", "X+"),
+        ("?", "bX", "v1:5=-", "X+"),
         ("?", "bX", "v1:5=*", "X"),
         ("?", "bX", "", "X"),
     ] {

@@ -112,6 +112,13 @@ fn the_author_is_the_value_of_an_attribute() {
         [{"why": {"S": "x"}}, {"by": {"S": "amy"}, "why": {"S": "x"}}] -> {"Reason": {"S": "x"}}
         [{"by": {"M": {"id": {"N": "1.0"}}}}, {"by": {"M": {"id": {"N": "1"}}}}] -> {"Actor": {"M": {"id": {"N": "1.0"}}}, "ActorUnchanged": {"BOOL": true}}
         [{"by": {"SS": ["a", "b"]}}, {"by": {"SS": ["b", "a"]}}]     -> {"Actor": {"SS": ["a", "b"]}, "ActorUnchanged": {"BOOL": true}}
+        [{"job": {"S": "j"}}, null]                                  -> {}
+        [{"job": {"S": "j"}}, {}]                                    -> {"ChangeSet": {"S": "j"}}
+        [{"job": {"S": "j"}}, {"job": {"S": "i"}}]                   -> {"ChangeSet": {"S": "j"}}
+        [{"job": {"S": "j"}}, {"job": {"S": "j"}}]                   -> {}
+        [{"job": {"N": "1.0"}}, {"job": {"N": "1"}}]                 -> {}
+        [{"job": {"N": "1"}}, {"job": {"S": "1"}}]                   -> {"ChangeSet": {"N": "1"}}
+        [{}, {"job": {"S": "j"}}]                                    -> {}
     "#;
     let authored = |mut image: Value, before: &Value| {
         let before = (!before.is_null()).then(|| item(before.clone()));
@@ -133,7 +140,8 @@ fn the_author_is_the_value_of_an_attribute() {
         );
         assert!(json["Attributes"].get("ActorUnchanged").is_none());
         let members = stored.as_object_mut().unwrap();
-        members.retain(|name, _| ["Actor", "Reason", "ActorUnchanged"].contains(&name.as_str()));
+        members.retain(|name, _| ["Actor", "Reason", "ChangeSet", "ActorUnchanged"].contains(&name.as_str()));
+        assert_eq!(view.change_set.is_some(), expected.contains("ChangeSet"), "{case}");
         assert_eq!(stored, serde_json::from_str::<Value>(expected).unwrap(), "{case}");
     }
     // A large value is only in the image, and an item that fits is never too large because of its author.
@@ -174,7 +182,7 @@ fn a_deep_or_compressed_image_is_read_as_it_was() {
 
 #[test]
 fn attributes_of_the_user_are_never_ours() {
-    assert_eq!(ours().count(), 39);
+    assert_eq!(ours().count(), 40);
     let names: Vec<_> = ours().chain(["item:PK", "item:", "status", "Time"]).collect();
     let user = names.iter().map(|name| ((*name).to_owned(), json!({"S": "user"})));
     let mut image: Value = user.collect();

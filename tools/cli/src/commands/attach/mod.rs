@@ -57,6 +57,9 @@ pub(crate) struct Attach {
     /// Attribute with the reason of the last change
     #[arg(long, value_name = "NAME", conflicts_with = "check")]
     reason_attribute: Option<String>,
+    /// Attribute that names a set of changes, such as job
+    #[arg(long, value_name = "NAME", conflicts_with = "check")]
+    change_set_attribute: Option<String>,
     /// Attribute whose change alone makes no version; can be repeated
     #[arg(long, value_name = "NAME")]
     ignore: Vec<String>,
@@ -227,6 +230,7 @@ impl Attach {
             version_attribute: of(&self.version_attribute, stored.version_attribute),
             actor_attribute: of(&self.actor_attribute, stored.actor_attribute),
             reason_attribute: of(&self.reason_attribute, stored.reason_attribute),
+            change_set_attribute: of(&self.change_set_attribute, stored.change_set_attribute),
             ignored: match self.ignore.is_empty() {
                 true => stored.ignored,
                 false => self.ignore.iter().cloned().collect(),

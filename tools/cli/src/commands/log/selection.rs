@@ -25,6 +25,8 @@ pub(super) struct Filter {
     pub(super) until: Option<RecordedAt>,
     /// Its `Actor`.
     pub(super) actor: Option<String>,
+    /// Its `ChangeSet`.
+    pub(super) change_set: Option<String>,
     /// A path of the newest version that has it, whose value differs from the previous version.
     pub(super) path: Option<Path>,
     /// Last version. Later ones can be read, because the path is that of the newest one.
@@ -41,7 +43,8 @@ pub(super) struct Selected {
 impl Filter {
     /// `true` if versions can be excluded.
     pub(super) fn excludes(&self) -> bool {
-        self.since.is_some() || self.until.is_some() || self.actor.is_some() || self.path.is_some()
+        let texts = [&self.actor, &self.change_set];
+        self.since.is_some() || self.until.is_some() || self.path.is_some() || texts.iter().any(|text| text.is_some())
     }
 
     /// Compares the time of a version with the period, `None` if it is not known.
@@ -60,9 +63,9 @@ impl Filter {
         })
     }
 
-    fn is_by_actor(&self, view: &VersionView) -> bool {
-        let Some(actor) = &self.actor else { return true };
-        view.actor.as_ref().is_some_and(|own| text_of(own) == *actor)
+    fn is_attributed(&self, view: &VersionView) -> bool {
+        let mut pairs = [(&self.actor, &view.actor), (&self.change_set, &view.change_set)].into_iter();
+        pairs.all(|(wanted, own)| wanted.is_none() || *wanted == own.as_ref().map(text_of))
     }
 }
 
@@ -199,7 +202,8 @@ impl Selection {
             Some((_, comparison)) => Some(comparison.within([from.as_ref(), to.as_ref()])?),
             None => comparison,
         };
-        self.filter.is_by_actor(&view).then_some(Selected { view, comparison })
+        let is_attributed = self.filter.is_attributed(&view);
+        is_attributed.then_some(Selected { view, comparison })
     }
 }
 

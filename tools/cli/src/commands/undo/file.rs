@@ -1,0 +1,96 @@
+//! File of a plan: the lines that the command prints in JSON.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write as _},
+    path::Path,
+};
+
+use operations::{
+    connection::Connection,
+    undo::{
+        options::{Conflicts, Options},
+        plan::{Action, EntityPlan},
+        table::Planned,
+    },
+};
+use serde_json::Value;
+use shared::{domain::version::Version, json};
+
+use super::report::{Report, file_summary};
+use crate::error::CliError;
+
+const ON_CONFLICT: &str = "OnConflict";
+const MODES: [(Conflicts, &str); 3] = [
+    (Conflicts::Leave, "leave"),
+    (Conflicts::SkipPath, "skip-path"),
+    (Conflicts::Overwrite, "overwrite"),
+];
+
+/// File to which a plan is saved, `None` if it is not.
+pub(super) struct PlanFile(Option<BufWriter<File>>);
+
+impl PlanFile {
+    pub(super) fn create(path: Option<&Path>) -> Result<Self, CliError> {
+        let create = |path: &Path| File::create(path).map_err(|error| CliError::usage("--plan", error));
+        Ok(Self(path.map(create).transpose()?.map(BufWriter::new)))
+    }
+
+    pub(super) fn add(&mut self, plan: &EntityPlan) -> Result<(), CliError> {
+        self.line(&plan.to_json())
+    }
+
+    pub(super) fn end(mut self, report: &Report, options: &Options) -> Result<(), CliError> {
+        let mut summary = file_summary(report, options);
+        let mode = MODES.iter().find(|(mode, _)| *mode == options.conflicts);
+        summary[ON_CONFLICT] = mode.map(|(_, name)| *name).into();
+        summary["Reason"] = options.reason.clone().into();
+        self.line(&summary)?;
+        Ok(self.0.map_or(Ok(()), |mut file| file.flush())?)
+    }
+
+    fn line(&mut self, line: &Value) -> Result<(), CliError> {
+        Ok(self.0.as_mut().map_or(Ok(()), |file| writeln!(file, "{line}"))?)
+    }
+}
+
+/// Reads the entities that a plan changes, and its options.
+pub(super) fn read(path: &Path, connection: &Connection, options: &mut Options) -> Result<Vec<Planned>, CliError> {
+    let text = std::fs::read_to_string(path).map_err(|error| CliError::usage("--apply", error))?;
+    let (mut entities, mut is_complete) = (Vec::new(), false);
+    for (index, line) in text.lines().enumerate() {
+        let invalid = |why: &str| CliError::Usage(format!("--apply: line {} {why}", index + 1));
+        let json = json::parse(line).map_err(|error| invalid(&format!("is no JSON: {error}")))?;
+        let text = |name: &str| json.get(name).and_then(Value::as_str);
+        if let Some(change_set) = text("ChangeSet") {
+            let mode = MODES.iter().find(|(_, name)| text(ON_CONFLICT) == Some(name));
+            let (mode, _) = mode.ok_or_else(|| invalid("is not the end of a plan"))?;
+            (options.conflicts, options.change_set) = (*mode, change_set.to_owned());
+            options.reason = text("Reason").map(str::to_owned);
+            is_complete = true;
+            continue;
+        }
+        let id = match (text("ID"), json.get("Key")) {
+            (Some(id), _) => id.to_owned(),
+            (None, Some(key)) => key.to_string(),
+            _ => return Err(invalid("is no plan of an entity")),
+        };
+        let version = |value: &Value| value.as_u64().and_then(Version::new);
+        let versions = json.get("Versions").and_then(Value::as_array);
+        let versions = versions.and_then(|versions| versions.iter().map(version).collect::<Option<Vec<_>>>());
+        let seen = json.get("Version").and_then(version).zip(versions);
+        let seen = seen.ok_or_else(|| invalid("has no Version and Versions"))?;
+        if text("Action") != Some(Action::None.name()) {
+            entities.push(Planned {
+                entity: connection.entity(&id)?,
+                seen: Some(seen),
+            });
+        }
+    }
+    match is_complete {
+        true => Ok(entities),
+        false => Err(CliError::Usage(
+            "--apply: the plan has no end: save it again with --plan".to_owned(),
+        )),
+    }
+}

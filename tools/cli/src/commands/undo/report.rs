@@ -1,0 +1,171 @@
+//! What an undo did or would do: a block or line for each entity, then the counts.
+
+use std::num::NonZeroU32;
+
+use item_diff::line::{path_text, value_text};
+use operations::undo::{
+    apply::Applied,
+    options::{Counts, Options},
+    plan::{Action, EntityPlan},
+};
+use serde_json::json;
+use shared::domain::AttributeValue;
+
+use super::Conflicts;
+use crate::{
+    error::CliError,
+    next,
+    output::{self, Output},
+};
+
+/// Counts of plans.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// Entities that change.
+    pub(super) entities: u64,
+    /// Entities with conflicts, and those of them that are not overwritten.
+    conflicts: (u64, u64),
+    write_units: u64,
+    pub(super) counts: Counts,
+}
+
+impl Report {
+    pub(super) fn of(counts: Counts) -> Self {
+        Self {
+            counts,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the versions of a plan.
+    pub(super) fn count(&mut self, plan: &EntityPlan) {
+        self.counts = plan.counts;
+    }
+
+    pub(super) fn add(&mut self, plan: &EntityPlan) {
+        self.entities += u64::from(plan.action != Action::None);
+        self.conflicts.0 += u64::from(plan.has_conflicts());
+        self.conflicts.1 += u64::from(plan.reason.is_some());
+        self.write_units += plan.write_units;
+    }
+
+    /// Returns the question before the plans are carried out.
+    pub(super) fn question(&self, table: &str, max: Option<NonZeroU32>) -> String {
+        let seconds = max.map(|max| self.write_units.div_ceil(max.get().into()));
+        let seconds = seconds.map_or_else(String::new, |seconds| format!(" in at least {seconds} s"));
+        format!(
+            "Undo {} versions in {} entities of {table}, with about {} write units{seconds}? Whatever reads the stream of the table \
+             gets these changes, too.",
+            self.counts.versions, self.entities, self.write_units
+        )
+    }
+
+    /// Prints the counts and notes. Conflicts that are left are an error.
+    pub(super) fn end(
+        self,
+        output: &Output,
+        options: &Options,
+        conflicts: Option<Conflicts>,
+        is_dry: bool,
+    ) -> Result<(), CliError> {
+        let Counts {
+            uncertain,
+            marked,
+            unattributed,
+            ..
+        } = self.counts;
+        let notes = [
+            (
+                marked,
+                "late, missed or the beginning of a history, and so no changes that are undone",
+            ),
+            (
+                unattributed,
+                "deletions without an author: --with-unattributed-deletions selects them, too",
+            ),
+            (
+                uncertain,
+                "by an uncertain author, and selected: --actor-changed-only leaves them out",
+            ),
+        ];
+        for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
+            output::note(&format!("{count} versions are {what}"));
+        }
+        let (entities, units, change_set) = (self.entities, self.write_units, &options.change_set);
+        let (verb, again) = match is_dry {
+            true => ("would change", String::new()),
+            false => (
+                "changed",
+                format!(", `vzero undo --change-set {change_set}` takes it back"),
+            ),
+        };
+        let mut summary = file_summary(&self, options);
+        summary["DryRun"] = is_dry.into();
+        let conflicting = self.conflicts.0;
+        output.sentence(
+            &summary,
+            &format!("{entities} entities {verb}, {conflicting} have conflicts, about {units} write units{again}"),
+        )?;
+        let left = match conflicts {
+            Some(Conflicts::Overwrite) => self.conflicts.1,
+            _ => conflicting,
+        };
+        match (left, conflicts) {
+            (0, _) => Ok(()),
+            (left, None) => Err(CliError::Conflict(format!(
+                "entities with conflicts, which stay as they are: {left}; {} undoes their other paths, {} restores the values from before",
+                next::again("--conflicts skip-path"),
+                next::again("--conflicts overwrite")
+            ))),
+            (left, Some(_)) => Err(CliError::Conflict(format!(
+                "entities with conflicts: {left}; `vzero log KEY` shows who changed them"
+            ))),
+        }
+    }
+}
+
+/// Returns the last line of a plan.
+pub(super) fn file_summary(report: &Report, options: &Options) -> serde_json::Value {
+    json!({
+        "Entities": report.entities, "Conflicts": report.conflicts.0, "WriteUnits": report.write_units,
+        "Versions": report.counts.versions, "Uncertain": report.counts.uncertain, "Marked": report.counts.marked,
+        "UnattributedDeletions": report.counts.unattributed, "ChangeSet": options.change_set,
+    })
+}
+
+/// Shows a plan, or what was done.
+pub(super) fn show(output: &Output, plan: &EntityPlan, applied: Option<&Applied>) -> Result<(), CliError> {
+    if output.is_json() {
+        let mut json = plan.to_json();
+        if let Some(applied) = applied {
+            json["Outcome"] = if applied.is_written { "Written" } else { "Unchanged" }.into();
+            json["NewVersion"] = json!(applied.version);
+        }
+        return output.object(&output::without_null(json));
+    }
+    let side = |value: &Option<AttributeValue>| {
+        let text = value.as_ref().map(|value| output.shortened(&value_text(value)));
+        text.unwrap_or_else(|| "(none)".to_owned())
+    };
+    let conflicts = plan.conflicts.iter().map(|conflict| {
+        let path = match conflict.path.0.is_empty() {
+            true => "the whole item".to_owned(),
+            false => path_text(&conflict.path),
+        };
+        format!(
+            "conflict: {path} is {}, and was {}",
+            side(&conflict.from),
+            side(&conflict.to)
+        )
+    });
+    let reasons = plan.reason.iter().map(|reason| format!("conflict: {reason}"));
+    let notes: Vec<_> = conflicts.chain(reasons).collect();
+    if plan.action == Action::None && notes.is_empty() {
+        return Ok(());
+    }
+    let id = plan.key.as_ref().map_or_else(
+        || plan.entity.as_str().to_owned(),
+        |key| json!(shared::domain::plain::attributes(key)).to_string(),
+    );
+    output.below(&format!("{id}  {}", plan.action.name()), &plan.changes(), &notes)
+}

@@ -1,0 +1,99 @@
+//! Selection of the versions that are undone.
+
+use std::collections::BTreeSet;
+
+use item_diff::line::text_of;
+use shared::domain::{
+    AttributeValue,
+    attached::item::{BACKFILL, StateOrigin},
+    recorded_at::RecordedAt,
+    version::Version,
+    view::VersionView,
+};
+
+use crate::backfill::mapping::REQUEST_PREFIX;
+
+/// Conditions that a version fulfills to be undone, all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Numbers, `None` for any.
+    pub versions: Option<BTreeSet<Version>>,
+    /// Earliest time at which it was recorded.
+    pub since: Option<RecordedAt>,
+    /// Latest time at which it was recorded.
+    pub until: Option<RecordedAt>,
+    pub actor: Option<String>,
+    pub reason: Option<String>,
+    pub change_set: Option<String>,
+    /// `true` to leave out versions of an attached table whose author can be that of the version before.
+    pub actor_changed_only: bool,
+    /// `true` to add the deletions by clients from an attached table, which name no author.
+    pub with_unattributed_deletions: bool,
+}
+
+/// What a selection does with a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    Selected,
+    /// Selected, although another client can have made the change.
+    Uncertain,
+    /// It fulfills the conditions, but is late, missed or a baseline, and so no change of the item.
+    Marked,
+    /// A deletion that fulfills all conditions but those of the author, the reason and the change set, which it does not have.
+    Unattributed,
+    Other,
+}
+
+impl Selection {
+    pub(super) fn choose(&self, view: &VersionView) -> Choice {
+        let is_in_period = match view.recorded_at {
+            Some(time) => self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time <= until),
+            None => self.since.is_none() && self.until.is_none(),
+        };
+        let is_numbered = |versions: &BTreeSet<_>| versions.contains(&view.version);
+        if !is_in_period || !self.versions.as_ref().is_none_or(is_numbered) {
+            return Choice::Other;
+        }
+        let is = |wanted: &Option<String>, own: &Option<AttributeValue>| {
+            let is_own = |wanted: &String| own.as_ref().is_some_and(|own| text_of(own) == *wanted);
+            wanted.as_ref().is_none_or(is_own)
+        };
+        let is_attributed =
+            is(&self.actor, &view.actor) && is(&self.reason, &view.reason) && is(&self.change_set, &view.change_set);
+        if !is_attributed {
+            let is_unattributed = view.change.is_some() && view.deleted && view.actor.is_none();
+            return match (is_unattributed, self.with_unattributed_deletions) {
+                (false, _) => Choice::Other,
+                (true, _) if is_marked(view) => Choice::Marked,
+                (true, false) => Choice::Unattributed,
+                (true, true) => Choice::Selected,
+            };
+        }
+        match self.actor.is_some() && view.actor_unchanged {
+            _ if is_marked(view) => Choice::Marked,
+            true if self.actor_changed_only => Choice::Other,
+            true => Choice::Uncertain,
+            false => Choice::Selected,
+        }
+    }
+
+    /// Returns `true` if neither the version nor an older one can be selected, and it was the state of the item.
+    pub(super) fn is_before(&self, view: &VersionView) -> bool {
+        let first = self.versions.as_ref().and_then(BTreeSet::first);
+        // Times of the writer increase with the versions. Those of a stream need not.
+        let recorded = view.recorded_at.filter(|_| !view.recorded_by_stream);
+        let is_older = recorded
+            .zip(self.since)
+            .is_some_and(|(recorded, since)| recorded < since);
+        !view.is_late() && (is_older || first.is_some_and(|first| view.version < *first))
+    }
+}
+
+/// Returns `true` if a version is no change: it is late or missed, or history begins with it.
+fn is_marked(view: &VersionView) -> bool {
+    let request = view.request_id.as_deref();
+    view.change.as_ref().map_or_else(
+        || view.version == Version::FIRST && request.is_some_and(|id| id.starts_with(REQUEST_PREFIX)),
+        |change| change.origin != StateOrigin::Record || change.stream == BACKFILL,
+    )
+}

@@ -1,0 +1,131 @@
+//! Undo of the selected versions of a whole table: plans of the entities of each page of a scan, and the runs of plans.
+
+use std::sync::Arc;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use shared::{
+    domain::{attached::key, entity::EntityId, version::Version},
+    dynamodb::Store,
+};
+
+use super::{
+    apply::{Applied, apply},
+    options::{Counts, Options},
+    plan::{EntityPlan, plan},
+};
+use crate::{
+    error::OperationError,
+    rate_limit::RateLimiter,
+    read::paced::Paced,
+    segments::{self, SegmentRun, entities::SegmentEntities, progress},
+};
+
+/// Number of entities that are planned, or carried out, at the same time.
+const CONCURRENCY: usize = 8;
+
+type SegmentProgress = progress::Progress<Counts>;
+
+/// Plan of a table. A step returns the plans of the entities of a page that have selected versions, or can have them.
+pub type TablePlan = SegmentRun<Counts, (), Vec<EntityPlan>>;
+
+impl TablePlan {
+    /// Prepares the plan for the entities whose id begins with one of these prefixes, or for all if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentRun::step`].
+    pub fn new(run: segments::Plan<'_>, options: Options, prefixes: Vec<String>) -> Result<Self, OperationError> {
+        let (options, prefixes) = (Arc::new(options), Arc::new(prefixes));
+        Self::begin(run, "undo", (), |segment, progress: &SegmentProgress| {
+            let (table, options, prefixes) = (Paced::new(run.store, run.pace), options.clone(), prefixes.clone());
+            let mut entities = SegmentEntities::new(table.clone(), segment, progress);
+            async move |progress: &mut SegmentProgress| {
+                if progress.done {
+                    return Ok(None);
+                }
+                let mut selected = Vec::new();
+                for seen in entities.next_page(progress).await? {
+                    progress.counts.items += seen.items;
+                    if seen.summary.is_entity() && has_prefix(&table.store, &seen.entity, &prefixes) {
+                        selected.push(seen.entity);
+                    }
+                }
+                let mut plans = plan_all(&table, selected, &options).await?;
+                for plan in &plans {
+                    progress.counts.add(&plan.counts);
+                }
+                plans.retain(EntityPlan::is_concerned);
+                Ok(Some(plans))
+            }
+        })
+    }
+}
+
+/// Plans entities. One that does not exist any more has no plan.
+async fn plan_all(
+    table: &Paced,
+    entities: Vec<EntityId>,
+    options: &Options,
+) -> Result<Vec<EntityPlan>, OperationError> {
+    let plans = stream::iter(entities).map(async |entity| {
+        match table.send(async |store| plan(store, &entity, options).await).await {
+            Err(OperationError::NoEntity(_)) => Ok(None),
+            planned => planned.map(Some),
+        }
+    });
+    plans
+        .buffered(CONCURRENCY)
+        .try_filter_map(async |plan| Ok(plan))
+        .try_collect()
+        .await
+}
+
+/// Returns `true` if the id of an entity begins with one of the prefixes, or there is none. That of an item of an attached table are its
+/// key attributes with spaces in between.
+fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
+    let words = store.attached_table().and_then(|table| {
+        let item = key::attributes(table, entity.as_str()).ok()?;
+        let words = table.keys().map(|key| key::to_text(item.get(&key.name)?));
+        Some(words.collect::<Option<Vec<_>>>()?.join(" "))
+    });
+    let id = words.as_deref().unwrap_or(entity.as_str());
+    prefixes.is_empty() || prefixes.iter().any(|prefix| id.starts_with(prefix))
+}
+
+/// Entity that is to be undone, and what its plan saw, if only that may be carried out.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    pub entity: EntityId,
+    /// The plan's newest and selected versions.
+    pub seen: Option<(Version, Vec<Version>)>,
+}
+
+/// Plans entities again and carries the plans out, a few at a time and at the rate of a limiter. `done` gets each result.
+///
+/// # Errors
+///
+/// Returns the error of a service that fails, or that of `done`. The run can be repeated.
+pub async fn apply_all<E: From<OperationError>>(
+    store: &Store,
+    limiter: &RateLimiter,
+    entities: Vec<Planned>,
+    options: &Options,
+    mut done: impl FnMut(Applied) -> Result<(), E>,
+) -> Result<(), E> {
+    let table = Paced::new(store, limiter);
+    let results = stream::iter(entities).map(async |Planned { entity, seen }| -> Result<_, OperationError> {
+        let mut options = options.clone();
+        if let Some((_, versions)) = &seen {
+            options.selection.versions = Some(versions.iter().copied().collect());
+        }
+        let planned = table.send(async |store| plan(store, &entity, &options).await).await?;
+        let seen = seen.as_ref().map(|(newest, _)| *newest);
+        let carry_out = async |store: &Store| apply(store, planned.clone(), seen, &options).await;
+        table.send(carry_out).await
+    });
+    let mut results = results.buffered(CONCURRENCY).boxed_local();
+    while let Some(applied) = results.try_next().await? {
+        done(applied)?;
+    }
+    Ok(())
+}
