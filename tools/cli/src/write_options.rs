@@ -62,7 +62,7 @@ pub(crate) struct WriteOptions {
     /// Reason for the version, stored in its attribute Reason
     #[arg(long)]
     pub(crate) reason: Option<String>,
-    /// Set of changes to which the version belongs, stored in its attribute ChangeSet
+    /// Set of changes to which the version belongs, stored in its attribute `ChangeSet`
     #[arg(long, value_name = "ID")]
     pub(crate) change_set: Option<String>,
     /// Do not wait until history has the version

@@ -26,7 +26,7 @@ pub(super) enum Node {
 #[derive(Debug, Clone)]
 pub(super) struct Parts {
     kind: Kind,
-    parts: BTreeMap<String, Node>,
+    members: BTreeMap<String, Node>,
     /// Order of the elements of a list.
     order: Vec<String>,
 }
@@ -80,8 +80,8 @@ impl Node {
             Kind::List(_) => parts.iter().map(|(key, _)| key.clone()).collect(),
             _ => Vec::new(),
         };
-        let parts = parts.into_iter().collect();
-        Self::Parts(Parts { kind, parts, order })
+        let members = parts.into_iter().collect();
+        Self::Parts(Parts { kind, members, order })
     }
 
     fn of(value: &AttributeValue) -> Self {
@@ -115,7 +115,7 @@ impl Node {
 
     /// Returns the value, `None` for a set without elements, which DynamoDB does not store.
     pub(super) fn value(&self) -> Option<AttributeValue> {
-        let Parts { kind, parts, order } = match self {
+        let Parts { kind, members: parts, order } = match self {
             Self::Value(value) => return Some(value.clone()),
             Self::Parts(parts) => parts,
         };
@@ -197,10 +197,10 @@ fn keys(elements: &[AttributeValue], member: &str) -> Option<Vec<String>> {
 fn compare(old: Option<&Node>, new: Option<&Node>, at: &mut Vec<Key>, found: &mut Vec<Place>) {
     match (old, new) {
         (Some(Node::Parts(old)), Some(Node::Parts(new))) if old.kind.is_like(new.kind) => {
-            let added = new.parts.keys().filter(|key| !old.parts.contains_key(*key));
-            for key in old.parts.keys().chain(added) {
+            let added = new.members.keys().filter(|key| !old.members.contains_key(*key));
+            for key in old.members.keys().chain(added) {
                 at.push(Key::Part(key.clone()));
-                compare(old.parts.get(key), new.parts.get(key), at, found);
+                compare(old.members.get(key), new.members.get(key), at, found);
                 at.pop();
             }
             if !old.has_order_of(new) {
@@ -222,13 +222,13 @@ impl Parts {
         let of_both = |order: &'_ [String], parts: &BTreeMap<String, Node>| -> Vec<String> {
             order.iter().filter(|key| parts.contains_key(*key)).cloned().collect()
         };
-        of_both(a, &other.parts) == of_both(b, &self.parts)
+        of_both(a, &other.members) == of_both(b, &self.members)
     }
 
     /// Puts the elements that another list has into its order. The others stay where they are.
     fn reorder(&mut self, like: &Self) {
-        let mut ordered = like.order.iter().filter(|key| self.parts.contains_key(*key));
-        for key in self.order.iter_mut().filter(|key| like.parts.contains_key(*key)) {
+        let mut ordered = like.order.iter().filter(|key| self.members.contains_key(*key));
+        for key in self.order.iter_mut().filter(|key| like.members.contains_key(*key)) {
             if let Some(next) = ordered.next() {
                 key.clone_from(next);
             }
@@ -237,18 +237,18 @@ impl Parts {
 
     /// Replaces a part. A new element comes after the element before it in another list, if this list has that.
     fn set(&mut self, key: &str, part: Option<Node>, like: &Self) {
-        let was_present = self.parts.remove(key).is_some();
+        let was_present = self.members.remove(key).is_some();
         let is_list = matches!(self.kind, Kind::List(_));
         if is_list && was_present && part.is_none() {
             self.order.retain(|other| other != key);
         }
         if is_list && !was_present && part.is_some() {
             let before = like.order.iter().take_while(|other| *other != key);
-            let before = before.filter(|other| self.parts.contains_key(*other)).last();
+            let before = before.filter(|other| self.members.contains_key(*other)).last();
             let place = before.and_then(|before| self.order.iter().position(|other| other == before));
             self.order.insert(place.map_or(0, |place| place + 1), key.to_owned());
         }
-        self.parts.extend(part.map(|part| (key.to_owned(), part)));
+        self.members.extend(part.map(|part| (key.to_owned(), part)));
     }
 }
 
@@ -277,7 +277,7 @@ impl Place {
     pub(super) fn node<'n>(&self, root: Option<&'n Node>) -> Option<&'n Node> {
         self.0.iter().try_fold(root?, |node, key| match key {
             Key::Order => Some(node),
-            Key::Part(key) => node.as_parts()?.parts.get(key),
+            Key::Part(key) => node.as_parts()?.members.get(key),
         })
     }
 
@@ -310,8 +310,8 @@ impl Place {
             };
             let Some(step) = step else { break };
             path.0.push(step);
-            node = parts.and_then(|parts| parts.parts.get(key));
-            like = container.parts.get(key);
+            node = parts.and_then(|parts| parts.members.get(key));
+            like = container.members.get(key);
         }
         path
     }
@@ -331,8 +331,8 @@ fn put(keys: &[Key], node: &mut Option<Node>, value: Option<Node>, like: Option<
     match key {
         Key::Order => parts.reorder(like),
         Key::Part(key) => {
-            let mut part = parts.parts.get(key).cloned();
-            put(rest, &mut part, value, like.parts.get(key));
+            let mut part = parts.members.get(key).cloned();
+            put(rest, &mut part, value, like.members.get(key));
             parts.set(key, part, like);
         }
     }

@@ -138,7 +138,7 @@ fn history(rng: &mut Rng) -> Vec<(Value, bool)> {
             match (state.pointer_mut(parent), rng.u8(..6)) {
                 (Some(Value::Object(parent)), 0) if !parent.contains_key("id") => drop(parent.remove(name)),
                 (Some(Value::Object(parent)), _) if name == "n" => {
-                    drop(parent.insert(name.to_owned(), json!({"z": number})))
+                    drop(parent.insert(name.to_owned(), json!({"z": number})));
                 }
                 (Some(Value::Object(parent)), _) => drop(parent.insert(name.to_owned(), json!(rng.u64(..4) * number))),
                 _ => {}

@@ -13,7 +13,7 @@ fn a_snapshot_is_the_state_of_each_item_and_a_diff_leads_from_one_to_another() {
     const ORDERS: u64 = 30;
     let orders = Orders::new("vzero");
     let mut rng = fastrand::Rng::with_seed(7);
-    let mut states = [None; ORDERS as usize];
+    let mut states = [None; 30];
     // States after each second, by the number of the order.
     let (mut records, mut model) = (Vec::new(), vec![states]);
     for second in 1..=40 {
