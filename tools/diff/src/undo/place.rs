@@ -115,7 +115,11 @@ impl Node {
 
     /// Returns the value, `None` for a set without elements, which DynamoDB does not store.
     pub(super) fn value(&self) -> Option<AttributeValue> {
-        let Parts { kind, members: parts, order } = match self {
+        let Parts {
+            kind,
+            members: parts,
+            order,
+        } = match self {
             Self::Value(value) => return Some(value.clone()),
             Self::Parts(parts) => parts,
         };
