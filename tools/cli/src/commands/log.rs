@@ -49,6 +49,9 @@ pub(crate) struct Log {
     /// Show only versions with this Actor, also those where it is uncertain
     #[arg(long)]
     actor: Option<String>,
+    /// Show only versions with this Reason
+    #[arg(long)]
+    reason: Option<String>,
     /// Show only versions of this change set
     #[arg(long, value_name = "ID")]
     change_set: Option<String>,
@@ -116,6 +119,8 @@ impl Log {
                     since,
                     until,
                     actor: self.actor.clone(),
+                    reason: self.reason.clone(),
+                    change_set: self.change_set.clone(),
                     ..VersionFilter::default()
                 },
                 path: self.path.as_ref(),
@@ -131,6 +136,7 @@ impl Log {
             since,
             until,
             actor: self.actor.clone(),
+            reason: self.reason.clone(),
             change_set: self.change_set.clone(),
             path: self.path.clone(),
             to: None,

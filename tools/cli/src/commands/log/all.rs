@@ -39,12 +39,6 @@ pub(super) struct All {
     /// Show the versions of all entities, in the order of their times. It scans the table, and says before what that costs
     #[arg(id = "all", long, conflicts_with_all = ["from", "to"])]
     pub(super) is_on: bool,
-    /// Show only versions with this Reason
-    #[arg(long)]
-    reason: Option<String>,
-    /// Show only versions of this change set
-    #[arg(long, value_name = "ID")]
-    change_set: Option<String>,
     /// Show only versions of entities whose key begins with this text
     #[arg(long, value_name = "TEXT")]
     entity_prefix: Option<String>,
@@ -74,8 +68,6 @@ impl All {
     /// Rejects these options for a single entity. Clap ignores a required option that conflicts with others.
     pub(super) fn check(&self) -> Result<(), CliError> {
         let options = [
-            ("--reason", self.reason.is_some()),
-            ("--change-set", self.change_set.is_some()),
             ("--entity-prefix", self.entity_prefix.is_some()),
             ("--segments", self.segments.is_some()),
             ("--max-read-units", self.rate.max_read_units.is_some()),
@@ -89,8 +81,6 @@ impl All {
 
     pub(super) async fn run(&self, shown: Shown<'_>, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let filter = VersionFilter {
-            reason: self.reason.clone(),
-            change_set: self.change_set.clone(),
             entity_prefix: self.entity_prefix.clone(),
             ..shown.filter.clone()
         };

@@ -25,6 +25,8 @@ pub(super) struct Filter {
     pub(super) until: Option<RecordedAt>,
     /// Its `Actor`.
     pub(super) actor: Option<String>,
+    /// Its `Reason`.
+    pub(super) reason: Option<String>,
     /// Its `ChangeSet`.
     pub(super) change_set: Option<String>,
     /// A path of the newest version that has it, whose value differs from the previous version.
@@ -43,7 +45,7 @@ pub(super) struct Selected {
 impl Filter {
     /// `true` if versions can be excluded.
     pub(super) fn excludes(&self) -> bool {
-        let texts = [&self.actor, &self.change_set];
+        let texts = [&self.actor, &self.reason, &self.change_set];
         self.since.is_some() || self.until.is_some() || self.path.is_some() || texts.iter().any(|text| text.is_some())
     }
 
@@ -64,7 +66,12 @@ impl Filter {
     }
 
     fn is_attributed(&self, view: &VersionView) -> bool {
-        let mut pairs = [(&self.actor, &view.actor), (&self.change_set, &view.change_set)].into_iter();
+        let pairs = [
+            (&self.actor, &view.actor),
+            (&self.reason, &view.reason),
+            (&self.change_set, &view.change_set),
+        ];
+        let mut pairs = pairs.into_iter();
         pairs.all(|(wanted, own)| wanted.is_none() || *wanted == own.as_ref().map(text_of))
     }
 }
