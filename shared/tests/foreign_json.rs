@@ -29,7 +29,7 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, and the number of its lines.
-const ALLOWED: [(&str, usize); 6] = [
+const ALLOWED: [(&str, usize); 7] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
     // The reader itself.
@@ -38,6 +38,7 @@ const ALLOWED: [(&str, usize); 6] = [
     ("tools/cli/src/plan/month.rs", 1),
     ("tools/console/src/entities/find.rs", 1),
     ("tools/local/src/mapping/position.rs", 1),
+    ("tools/operations/src/all_versions/sorted_files.rs", 1),
     ("tools/operations/src/segments/state.rs", 2),
 ];
 

@@ -145,9 +145,10 @@ impl Snapshot {
             // Only the summary of a copy is printed.
             _ if self.into.is_some() && !format.is_of_snapshot() => Ok(format),
             _ if self.into.is_some() => usage("--into prints no states: use it without --output"),
-            (Format::Table, _) => usage("--output is jsonl, dynamodb-json or csv"),
+            // States are no table, and the environment can ask for tables.
+            (Format::Table, true) => Ok(Format::Json),
             (Format::Csv, true) => usage("--output csv needs columns, such as --columns State,Price"),
-            (Format::Json | Format::DynamodbJson, false) => usage("--columns needs --output csv"),
+            (Format::Table | Format::Json | Format::DynamodbJson, false) => usage("--columns needs --output csv"),
             _ => Ok(format),
         }
     }
