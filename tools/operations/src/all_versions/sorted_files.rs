@@ -1,6 +1,6 @@
 //! Sort of more values than memory holds: sorted runs in files, then a merge.
 //!
-//! A run has at most [`MAX_VALUES`] values. [`MAX_RUNS`] runs are merged into one of the next level, so that few files are open. The
+//! A run has at most `MAX_VALUES` values. `MAX_RUNS` runs are merged into one of the next level, so that few files are open. The
 //! files have no names: the operating system deletes them when they are closed, also after an error or a kill.
 
 use std::{
