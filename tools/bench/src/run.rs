@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 ///
 /// An earlier result that cannot be read, a page without markers, results for a page that remain incomplete, a measurement that fails, and
-/// [`BenchError::Regression`] if figures are worse than those of the baseline.
+/// [`BenchError::Regression`] if figures are worse than in the baseline.
 pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     let names = comparisons::names();
     if args.list {

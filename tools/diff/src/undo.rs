@@ -32,7 +32,7 @@ pub struct Revision<'a> {
     pub is_selected: bool,
 }
 
-/// What happens at a place with a conflict.
+/// Treatment of a place with a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnConflict {
     /// The current value stays.

@@ -47,7 +47,7 @@ pub enum Kind {
     Attached(AttachedTable),
 }
 
-/// What decides how a table is opened.
+/// Settings that decide how a table is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     Versioned(Layout),

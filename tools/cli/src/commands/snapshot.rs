@@ -67,7 +67,7 @@ impl Snapshot {
             Some(name) => {
                 let options = (self.writing.ordering, self.writing.options());
                 let target = Target::new(store, name, &pace, options).await?;
-                // What a run has written before is no obstacle to the same run.
+                // Items of an earlier, interrupted run do not stop its repetition.
                 if !self.segments.is_resumed() {
                     target.check_empty().await?;
                 }

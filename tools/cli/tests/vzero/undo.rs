@@ -28,7 +28,7 @@ const PATHS: [&str; 6] = ["a", "b", "m.x", "m.y", "m.z", "u"];
 /// State of an item: the numbers at its paths, `None` if it does not exist. The map `m` always exists.
 type State = Option<BTreeMap<&'static str, u64>>;
 
-/// What a version changed: `None` is the item as a whole.
+/// Attribute that a version changed, `None` for the item as a whole.
 type Place = Option<&'static str>;
 
 /// A generator of numbers, the same ones in each run.
@@ -50,7 +50,7 @@ struct Entity {
     versions: Vec<(&'static str, State)>,
 }
 
-/// What an undo of the versions of the job does.
+/// Expected result of an undo of the job's versions.
 #[derive(Debug, PartialEq)]
 struct Expected {
     action: &'static str,

@@ -6,7 +6,7 @@ use shared::config::{Ordering, WriteOptions};
 use super::selection::Selection;
 use crate::segments::progress::counts;
 
-/// What happens to an entity with conflicts.
+/// Treatment of an entity with conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Conflicts {
     /// It stays as it is.

@@ -359,7 +359,7 @@ fn times_do_not_decrease_along_the_places() {
         ("b", Some(120), "v2:9=c@99 v1:5=a@90", vec![99]),
         ("b", Some(91), "v3:6=x+@93 v2:9=c@99 v1:5=a@90", vec![93]),
         ("b", Some(98), "v3:8=x+@95 v2:9=c@99 v1:5=a@90", vec![95]),
-        // Without a time of its own, a record has that of the version before.
+        // A record without a time gets the time of the version before.
         ("a", None, "v1:5=a@90", vec![90]),
         // The clock of a backfill can be ahead.
         ("s", Some(900), "v1:read=s@1000", vec![900]),

@@ -31,7 +31,7 @@ pub(super) struct Filter {
     pub(super) change_set: Option<String>,
     /// A path of the newest version that has it, whose value differs from the previous version.
     pub(super) path: Option<Path>,
-    /// Last version. Later ones can be read, because the path is that of the newest one.
+    /// Last version. Later ones can be read, because the path refers to the newest one.
     pub(super) to: Option<Version>,
 }
 

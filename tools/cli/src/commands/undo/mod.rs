@@ -2,10 +2,10 @@
 
 mod file;
 mod report;
+mod selected;
 
 use std::{num::NonZeroU64, path::PathBuf};
 
-use attach::shell::argument;
 use clap::{Arg, ValueEnum};
 use operations::{
     connection::Connection,
@@ -17,19 +17,17 @@ use operations::{
         apply::Applied,
         options::{self, Options},
         plan::{Action, EntityPlan, plan},
-        selection::Selection,
         table::{Planned, TablePlan, apply_all},
     },
 };
 
-use self::{file::PlanFile, report::Report};
+use self::{file::PlanFile, report::Report, selected::Selected};
 use super::{
     read_cost::{MaxCost, ReadCost},
     segments::Rates,
 };
 use crate::{
-    confirmation::Confirmation, error::CliError, output::Output, progress::Bar, target::Target, times,
-    write_options::Writing,
+    confirmation::Confirmation, error::CliError, output::Output, progress::Bar, target::Target, write_options::Writing,
 };
 
 /// Options that select versions of all entities.
@@ -76,36 +74,6 @@ pub(crate) struct Undo {
     confirmation: Confirmation,
     #[command(flatten)]
     writing: Writing,
-}
-
-/// Conditions of versions.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Undo the versions of all entities that fulfill all conditions")]
-struct Selected {
-    /// Recorded at this time or later
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// Recorded at this time or before
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
-    /// With this Actor, also where it is uncertain
-    #[arg(long)]
-    actor: Option<String>,
-    /// With this Reason
-    #[arg(long)]
-    reason: Option<String>,
-    /// Of this set of changes
-    #[arg(long, value_name = "ID")]
-    change_set: Option<String>,
-    /// Of entities whose key begins with this text, or with a line of @FILE; can be repeated
-    #[arg(long, value_name = "PREFIX")]
-    entity: Vec<String>,
-    /// Not those whose Actor is uncertain
-    #[arg(long, requires = "actor")]
-    actor_changed_only: bool,
-    /// Also the deletions of the period in a table of other programs that name no author
-    #[arg(long, requires = "since")]
-    with_unattributed_deletions: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -246,7 +214,7 @@ impl Undoing<'_> {
         self.carry_out(plans, options).await
     }
 
-    /// Asks, and carries out plans. The report is that of the plans.
+    /// Asks, and carries out plans. The report counts the plans.
     async fn carry_out(self, plans: Plans, options: Options) -> Result<(), CliError> {
         let Plans {
             entities,
@@ -334,72 +302,6 @@ impl Conflicts {
             None => options::Conflicts::Leave,
             Some(Self::SkipPath) => options::Conflicts::SkipPath,
             Some(Self::Overwrite) => options::Conflicts::Overwrite,
-        }
-    }
-}
-
-impl Selected {
-    fn conditions(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let conditions = [
-            ("actor", &self.actor),
-            ("reason", &self.reason),
-            ("change set", &self.change_set),
-            ("since", &self.since),
-            ("until", &self.until),
-        ];
-        conditions
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_ref()?)))
-    }
-
-    fn is_none(&self) -> bool {
-        self.conditions().next().is_none() && self.entity.is_empty()
-    }
-
-    /// Returns the conditions as a part of a reason: `actor import-7, since 14:00`.
-    fn text(&self) -> String {
-        let conditions = self.conditions().map(|(name, value)| format!("{name} {value}"));
-        conditions.collect::<Vec<_>>().join(", ")
-    }
-
-    fn selection(&self, connection: &Connection) -> Result<Selection, CliError> {
-        if self.conditions().next().is_none() && !self.entity.is_empty() {
-            return Err(CliError::Usage(
-                "--entity alone would take back whole histories: add --since, --until, --actor, --reason or --change-set".to_owned(),
-            ));
-        }
-        let now = connection.store.now();
-        let since = self.since.as_ref().map(|time| times::since("--since", time, now));
-        let until = self.until.as_ref().map(|time| times::until("--until", time, now));
-        Ok(Selection {
-            versions: None,
-            since: since.transpose()?,
-            until: until.transpose()?,
-            actor: self.actor.clone(),
-            reason: self.reason.clone(),
-            change_set: self.change_set.clone(),
-            actor_changed_only: self.actor_changed_only,
-            with_unattributed_deletions: self.with_unattributed_deletions,
-        })
-    }
-
-    /// Returns the prefixes of entities, with those of files.
-    fn prefixes(&self) -> Result<Vec<String>, CliError> {
-        let mut prefixes = Vec::new();
-        for entity in &self.entity {
-            match entity.strip_prefix('@') {
-                Some(path) => {
-                    let text = std::fs::read_to_string(path);
-                    let text =
-                        text.map_err(|error| CliError::usage(&format!("--entity {}", argument(entity)), error))?;
-                    prefixes.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
-                }
-                None => prefixes.push(entity.clone()),
-            }
-        }
-        match prefixes.is_empty() && !self.entity.is_empty() {
-            true => Err(CliError::Usage("--entity: the file has no lines".to_owned())),
-            false => Ok(prefixes),
         }
     }
 }
