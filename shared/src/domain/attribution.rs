@@ -17,7 +17,7 @@
 use std::collections::HashMap;
 
 use super::{
-    AttributeValue, Item, attributes, names, recorded_at::RecordedAt, tombstone::is_deleted, version::Version,
+    AttributeValue, Item, attributes, names, recorded_at::RecordedAt, time_index, tombstone::is_deleted, version::Version,
 };
 
 /// Attributes that an update names for one version.
@@ -32,8 +32,8 @@ pub const OF_CLIENT: [&str; 5] = [
 pub const OF_WRITER: [&str; 2] = [names::SENDER, names::RESTORED_FROM];
 /// Attributes of the request that created a version.
 pub const OF_REQUEST: [&str; 2] = [names::REQUEST_ID, names::REQUEST_PAYLOAD];
-/// Attributes of latest items only.
-pub const OF_LATEST: [&str; 10] = [
+/// Attributes that only latest items keep: a version does not take them from its image.
+pub const OF_LATEST: [&str; 12] = [
     names::LATEST,
     names::TOMBSTONE_STATE,
     names::TOMBSTONE_STAGED,
@@ -44,6 +44,8 @@ pub const OF_LATEST: [&str; 10] = [
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
     names::TTL,
+    time_index::PARTITION,
+    time_index::INSERTED_AT,
 ];
 
 /// Attributes of latest items and version items that are neither state nor listed above.

@@ -1,11 +1,17 @@
-//! Marks of a version item: `TTL`, which pruning sets, and `Pinned`. They are not part of the version itself.
+//! Marks of a version item: `TTL`, which pruning sets, `Pinned`, and those of the [time index](super::time_index). They are not part of
+//! the version itself.
 
 use std::time::Duration;
 
-use super::{AttributeValue, Item, attributes::number, names, number::Decimal};
+use super::{AttributeValue, Item, attributes::number, names, number::Decimal, time_index};
 
 /// Names of the marks.
-pub const MARKS: [&str; 2] = [names::TTL, names::PINNED];
+pub const MARKS: [&str; 4] = [
+    names::TTL,
+    names::PINNED,
+    time_index::PARTITION,
+    time_index::INSERTED_AT,
+];
 
 /// Returns `true` if the item has a `TTL`.
 pub fn is_marked(item: &Item) -> bool {

@@ -25,6 +25,7 @@ pub mod size;
 #[cfg(test)]
 pub(crate) mod test_values;
 pub mod time;
+pub mod time_index;
 pub mod tombstone;
 pub mod version;
 pub mod version_item;

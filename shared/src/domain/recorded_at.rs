@@ -120,6 +120,13 @@ impl RecordedAt {
         Self::from_nanos(self.0.as_nanosecond().saturating_add(nanos))
     }
 
+    /// Returns the time a duration earlier.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        let nanos = i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
+        Self::from_nanos(self.0.as_nanosecond().saturating_sub(nanos))
+    }
+
     /// Returns `true` if the time is more than [`MAX_AHEAD`] after the time of a clock.
     pub fn is_ahead_of(self, now: Self) -> bool {
         self > now.after(MAX_AHEAD)
