@@ -18,7 +18,7 @@ use crate::{
         attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
-        layout,
+        layout, time_index,
     },
     dynamodb::{
         Store,
@@ -125,7 +125,9 @@ impl Store {
     pub async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<Layout>), LayoutError> {
         let reserved = EntityId::reserved();
         let (config, table) = tokio::join!(self.get(&reserved, SORT_KEY, true), self.identity());
-        let stored = config?.map(|config| layout_of(&config)).transpose()?;
+        // The time of an index can be stored first.
+        let config = config?.filter(|config| is_layout(config) || !config.contains_key(time_index::SINCE));
+        let stored = config.map(|config| layout_of(&config)).transpose()?;
         Ok((table?, stored))
     }
 
@@ -258,6 +260,11 @@ fn expression(layout: &Layout, read: Option<&Layout>) -> Expression {
 pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     let history = history.map_or_else(String::new, |history| format!(" --history-table {history}"));
     format!("vzero --table {table} admin table adopt{history}")
+}
+
+/// Returns `true` if an item of this key contains a layout.
+pub fn is_layout(config: &Item) -> bool {
+    config.contains_key(VERSION_DIGITS)
 }
 
 fn layout_of(config: &Item) -> Result<Layout, LayoutError> {
