@@ -26,7 +26,9 @@ impl Store {
     pub async fn put_definition(&self) -> Result<(), ServiceError> {
         if let Some(table) = self.attached_table() {
             let mut definition = Expression::default();
-            definition.set("#definition = :definition").name("#definition", DEFINITION);
+            definition
+                .set("#definition = :definition")
+                .name("#definition", DEFINITION);
             definition.value(":definition", s(table.to_json().to_string()));
             let update = Write::update(self.history_table(), key(RESERVED, SORT_KEY), definition);
             update.without_result().send(&self.client).await?.ok();

@@ -18,7 +18,7 @@ use crate::{
         attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
-        layout, time_index,
+        layout, names, time_index,
     },
     dynamodb::{
         Store,
@@ -125,9 +125,7 @@ impl Store {
     pub async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<Layout>), LayoutError> {
         let reserved = EntityId::reserved();
         let (config, table) = tokio::join!(self.get(&reserved, SORT_KEY, true), self.identity());
-        // The time of an index can be stored first.
-        let config = config?.filter(|config| is_layout(config) || !config.contains_key(time_index::SINCE));
-        let stored = config.map(|config| layout_of(&config)).transpose()?;
+        let stored = config?.filter(is_layout).map(|config| layout_of(&config)).transpose()?;
         Ok((table?, stored))
     }
 
@@ -262,9 +260,11 @@ pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     format!("vzero --table {table} admin table adopt{history}")
 }
 
-/// Returns `true` if an item of this key contains a layout.
+/// Returns `false` for an item that has only the time since which the index by time exists, or had it.
 pub fn is_layout(config: &Item) -> bool {
-    config.contains_key(VERSION_DIGITS)
+    config
+        .keys()
+        .any(|name| ![names::PK, names::SK, time_index::SINCE].contains(&name.as_str()))
 }
 
 fn layout_of(config: &Item) -> Result<Layout, LayoutError> {

@@ -118,7 +118,12 @@ impl Template {
     /// Returns `true` if the functions expect the index of versions by time.
     pub fn has_time_index(&self) -> bool {
         let mut functions = self.functions.iter();
-        functions.any(|function| function.environment.get("TIME_INDEX").is_some_and(|value| value == "true"))
+        functions.any(|function| {
+            function
+                .environment
+                .get("TIME_INDEX")
+                .is_some_and(|value| value == "true")
+        })
     }
 }
 

@@ -129,7 +129,10 @@ async fn put(store: &Store, item: Item) -> Result<bool, OperationError> {
         Some(_) => store.indexed(&item).await?.into_owned(),
         None => item.clone(),
     };
-    match Write::insert(store.latest_table(), indexed).send(store.client()).await? {
+    match Write::insert(store.latest_table(), indexed)
+        .send(store.client())
+        .await?
+    {
         Ok(_) => Ok(true),
         Err(failed) if failed.stored.map(time_index::unmarked).as_ref() == Some(&item) => Ok(false),
         Err(_) => Err(OperationError::Refused(format!(

@@ -153,12 +153,20 @@ fn with_time_index(mut request: CreateTableInputBuilder) -> Result<CreateTableIn
     let mut index = GlobalSecondaryIndex::builder()
         .index_name(time_index::INDEX_NAME)
         .projection(keys_only.build());
-    for (name, role) in [(time_index::PARTITION, KeyType::Hash), (time_index::INSERTED_AT, KeyType::Range)] {
+    for (name, role) in [
+        (time_index::PARTITION, KeyType::Hash),
+        (time_index::INSERTED_AT, KeyType::Range),
+    ] {
         let definition = AttributeDefinition::builder()
             .attribute_name(name)
             .attribute_type(ScalarAttributeType::S);
         request = request.attribute_definitions(definition.build()?);
-        index = index.key_schema(KeySchemaElement::builder().attribute_name(name).key_type(role).build()?);
+        index = index.key_schema(
+            KeySchemaElement::builder()
+                .attribute_name(name)
+                .key_type(role)
+                .build()?,
+        );
     }
     Ok(request.global_secondary_indexes(index.build()?))
 }
