@@ -72,7 +72,7 @@ pub fn marks(
     ]
 }
 
-/// Sets the marks of a version item, as it is or as it is stored, that is inserted at this time.
+/// Sets the marks of a version item that is inserted at this time.
 pub fn mark(item: &mut Item, inserted: Duration) {
     let marks = marks(
         text(item, names::PK).unwrap_or_default(),

@@ -31,7 +31,8 @@ impl Store {
                 .name("#definition", DEFINITION);
             definition.value(":definition", s(table.to_json().to_string()));
             let update = Write::update(self.history_table(), key(RESERVED, SORT_KEY), definition);
-            update.without_result().send(&self.client).await?.ok();
+            // Without a condition, it cannot fail.
+            let _ = update.without_result().send(&self.client).await?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use shared::{
         put::{put_version::PutOutcome, put_versions::BatchOutcome},
     },
 };
-use testkit::database::{Database, at_second, index_entries, put_into};
+use testkit::database::{Database, KEYS, at_second, index_entries, items, put_into};
 
 /// Time of insertion of each version, and that of its second delivery.
 const INSERTED: u64 = 1_000_000;
@@ -70,26 +70,20 @@ fn versions() -> Vec<VersionItem> {
     ]
 }
 
-/// Times of insertion and the sets of [`versions`] that were inserted at this second.
-fn expected(second: u64) -> Vec<String> {
-    let time = |second: u64| {
-        RecordedAt::since_epoch(Duration::from_secs(second))
-            .to_string()
-            .replace("000000Z", "Z")
+/// Returns the sets and the times of insertion of [`versions`].
+fn expected() -> [String; 5] {
+    let time = |after: u64| {
+        let time = RecordedAt::since_epoch(Duration::from_secs(INSERTED + after));
+        time.to_string().replace("000000Z", "Z")
     };
-    let is_late = second == AGAIN;
+    let (now, ahead) = (time(0), time(3585));
     [
-        format!(
-            "Ahead {} {}",
-            is_late,
-            time(if is_late { AGAIN } else { INSERTED + 3585 })
-        ),
-        format!("InTime {} {}", is_late, time(second)),
-        format!("Large {} {}", is_late, time(second)),
-        format!("Late true {}", time(second)),
-        format!("Undated true {}", time(second)),
+        format!("Ahead false {ahead}"),
+        format!("InTime false {now}"),
+        format!("Large false {now}"),
+        format!("Late true {now}"),
+        format!("Undated true {now}"),
     ]
-    .into()
 }
 
 async fn found(store: &Store) -> Vec<String> {
@@ -133,7 +127,7 @@ async fn each_version_is_in_the_index_once_and_a_second_delivery_finds_it() {
                     assert_eq!(outcome, expected, "{name} {:?}", version.entity());
                 }
             }
-            assert_eq!(found(&store).await, self::expected(INSERTED), "{name}");
+            assert_eq!(found(&store).await, self::expected(), "{name}");
         }
         let undated = &versions[4];
         let stored = store
@@ -167,21 +161,31 @@ async fn history_that_moves_to_another_table_is_in_its_index_with_the_time_of_th
         .await
         .unwrap();
     let adopted = adopt_table(&store, Some(&history), None, false).await.unwrap();
-    assert_eq!(adopted.copied, 6);
+    assert_eq!(adopted.copied, 5);
     let entries = index_entries(&database.client, &history).await;
+    // The only one without a `RecordedAt`.
+    let is_undated = |[.., inserted]: &&[String; 4]| inserted.ends_with('/');
+    assert_eq!(entries.iter().find(is_undated).unwrap()[1], "Undated");
+    assert_eq!(entries.iter().filter(is_undated).count(), 1);
     assert!(
         entries.iter().all(|[_, _, partition, _]| partition.starts_with("late")),
         "{entries:?}"
     );
     assert_eq!(entries.len(), 5);
     assert!(found(&store).await.is_empty());
-    // A second move, from one history table to another, which has no index. Settings stay with their table.
-    database.table("Plain", &testkit::database::KEYS).await;
-    let plain = database.table_name("Plain");
-    let adopted = adopt_table(&store, Some(&plain), None, false).await.unwrap();
-    assert_eq!(adopted.copied, 6);
-    let items = testkit::database::items(&database.client, &plain).await;
-    for name in ["TimePartition", "InsertedAt", "TimeIndexSince"] {
-        assert!(items.iter().all(|item| item.get(name).is_none()), "{name}");
+    // From one history table to another, in which the attributes of some are in `Image`, and to one without an index.
+    indexed(&database, "Unused2", Some("Moved2")).await;
+    database.table("Plain", &KEYS).await;
+    for (table, count) in [("Moved2", 5), ("Plain", 0)] {
+        let table = database.table_name(table);
+        let adopted = adopt_table(&store, Some(&table), None, false).await.unwrap();
+        // With the second part of the large one.
+        assert_eq!(adopted.copied, 6);
+        let items = items(&database.client, &table).await;
+        let dated = items.iter().filter_map(|item| item["InsertedAt"]["S"].as_str());
+        let (dated, undated): (Vec<_>, Vec<_>) = dated.partition(|inserted| inserted.contains("/1970"));
+        assert_eq!((dated.len(), undated.len()), (count - count / 5, count / 5));
+        // Settings stay with their table.
+        assert!(items.iter().all(|item| item.get("TimeIndexSince").is_none()));
     }
 }

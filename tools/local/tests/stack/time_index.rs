@@ -1,6 +1,7 @@
 //! A stack with the index by time: each version is in it once, in each layout and write mode.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use shared::domain::time_index::{self, LATE};
 use testkit::database::{self, index_entries};
 
 use crate::support::{settled, start_with, template, write};
@@ -43,7 +44,7 @@ async fn each_version_is_in_the_index_once() {
             Some(&json!({"S": "1970-01-01T00:00:00Z"})),
             "{history} {mode}"
         );
-        let is_marked = |item: &&serde_json::Value| item.get("InsertedAt").is_some();
+        let is_marked = |item: &&Value| item.get("InsertedAt").is_some();
         assert_eq!(items.iter().filter(is_marked).count(), 3, "{history} {mode}");
     }
 }

@@ -125,10 +125,14 @@ async fn put_version(store: &Store, version: &Item) -> Result<bool, OperationErr
 /// Puts an item, a version with the time of this insertion. Returns `false` if the table has it already.
 async fn put(store: &Store, item: Item) -> Result<bool, OperationError> {
     let item = time_index::unmarked(item);
-    let indexed = match store.digits().version_of_item(&item) {
-        Some(_) => store.indexed(&item).await?.into_owned(),
-        None => item.clone(),
-    };
+    let mut indexed = item.clone();
+    if store.digits().version_of_item(&item).is_some() {
+        // RecordedAt can be in the image.
+        let flat = layout::version_item(item.clone());
+        let marked = store.indexed(&flat).await?;
+        let marks = [time_index::PARTITION, time_index::INSERTED_AT].into_iter();
+        indexed.extend(marks.filter_map(|name| Some((name.to_owned(), marked.get(name)?.clone()))));
+    }
     match Write::insert(store.latest_table(), indexed)
         .send(store.client())
         .await?
