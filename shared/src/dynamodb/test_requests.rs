@@ -187,7 +187,7 @@ async fn time_index() {
             json!({"Item": {"TimeIndexSince": {"S": "2026-11-26T13:20:52Z"}}}),
         ),
     ] {
-        let update = sent_after(&[stored], async |client| {
+        let update = sent_after(std::slice::from_ref(&stored), async |client| {
             Store::attached(client, attached()).store_time_index_since(since).await
         });
         insta::assert_json_snapshot!(name, update.await);
