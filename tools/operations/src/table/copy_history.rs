@@ -133,12 +133,10 @@ async fn put(store: &Store, item: Item) -> Result<bool, OperationError> {
         let marks = [time_index::PARTITION, time_index::INSERTED_AT].into_iter();
         indexed.extend(marks.filter_map(|name| Some((name.to_owned(), marked.get(name)?.clone()))));
     }
-    match Write::insert(store.latest_table(), indexed)
-        .send(store.client())
-        .await?
-    {
+    let put = Write::insert(store.latest_table(), indexed).send(store.client());
+    match put.await?.map_err(|failed| failed.stored.map(time_index::unmarked)) {
         Ok(_) => Ok(true),
-        Err(failed) if failed.stored.map(time_index::unmarked).as_ref() == Some(&item) => Ok(false),
+        Err(stored) if stored.as_ref() == Some(&item) => Ok(false),
         Err(_) => Err(OperationError::Refused(format!(
             "the table {} has a different item under the key of one that would be copied: name a new table",
             store.latest_table()
