@@ -89,6 +89,9 @@ impl Table {
         }
         let state = table_state(&store).await?;
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
+        if settings.time_index && !store.clone().with_time_index(None).has_time_index().await? {
+            output::note("the table exists without the index TimeIndex: deploy its stack with TimeIndex=true");
+        }
         let fits = settings.check(&state.table);
         let stored = match (&created, &fits) {
             (Some(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|()| digits),
