@@ -45,5 +45,6 @@ script_tests! {
     // The table: `vzero admin table create`.
     fn a_missing_table_is_created_with_all_settings_and_an_existing_one_is_only_shown();
     fn a_width_is_stored_with_the_table();
+    fn a_new_table_has_the_index_by_time_before_its_layout();
     fn a_table_that_does_not_fit_is_an_error_that_names_the_difference();
 }
