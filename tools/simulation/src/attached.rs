@@ -13,7 +13,7 @@ use crate::{
     evidence::{Evidence, Violations},
     mapping::records_of,
     requests::{Items, sequence_number, text},
-    schedule::{AUTHOR, HISTORY, IGNORED, KEY, LARGE, Settings, TABLE},
+    schedule::{AUTHOR, HISTORY, IGNORED, KEY, LARGE, Settings, TABLE, WORKED},
     stream::Written,
 };
 
@@ -100,8 +100,8 @@ fn of_item<'a>(history: &'a Items, item: &str) -> Vec<Version<'a>> {
             is_late: has("Late"),
             is_omitted: has("Omitted"),
             state: (!has("Deleted")).then(|| {
-                let names = [KEY, IGNORED, "State"].map(|name| (name, name));
-                let names = names.into_iter().chain([("item:RequestId", "RequestId")]);
+                let names = [KEY, IGNORED, "State"].into_iter().chain(WORKED).chain(AUTHOR);
+                let names = names.map(|name| (name, name)).chain([("item:RequestId", "RequestId")]);
                 let values = names.filter_map(|(from, to)| Some((to.to_owned(), version.get(from)?.clone())));
                 Value::Object(values.collect())
             }),

@@ -20,6 +20,8 @@ pub(crate) const LARGE: &str = "Large";
 pub(crate) const IGNORED: &str = "seen";
 /// Attributes of its author, set of changes and version.
 pub(crate) const AUTHOR: [&str; 3] = ["worker", "jobs", "rev"];
+/// Attributes that these authors change.
+pub(crate) const WORKED: [&str; 4] = ["A0", "A1", "A2", "A3"];
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
 /// Prefix of the partition keys of entities that only a backfill creates.
@@ -151,7 +153,7 @@ pub(crate) enum ChangeKind {
     /// Changes an attribute, counts up the version attribute, and names the author: of a set of changes of a job, if it is not 0.
     Work {
         set: u8,
-        attribute: u8,
+        attribute: usize,
         value: u8,
     },
     Delete,

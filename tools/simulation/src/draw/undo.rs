@@ -16,8 +16,8 @@ use crate::{
     undo::{Conflicts, Selected, Undo},
 };
 
-/// Draws other numbers than the rest of the schedule, so that these schedules replace no seed in `mutations`.
-const STREAM: u64 = 0xD1B5_4A32_D192_ED03;
+/// Distributes the schedules with undos among the seeds, so that they replace none that `mutations` has for another guard.
+const STREAM: u64 = 0x76BF_0FAA_8121_667B;
 /// One schedule in this number has undos, and one of these is of an attached table.
 const UNDOS: u8 = 10;
 const ATTACHED: u8 = 3;
@@ -138,7 +138,7 @@ impl Schedule {
                 4 => ChangeKind::Delete,
                 _ => ChangeKind::Work {
                     set: pick(rng, &[0, 0, 0, 1, 2]),
-                    attribute: rng.u8(..4),
+                    attribute: rng.usize(..4),
                     value,
                 },
             };

@@ -28,7 +28,7 @@ use crate::{
     mapping::records_of,
     operators::commands::keep_newest,
     requests::{Items, incompressible, text},
-    schedule::{AUTHOR, ChangeKind, HISTORY, IGNORED, KEY, LARGE, TABLE},
+    schedule::{AUTHOR, ChangeKind, HISTORY, IGNORED, KEY, LARGE, TABLE, WORKED},
     stream::Written,
     world::World,
 };
@@ -69,7 +69,7 @@ impl World {
                 let mut work = json!({
                     "TableName": TABLE, "Key": key,
                     "UpdateExpression": format!("SET #a = :a, {by} = :by, #s = if_not_exists(#s, :zero)"),
-                    "ExpressionAttributeNames": {"#a": format!("A{attribute}"), "#s": "State"},
+                    "ExpressionAttributeNames": {"#a": WORKED[attribute], "#s": "State"},
                     "ExpressionAttributeValues": {
                         ":a": {"S": format!("text-{value}")}, ":by": {"S": "clerk"}, ":zero": state(0), ":one": state(1),
                     },

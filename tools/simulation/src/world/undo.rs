@@ -1,6 +1,6 @@
 //! Undos, as `vzero undo --yes` runs them, or `--plan FILE` and later `--apply FILE`.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use operations::{
     error::OperationError,
@@ -48,7 +48,7 @@ impl World {
                 };
                 let plans = self.plans(undo, &options).await?;
                 let plans = plans.into_iter().filter(|plan| plan.action != Action::None);
-                let saved: std::collections::BTreeMap<_, _> = plans.map(seen).collect();
+                let saved: BTreeMap<_, _> = plans.map(seen).collect();
                 lock(&self.seen).undos.saved.insert(undo.number, saved.clone());
                 sleep(Duration::from_millis(pause)).await;
                 Some(saved)
