@@ -13,7 +13,7 @@ use crate::{
     evidence::{Evidence, Violations},
     mapping::records_of,
     requests::{Items, sequence_number, text},
-    schedule::{HISTORY, IGNORED, KEY, LARGE, Settings, TABLE},
+    schedule::{AUTHOR, HISTORY, IGNORED, KEY, LARGE, Settings, TABLE, WORKED},
     stream::Written,
 };
 
@@ -30,11 +30,19 @@ pub(crate) fn create_tables(connector: &Connector, settings: &Settings) -> Resul
     let arn = create_table(database, HISTORY, &["PK", "SK"], Some("NEW_IMAGE"))?;
     stream.open_history(database, &arn)?;
     lock(&connector.plan).reads_stale = settings.stale_reads;
-    let definition = json!({
+    let mut definition = json!({
         "TableName": TABLE, "HistoryTable": HISTORY, "IgnoreAttributes": [IGNORED],
         "KeySchema": [{"AttributeName": KEY, "KeyType": "HASH"}],
         "AttributeDefinitions": [{"AttributeName": KEY, "AttributeType": "S"}],
     });
+    if settings.has_authors {
+        for (name, attribute) in ["ActorAttribute", "ChangeSetAttribute", "VersionAttribute"]
+            .iter()
+            .zip(AUTHOR)
+        {
+            definition[*name] = json!(attribute);
+        }
+    }
     attach::parse(&definition.to_string()).map_err(|_| SimulationError::InvalidSetting("attached"))
 }
 
@@ -92,8 +100,8 @@ fn of_item<'a>(history: &'a Items, item: &str) -> Vec<Version<'a>> {
             is_late: has("Late"),
             is_omitted: has("Omitted"),
             state: (!has("Deleted")).then(|| {
-                let names = [KEY, IGNORED, "State"].map(|name| (name, name));
-                let names = names.into_iter().chain([("item:RequestId", "RequestId")]);
+                let names = [KEY, IGNORED, "State"].into_iter().chain(WORKED).chain(AUTHOR);
+                let names = names.map(|name| (name, name)).chain([("item:RequestId", "RequestId")]);
                 let values = names.filter_map(|(from, to)| Some((to.to_owned(), version.get(from)?.clone())));
                 Value::Object(values.collect())
             }),
@@ -103,7 +111,7 @@ fn of_item<'a>(history: &'a Items, item: &str) -> Vec<Version<'a>> {
 }
 
 /// Returns the partition key of an item's history.
-fn key_of(item: &str) -> String {
+pub(crate) fn key_of(item: &str) -> String {
     format!("{{\"{KEY}\":\"{item}\"}}")
 }
 

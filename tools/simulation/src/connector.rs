@@ -238,6 +238,7 @@ impl Connector {
         }
         let mut response = self.execute_as_is(operation, request.to_string().as_bytes());
         Mutations::executed(&response);
+        self.mutations.answer(caller, &request, &mut response);
         if let Ok(mut body) = serde_json::from_str(&response.body) {
             self.mutations.response(operation, caller, &request, &mut body);
             response.body = body.to_string();

@@ -67,6 +67,7 @@ pub(crate) fn execute(database: &Database, operation: &str, body: &[u8]) -> Resu
     match operation {
         "CreateTable" => run(body, |request| database.create_table(request)),
         "DeleteTable" => run(body, |request| database.delete_table(request)),
+        "DescribeTimeToLive" => run(body, |request| database.describe_time_to_live(request)),
         "DescribeTable" => run(body, |request| database.describe_table(request)),
         "PutItem" => run(body, |request| database.put_item(request)),
         "GetItem" => run(body, |request| database.get_item(request)),

@@ -6,6 +6,7 @@ mod outages;
 mod script;
 mod situations;
 mod steps;
+mod undo;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -57,6 +58,10 @@ impl Schedule {
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.time_index = seed % 4 == 1;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
+        if let Some(mut rng) = undo::numbers(seed) {
+            schedule.draw_undos(&mut rng);
+            return schedule;
+        }
         if layout.u8(..ATTACHED) == 0 {
             schedule.draw_attached(&mut rng, &mut layout);
             return schedule;

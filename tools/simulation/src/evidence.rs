@@ -13,6 +13,7 @@ use crate::{
     requests::{Items, is_version_key},
     schedule::Command,
     stream::Written,
+    undo::Undos,
 };
 
 /// Observations of the run, which the checks compare.
@@ -69,6 +70,7 @@ pub(crate) struct Evidence {
     pub(crate) recovered: Items,
     /// Findings of an audit of that table.
     pub(crate) findings: Vec<Value>,
+    pub(crate) undos: Undos,
     /// Updates that were not answered then, although no fault remained, with the last error of each.
     pub(crate) unanswered: Vec<(usize, Option<String>)>,
 }

@@ -22,6 +22,7 @@ mod runs;
 mod schedule;
 mod setup;
 mod stream;
+mod undo;
 mod world;
 
 use std::{path::PathBuf, process::ExitCode};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use crate::faults::{Fault, FaultKind, Point, Scope};
+use crate::undo::Undo;
 
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].
@@ -17,6 +18,10 @@ pub(crate) const KEY: &str = "id";
 pub(crate) const LARGE: &str = "Large";
 /// Attribute whose change alone makes no version.
 pub(crate) const IGNORED: &str = "seen";
+/// Attributes of its author, set of changes and version.
+pub(crate) const AUTHOR: [&str; 3] = ["worker", "jobs", "rev"];
+/// Attributes that these authors change.
+pub(crate) const WORKED: [&str; 4] = ["A0", "A1", "A2", "A3"];
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
 /// Prefix of the partition keys of entities that only a backfill creates.
@@ -94,6 +99,8 @@ pub(crate) struct Settings {
     pub(crate) attached: bool,
     /// `true` if eventually consistent reads of stream-fn show an earlier state.
     pub(crate) stale_reads: bool,
+    /// `true` if the items of an attached table have attributes for their author, set of changes and version.
+    pub(crate) has_authors: bool,
     /// `true` if the records of an attached table have no old images.
     pub(crate) new_images: bool,
     /// Times at which these differences change.
@@ -145,6 +152,12 @@ pub(crate) enum ChangeKind {
     Large(u8),
     /// Changes an ignored attribute.
     Touch(u8),
+    /// Changes an attribute, counts up the version attribute, and names the author: of a set of changes of a job, if it is not 0.
+    Work {
+        set: u8,
+        attribute: usize,
+        value: u8,
+    },
     Delete,
 }
 
@@ -296,4 +309,5 @@ pub(crate) enum Command {
     UseCopy(String),
     /// Pins a version, so that pruning keeps it.
     Pin(String, u64),
+    Undo(Undo),
 }

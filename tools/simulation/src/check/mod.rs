@@ -8,10 +8,12 @@
 
 mod answers;
 mod history;
+mod merge;
 mod model;
 mod operators;
 mod state;
 mod times;
+mod undo;
 
 use std::{collections::HashSet, time::Duration};
 
@@ -29,7 +31,9 @@ use crate::{
 /// Returns the violations of a run.
 pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
     if schedule.settings.attached {
-        return attached::check(evidence, schedule.settings.new_images).0;
+        let mut violations = attached::check(evidence, schedule.settings.new_images);
+        undo::check(schedule, evidence, &mut violations);
+        return violations.0;
     }
     let discarded = evidence.documents.iter().flat_map(records_of);
     let kept = discarded.chain(evidence.quarantined.iter().cloned());
@@ -41,6 +45,7 @@ pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> 
         violations: evidence.found.clone(),
     };
     check.all();
+    undo::check(schedule, evidence, &mut check.violations);
     check.violations.0
 }
 

@@ -109,7 +109,7 @@ pub(super) fn remove_condition(write: &mut Value) {
 }
 
 /// Removes the names and values that no expression uses: DynamoDB rejects them.
-fn remove_unused(write: &mut Value) {
+pub(super) fn remove_unused(write: &mut Value) {
     let expressions = [UPDATE, CONDITION].map(|expression| text(write, &format!("/{expression}")));
     let is_end = |character: char| !character.is_alphanumeric() && !"#:_".contains(character);
     let used: HashSet<String> = expressions

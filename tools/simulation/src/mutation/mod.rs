@@ -5,6 +5,7 @@
 //! | module | changes |
 //! |---|---|
 //! | `writes` | requests of the functions and of operators |
+//! | `undo` | requests and responses of an undo |
 //! | `reads` | responses of the database, events of invocations, and stream records |
 //!
 //! A mutation depends on the expressions and names of the guard that it disables. A run in which it changed nothing is an error, and
@@ -15,6 +16,7 @@
 
 mod expressions;
 mod reads;
+mod undo;
 mod writes;
 
 #[cfg(test)]
@@ -95,7 +97,10 @@ impl Mutations {
 
     /// Changes a request before the database receives it.
     pub(crate) fn request(self, operation: &str, body: &mut Value) {
-        self.change(body, |mutation, body| writes::change(mutation, operation, body));
+        self.change(body, |mutation, body| {
+            writes::change(mutation, operation, body);
+            undo::change(mutation, operation, body);
+        });
     }
 
     /// Changes a request that is executed after its sender has stopped waiting for it.
@@ -123,7 +128,17 @@ impl Mutations {
     pub(crate) fn response(self, operation: &str, caller: Option<&Caller>, request: &Value, response: &mut Value) {
         self.change(response, |mutation, response| {
             reads::change(mutation, operation, caller, request, response);
+            if mutation == "undo-lag" && caller.is_some_and(Caller::is_operator) {
+                undo::change_history(operation, request, response);
+            }
         });
+    }
+
+    /// Replaces the response to a write of an operator.
+    pub(crate) fn answer(self, caller: Option<&Caller>, request: &Value, response: &mut Response) {
+        if self.is("undo-replan") && caller.is_some_and(Caller::is_operator) && undo::succeed(request, response) {
+            self.disable("undo-replan");
+        }
     }
 
     /// Changes an event before a writer receives it.

@@ -141,7 +141,7 @@ impl Operators {
                 }
             }
             // Of other processes.
-            Command::Redrive | Command::UseCopy(_) => Ok(()),
+            Command::Redrive | Command::UseCopy(_) | Command::Undo(_) => Ok(()),
         }
     }
 

@@ -107,6 +107,6 @@ impl Operators {
 }
 
 /// Runs a command in a process of its own, whose writes have this author.
-async fn run(author: Author, command: impl Future<Output = Result<(), OperationError>>) -> CommandEnd {
+pub(crate) async fn run(author: Author, command: impl Future<Output = Result<(), OperationError>>) -> CommandEnd {
     process(&Caller::new(author), COMMAND_TIMEOUT, command).await.ok()
 }

@@ -27,8 +27,8 @@ use crate::{
     functions::process,
     mapping::records_of,
     operators::commands::keep_newest,
-    requests::{Items, incompressible},
-    schedule::{ChangeKind, HISTORY, IGNORED, KEY, LARGE, TABLE},
+    requests::{Items, incompressible, text},
+    schedule::{AUTHOR, ChangeKind, HISTORY, IGNORED, KEY, LARGE, TABLE, WORKED},
     stream::Written,
     world::World,
 };
@@ -64,6 +64,29 @@ impl World {
             }
             ChangeKind::Update(value) => update("State", value),
             ChangeKind::Touch(value) => update(IGNORED, value),
+            ChangeKind::Work { set, attribute, value } => {
+                let [by, job, rev] = AUTHOR;
+                let mut work = json!({
+                    "TableName": TABLE, "Key": key,
+                    "UpdateExpression": format!("SET #a = :a, {by} = :by, #s = if_not_exists(#s, :zero)"),
+                    "ExpressionAttributeNames": {"#a": WORKED[attribute], "#s": "State"},
+                    "ExpressionAttributeValues": {
+                        ":a": {"S": format!("text-{value}")}, ":by": {"S": "clerk"}, ":zero": state(0), ":one": state(1),
+                    },
+                });
+                if set > 0 {
+                    work["ExpressionAttributeValues"][":by"] = json!({"S": "job"});
+                    work["ExpressionAttributeValues"][":job"] = json!({"S": format!("job-{set}")});
+                }
+                let job = if set > 0 {
+                    format!(", {job} = :job")
+                } else {
+                    String::new()
+                };
+                let expression = text(&work, "/UpdateExpression");
+                work["UpdateExpression"] = json!(format!("{expression}{job} ADD {rev} :one"));
+                ("UpdateItem", work)
+            }
             ChangeKind::Delete => ("DeleteItem", json!({"TableName": TABLE, "Key": key})),
         };
         let _ = self.connector.send(operation, request);

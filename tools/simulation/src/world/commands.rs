@@ -59,6 +59,7 @@ impl World {
                 let _ = create_source(&self.connector, &format!("Source{number}"), &[item]);
             }
             Command::UseCopy(entity) => return self.use_copy(entity).await,
+            Command::Undo(undo) => return self.undo(undo).await,
             _ => {}
         }
         self.operators.command(command, &self.documents()).await

@@ -8,6 +8,7 @@ mod commands;
 mod deliveries;
 mod observations;
 mod steps;
+mod undo;
 
 use std::{
     sync::{Arc, Mutex},
@@ -174,6 +175,7 @@ impl World {
         }
         lock(&self.bucket.0).denied_until = None;
         self.connector.stop_faults().await;
+        self.finish_undos().await;
         let records = if is_attached {
             self.observe_attached().await?
         } else {

@@ -1,0 +1,183 @@
+//! Undos beside updates: a job changes the same attributes as its colleagues, and operators take back what it did.
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::{
+    draw::script::{MINUTE, e0, pick},
+    schedule::{
+        ChangeKind, Command, Fault,
+        FaultKind::{
+            Delayed, ErrorAfter, ErrorBefore, Hang, KilledAfter, KilledBefore, Panic, ResponseDropped, Throttled,
+            TimeOut,
+        },
+        Origin, Point, Schedule, Scope, StepKind, Update,
+    },
+    undo::{Conflicts, Selected, Undo},
+};
+
+/// Distributes the schedules with undos among the seeds, so that they replace none that `mutations` has for another guard.
+const STREAM: u64 = 0x76BF_0FAA_8121_667B;
+/// One schedule in this number has undos, and one of these is of an attached table.
+const UNDOS: u8 = 10;
+const ATTACHED: u8 = 3;
+/// Milliseconds in which the updates are delivered.
+const SPAN: u64 = 4000;
+/// One in this number loses records, so that history can stay incomplete.
+const LOSSY: u8 = 4;
+
+/// Returns the random numbers of the undos, if the schedule of a seed has some.
+pub(super) fn numbers(seed: u64) -> Option<Rng> {
+    let mut rng = Rng::with_seed(seed.wrapping_mul(STREAM));
+    (rng.u8(..UNDOS) == 0).then_some(rng)
+}
+
+impl Schedule {
+    pub(super) fn draw_undos(&mut self, rng: &mut Rng) {
+        let settings = &mut self.settings;
+        settings.startup = 0;
+        settings.attached = rng.u8(..ATTACHED) == 0;
+        if settings.attached || rng.u8(..LOSSY) > 0 {
+            (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
+        }
+        if settings.attached {
+            settings.has_authors = true;
+            (settings.stale_reads, settings.new_images) = (rng.bool(), rng.u8(..4) == 0);
+            self.draw_changes(rng);
+        } else {
+            self.draw_updates(rng);
+        }
+        for number in 0..rng.usize(1..=3) {
+            let (undo, at) = (self.draw_undo(rng, number), rng.u64(500..SPAN + 3000));
+            self.step(at, 4, Command::Undo(undo));
+        }
+        for _ in 0..pick(rng, &[0, 0, 1, 2]) {
+            let (at, millis) = (rng.u64(..SPAN), rng.u64(300..7000));
+            self.step(at, 4, StepKind::StopMapping(millis));
+        }
+        if !self.settings.attached && rng.u8(..8) == 0 {
+            self.window(rng.u64(..SPAN), 4, Scope::Partition(e0()), rng.u64(200..MINUTE / 10));
+        }
+        self.faults = (0..rng.usize(0..=5)).map(|_| fault(rng)).collect();
+        self.steps.sort_by_key(|step| step.at);
+    }
+
+    fn draw_undo(&self, rng: &mut Rng, number: usize) -> Undo {
+        let entity = match self.settings.attached {
+            true => r#"{"id":"i0"}"#.to_owned(),
+            false => e0(),
+        };
+        let earlier = format!("undo-{}", number.saturating_sub(1));
+        let job = || Selected::Actor("job".to_owned());
+        Undo {
+            number,
+            selected: match rng.u8(..6) {
+                0 => Selected::ChangeSet("job-1".to_owned()),
+                1 | 2 if number > 0 => Selected::ChangeSet(earlier),
+                3 => Selected::Version(entity, rng.u64(1..8)),
+                _ => job(),
+            },
+            conflicts: pick(
+                rng,
+                &[
+                    Conflicts::Leave,
+                    Conflicts::Leave,
+                    Conflicts::SkipPath,
+                    Conflicts::Overwrite,
+                ],
+            ),
+            saved: (rng.u8(..3) == 0).then(|| rng.u64(..2000)),
+        }
+    }
+
+    /// Draws updates, each with an attribute of its own that no other one changes.
+    fn draw_updates(&mut self, rng: &mut Rng) {
+        for number in 0..rng.usize(6..24) {
+            let mut members = json!({});
+            for name in ["A", "B", "C"] {
+                match rng.u8(..8) {
+                    0 => members[name] = Value::Null,
+                    1 | 2 => members[name] = json!(rng.u8(..3)),
+                    _ => {}
+                }
+            }
+            match rng.u8(..12) {
+                0 => members["Map"] = json!({"X": rng.u8(..3), "Y": {"Z": rng.u8(..3)}}),
+                1 => members["Map"] = json!({"$update": {"X": rng.u8(..3)}}),
+                2 => members["Map"] = json!({"$update": {"Y": {"$update": {"Z": rng.u8(..3)}}}}),
+                3 => members = json!({"Deleted": true}),
+                _ => members[format!("Of{number}")] = json!(number),
+            }
+            if self.settings.by_time {
+                members["Timestamp"] = json!(200 * number + rng.usize(..1000));
+            }
+            match rng.u8(..5) {
+                0 | 1 => {
+                    members["Actor"] = json!("job");
+                    members["ChangeSet"] = json!(format!("job-{}", rng.u8(1..3)));
+                }
+                _ => members["Actor"] = json!("clerk"),
+            }
+            let entity = pick(rng, &["e0", "e0", "e1"]);
+            let origin = pick(rng, &[Origin::Client, Origin::TimedClient, Origin::TimedClient]);
+            self.updates.push(Update::new(number, entity, members, origin));
+            for _ in 0..pick(rng, &[1, 1, 1, 2]) {
+                let at = rng.u64(..SPAN);
+                self.step(at, rng.u8(..4), StepKind::Direct(number));
+            }
+        }
+    }
+
+    fn draw_changes(&mut self, rng: &mut Rng) {
+        for _ in 0..rng.usize(6..30) {
+            let value = rng.u8(..3);
+            let kind = match rng.u8(..16) {
+                0 => ChangeKind::Put(value),
+                1 | 2 => ChangeKind::Update(value),
+                3 => ChangeKind::Touch(value),
+                4 => ChangeKind::Delete,
+                _ => ChangeKind::Work {
+                    set: pick(rng, &[0, 0, 0, 1, 2]),
+                    attribute: rng.usize(..4),
+                    value,
+                },
+            };
+            let item = pick(rng, &[0, 0, 1]);
+            self.step(rng.u64(..SPAN), 0, StepKind::Change { item, kind });
+        }
+    }
+}
+
+fn fault(rng: &mut Rng) -> Fault {
+    let on = pick(
+        rng,
+        &[
+            Point::Operator,
+            Point::Operator,
+            Point::OperatorWrite,
+            Point::OperatorWrite,
+            Point::Put,
+            Point::Bump,
+        ],
+    );
+    let kinds = [
+        Throttled,
+        ErrorBefore,
+        ErrorAfter,
+        ResponseDropped,
+        TimeOut,
+        Hang,
+        Panic,
+        KilledBefore,
+        KilledAfter,
+        Delayed,
+    ];
+    let (kind, nth) = match on {
+        Point::OperatorWrite => (pick(rng, &kinds), rng.u32(..5)),
+        // Only a request that changes the table can be executed late.
+        Point::Operator => (pick(rng, &kinds[..9]), rng.u32(..60)),
+        _ => (pick(rng, &kinds[..9]), rng.u32(..20)),
+    };
+    let times = pick(rng, &[1, 1, 1, 2, 3]);
+    Fault { on, nth, times, kind }
+}
