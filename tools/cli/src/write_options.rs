@@ -93,6 +93,7 @@ impl WriteOptions {
             reason: self.reason.clone(),
             change_set: self.change_set.clone(),
             allow_expired: self.allow_expired,
+            only_changed: false,
         })
     }
 }

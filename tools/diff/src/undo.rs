@@ -106,7 +106,8 @@ pub fn undo(before: Option<&Item>, revisions: &[Revision<'_>], on_conflict: OnCo
     let (mut target, mut conflicts) = (current.cloned(), Vec::new());
     let (orders, values): (Vec<_>, Vec<_>) = overwritten.into_iter().partition(|(place, ..)| place.is_order());
     let mut restore = |target: &mut Option<Node>, (place, wanted, before): (&Place, Option<Node>, Option<&Node>)| {
-        if place.is_same(target.as_ref(), wanted.as_ref()) {
+        // The order of a list is compared when its elements are back.
+        if place.is_order() && place.is_same(target.as_ref(), wanted.as_ref()) {
             return;
         }
         conflicts.push(Conflict {
@@ -126,7 +127,6 @@ pub fn undo(before: Option<&Item>, revisions: &[Revision<'_>], on_conflict: OnCo
         let before = states[*version].as_ref();
         place.put(&mut target, place.node(before).cloned(), before);
     }
-    // A list is compared when it has its elements back.
     for place in orders {
         restore(&mut target, place);
     }

@@ -237,23 +237,31 @@ async fn repair() {
     snapshot!("revive_latest", |store| revive.send(store.client()));
 }
 
-/// One request, on condition that no attribute that was read has changed: of an existing item, of a new one, and a deletion.
+/// One request, on condition that no attribute that was read has changed: of an existing item, of a new one, and a deletion. Or that none
+/// that the request changes has.
 #[tokio::test]
 async fn attached_change() {
     let key = json!({"id": {"S": "a"}, "no": {"N": "7"}});
     let old = json!({"status": {"S": "open"}, "rev": {"N": "6"}, "note": {"S": "x"}});
     let now = json!({"status": {"S": "shut"}, "rev": {"N": "5"}, "extra": {"SS": ["y"]}});
     let [old, now] = [old, now].map(|more| with(key.clone(), &more));
-    for (name, now, wanted) in [
-        ("attached_change_update", Some(&now), Some(&old)),
-        ("attached_change_create", None, Some(&old)),
-        ("attached_change_delete", Some(&now), None),
+    let part = with(
+        key.clone(),
+        &json!({"status": {"S": "open"}, "rev": {"N": "6"}, "extra": {"SS": ["y"]}}),
+    );
+    for (name, now, wanted, only_changed) in [
+        ("attached_change_update", Some(&now), Some(&old), false),
+        ("attached_change_create", None, Some(&old), false),
+        ("attached_change_delete", Some(&now), None, false),
+        ("attached_change_part", Some(&now), Some(&part), true),
+        ("attached_change_delete", Some(&now), None, true),
     ] {
         let change = ItemChange {
             key: item(key.clone()),
             item: now.cloned(),
             wanted: wanted.cloned(),
             newest: 3,
+            only_changed,
         };
         let body = sent(async |client| item_change::change_item(&Store::attached(client, orders()), &change).await);
         insta::assert_json_snapshot!(name, body.await);

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod found;
+mod undo;
+#[path = "../support/undo.rs"]
+mod undo_model;
 
 use testkit::{
     attached::{Orders, state},
@@ -51,7 +54,6 @@ script_tests! {
     fn the_write_of_a_stale_mapper_fails_after_each_change();
     fn a_printed_version_of_other_programs_can_be_put_again();
     fn the_author_of_a_change_is_named();
-    fn an_undo_of_an_item_of_other_programs_increases_its_version_attribute();
 }
 
 #[test]

@@ -12,6 +12,8 @@ mod states;
 mod table_arn;
 mod terminal;
 mod undo;
+#[path = "../support/undo.rs"]
+mod undo_model;
 mod unreachable;
 
 use testkit::{script_tests, table::Table};

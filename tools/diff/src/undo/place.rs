@@ -287,9 +287,13 @@ impl Place {
 
     /// Returns `true` if this place of an item has a value already.
     pub(super) fn is_same(&self, root: Option<&Node>, wanted: Option<&Node>) -> bool {
-        match (self.0.last(), self.node(root), wanted) {
-            (Some(Key::Order), Some(Node::Parts(list)), Some(Node::Parts(wanted))) => list.has_order_of(wanted),
-            (_, node, wanted) => Node::changed(node, wanted).is_empty(),
+        match (self.is_order(), self.node(root), wanted) {
+            (true, Some(Node::Parts(list)), Some(Node::Parts(wanted))) if list.kind.is_like(wanted.kind) => {
+                list.has_order_of(wanted)
+            }
+            // A list that is gone has no order.
+            (true, ..) => true,
+            (false, node, wanted) => Node::changed(node, wanted).is_empty(),
         }
     }
 

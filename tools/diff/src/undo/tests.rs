@@ -64,6 +64,7 @@ fn selected_changes_are_taken_back() {
         [{"l": [{"id": 1}, {"id": 2}, {"id": 3}]}, "*", {"l": [{"id": 1}, {"id": 3}]}, {"l": [{"id": 1}, {"id": 3}, {"id": 4}]}] -> {"l": [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4}]} |
         [{"l": [{"id": 1}, {"id": 2}]}, "*", {"l": [{"id": 2}, {"id": 1}]}, {"l": [{"id": 2}, {"id": 1}, {"id": 3}]}] -> {"l": [{"id": 1}, {"id": 2}, {"id": 3}]} |
         [{"l": [{"id": 1, "q": 1}]}, "*", {"l": [{"id": 1, "q": 2}]}, {"l": []}]             -> {"l": []} | l - → 1
+        [{"l": [{"id": 1}, {"id": 2}]}, "*", {"l": [{"id": 2}, {"id": 1}, {"id": 3}]}, {"a": 1}] -> {"a": 1} |
         [{"s": {"$strings": ["a", "b"]}}, "*", {"s": {"$strings": ["b", "c"]}}, {"s": {"$strings": ["b", "c", "d"]}}] -> {"s": {"$strings": ["a", "b", "d"]}} |
         [{}, "*", {"s": {"$strings": ["a"]}}]                                              -> {} |
         [null, "*", {"a": 1}]                                                                -> null |
@@ -120,8 +121,18 @@ fn a_conflict_can_be_overwritten() {
             vec![(json!({"a": 1}), false), (Value::Null, true), (json!({"a": 2}), false)],
             json!({"a": 1}),
         ),
+        // The item comes back with the first value. The second one is a conflict all the same.
+        (
+            vec![
+                (json!({"a": 1, "b": 1}), false),
+                (json!({"a": 2, "b": 2}), true),
+                (Value::Null, false),
+            ],
+            json!({"a": 1, "b": 1}),
+        ),
     ] {
         let (target, conflicts) = undone(&history, OnConflict::Overwrite);
+        assert_eq!(conflicts, undone(&history, OnConflict::Keep).1);
         assert_eq!((target, conflicts.is_empty()), (expected, false), "{history:?}");
     }
 }

@@ -6,8 +6,8 @@
 //! newest versions, item ─▶ wanted item ─▶ one UpdateItem or DeleteItem, if no attribute that was read has changed
 //! ```
 //!
-//! An attribute that another client adds at the same time stays, if the change does not set it. The change comes back through the
-//! stream as a new version.
+//! An attribute that another client adds at the same time stays, if the change does not set it. An undo compares only the attributes that
+//! it changes, so those that others change at the same time stay, too. The change comes back through the stream as a new version.
 
 mod wanted;
 
@@ -64,6 +64,9 @@ pub struct ItemOptions {
     pub change_set: Option<String>,
     /// `true` to set a time to live that has passed.
     pub allow_expired: bool,
+    /// `true` to compare only the attributes that change in an item that exists, and the version attribute, so that other clients can
+    /// change the others at the same time.
+    pub only_changed: bool,
 }
 
 /// Change of an item that is ready to be sent.
@@ -76,6 +79,8 @@ pub struct ItemChange {
     pub wanted: Option<Item>,
     /// Newest version in history before the change, 0 if there is none.
     pub(crate) newest: u64,
+    /// `true` to compare only the attributes that change, and the version attribute.
+    pub(crate) only_changed: bool,
 }
 
 /// Reads an item and its history, and plans a change. `key` has the key attributes of the item.
@@ -147,6 +152,7 @@ pub async fn plan_item_change(
         item,
         wanted,
         newest: tail.newest(),
+        only_changed: options.only_changed,
     };
     if !change.is_unchanged()
         && let Some(wanted) = &mut change.wanted
@@ -202,7 +208,7 @@ pub async fn change_item(store: &Store, change: &ItemChange) -> Result<(), Opera
     let is_done = match (&change.wanted, failed.stored) {
         (Some(wanted), Some(stored)) => {
             let changed = change.attributes();
-            let mut names = change.names().into_iter();
+            let mut names = change.compared(table).into_iter();
             names.all(|name| {
                 (failed.was_unanswered && !changed.contains_key(name)) || is_equal(Some(&stored), wanted, name)
             })
@@ -285,6 +291,15 @@ impl ItemChange {
         names.filter(|name| !self.key.contains_key(*name)).collect()
     }
 
+    /// Returns the names of the attributes that the condition compares.
+    fn compared(&self, table: &AttachedTable) -> BTreeSet<&String> {
+        let (mut names, changed) = (self.names(), self.attributes());
+        if self.only_changed && self.item.is_some() && self.wanted.is_some() {
+            names.retain(|name| changed.contains_key(*name) || table.version_attribute() == Some(name));
+        }
+        names
+    }
+
     /// Returns the changes of attributes, none if the item is deleted.
     fn attributes(&self) -> BTreeMap<String, Change> {
         let Some(wanted) = &self.wanted else {
@@ -298,7 +313,7 @@ impl ItemChange {
         self.names().into_iter().filter(is_other).map(change).collect()
     }
 
-    /// Returns the change, on condition that the item is as it was read, and the number of its operators and functions.
+    /// Returns the change, on condition that the compared attributes are as they were read, and the number of its operators and functions.
     fn expression(&self, table: &AttachedTable) -> (Expression, usize) {
         let (mut expression, attributes) = (Expression::default(), self.attributes());
         expression.name("#pk", table.keys().next().map_or("", |key| &key.name));
@@ -307,7 +322,10 @@ impl ItemChange {
             return (expression, attributes.len().max(1));
         };
         expression.condition("attribute_exists(#pk)");
-        let (known, new): (Vec<_>, Vec<_>) = self.names().into_iter().partition(|name| item.contains_key(*name));
+        let (known, new): (Vec<_>, Vec<_>) = self
+            .compared(table)
+            .into_iter()
+            .partition(|name| item.contains_key(*name));
         expression.compare(known.iter().filter_map(|name| Some((*name, item.get(*name)?))));
         for (index, name) in new.iter().enumerate() {
             expression

@@ -336,6 +336,7 @@ async fn of_item(store: &Store, plan: &mut EntityPlan, last: &Item, options: &Op
         reason: options.reason.clone().filter(|_| wanted.is_some()),
         change_set: options.change_set.clone().filter(|_| wanted.is_some()),
         allow_expired: options.allow_expired,
+        only_changed: true,
     };
     let key = plan.key.clone().unwrap_or_default();
     let change = plan_item_change(store, key, Wanted::State(wanted.as_ref()), &changing).await?;

@@ -45,6 +45,7 @@ impl PlanFile {
         let mode = MODES.iter().find(|(mode, _)| *mode == options.conflicts);
         summary[ON_CONFLICT] = mode.map(|(_, name)| *name).into();
         summary["Reason"] = options.reason.clone().into();
+        summary["Actor"] = options.actor.clone().into();
         self.line(&summary)?;
         Ok(self.0.map_or(Ok(()), |mut file| file.flush())?)
     }
@@ -67,6 +68,7 @@ pub(super) fn read(path: &Path, connection: &Connection, options: &mut Options) 
             options.conflicts = mode.ok_or_else(|| invalid("is not the end of a plan"))?.0;
             options.change_set = text("ChangeSet").map(str::to_owned);
             options.reason = text("Reason").map(str::to_owned);
+            options.actor = options.actor.take().or_else(|| text("Actor").map(str::to_owned));
             is_complete = true;
             continue;
         }

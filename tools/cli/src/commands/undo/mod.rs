@@ -27,7 +27,12 @@ use super::{
     segments::Rates,
 };
 use crate::{
-    confirmation::Confirmation, error::CliError, output::Output, progress::Bar, target::Target, write_options::Writing,
+    confirmation::Confirmation,
+    error::CliError,
+    output::{self, Output},
+    progress::Bar,
+    target::Target,
+    write_options::Writing,
 };
 
 /// Options that select versions of all entities.
@@ -103,10 +108,12 @@ impl Undo {
             actor: self.as_actor.clone(),
             reason: self.as_reason.clone(),
             change_set: self.as_change_set.clone(),
-            allow_expired: self.allow_expired,
+            ..ItemOptions::default()
         };
         let table = connection.store.attached_table();
-        table.map(|table| named.attribution(table)).transpose()?;
+        let attribution = table.map(|table| named.attribution(table)).transpose();
+        // The error names the option of other commands: `--actor`.
+        attribution.map_err(|error| CliError::Usage(error.to_string().replacen("--", "--as-", 1)))?;
         let has_sets = table.is_none_or(|table| table.settings().change_set_attribute.is_some());
         let new_set = || has_sets.then(|| uuid::Uuid::new_v4().to_string());
         let mut options = Options {
@@ -225,7 +232,7 @@ impl Undoing<'_> {
         file.end(&planned, &options)?;
         let (confirmation, is_saved) = (self.undo.confirmation, self.undo.apply.is_some());
         if confirmation.dry_run {
-            return planned.end(self.output, &options, self.undo.conflicts, true);
+            return planned.end(self.output, &options, true);
         }
         let question = match is_saved {
             true => format!("Carry out the plan for {} entities?", entities.len()),
@@ -236,6 +243,10 @@ impl Undoing<'_> {
         }
         let (bar, store) = (Bar::new(entities.len() as u64), &self.connection.store);
         let (mut report, mut done) = (left, 0);
+        report.started = Some(store.now());
+        if let Some(set) = options.change_set.as_ref().filter(|_| !entities.is_empty()) {
+            output::note(&format!("the change set of the undo is {set}"));
+        }
         report.counts = planned.counts;
         // Otherwise, the plan was shown.
         let is_shown = |applied: &Applied| !confirmation.must_ask() || applied.plan.has_conflicts();
@@ -251,7 +262,7 @@ impl Undoing<'_> {
         });
         Box::pin(result).await?;
         drop(bar);
-        report.end(self.output, &options, self.undo.conflicts, false)
+        report.end(self.output, &options, false)
     }
 }
 

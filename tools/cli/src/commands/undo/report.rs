@@ -1,17 +1,16 @@
 //! What an undo did or would do: a block or line for each entity, then the counts.
 
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Duration};
 
 use attach::shell::argument;
 use item_diff::line::{path_text, value_text};
 use operations::undo::{
-    options::{Counts, Options},
+    options::{Conflicts, Counts, Options},
     plan::{Action, EntityPlan},
 };
 use serde_json::json;
-use shared::domain::{AttributeValue, version::Version};
+use shared::domain::{AttributeValue, recorded_at::RecordedAt, version::Version};
 
-use super::Conflicts;
 use crate::{
     error::CliError,
     next,
@@ -26,7 +25,13 @@ pub(super) struct Report {
     /// Entities with conflicts, and those of them that are not overwritten.
     conflicts: (u64, u64),
     write_units: u64,
+    /// Versions that are undone in these entities. The counts are those of the scan.
+    versions: u64,
     pub(super) counts: Counts,
+    /// Time before the first write.
+    pub(super) started: Option<RecordedAt>,
+    /// `true` if an item of another program is deleted, without an author and a change set.
+    has_deletion: bool,
 }
 
 impl Report {
@@ -35,6 +40,8 @@ impl Report {
         self.conflicts.0 += u64::from(plan.has_conflicts());
         self.conflicts.1 += u64::from(plan.reason.is_some());
         self.write_units += plan.write_units;
+        self.versions += plan.versions.len() as u64;
+        self.has_deletion |= plan.key.is_some() && plan.action == Action::Delete;
     }
 
     /// Returns the question before the plans are carried out.
@@ -44,18 +51,12 @@ impl Report {
         format!(
             "Undo {} versions in {} entities of {table}, with about {} write units{seconds}? Whatever reads the stream of the table \
              gets these changes, too.",
-            self.counts.versions, self.entities, self.write_units
+            self.versions, self.entities, self.write_units
         )
     }
 
     /// Prints the counts and notes. Conflicts that are left are an error.
-    pub(super) fn end(
-        self,
-        output: &Output,
-        options: &Options,
-        conflicts: Option<Conflicts>,
-        is_dry: bool,
-    ) -> Result<(), CliError> {
+    pub(super) fn end(self, output: &Output, options: &Options, is_dry: bool) -> Result<(), CliError> {
         let Counts {
             uncertain,
             marked,
@@ -81,7 +82,22 @@ impl Report {
         }
         let (entities, units) = (self.entities, self.write_units);
         let again = options.change_set.as_ref().filter(|_| !is_dry && entities > 0);
-        let again = again.map(|set| format!(", `vzero undo --change-set {}` takes it back", argument(set)));
+        // Times of a stream have no fractions of a second.
+        let second = |time: RecordedAt| RecordedAt::since_epoch(Duration::from_secs(time.to_duration().as_secs()));
+        let deleted = self.started.filter(|_| self.has_deletion).map(|started| {
+            let since = second(started);
+            (
+                format!(" --since {since} --with-unattributed-deletions"),
+                ", and the deletions of others since",
+            )
+        });
+        let (more, others) = deleted.unwrap_or_default();
+        let again = again.map(|set| {
+            format!(
+                ", `vzero undo --change-set {}{more}` takes it back{others}",
+                argument(set)
+            )
+        });
         let (verb, again) = (
             if is_dry { "would change" } else { "changed" },
             again.unwrap_or_default(),
@@ -93,18 +109,18 @@ impl Report {
             &summary,
             &format!("{entities} entities {verb}, {conflicting} have conflicts, about {units} write units{again}"),
         )?;
-        let left = match conflicts {
-            Some(Conflicts::Overwrite) => self.conflicts.1,
-            _ => conflicting,
+        let left = match options.conflicts {
+            Conflicts::Overwrite => self.conflicts.1,
+            Conflicts::Leave | Conflicts::SkipPath => conflicting,
         };
-        match (left, conflicts) {
+        match (left, options.conflicts) {
             (0, _) => Ok(()),
-            (left, None) => Err(CliError::Conflict(format!(
+            (left, Conflicts::Leave) => Err(CliError::Conflict(format!(
                 "entities with conflicts, which stay as they are: {left}; {} undoes their other paths, {} restores the values from before",
                 next::again("--conflicts skip-path"),
                 next::again("--conflicts overwrite")
             ))),
-            (left, Some(_)) => Err(CliError::Conflict(format!(
+            (left, Conflicts::SkipPath | Conflicts::Overwrite) => Err(CliError::Conflict(format!(
                 "entities with conflicts: {left}; `vzero log KEY` shows who changed them"
             ))),
         }
@@ -115,7 +131,7 @@ impl Report {
 pub(super) fn file_summary(report: &Report, options: &Options) -> serde_json::Value {
     json!({
         "Entities": report.entities, "Conflicts": report.conflicts.0, "WriteUnits": report.write_units,
-        "Versions": report.counts.versions, "Uncertain": report.counts.uncertain, "Marked": report.counts.marked,
+        "Versions": report.versions, "Uncertain": report.counts.uncertain, "Marked": report.counts.marked,
         "UnattributedDeletions": report.counts.unattributed, "ChangeSet": options.change_set,
     })
 }
