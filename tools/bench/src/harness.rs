@@ -24,8 +24,8 @@ pub(crate) struct Bench {
     pub(crate) subjects: Vec<Subject>,
     pub(crate) certificate: Certificate,
     pub(crate) logs: PathBuf,
-    /// `true` if the programs were built before.
-    pub(crate) has_functions: bool,
+    /// The program `vzero`, `None` to build it.
+    pub(crate) vzero: Option<PathBuf>,
     /// Holds the certificate's files.
     _folder: TempDir,
 }
@@ -38,7 +38,7 @@ impl Bench {
             subjects: subject::find(args.functions.as_deref()).await?,
             certificate: Certificate::create(folder.path())?,
             logs: args.output.join("logs"),
-            has_functions: args.functions.is_some(),
+            vzero: args.vzero.clone(),
             _folder: folder,
         })
     }

@@ -144,23 +144,8 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
     Ok(subjects)
 }
 
-/// Returns a program of this workspace: beside this one if `is_built`, otherwise built.
-pub(crate) async fn tool(name: &'static str, is_built: bool) -> Result<PathBuf, BenchError> {
-    let program = match is_built {
-        true => std::env::current_exe()?.with_file_name(name),
-        false => build(&[name]).await?.join(name),
-    };
-    match program.is_file() {
-        true => Ok(program),
-        false => Err(BenchError::Usage(format!(
-            "there is no {}: build it with cargo build --release -p {name}",
-            program.display()
-        ))),
-    }
-}
-
 /// Builds programs in release mode, the functions as they are deployed, and returns their folder.
-async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
+pub(crate) async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
     let built = Command::new("cargo")
         .args(["build", "--quiet", "--release"])
         .args(packages.iter().flat_map(|package| ["-p", package]))

@@ -6,7 +6,7 @@
 use std::{
     io,
     net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
+    path::Path,
     process::{ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -36,6 +36,7 @@ use crate::{
     figure::{Figure, Target, megabytes},
     harness::Bench,
     hosted::peak_memory,
+    subject,
 };
 
 const TABLE: &str = "VersionControl";
@@ -62,8 +63,6 @@ struct Measured {
     counted: &'static str,
     /// Number of items for each entity.
     each: u64,
-    /// `true` if the output has a line for each of them.
-    is_listed: bool,
 }
 
 /// Output of a process: its lines, text on standard error, duration in seconds, and peak memory in MB.
@@ -75,7 +74,10 @@ struct Ended {
 }
 
 pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
-    let vzero = bench.vzero().await?;
+    let vzero = match &bench.vzero {
+        Some(vzero) => vzero.clone(),
+        None => subject::build(&["vzero"]).await?.join("vzero"),
+    };
     let (few, many) = (bench.size(10_000, 100), bench.size(100_000, 1_000));
     // The units of an item do not depend on the number of items.
     let units = run(&vzero, bench.size(1_000, 100), true).await?;
@@ -119,24 +121,22 @@ fn commands() -> [Measured; 4] {
         RecordedAt::since_epoch(Duration::from_secs(FIRST + version * INTERVAL + INTERVAL / 2)).to_string()
     };
     let (before, after) = (at(JOB.0 - 1), at(JOB.0));
-    let command = |name, arguments: &[&str], counted, each, is_listed| Measured {
+    let command = |name, arguments: &[&str], counted, each| Measured {
         name,
         arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
         counted,
         each,
-        is_listed,
     };
     [
-        command("log", &["log", "--all"], "versions", VERSIONS, true),
-        command("snapshot", &["snapshot", "--at", &after], "entities", 1, true),
+        command("log", &["log", "--all"], "versions", VERSIONS),
+        command("snapshot", &["snapshot", "--at", &after], "entities", 1),
         command(
             "diff",
             &["diff", "--all", "--from-time", &before, "--to-time", &after],
             "entities",
             1,
-            true,
         ),
-        command("undo", &["undo", "--actor", JOB.1], "entities", 1, false),
+        command("undo", &["undo", "--actor", JOB.1], "entities", 1),
     ]
 }
 
@@ -158,16 +158,11 @@ async fn run(vzero: &Path, entities: u64, is_metered: bool) -> Result<Vec<(Measu
         command.args(is_metered.then_some("--consumed-capacity"));
         let ended = ended(command).await?;
         let expected = entities * measured.each;
-        let is_done = match measured.is_listed {
-            // The log ends with a line of its own.
-            true => (expected..=expected + 1).contains(&ended.lines),
-            false => ended.lines == 1,
-        };
-        if !is_done {
+        // The log and the undo end with a line of their own.
+        if !(expected..=expected + 1).contains(&ended.lines) {
             let (name, lines) = (measured.name, ended.lines);
             return Err(BenchError::Failed(format!(
-                "{name} printed {lines} lines for {expected}: {}",
-                ended.errors
+                "{name} printed {lines} lines for {expected}"
             )));
         }
         results.push((measured, ended));
@@ -321,13 +316,6 @@ fn metered_units(text: &str) -> [(&'static str, f64); 2] {
         units[usize::from(is_write)].1 += charge.parse().unwrap_or(0.0);
     }
     units
-}
-
-impl Bench {
-    /// Returns the program `vzero`: beside this program if the functions are given, otherwise built.
-    async fn vzero(&self) -> Result<PathBuf, BenchError> {
-        crate::subject::tool("vzero", self.has_functions).await
-    }
 }
 
 #[cfg(test)]
