@@ -14,6 +14,7 @@ TEMPLATE = ROOT / "template.yaml"
 ATTACH = ROOT / "tools/attach/template.yaml"
 EVENTS = ROOT / "tools/events/template.yaml"
 MONITORING = ROOT / "tools/monitoring/template.yaml"
+WHOLE_TABLE = ROOT / "tools/whole-table/template.yaml"
 # A table to attach.
 ATTACHED = {
     "TableName": "Orders",
@@ -28,6 +29,12 @@ MONITORED = {
     "StreamLogs": "stream-logs",
     "StreamDeadLetterQueue": "failed-records",
     "Alarms": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:StreamErrors",
+}
+
+# The export that is queried.
+EXPORTED = {
+    "ExportLocation": "s3://bucket/AWSDynamoDB/01234567890123-a1b2c3d4/data/",
+    "ResultLocation": "s3://bucket/results/",
 }
 
 

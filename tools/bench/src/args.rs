@@ -24,9 +24,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// Folder with the output of cargo lambda build, such as target/lambda, and use vzero beside this program [default: build them with cargo]
+    /// Folder with the output of cargo lambda build, such as target/lambda [default: build them with cargo]
     #[arg(long, value_name = "DIR")]
     pub(crate) functions: Option<PathBuf>,
+
+    /// Program vzero [default: build it with cargo]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vzero: Option<PathBuf>,
 
     /// Folder for results and logs
     #[arg(long, value_name = "DIR", default_value = "target/bench")]

@@ -24,6 +24,8 @@ pub(crate) struct Bench {
     pub(crate) subjects: Vec<Subject>,
     pub(crate) certificate: Certificate,
     pub(crate) logs: PathBuf,
+    /// The program `vzero`, `None` to build it.
+    pub(crate) vzero: Option<PathBuf>,
     /// Holds the certificate's files.
     _folder: TempDir,
 }
@@ -36,6 +38,7 @@ impl Bench {
             subjects: subject::find(args.functions.as_deref()).await?,
             certificate: Certificate::create(folder.path())?,
             logs: args.output.join("logs"),
+            vzero: args.vzero.clone(),
             _folder: folder,
         })
     }

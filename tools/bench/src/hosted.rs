@@ -226,7 +226,7 @@ fn cpu_time(pid: u32) -> Option<Duration> {
 }
 
 /// Returns the peak resident memory of a running process, in bytes.
-fn peak_memory(pid: u32) -> Option<u64> {
+pub(crate) fn peak_memory(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -118,7 +118,7 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
         Role::BOTH.map(|role| folder.join(role.name()).join("bootstrap"))
     } else {
         print_error("building the functions");
-        let built = build().await?;
+        let built = build(&["writer-fn", "stream-fn"]).await?;
         Role::BOTH.map(|role| built.join(role.name()))
     };
     if let Some(missing) = programs.iter().find(|path| !path.is_file()) {
@@ -144,16 +144,20 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
     Ok(subjects)
 }
 
-/// Builds the functions as they are deployed, and returns their folder.
-async fn build() -> Result<PathBuf, BenchError> {
+/// Builds programs in release mode, the functions as they are deployed, and returns their folder.
+pub(crate) async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
     let built = Command::new("cargo")
-        .args(["build", "--quiet", "--release", "-p", "writer-fn", "-p", "stream-fn"])
+        .args(["build", "--quiet", "--release"])
+        .args(packages.iter().flat_map(|package| ["-p", package]))
         .current_dir(root())
         .output()
         .await?;
     if !built.status.success() {
         let stderr = String::from_utf8_lossy(&built.stderr);
-        return Err(BenchError::Failed(format!("cannot build the functions: {stderr}")));
+        return Err(BenchError::Failed(format!(
+            "cannot build {}: {stderr}",
+            packages.join(", ")
+        )));
     }
     // Beside this program, or, if this is a debug build, in the folder beside its own.
     let program = std::env::current_exe()?;

@@ -3,6 +3,7 @@
 mod cpu_share;
 mod package;
 mod processes;
+mod whole_table;
 
 use futures::future::{FutureExt as _, LocalBoxFuture, ready};
 
@@ -15,7 +16,7 @@ type Comparison = (
 );
 
 /// Every comparison, in the order of the results.
-const COMPARISONS: [Comparison; 8] = [
+const COMPARISONS: [Comparison; 9] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -24,6 +25,7 @@ const COMPARISONS: [Comparison; 8] = [
     ("writer", |bench| processes::writer(bench).boxed_local()),
     ("memory", |bench| processes::memory(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
+    ("whole table", |bench| whole_table::measure(bench).boxed_local()),
 ];
 
 pub(crate) fn names() -> [&'static str; COMPARISONS.len()] {

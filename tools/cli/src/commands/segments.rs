@@ -69,6 +69,10 @@ impl Segments {
         }
     }
 
+    pub(super) fn has_state(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// Returns `true` if there is the file of an earlier run.
     pub(super) fn is_resumed(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.exists())

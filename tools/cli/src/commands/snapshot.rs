@@ -75,6 +75,9 @@ impl Snapshot {
             }
             None => None,
         };
+        if target.is_some() && !self.segments.has_state() {
+            output::note("without --state FILE, the copy cannot resume if it is interrupted");
+        }
         let mut cost = ReadCost::of_scan(store, self.max_cost).await?;
         cost.add_searches(1, connection)?;
         if let Some(into) = &self.into {

@@ -89,6 +89,37 @@ fn options() -> Options {
 }
 
 #[test]
+fn only_histories_with_selected_versions_are_read_and_only_from_the_state_before() {
+    let table = crate::new_table();
+    for id in ["A", "B"] {
+        for number in 1..=60 {
+            let actor = if (id, number) == ("A", 58) { JOB } else { "amy" };
+            let name = if actor == JOB { "job" } else { "other" };
+            table.write(json!({"ID": id, name: number, "Text": "x".repeat(7_000), "Actor": actor}));
+        }
+    }
+    let run = table.run(&format!(
+        "undo --actor {JOB} --dry-run --output json --consumed-capacity"
+    ));
+    assert_eq!((run.code, &run.lines.last().unwrap()["Entities"]), (0, &json!(1)));
+    let reads = run
+        .stderr
+        .lines()
+        .filter(|line| line.ends_with(" units") && !line.starts_with("Scan"));
+    let units = reads.map(|line| {
+        line.trim_end_matches(" units")
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .parse::<f64>()
+            .unwrap()
+    });
+    // The latest item, four versions, and the latest items of both in a table of their own.
+    let units = units.sum::<f64>();
+    assert!((10.0..=14.0).contains(&units), "{units}: {}", run.stderr);
+}
+
+#[test]
 fn an_entity_that_changed_since_its_plan_is_planned_again_or_stays() {
     let table = crate::new_table();
     let options = options();

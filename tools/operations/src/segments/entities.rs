@@ -11,7 +11,7 @@
 //!
 //! Two tables do not return their partitions in the same order, so that their scans cannot be merged.
 
-use std::{collections::HashMap, mem};
+use std::{collections::HashMap, mem, rc::Rc};
 
 use crate::{
     audit::collection::Collection,
@@ -22,8 +22,11 @@ use shared::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{LATEST_KEY, partition_key_of},
+        keys::{LATEST_KEY, partition_key_of, sort_key_of},
         names,
+        version::Version,
+        version_item::latest_of,
+        view::VersionView,
     },
     dynamodb::{
         Store,
@@ -42,8 +45,34 @@ pub(crate) struct SeenEntity {
     pub summary: Collection,
     /// Number of items that were scanned.
     pub items: u64,
+    /// First version that [`SegmentEntities::watching`] asks for.
+    pub first: Option<Version>,
     /// Key of its last scanned item, after which a later scan can continue.
     last: Item,
+}
+
+impl SeenEntity {
+    fn watch(&mut self, store: &Store, item: &Item, watched: Option<&Watched>) {
+        let Some(watched) = watched else { return };
+        let version = match sort_key_of(item) {
+            Some(LATEST_KEY) => latest_of(item).ok(),
+            _ => store.digits().version_of_item(item),
+        };
+        let Some(version) = version.filter(|version| self.first.is_none_or(|first| *version < first)) else {
+            return;
+        };
+        if watched(&store.view(&self.entity, version, item.clone())) {
+            self.first = Some(version);
+        }
+    }
+
+    /// Returns `true` if a version between the floor and the latest one was not seen.
+    pub(crate) fn has_gap(&self) -> bool {
+        let latest = self.summary.latest_version().and_then(Result::ok);
+        let (floor, latest) = (self.summary.floor().get(), latest.map_or(0, Version::get));
+        // Without a valid latest item, versions say nothing about what is missing.
+        latest == 0 || !self.summary.versions.gaps(floor, latest).is_empty()
+    }
 }
 
 /// Scan of a segment.
@@ -53,7 +82,11 @@ pub(crate) struct SegmentEntities {
     cursor: Option<Cursor>,
     /// Entity whose items are being read.
     current: Option<SeenEntity>,
+    watched: Option<Watched>,
 }
+
+/// Returns `true` for versions whose first one is to be known.
+pub(crate) type Watched = Rc<dyn Fn(&VersionView) -> bool>;
 
 impl SegmentEntities {
     /// Starts a scan, or continues after the last entity of an earlier one.
@@ -63,7 +96,14 @@ impl SegmentEntities {
             segment,
             cursor: progress.after.clone().map(Cursor::from),
             current: None,
+            watched: None,
         }
+    }
+
+    /// Also finds the first version of each entity for which this returns `true`.
+    pub(crate) fn watching(mut self, watched: Watched) -> Self {
+        self.watched = Some(watched);
+        self
     }
 
     /// Reads the next page. Returns the entities that are now complete; there can be none. The progress continues after them.
@@ -125,10 +165,12 @@ impl SegmentEntities {
                 entity,
                 summary: Collection::of(&self.table.store),
                 items: 0,
+                first: None,
                 last: Item::default(),
             });
         }
         if let Some(current) = &mut self.current {
+            current.watch(&self.table.store, &item, self.watched.as_ref());
             current.summary.add(item);
             current.items += 1;
             current.last = key.into();
@@ -146,6 +188,7 @@ impl SegmentEntities {
         let mut latest: HashMap<_, _> = latest.await?.into_iter().filter_map(by_entity).collect();
         for seen in entities {
             if let Some(item) = latest.remove(seen.entity.as_str()) {
+                seen.watch(&self.table.store, &item, self.watched.as_ref());
                 seen.summary.add(item);
             }
         }

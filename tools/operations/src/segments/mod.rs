@@ -16,7 +16,7 @@ use std::{
 };
 
 use futures::{
-    StreamExt as _, TryStreamExt as _,
+    Stream, StreamExt as _, TryStreamExt as _,
     stream::{self, LocalBoxStream},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -141,6 +141,11 @@ where
         self.state.consumed = self.pace.consumed();
         self.is_reported = true;
         Ok(Some(found))
+    }
+
+    /// Returns the results of the steps. The state contains a step when the next one is asked for.
+    pub fn into_stream(self) -> impl Stream<Item = Result<T, OperationError>> {
+        stream::try_unfold(self, async |mut run| Ok(run.step().await?.map(|found| (found, run))))
     }
 
     /// Stores the state before the first step, for runs that begin only under a condition that their own writes change.

@@ -129,7 +129,8 @@ impl Target {
                 let is_versioned = matches!(self.kind, Kind::Versions(_));
                 if !page.items.iter().all(|item| is_versioned && is_setting(item)) {
                     return Err(OperationError::Refused(format!(
-                        "{table} is not empty: a snapshot is written into an empty table only; --state FILE resumes an interrupted one"
+                        "{table} is not empty: a snapshot is written into an empty table only. An interrupted one resumes with the --state FILE that it was started with; without, \
+                         delete {table} and create it again"
                     )));
                 }
                 start = page.next;

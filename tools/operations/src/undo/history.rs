@@ -39,18 +39,7 @@ impl Versions {
         selection: &Selection,
     ) -> Result<(Self, Option<OperationError>), OperationError> {
         let no_entity = || OperationError::NoEntity(entity.as_str().to_owned());
-        let query = HistoryQuery {
-            consistent: true,
-            ..HistoryQuery::default()
-        };
-        let mut history = History::read(store, entity, query).await?.ok_or_else(no_entity)?;
-        let (mut views, mut is_whole) = (Vec::new(), true);
-        while is_whole && let Some(page) = history.next_page().await? {
-            let end = page.iter().position(|view| selection.is_before(view));
-            is_whole = end.is_none();
-            views.extend(page.into_iter().take(end.map_or(usize::MAX, |end| end + 1)));
-        }
-        views.reverse();
+        let (views, is_whole) = views(store, entity, selection).await?.ok_or_else(no_entity)?;
         let (lowest, newest) = match (views.first(), views.last()) {
             (Some(lowest), Some(newest)) => (lowest.version.get(), newest.version),
             _ => return Err(no_entity()),
@@ -106,5 +95,37 @@ impl Versions {
             newest,
         };
         Ok((versions, reason))
+    }
+}
+
+/// Reads the versions, oldest first, from the state before the first one that can be selected on. The second value is `true` if there is no
+/// such state. `None` if the entity does not exist.
+async fn views(
+    store: &Store,
+    entity: &EntityId,
+    selection: &Selection,
+) -> Result<Option<(Vec<VersionView>, bool)>, OperationError> {
+    let mut query = HistoryQuery {
+        from: selection.first().and_then(|first| Version::new(first.get() - 1)),
+        consistent: true,
+        ..HistoryQuery::default()
+    };
+    let (mut views, mut is_whole) = (Vec::new(), true);
+    loop {
+        let Some(mut history) = History::read(store, entity, query).await? else {
+            return Ok(None);
+        };
+        while is_whole && let Some(page) = history.next_page().await? {
+            let end = page.iter().position(|view| selection.is_before(view));
+            is_whole = end.is_none();
+            views.extend(page.into_iter().take(end.map_or(usize::MAX, |end| end + 1)));
+        }
+        // The version before the first one is missing, or is late and so no state of the item.
+        query.to = query.from.and_then(|from| Version::new(from.get() - 1));
+        query.from = None;
+        if !is_whole || query.to.is_none() {
+            views.reverse();
+            return Ok(Some((views, is_whole)));
+        }
     }
 }

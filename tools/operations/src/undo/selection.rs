@@ -18,6 +18,8 @@ use crate::backfill::mapping::REQUEST_PREFIX;
 pub struct Selection {
     /// Numbers, `None` for any.
     pub versions: Option<BTreeSet<Version>>,
+    /// Older versions are known not to be selected, so that they are not read.
+    pub first: Option<Version>,
     /// Earliest time at which it was recorded.
     pub since: Option<RecordedAt>,
     /// Latest time at which it was recorded.
@@ -77,15 +79,20 @@ impl Selection {
         }
     }
 
+    /// Returns the first version that can be selected, if it is known.
+    pub(super) fn first(&self) -> Option<Version> {
+        let number = self.versions.as_ref().and_then(BTreeSet::first).copied();
+        number.max(self.first)
+    }
+
     /// Returns `true` if neither the version nor an older one can be selected, and it was the state of the item.
     pub(super) fn is_before(&self, view: &VersionView) -> bool {
-        let first = self.versions.as_ref().and_then(BTreeSet::first);
         // Times of the writer increase with the versions. Those of a stream need not.
         let recorded = view.recorded_at.filter(|_| !view.recorded_by_stream);
         let is_older = recorded
             .zip(self.since)
             .is_some_and(|(recorded, since)| recorded < since);
-        !view.is_late() && (is_older || first.is_some_and(|first| view.version < *first))
+        !view.is_late() && (is_older || self.first().is_some_and(|first| view.version < first))
     }
 }
 

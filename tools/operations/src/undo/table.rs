@@ -1,10 +1,10 @@
 //! Undo of the selected versions of a whole table: plans of the entities of each page of a scan, and the runs of plans.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{attached::key, entity::EntityId, version::Version},
+    domain::{attached::key, entity::EntityId, version::Version, view::VersionView},
     dynamodb::Store,
 };
 
@@ -12,6 +12,8 @@ use super::{
     apply::{Applied, apply},
     options::{Counts, Options},
     plan::{EntityPlan, plan},
+    planned::Planned,
+    selection::Choice,
 };
 use crate::{
     error::OperationError,
@@ -38,7 +40,9 @@ impl TablePlan {
         let (options, prefixes) = (Arc::new(options), Arc::new(prefixes));
         Self::begin(run, "undo", (), |segment, progress: &SegmentProgress| {
             let (table, options, prefixes) = (Paced::new(run.store, run.pace), options.clone(), prefixes.clone());
-            let mut entities = SegmentEntities::new(table.clone(), segment, progress);
+            let chosen = options.clone();
+            let watched = move |view: &VersionView| chosen.selection.choose(view) != Choice::Other;
+            let mut entities = SegmentEntities::new(table.clone(), segment, progress).watching(Rc::new(watched));
             async move |progress: &mut SegmentProgress| {
                 if progress.done {
                     return Ok(None);
@@ -46,8 +50,14 @@ impl TablePlan {
                 let mut selected = Vec::new();
                 for seen in entities.next_page(progress).await? {
                     progress.counts.items += seen.items;
-                    if seen.summary.is_entity() && has_prefix(&table.store, &seen.entity, &prefixes) {
-                        selected.push(seen.entity);
+                    if !seen.summary.is_entity() || !has_prefix(&table.store, &seen.entity, &prefixes) {
+                        continue;
+                    }
+                    // A version that is missing can be selected.
+                    match (seen.has_gap(), seen.first) {
+                        (true, _) => selected.push((seen.entity, None)),
+                        (false, Some(first)) => selected.push((seen.entity, Some(first))),
+                        (false, None) => {}
                     }
                 }
                 let mut plans = plan_all(&table, selected, &options).await?;
@@ -61,14 +71,16 @@ impl TablePlan {
     }
 }
 
-/// Plans entities. One that does not exist any more has no plan.
+/// Plans entities, each with the first version that can be selected, if it is known. One that does not exist any more has no plan.
 async fn plan_all(
     table: &Paced,
-    entities: Vec<EntityId>,
+    entities: Vec<(EntityId, Option<Version>)>,
     options: &Options,
 ) -> Result<Vec<EntityPlan>, OperationError> {
-    let plans = stream::iter(entities).map(async |entity| {
-        match table.send(async |store| plan(store, &entity, options).await).await {
+    let plans = stream::iter(entities).map(async |(entity, first)| {
+        let mut options = options.clone();
+        options.selection.first = first;
+        match table.send(async |store| plan(store, &entity, &options).await).await {
             Err(OperationError::NoEntity(_)) => Ok(None),
             planned => planned.map(Some),
         }
@@ -92,29 +104,23 @@ fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
     prefixes.is_empty() || prefixes.iter().any(|prefix| id.starts_with(prefix))
 }
 
-/// Entity that is to be undone, and what its plan saw, if only that may be carried out.
-#[derive(Debug, Clone)]
-pub struct Planned {
-    pub entity: EntityId,
-    /// The plan's newest and selected versions.
-    pub seen: Option<(Version, Vec<Version>)>,
-}
-
 /// Plans entities again and carries the plans out, a few at a time and at the rate of a limiter. `done` gets each result.
 ///
 /// # Errors
 ///
-/// Returns the error of a service that fails, or that of `done`. The run can be repeated.
+/// Returns the error of a service that fails, that of `entities`, or that of `done`. The run can be repeated.
 pub async fn apply_all<E: From<OperationError>>(
     store: &Store,
     limiter: &RateLimiter,
-    entities: Vec<Planned>,
+    entities: impl IntoIterator<Item = Result<Planned, OperationError>>,
     options: &Options,
     mut done: impl FnMut(Applied) -> Result<(), E>,
 ) -> Result<(), E> {
     let table = Paced::new(store, limiter);
-    let results = stream::iter(entities).map(async |Planned { entity, seen }| -> Result<_, OperationError> {
+    let results = stream::iter(entities).map(async |planned| -> Result<_, OperationError> {
+        let Planned { entity, first, seen } = planned?;
         let mut options = options.clone();
+        options.selection.first = first;
         if let Some((_, versions)) = &seen {
             options.selection.versions = Some(versions.iter().copied().collect());
         }

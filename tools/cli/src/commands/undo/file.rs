@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufWriter, Write as _},
+    io::{BufRead as _, BufReader, BufWriter, Write as _},
     path::Path,
 };
 
@@ -11,7 +11,7 @@ use operations::{
     undo::{
         options::{Conflicts, Options},
         plan::{Action, EntityPlan},
-        table::Planned,
+        planned::{Planned, PlannedFile},
     },
 };
 use serde_json::Value;
@@ -56,12 +56,18 @@ impl PlanFile {
 }
 
 /// Reads the entities that a plan changes, and its options.
-pub(super) fn read(path: &Path, connection: &Connection, options: &mut Options) -> Result<Vec<Planned>, CliError> {
-    let text = std::fs::read_to_string(path).map_err(|error| CliError::usage("--apply", error))?;
-    let (mut entities, mut is_complete) = (Vec::new(), false);
-    for (index, line) in text.lines().enumerate() {
+pub(super) fn read(
+    path: &Path,
+    connection: &Connection,
+    options: &mut Options,
+    entities: &mut PlannedFile,
+) -> Result<(), CliError> {
+    let unreadable = |error| CliError::usage("--apply", error);
+    let (file, mut is_complete) = (File::open(path).map_err(unreadable)?, false);
+    for (index, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(unreadable)?;
         let invalid = |why: &str| CliError::Usage(format!("--apply: line {} {why}", index + 1));
-        let json = json::parse(line).map_err(|error| invalid(&format!("is no JSON: {error}")))?;
+        let json = json::parse(&line).map_err(|error| invalid(&format!("is no JSON: {error}")))?;
         let text = |name: &str| json.get(name).and_then(Value::as_str);
         if json.get("Entities").is_some() {
             let mode = MODES.iter().find(|(_, name)| text(ON_CONFLICT) == Some(name));
@@ -85,12 +91,13 @@ pub(super) fn read(path: &Path, connection: &Connection, options: &mut Options) 
         if text("Action") != Some(Action::None.name()) {
             entities.push(Planned {
                 entity: connection.entity(&id)?,
+                first: seen.1.first().copied(),
                 seen: Some(seen),
-            });
+            })?;
         }
     }
     match is_complete {
-        true => Ok(entities),
+        true => Ok(()),
         false => Err(CliError::Usage(
             "--apply: the plan has no end: save it again with --plan".to_owned(),
         )),

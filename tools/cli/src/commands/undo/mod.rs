@@ -17,7 +17,8 @@ use operations::{
         apply::Applied,
         options::{self, Options},
         plan::{Action, EntityPlan, plan},
-        table::{Planned, TablePlan, apply_all},
+        planned::{Planned, PlannedFile},
+        table::{TablePlan, apply_all},
     },
 };
 
@@ -136,7 +137,7 @@ impl Undo {
         match &self.apply {
             Some(path) => {
                 let mut plans = Plans::new(&undoing)?;
-                plans.entities = file::read(path, connection, &mut options)?;
+                file::read(path, connection, &mut options, &mut plans.entities)?;
                 undoing.carry_out(plans, options).await
             }
             None if self.selected.is_none() => Box::pin(undoing.entity(options)).await,
@@ -235,13 +236,13 @@ impl Undoing<'_> {
             return planned.end(self.output, &options, true);
         }
         let question = match is_saved {
-            true => format!("Carry out the plan for {} entities?", entities.len()),
+            true => format!("Carry out the plan for {} entities?", entities.entities),
             false => planned.question(&self.connection.table, self.undo.rates.max_write_units),
         };
         if is_saved || planned.entities > 0 {
             confirmation.ask(&question)?;
         }
-        let (bar, store) = (Bar::new(entities.len() as u64), &self.connection.store);
+        let (bar, store) = (Bar::new(entities.entities), &self.connection.store);
         let (mut report, mut done) = (left, 0);
         report.started = Some(store.now());
         if let Some(set) = options.change_set.as_ref().filter(|_| !entities.is_empty()) {
@@ -250,7 +251,7 @@ impl Undoing<'_> {
         report.counts = planned.counts;
         // Otherwise, the plan was shown.
         let is_shown = |applied: &Applied| !confirmation.must_ask() || applied.plan.has_conflicts();
-        let result = apply_all(store, &self.limiter, entities, &options, |applied| {
+        let result = apply_all(store, &self.limiter, entities.read()?, &options, |applied| {
             done += 1;
             report.add(&applied.plan);
             bar.set(done, String::new());
@@ -268,7 +269,7 @@ impl Undoing<'_> {
 
 /// Plans of the entities that are to be undone.
 struct Plans {
-    entities: Vec<Planned>,
+    entities: PlannedFile,
     planned: Report,
     /// Report of the entities in which nothing changes.
     left: Report,
@@ -278,7 +279,7 @@ struct Plans {
 impl Plans {
     fn new(undoing: &Undoing<'_>) -> Result<Self, CliError> {
         Ok(Self {
-            entities: Vec::new(),
+            entities: PlannedFile::create()?,
             planned: Report::default(),
             left: Report::default(),
             file: PlanFile::create(undoing.undo.plan.as_deref())?,
@@ -294,10 +295,7 @@ impl Plans {
         if plan.action == Action::None {
             self.left.add(plan);
         } else {
-            self.entities.push(Planned {
-                entity: plan.entity.clone(),
-                seen: None,
-            });
+            self.entities.push(Planned::again(plan))?;
         }
         match (is_first, plan.action) {
             (true, _) => report::show(undoing.output, plan, None),

@@ -70,6 +70,7 @@ impl Selected {
         let until = self.until.as_ref().map(|time| times::until("--until", time, now));
         Ok(Selection {
             versions: None,
+            first: None,
             since: since.transpose()?,
             until: until.transpose()?,
             actor: self.actor.clone(),
