@@ -13,6 +13,7 @@ use crate::{
         entity::Metadata,
         entity::Pin,
         get::Get,
+        hold::Hold,
         log::Log,
         prune::Prune,
         purge::Purge,
@@ -107,6 +108,8 @@ pub(crate) enum Admin {
     Prune(Prune),
     /// Protect a version from prune
     Pin(Pin),
+    /// Keep prune and purge from removing versions of an entity, until the hold is released
+    Hold(Hold),
     /// Permanently delete an entity with all its items
     Purge(Purge),
     /// List stream records that stream-fn can never store as a version, with the reason

@@ -111,6 +111,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Backfill(backfill) => backfill.run(&connection, output).await,
             Admin::Prune(prune) => prune.run(&connection, output).await,
             Admin::Pin(pin) => pin.run(&connection, output).await,
+            Admin::Hold(hold) => hold.run(&connection, output).await,
             Admin::Purge(purge) => purge.run(&connection, output).await,
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,

@@ -77,6 +77,7 @@ pub(crate) fn of_item(error: &OperationError) -> Option<String> {
             format!("`vzero show {key}` shows the latest version")
         }
         E::Write(WriteError::RequestIdReused { version }) => format!("`vzero show {key} {version}` shows it"),
+        E::Held(_) => format!("`vzero admin hold {key} --release` releases it"),
         E::Changed => format!("`vzero show {key}` shows the change"),
         E::Differs => format!("try again, or run `vzero admin audit {key}`"),
         E::Refused(_) | E::NothingBefore { .. } => format!("`vzero log {key}` lists the versions"),

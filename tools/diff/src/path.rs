@@ -6,7 +6,7 @@
 use std::{fmt, str::FromStr};
 
 use shared::{
-    domain::{AttributeValue, Item, attributes::same_value},
+    domain::{AttributeValue, Item},
     json,
 };
 use thiserror::Error;
@@ -55,14 +55,6 @@ pub fn value_at<'i>(item: &'i Item, path: &Path) -> Option<&'i AttributeValue> {
             (AttributeValue::L(list), Step::Index(index)) => list.get(*index),
             _ => None,
         })
-}
-
-/// Returns `true` if the value at a path differs, as a whole or in a part. `None` is an item without attributes.
-pub fn differs(old: Option<&Item>, new: &Item, path: &Path) -> bool {
-    match (old.and_then(|old| value_at(old, path)), value_at(new, path)) {
-        (Some(old), Some(new)) => !same_value(old, new),
-        (old, new) => old.is_some() || new.is_some(),
-    }
 }
 
 fn is_plain(name: &str) -> bool {

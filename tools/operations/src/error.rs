@@ -15,7 +15,7 @@ use writer_fn::{
     update::MAX_ATTRIBUTES,
 };
 
-use crate::request_error::RequestError;
+use crate::{hold::Hold, request_error::RequestError};
 
 #[derive(Debug, Error)]
 pub enum OperationError {
@@ -62,6 +62,9 @@ pub enum OperationError {
         /// Latest version, 0 for none.
         latest: u64,
     },
+    /// Versions of the entity are kept until its hold is released.
+    #[error("it is {0}")]
+    Held(Hold),
     #[error("the update is older than the latest version, {0}")]
     Stale(Version),
     /// The operation ended, but not everything could be done.
@@ -178,6 +181,7 @@ impl OperationError {
             Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound => Kind::NotFound,
             Self::Expected { .. }
             | Self::Stale(_)
+            | Self::Held(_)
             | Self::Incomplete(_)
             | Self::Image(_)
             | Self::WrittenAgain

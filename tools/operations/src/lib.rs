@@ -17,6 +17,7 @@ pub mod connection;
 pub mod error;
 #[cfg(feature = "recovery")]
 pub mod failures;
+pub mod hold;
 pub mod item_change;
 pub mod latest;
 pub mod metadata;

@@ -21,9 +21,10 @@ use shared::{
 use testkit::replay::{Replay, sent};
 
 use crate::{
+    hold::{self, Hold},
     item_change::{self, ItemChange},
     latest::write::{count_first, move_latest, raise_latest},
-    prune::requests::{Mark, mark_version, raise_floor},
+    prune::requests::{Mark, mark_version, raise_floor, raise_floor_unless_held},
     purge::requests as purges,
     quarantine::{self, delete_quarantined},
     read::{
@@ -164,7 +165,12 @@ async fn reads() {
 #[tokio::test]
 async fn pruning() {
     let (entity, time) = (&equipment(), Duration::from_secs(1_600_000_000));
-    snapshot!("prune_floor", |store| raise_floor(&store, entity, version(7)));
+    snapshot!("prune_floor", |store| raise_floor_unless_held(
+        &store,
+        entity,
+        version(7)
+    ));
+    snapshot!("repair_floor", |store| raise_floor(&store, entity, version(7)));
     for (name, mark) in [
         ("prune_mark", Mark::Expires(time)),
         ("prune_pin", Mark::Pinned { now: time }),
@@ -183,6 +189,14 @@ async fn purge() {
     for (name, seen) in [("purge_latest", latest), ("purge_latest_uncounted", json!({}))] {
         let delete = purges::delete_latest(&equipment(), &item(seen), "Table");
         snapshot!(name, |store| delete.send(store.client()));
+    }
+    let hold = Hold::new(now(), "case 7", Some("amy"));
+    for (name, write) in [
+        ("purge_floor", purges::delete_floor(&equipment(), "Table")),
+        ("hold_set", hold::set_request(&equipment(), &hold, "Table")),
+        ("hold_release", hold::release_request(&equipment(), "Table")),
+    ] {
+        snapshot!(name, |store| write.send(store.client()));
     }
     let first = PurgeMarker::new(now());
     let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));

@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use item_diff::{path::Path, trace::Trace};
 use operations::{
-    all_versions::filter::VersionFilter,
     connection::Connection,
     read::history::{History, HistoryQuery},
     version_set::VersionSet,
 };
-use shared::domain::version::Version;
+use shared::domain::{recorded_at::RecordedAt, version::Version};
 
 use self::{
     all::{All, Shown},
     selection::{Filter, Selected, Selection},
 };
 use crate::{
+    commands::filters::Filters,
     error::CliError,
     output::{self, Output, changes::Detail},
     pager,
     selector::Subject,
     target::{Target, unless_all},
-    times::{self, TimeFormat},
+    times::TimeFormat,
 };
 
 /// Time between two reads of a history that is followed.
@@ -46,21 +46,8 @@ pub(crate) struct Log {
     /// value although elements are added to its list, removed or moved
     #[arg(long)]
     path: Option<Path>,
-    /// Show only versions with this Actor, also those where it is uncertain
-    #[arg(long)]
-    actor: Option<String>,
-    /// Show only versions with this Reason
-    #[arg(long)]
-    reason: Option<String>,
-    /// Show only versions of this change set
-    #[arg(long, value_name = "ID")]
-    change_set: Option<String>,
-    /// Show only versions that were recorded at this time or later
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// Show only versions that were recorded at this time or before
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
     /// First version
     #[arg(long, value_name = "VERSION", allow_negative_numbers = true)]
     from: Option<String>,
@@ -102,10 +89,6 @@ impl Log {
     }
 
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let now = connection.store.now();
-        let since = self.since.as_ref().map(|time| times::since("--since", time, now));
-        let until = self.until.as_ref().map(|time| times::until("--until", time, now));
-        let (since, until) = (since.transpose()?, until.transpose()?);
         self.all.check()?;
         if self.all.is_on && self.follow {
             return Err(CliError::Usage(
@@ -114,30 +97,23 @@ impl Log {
             ));
         }
         if self.all.is_on {
+            let (journal, stored) = self.all.journal()?;
+            // A resumed run has the times of its start.
+            let start = stored.as_ref().and_then(|stored| RecordedAt::parse(&stored.start).ok());
+            let start = start.unwrap_or_else(|| connection.store.now());
             let shown = Shown {
-                filter: VersionFilter {
-                    since,
-                    until,
-                    actor: self.actor.clone(),
-                    reason: self.reason.clone(),
-                    change_set: self.change_set.clone(),
-                    ..VersionFilter::default()
-                },
+                filter: self.filters.filter(start)?,
                 path: self.path.as_ref(),
                 limit: self.limit,
                 oldest_first: self.reverse,
                 times: self.times,
                 detail: self.detail,
             };
-            return Box::pin(self.all.run(shown, connection, output)).await;
+            return Box::pin(self.all.run(shown, start, (journal, stored), connection, output)).await;
         }
         let item = self.target.subject(connection, 0..=0)?;
         let mut filter = Filter {
-            since,
-            until,
-            actor: self.actor.clone(),
-            reason: self.reason.clone(),
-            change_set: self.change_set.clone(),
+            versions: self.filters.filter(connection.store.now())?,
             path: self.path.clone(),
             to: None,
         };

@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, time::Duration};
 
 use operations::{
     connection::Connection,
-    prune::{EntityPrune, Options, Rule, TablePrune},
+    prune::{EntityPrune, Left, Options, Rule, TablePrune},
 };
 use serde_json::json;
 
@@ -57,7 +57,8 @@ const EXAMPLES: &str = "\
 Examples:
   vzero admin prune Equipment#1 --older-than 90d --dry-run
   vzero admin prune --all --older-than 400d --max-read-units 50 --max-write-units 25 --state prune.json --yes
-With --all, exit code 4 if entities could not be pruned because of their items.";
+With --all, exit code 4 if entities could not be pruned because of their items. Entities on hold are left out, named and counted, and
+the exit code is 0.";
 
 impl Prune {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
@@ -115,10 +116,16 @@ impl Prune {
         let pace = self.rates.limiter(connection);
         let mut run = TablePrune::new(self.segments.plan(connection, &pace), self.options()?)?;
         let bar = bar(connection).await;
-        while let Some(failed) = run.step().await? {
+        while let Some(left) = run.step().await? {
             bar.suspend(|| {
-                let mut failed = failed.iter();
-                failed.try_for_each(|(entity, why)| output.object(&json!({"ID": entity.as_str(), "Failed": why})))
+                left.iter().try_for_each(|(entity, why)| {
+                    let mut line = json!({"ID": entity.as_str()});
+                    match why {
+                        Left::Held(hold) => line["Held"] = hold.to_json(),
+                        Left::Failed(why) => line["Failed"] = why.as_str().into(),
+                    }
+                    output.object(&line)
+                })
             })?;
             let counts = run.counts();
             bar.set(counts.items, format!(", {} marked", counts.marked));

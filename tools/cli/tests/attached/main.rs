@@ -34,6 +34,7 @@ script_tests! {
     fn an_item_that_does_not_fit_into_a_version_is_refused();
     // Prune, pin and purge.
     fn old_versions_are_pruned_and_pinned_ones_are_kept();
+    fn an_item_on_hold_is_neither_pruned_nor_purged();
     fn the_newest_version_that_is_not_late_is_never_pruned();
     fn a_purge_deletes_the_history_and_keeps_the_item();
     // Snapshot.

@@ -103,6 +103,36 @@ fn a_killed_audit_resumes() {
 }
 
 #[test]
+fn a_killed_log_of_all_versions_prints_each_version_once() {
+    let table = new_table();
+    for number in 0..120 {
+        table.write(json!({"ID": format!("E{}", number % 30), "State": number}));
+    }
+    let versions = |run: &Run| run.lines[..run.lines.len() - 1].to_vec();
+    let expected = versions(&table.run("log --all --output json"));
+    assert!(expected.len() >= 30);
+    for order in ["", "--reverse"] {
+        let mut state = State::new();
+        // A time that is relative to the start of the first run.
+        let slowly = format!(
+            "log --all --since 1d --segments 2 --max-read-units 15 --output json --state {} {order}",
+            state.path()
+        );
+        let runs = run_killed(&mut state, || table.start(&slowly), || {});
+        let mut found = versions(runs.last().unwrap());
+        if !order.is_empty() {
+            found.reverse();
+        }
+        assert_eq!(found, expected);
+        assert_eq!(fs::read_dir(state.folder.path()).unwrap().count(), 0);
+    }
+    let other = tempfile::tempdir().unwrap();
+    let path = other.path().join("state.json").display().to_string();
+    fs::write(&path, "{}").unwrap();
+    assert_eq!(table.run(&format!("log --all --state {path}")).code, 2);
+}
+
+#[test]
 fn a_killed_backfill_during_writes_loses_nothing() {
     let table = new_table();
     let item = |number: u64| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}});

@@ -56,6 +56,8 @@ script_tests! {
     // Snapshots. The tests of the local stack have a model.
     fn a_table_is_shown_as_it_was();
     fn a_snapshot_is_written_into_an_empty_table();
+    // Hold. Other tests set it while a prune or a purge runs.
+    fn an_entity_on_hold_is_neither_pruned_nor_purged();
     // Purge, and what redrive, repair and audit do with purged versions.
     fn a_purge_deletes_everything_after_asking();
     fn a_repair_does_not_revive_a_purged_entity();

@@ -18,12 +18,14 @@ script_tests! {
     Table;
     fn all_versions_are_listed_by_time();
     fn what_a_scan_does_not_know_is_named();
+    fn what_history_lacks_limits_what_is_complete();
 }
 
 mod attached {
     testkit::script_tests! {
         testkit::attached::Orders;
         fn all_versions_of_an_attached_table_are_listed_by_time();
+        fn failure_documents_limit_what_is_complete();
     }
 }
 
@@ -51,11 +53,12 @@ fn check(vzero: &Vzero, keys: &BTreeSet<String>) {
     let every = union(&[]);
     let times: Vec<_> = every.iter().filter_map(|line| line["RecordedAt"].as_str()).collect();
     let (since, until) = (times[times.len() * 2 / 3], times[times.len() / 3]);
-    let cases: [&[&str]; 5] = [
+    let cases: [&[&str]; 6] = [
         &[],
         &["--since", since, "--until", until],
         &["--actor", "amy"],
         &["--path", "A"],
+        &["--path", "L[1].V"],
         &["--since", since, "--actor", "amy", "--path", "A"],
     ];
     for options in cases {
@@ -85,7 +88,10 @@ fn all_versions_are_those_of_each_entity() {
         let (mut random, mut keys) = (random(0x2026_1126), BTreeSet::new());
         for number in 0..200 {
             let id = format!("Equipment#{}", random(30));
-            let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}});
+            let elements: Vec<_> = (0..random(4))
+                .map(|_| json!({"Id": random(5), "V": random(2)}))
+                .collect();
+            let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}, "L": elements});
             if random(2) == 0 {
                 json["Actor"] = ["amy", "zoe"][usize::try_from(random(2)).unwrap()].into();
             }
@@ -110,7 +116,9 @@ fn all_versions_of_an_attached_table_are_those_of_each_item() {
         let no = random(30) + 1;
         keys.insert(Orders::key(no));
         let by = ["amy", "zoe"][usize::try_from(random(2)).unwrap()];
-        let order = json!({"A": {"N": random(3).to_string()}, "B": {"N": number.to_string()}, "by": {"S": by}});
+        let mut n = |bound| json!({"N": random(bound).to_string()});
+        let elements: Vec<_> = (0..3).map(|_| json!({"M": {"Id": n(5), "V": n(2)}})).collect();
+        let order = json!({"A": n(3), "B": {"N": number.to_string()}, "by": {"S": by}, "L": {"L": elements}});
         match random(6) == 0 {
             true => orders.delete(no),
             false => orders.put(no, &order),

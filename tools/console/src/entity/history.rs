@@ -5,8 +5,11 @@
 
 use std::collections::HashMap;
 
-use item_diff::{path::differs, versions::is_comparable};
-use operations::read::version_run::version_run;
+use item_diff::{
+    path::Path,
+    versions::{Comparison, is_comparable},
+};
+use operations::{all_versions::paths::TracedPaths, read::version_run::version_run};
 use serde_json::{Value, json};
 use shared::{
     clock,
@@ -52,6 +55,8 @@ pub(super) struct History {
     /// `true` if there may be more of them on earlier pages.
     pub(super) is_behind_further: bool,
     pub(super) filter: Filter,
+    /// Paths of the filter's value.
+    paths: Option<TracedPaths>,
     /// `true` if the filter selects no version before the page.
     is_end: bool,
 }
@@ -84,6 +89,8 @@ impl History {
         filter: Filter,
     ) -> Result<Self, PageError> {
         let latest = newest.version;
+        let paths = filter.path.as_ref();
+        let paths = paths.map(|path| TracedPaths::new(app.store(), path, app.consistent()));
         let to = to.map_or(last, |to| to.min(last));
         let mut history = Self {
             entity: newest.entity.clone(),
@@ -96,6 +103,7 @@ impl History {
             behind: 0,
             is_behind_further: false,
             filter,
+            paths,
             is_end: false,
         };
         // Missing versions directly below the latest are not in history yet. Any other missing version is a gap.
@@ -157,8 +165,13 @@ impl History {
             // If the latest version is missing, its details come from the latest item.
             let of_latest = || Details::new(newest.clone(), size::of_item(&newest.attributes), false);
             let mut details = found.or_else(|| (number == self.latest).then(of_latest));
+            let paths = match (&mut self.paths, &details) {
+                (Some(paths), Some(details)) => Some(paths.of(&details.view).await?),
+                _ => None,
+            };
+            let previous = versions.get(&(number - 1)).map(|previous| &previous.view);
             let is_selected = match &mut details {
-                Some(details) => self.selects(details, versions.get(&(number - 1)).map(|previous| &previous.view)),
+                Some(details) => self.selects(details, previous, paths),
                 None => !self.filter.is_active(),
             };
             if is_selected {
@@ -172,15 +185,22 @@ impl History {
         Ok(from)
     }
 
-    /// Compares a version with the one before, and returns `true` if the filter selects it.
-    fn selects(&mut self, details: &mut Details, previous: Option<&VersionView>) -> bool {
+    /// Compares a version with the one before, in which the value of the filter has these paths. Returns `true` if the filter selects it.
+    fn selects(
+        &mut self,
+        details: &mut Details,
+        previous: Option<&VersionView>,
+        paths: Option<[Option<Path>; 2]>,
+    ) -> bool {
         let view = &mut details.view;
         let (old, is_known) = (
             previous.map(|previous| &previous.attributes),
             is_comparable(previous, view),
         );
-        let path = self.filter.path.as_ref();
-        let is_changed = path.is_none_or(|path| is_known && differs(old, &view.attributes, path));
+        let is_changed = paths.is_none_or(|[from, to]| {
+            let within = || Comparison::new(previous, view).within([from.as_ref(), to.as_ref()]);
+            is_known && within().is_some()
+        });
         self.is_end |= self.filter.ends_before(view.recorded_at);
         let is_selected = is_changed && self.filter.selects(view.actor.as_ref(), view.recorded_at);
         details.changes = (is_selected && is_known).then(|| summary::line(old, &view.attributes));

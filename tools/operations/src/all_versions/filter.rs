@@ -48,18 +48,21 @@ impl VersionFilter {
         prefix.is_none_or(|prefix| id.starts_with(prefix) || key_words(store, id).join(" ").starts_with(prefix))
     }
 
+    /// Returns `true` if author, reason and change set of a version are the wanted ones.
+    pub fn is_attributed(&self, view: &VersionView) -> bool {
+        let is = |wanted: &Option<String>, value: &Option<AttributeValue>| {
+            wanted.is_none() || value.as_ref().map(text_of) == *wanted
+        };
+        is(&self.actor, &view.actor) && is(&self.reason, &view.reason) && is(&self.change_set, &view.change_set)
+    }
+
     /// Decides on a version of an entity that is selected. `None` if only its time is missing for a decision.
     pub(super) fn selects(&self, view: &VersionView) -> Option<bool> {
-        let is = |wanted: &Option<String>, value: &Option<AttributeValue>| {
-            let value = value.as_ref().map(text_of);
-            wanted.is_none() || value == *wanted
-        };
-        let has_texts =
-            is(&self.actor, &view.actor) && is(&self.reason, &view.reason) && is(&self.change_set, &view.change_set);
+        let is_attributed = self.is_attributed(view);
         match view.recorded_at {
-            Some(time) => Some(has_texts && self.is_in_period(time)),
-            None if has_texts && self.has_period() => None,
-            None => Some(has_texts),
+            Some(time) => Some(is_attributed && self.is_in_period(time)),
+            None if is_attributed && self.has_period() => None,
+            None => Some(is_attributed),
         }
     }
 }

@@ -14,19 +14,21 @@
 //! entity and version, of which the merge drops one. If another program wrote the latest item, the time is not known, and
 //! history is asked for the version.
 
+pub mod completeness;
 pub mod filter;
+pub mod journal;
+mod missing;
 pub mod pages;
+pub mod paths;
 pub mod row;
 mod scan;
 pub mod sorted_files;
 
-use std::{iter::Sum, time::Duration};
+use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
 
-use self::{filter::VersionFilter, row::VersionRow, scan::SegmentScan};
+use self::{completeness::OldestRecord, filter::VersionFilter, missing::Missing, row::VersionRow, scan::SegmentScan};
 use crate::{
     error::OperationError,
     read::paced::Paced,
@@ -43,10 +45,12 @@ pub struct Counts {
     pub rows: u64,
     /// Versions that the filter for times excluded because their time is not known.
     pub undated: u64,
-    /// Earliest time that a record in quarantine names.
-    pub oldest_quarantined: Option<String>,
-    /// Number of records in quarantine that name no time.
-    pub quarantined_without_time: u64,
+    /// Records in quarantine.
+    pub quarantined: OldestRecord,
+    /// Earliest time of a version that a latest item counts, and that the scan did not find.
+    pub oldest_missing: Option<String>,
+    /// Number of entities with missing versions of which no time is known.
+    pub missing_without_time: u64,
 }
 
 impl<'a> Sum<&'a Self> for Counts {
@@ -55,8 +59,12 @@ impl<'a> Sum<&'a Self> for Counts {
             items: sum.items + counts.items,
             rows: sum.rows + counts.rows,
             undated: sum.undated + counts.undated,
-            oldest_quarantined: earliest(sum.oldest_quarantined, counts.oldest_quarantined.clone()),
-            quarantined_without_time: sum.quarantined_without_time + counts.quarantined_without_time,
+            quarantined: OldestRecord {
+                time: earliest(sum.quarantined.time, counts.quarantined.time.clone()),
+                without_time: sum.quarantined.without_time + counts.quarantined.without_time,
+            },
+            oldest_missing: earliest(sum.oldest_missing, counts.oldest_missing.clone()),
+            missing_without_time: sum.missing_without_time + counts.missing_without_time,
         })
     }
 }
@@ -65,41 +73,10 @@ fn earliest(one: Option<String>, other: Option<String>) -> Option<String> {
     one.into_iter().chain(other).min()
 }
 
-impl Counts {
-    /// Returns two minutes before now: a scan that starts now finds all older versions, unless the stream is late. The time is for
-    /// differences of clocks, the usual lag of the stream, and eventually consistent reads.
-    pub fn before_start(store: &Store) -> RecordedAt {
-        RecordedAt::since_epoch(store.clock().now().saturating_sub(Duration::from_secs(120)))
-    }
-
-    /// Returns the time before which all versions were found, as far as it is known, and `true` if it is that of a record in quarantine.
-    pub fn complete_until(&self, before_start: RecordedAt) -> (RecordedAt, bool) {
-        let oldest = self.oldest_quarantined.as_ref();
-        let oldest = oldest
-            .and_then(|time| RecordedAt::parse(time).ok())
-            .filter(|time| *time < before_start);
-        (oldest.unwrap_or(before_start), oldest.is_some())
-    }
-
-    /// Returns `{"CompleteUntil": …, "RestsOn": {"TwoMinutesBeforeStart": …, "OldestInQuarantine": …, "InQuarantineWithoutTime": 0,
-    /// "NotKnown": […]}}`.
-    pub fn completeness(&self, before_start: RecordedAt) -> Value {
-        json!({
-            "CompleteUntil": self.complete_until(before_start).0.to_string(),
-            "RestsOn": {
-                "TwoMinutesBeforeStart": before_start.to_string(),
-                "OldestInQuarantine": self.oldest_quarantined,
-                "InQuarantineWithoutTime": self.quarantined_without_time,
-                "NotKnown": ["StreamIteratorAge", "FailureDocuments"],
-            },
-        })
-    }
-}
-
-type SegmentProgress = progress::Progress<Counts>;
+type SegmentProgress = progress::Progress<Counts, Missing>;
 
 /// Scan for the versions of all entities. A step returns the rows of a page, in no order.
-pub type AllVersions = SegmentRun<Counts, (), Vec<VersionRow>>;
+pub type AllVersions = SegmentRun<Counts, Missing, Vec<VersionRow>>;
 
 impl AllVersions {
     /// Prepares a scan, or resumes the run of the checkpoint: then the rows of the earlier run are not returned again, except those of its

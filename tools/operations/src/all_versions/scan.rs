@@ -5,20 +5,17 @@ use shared::{
         Item,
         attribution::WrittenBy,
         entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits, partition_key_of, sort_key_of},
+        keys::{LATEST_KEY, partition_key_of, sort_key_of},
         marks::is_expired,
-        quarantine::{self, QuarantinedRecord, records_of},
-        recorded_at::RecordedAt,
-        time::EpochMillis,
+        quarantine::{self, records_of},
         version::Version,
         version_item::latest_of,
         view::VersionView,
     },
     dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor},
 };
-use stream_fn::record::{self, Content};
 
-use super::{Counts, SegmentProgress, earliest, filter::VersionFilter, row::VersionRow};
+use super::{Counts, SegmentProgress, filter::VersionFilter, missing, row::VersionRow};
 use crate::{
     quarantine::quarantined,
     read::{paced::Paced, versions_in_history::versions_in_history},
@@ -57,8 +54,12 @@ impl SegmentScan {
         let found = self.table.send(scan).await?;
         let (counts, now) = (&mut progress.counts, store.clock().now());
         counts.items += found.read;
-        let (mut versions, mut latest) = (Vec::new(), Vec::new());
+        let (mut versions, mut latest, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+        let is_end = found.next.is_none();
         for item in found.items {
+            if store.attached_table().is_none() {
+                ended.extend(progress.deferred.add(&item, store.digits()));
+            }
             let key = sort_key_of(&item).unwrap_or_default();
             let is_version = !progress.is_latest && store.digits().version_of(key).is_some();
             if quarantine::is_first(key) && !progress.is_latest {
@@ -82,7 +83,8 @@ impl SegmentScan {
         });
         let rows: Vec<_> = selected.map(VersionRow::of).collect();
         counts.rows += rows.len() as u64;
-        if found.next.is_none() {
+        missing::add_entities(&self.table, ended, progress, is_end).await?;
+        if is_end {
             let has_second_scan = store.has_own_history() && store.attached_table().is_none();
             progress.done = progress.is_latest || !has_second_scan;
             progress.is_latest = has_second_scan;
@@ -122,24 +124,10 @@ impl SegmentScan {
         if let Some(entity) = entity.filter(|_| records.is_empty()) {
             records = self.table.send(async |store| quarantined(store, &entity).await).await?;
         }
+        let digits = self.table.store.digits();
         for record in records {
-            let time = time_of(&record, self.table.store.digits()).map(|time| time.to_string());
-            counts.quarantined_without_time += u64::from(time.is_none());
-            counts.oldest_quarantined = earliest(counts.oldest_quarantined.take(), time);
+            counts.quarantined.add(&record.record, digits);
         }
         Ok(())
     }
-}
-
-/// Returns the time of the version that a record would be: its own or that of the stream, if it is earlier.
-fn time_of(record: &QuarantinedRecord, digits: VersionDigits) -> Option<RecordedAt> {
-    let record = record::parse(&record.record, digits);
-    let own = match &record.content {
-        Ok(Content::Version(version)) => RecordedAt::of(version.item()),
-        _ => None,
-    };
-    let created = record
-        .created_micros
-        .map(|micros| RecordedAt::from_millis(EpochMillis::from_micros(micros)));
-    own.into_iter().chain(created).min()
 }

@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 pub use crate::audit::finding::{Finding, missing};
-use crate::{audit::finding::of_ranges, read::paced::Paced, version_set::VersionSet};
+use crate::{audit::finding::of_ranges, hold::Hold, read::paced::Paced, version_set::VersionSet};
 use shared::{
     domain::{
         AttributeValue, Item,
@@ -43,6 +43,7 @@ pub struct Collection {
     /// Versions that are marked or pinned. Below the floor, all must be.
     settled: VersionSet,
     pub(super) floor: Option<Version>,
+    pub(crate) hold: Option<Hold>,
     /// `true` if there is a latest item at a padded key.
     pub(super) has_padded: bool,
     /// Number of records in quarantine.
@@ -125,6 +126,7 @@ impl Collection {
                 .take_if(|newest| self.digits.version_of_item(newest).map(Ok) != latest);
         } else if key == FLOOR_KEY {
             self.floor = floor_of(&item);
+            self.hold = Hold::of(&item);
         } else if let Some(version) = version {
             self.versions.insert(version.get());
             if is_marked(&item) || is_pinned(&item) {

@@ -9,16 +9,12 @@
 pub mod plan;
 pub mod requests;
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
     domain::{entity::EntityId, version::Version, version_item::InvalidImage},
-    dynamodb::{
-        Store,
-        client::error::{ErrorKind, ServiceError},
-        read::versions::ReadError,
-    },
+    dynamodb::{Store, client::error::ErrorKind, read::versions::ReadError},
 };
 
 pub use self::plan::{Options, Rule};
@@ -26,10 +22,11 @@ use crate::{
     audit::collection::Collection,
     connection::entity_of,
     error::OperationError,
+    hold::{self, Hold},
     progress::{Progress, Silent},
     prune::{
         plan::{Plan, plan},
-        requests::{Mark, mark_version, raise_floor},
+        requests::{Mark, mark_version, raise_floor_unless_held},
     },
     rate_limit::RateLimiter,
     read::paced::Paced,
@@ -41,6 +38,8 @@ use crate::{
 };
 
 const CONCURRENCY: usize = 16;
+/// Number of versions that are marked without another read of the hold.
+const MARKED_TOGETHER: usize = 100;
 
 /// Table that is pruned, with the options and the time of the start, since the epoch.
 #[derive(Debug, Clone)]
@@ -76,31 +75,44 @@ impl Pruner {
         plan: &Plan,
         expires: Duration,
         progress: &impl Progress,
-    ) -> Result<u64, ServiceError> {
+    ) -> Result<u64, OperationError> {
         if self.options.dry_run {
             return Ok(plan.mark.len());
         }
-        if plan.floor > plan.before {
-            let raise = async |store: &Store| raise_floor(store, entity, plan.floor).await;
+        let mut is_checked = plan.floor > plan.before;
+        if is_checked {
+            let raise = async |store: &Store| raise_floor_unless_held(store, entity, plan.floor).await;
             self.table.send(raise).await?;
         }
-        let mut marks = stream::iter(plan.mark.numbers().filter_map(Version::new))
-            .map(|version| async move {
-                let mark = async |store: &Store| mark_version(store, entity, version, Mark::Expires(expires)).await;
-                self.table.send(mark).await
-            })
-            .buffer_unordered(CONCURRENCY);
+        let versions: Vec<_> = plan.mark.numbers().filter_map(Version::new).collect();
         let mut marked = 0;
-        while let Some(is_marked) = marks.try_next().await? {
-            marked += u64::from(is_marked);
-            progress.at(marked);
+        for versions in versions.chunks(MARKED_TOGETHER) {
+            if !mem::take(&mut is_checked) {
+                self.table.send(async |store| hold::check(store, entity).await).await?;
+            }
+            let mut marks = stream::iter(versions)
+                .map(|version| async move {
+                    let mark =
+                        async |store: &Store| mark_version(store, entity, *version, Mark::Expires(expires)).await;
+                    self.table.send(mark).await
+                })
+                .buffer_unordered(CONCURRENCY);
+            while let Some(is_marked) = marks.try_next().await? {
+                marked += u64::from(is_marked);
+                progress.at(marked);
+            }
         }
         Ok(marked)
     }
 
     /// Prunes an entity of which these items were seen, and counts it. Returns why it cannot be pruned, if its items are the reason.
-    async fn entity(&self, seen: &SeenEntity, counts: &mut Counts) -> Result<Option<String>, OperationError> {
+    async fn entity(&self, seen: &SeenEntity, counts: &mut Counts) -> Result<Option<Left>, OperationError> {
         let entity = &seen.entity;
+        if let Some(hold) = &seen.summary.hold {
+            counts.entities += 1;
+            counts.held += 1;
+            return Ok(Some(Left::Held(hold.clone())));
+        }
         let is_done = |plan: &Plan| plan.is_done() && plan.stopped_at.is_none();
         // The seen items may be outdated. If there is something to do or to report, they are read again.
         let planned = match self.plan(&seen.summary) {
@@ -113,15 +125,24 @@ impl Pruner {
             Ok(None) => return Ok(None),
             Err(why) => {
                 counts.entities += 1;
-                return Ok(Some(why.to_string()));
+                counts.failed += 1;
+                return Ok(Some(Left::Failed(why.to_string())));
             }
         };
         counts.entities += 1;
         let marked = match self.carry_out(entity, &plan, self.expires(), &Silent).await {
             Ok(marked) => marked,
             // An item would be too large, for example.
-            Err(error) if error.kind == ErrorKind::Rejected => return Ok(Some(error.to_string())),
-            Err(error) => return Err(error.into()),
+            Err(OperationError::Service(error)) if error.kind == ErrorKind::Rejected => {
+                counts.failed += 1;
+                return Ok(Some(Left::Failed(error.to_string())));
+            }
+            // It was set after the scan.
+            Err(OperationError::Held(hold)) => {
+                counts.held += 1;
+                return Ok(Some(Left::Held(hold)));
+            }
+            Err(error) => return Err(error),
         };
         counts.pruned += u64::from(plan.floor > plan.before || marked > 0);
         counts.marked += marked;
@@ -148,10 +169,13 @@ impl EntityPrune {
     ///
     /// # Errors
     ///
-    /// Returns [`OperationError::NoEntity`] if it does not exist, or the error of a read.
+    /// Returns [`OperationError::NoEntity`] if it does not exist, [`OperationError::Held`] if it is on hold, or the error of a read.
     pub async fn plan(store: &Store, id: &str, options: Options, pace: &RateLimiter) -> Result<Self, OperationError> {
         let (entity, pruner) = (entity_of(store, id)?, Pruner::new(store, options, pace));
         let seen = Collection::read(&pruner.table, &entity).await?;
+        if let Some(hold) = seen.hold {
+            return Err(OperationError::Held(hold));
+        }
         let plan = pruner.plan(&seen).map_err(ReadError::Latest)?;
         Ok(Self {
             plan: plan.ok_or_else(|| OperationError::NoEntity(id.to_owned()))?,
@@ -165,8 +189,8 @@ impl EntityPrune {
     ///
     /// # Errors
     ///
-    /// Returns [`ServiceError`] if a request fails. The pruning can be repeated.
-    pub async fn run(&self, progress: &impl Progress) -> Result<u64, ServiceError> {
+    /// Returns [`OperationError::Held`] if a hold was set since, or the error of a request. The pruning can be repeated.
+    pub async fn run(&self, progress: &impl Progress) -> Result<u64, OperationError> {
         let (entity, plan) = (&self.entity, &self.plan);
         self.pruner.carry_out(entity, plan, self.expires, progress).await
     }
@@ -189,18 +213,24 @@ counts! {
         pub undated: u64,
         /// Entities whose floor stays below a missing version.
         pub stopped: u64,
+        /// Entities on hold.
+        pub held: u64,
         /// Entities that cannot be pruned because of their items.
         pub failed: u64,
     }
 }
 
-/// Entities that cannot be pruned because of their items, each with the reason.
-pub type Failed = Vec<(EntityId, String)>;
+/// Reason why an entity is not pruned.
+pub enum Left {
+    Held(Hold),
+    /// Its items.
+    Failed(String),
+}
 
 type SegmentProgress = progress::Progress<Counts>;
 
-/// Pruning of a table. A step prunes the entities of a page, and returns those that failed.
-pub type TablePrune = SegmentRun<Counts, (), Failed>;
+/// Pruning of a table. A step prunes the entities of a page, and returns those that it leaves as they are.
+pub type TablePrune = SegmentRun<Counts, (), Vec<(EntityId, Left)>>;
 
 impl TablePrune {
     /// Prepares a run, or resumes the run of the checkpoint.
@@ -213,16 +243,13 @@ impl TablePrune {
                 if progress.done {
                     return Ok(None);
                 }
-                let mut failed = Vec::new();
+                let mut left = Vec::new();
                 for seen in entities.next_page(progress).await? {
                     let counts = &mut progress.counts;
                     counts.items += seen.items;
-                    if let Some(why) = pruner.entity(&seen, counts).await? {
-                        counts.failed += 1;
-                        failed.push((seen.entity, why));
-                    }
+                    left.extend(pruner.entity(&seen, counts).await?.map(|why| (seen.entity, why)));
                 }
-                Ok(Some(failed))
+                Ok(Some(left))
             }
         })
     }

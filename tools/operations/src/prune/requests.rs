@@ -14,20 +14,46 @@ use shared::{
     },
 };
 
+use crate::{
+    error::OperationError,
+    hold::{refusal, unless_held},
+};
+
 /// Raises the first version of an entity's history, unless it is higher already.
 ///
 /// # Errors
 ///
 /// Returns [`ServiceError`] if a request fails.
 pub async fn raise_floor(store: &Store, entity: &EntityId, floor: Version) -> Result<(), ServiceError> {
+    let raise = Write::update(store.history_table(), key(entity.as_str(), FLOOR_KEY), raised(floor));
+    raise.send(store.client()).await.map(drop)
+}
+
+/// As [`raise_floor`], unless the entity is on hold.
+///
+/// # Errors
+///
+/// Returns [`OperationError::Held`] if it is, or the error of a request.
+pub(crate) async fn raise_floor_unless_held(
+    store: &Store,
+    entity: &EntityId,
+    floor: Version,
+) -> Result<(), OperationError> {
+    let mut raised = raised(floor);
+    unless_held(&mut raised);
+    let raise = Write::update(store.history_table(), key(entity.as_str(), FLOOR_KEY), raised);
+    let outcome = raise.send(store.client()).await?;
+    outcome.map_or_else(|failed| refusal(&failed), |_| Ok(()))
+}
+
+fn raised(floor: Version) -> Expression {
     let mut raised = Expression::default();
     raised
         .set("#floor = :floor")
-        .condition("attribute_not_exists(#floor) OR #floor < :floor")
+        .condition("(attribute_not_exists(#floor) OR #floor < :floor)")
         .name("#floor", names::FLOOR)
         .value(":floor", n(floor));
-    let raise = Write::update(store.history_table(), key(entity.as_str(), FLOOR_KEY), raised);
-    raise.send(store.client()).await.map(drop)
+    raised
 }
 
 /// Mark of a version.

@@ -8,6 +8,9 @@
 //! it for a record that is younger than [`MAX_UNCHECKED_AGE`](shared::domain::purge_marker::MAX_UNCHECKED_AGE); during the
 //! wait, the records of that age are processed.
 //!
+//! A purge refuses an entity on [hold](crate::hold). If the hold is set later, the purge ends before the next batch, and what it has
+//! deleted stays deleted.
+//!
 //! The latest item is deleted last: an interrupted purge keeps the counter and can be repeated, and no concurrent update is
 //! lost unnoticed.
 //!
@@ -27,7 +30,7 @@ use shared::{
         Item,
         attached::item::late_key_of,
         entity::EntityId,
-        keys::{ItemKind, LATEST_KEY, sort_key_of},
+        keys::{FLOOR_KEY, ItemKind, LATEST_KEY, sort_key_of},
         purge_marker::PurgeMarker,
         version::Version,
         version_item::latest_of,
@@ -38,8 +41,11 @@ use shared::{
 use crate::{
     connection::entity_of,
     error::OperationError,
+    hold::{self, refusal},
     prune::requests::raise_floor,
-    purge::requests::{MAX_DELETIONS, OF_VERSION, OPERATION, batch_request, delete_latest, deletions, put_marker},
+    purge::requests::{
+        MAX_DELETIONS, OF_VERSION, OPERATION, batch_request, delete_floor, delete_latest, deletions, put_marker,
+    },
     rate_limit::RateLimiter,
     read::{items::sort_keys, paced::Paced},
 };
@@ -81,9 +87,10 @@ impl Purge {
     ///
     /// # Errors
     ///
-    /// Returns [`OperationError::NoEntity`] if it has no items, or the error of a read.
+    /// Returns [`OperationError::NoEntity`] if it has no items, [`OperationError::Held`] if it is on hold, or the error of a read.
     pub async fn of(store: &Store, id: &str) -> Result<Self, OperationError> {
         let mut purge = Self::new(store, entity_of(store, id)?);
+        hold::check(store, &purge.entity).await?;
         for key in sort_keys(store, &purge.entity).await? {
             *purge.existing.entry(store.digits().kind_of(&key)).or_default() += 1;
         }
@@ -99,9 +106,11 @@ impl Purge {
     ///
     /// # Errors
     ///
-    /// Returns [`OperationError::Service`] if a request fails, [`OperationError::WrittenAgain`] if the entity is written concurrently.
+    /// Returns [`OperationError::Service`] if a request fails, [`OperationError::WrittenAgain`] if the entity is written concurrently,
+    /// [`OperationError::Held`] if it is on hold.
     /// The purge can be repeated.
     pub async fn run(&mut self, wait: Duration, on_wait: impl FnOnce(Duration)) -> Result<(), OperationError> {
+        hold::check(&self.table.store, &self.entity).await?;
         let is_attached = self.table.store.attached_table().is_some();
         let mut marker = PurgeMarker::new(self.table.store.now());
         let mut latest = None;
@@ -139,6 +148,7 @@ impl Purge {
     /// Deletes the latest item if it is still the version that was read, and what a slow writer puts afterwards.
     async fn delete_latest(&mut self, latest: Option<&Item>) -> Result<(), OperationError> {
         if let Some(latest) = latest {
+            hold::check(&self.table.store, &self.entity).await?;
             let delete = delete_latest(&self.entity, latest, self.table.store.latest_table());
             if delete.send(self.table.store.client()).await?.is_ok() {
                 *self.deleted.entry(ItemKind::Latest).or_default() += 1;
@@ -187,7 +197,7 @@ impl Purge {
     }
 
     /// Deletes all items except the latest item and versions above a number, and returns the number of deleted items.
-    async fn delete_others(&mut self, through: Option<Version>) -> Result<usize, ServiceError> {
+    async fn delete_others(&mut self, through: Option<Version>) -> Result<usize, OperationError> {
         let digits = self.table.store.digits();
         let mut keys = sort_keys(&self.table.store, &self.entity).await?;
         let is_later = |key: &str| {
@@ -195,14 +205,22 @@ impl Purge {
             version.zip(through).is_some_and(|(version, through)| version > through)
         };
         keys.retain(|key| key != LATEST_KEY && !is_later(key));
+        let (count, has_floor) = (keys.len(), keys.iter().any(|key| key == FLOOR_KEY));
+        keys.retain(|key| key != FLOOR_KEY);
         // A version item without its parts cannot be read.
         keys.sort_by_key(|key| digits.version_of_part(key).is_some());
         self.delete(&keys).await?;
-        Ok(keys.len())
+        if has_floor {
+            let delete = delete_floor(&self.entity, self.table.store.history_table());
+            let outcome = delete.send(self.table.store.client()).await?;
+            outcome.map_or_else(|failed| refusal(&failed), |_| Ok(()))?;
+            *self.deleted.entry(ItemKind::Floor).or_default() += 1;
+        }
+        Ok(count)
     }
 
     /// Deletes the versions of an attached table's item from before a purge. If later ones exist, history begins with them.
-    async fn delete_covered(&mut self, marker: &PurgeMarker) -> Result<(), ServiceError> {
+    async fn delete_covered(&mut self, marker: &PurgeMarker) -> Result<(), OperationError> {
         let (mut covered, mut late, mut first) = (Vec::new(), Vec::new(), None);
         let add = |item: Item| match self.table.store.digits().version_of_item(&item) {
             Some(version) if marker.covers_item(&item, version) => {
@@ -221,11 +239,12 @@ impl Purge {
     }
 
     /// Deletes the items with these sort keys, and counts each deleted one.
-    async fn delete(&mut self, keys: &[String]) -> Result<(), ServiceError> {
+    async fn delete(&mut self, keys: &[String]) -> Result<(), OperationError> {
         for table in self.table.store.tables() {
             let keys = keys.iter().map(String::as_str);
             let keys: Vec<_> = keys.filter(|key| self.table.store.table_of(key) == table).collect();
             for keys in keys.chunks(MAX_DELETIONS) {
+                hold::check(&self.table.store, &self.entity).await?;
                 let left = RefCell::new(deletions(&self.entity, keys)?);
                 // Unprocessed deletions are requested again, as throttled ones are.
                 let delete = async |store: &Store| {

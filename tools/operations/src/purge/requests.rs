@@ -12,12 +12,14 @@ use shared::{
         AttributeValue, Item,
         attributes::s,
         entity::EntityId,
-        keys::LATEST_KEY,
+        keys::{FLOOR_KEY, LATEST_KEY},
         names,
         purge_marker::{PurgeMarker, SORT_KEY},
     },
     dynamodb::{client::error::ServiceError, expression::Expression, key, write::Write},
 };
+
+use crate::hold::unless_held;
 
 /// Maximum number of deletions in a request, see
 /// [`BatchWriteItem`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html).
@@ -70,6 +72,13 @@ pub(crate) fn deletions(entity: &EntityId, sort_keys: &[&str]) -> Result<Vec<Wri
 /// Builds the request with at most [`MAX_DELETIONS`] deletions.
 pub(crate) fn batch_request(deletions: Vec<WriteRequest>, table: &str) -> BatchWriteItemInputBuilder {
     BatchWriteItemInputBuilder::default().request_items(table, deletions)
+}
+
+/// Returns the deletion of the item with the floor, which can have a hold.
+pub(crate) fn delete_floor(entity: &EntityId, table: &str) -> Write {
+    let mut condition = Expression::default();
+    unless_held(&mut condition);
+    Write::delete(table, key(entity.as_str(), FLOOR_KEY), condition)
 }
 
 /// Returns the deletion of the latest item.

@@ -21,7 +21,14 @@ mod test_connection;
 pub(crate) use feed::Feed;
 pub use tally::{CONFLICTS, Count, Tally};
 
-use crate::{connection::Connection, error::OperationError, failures::source::Source, progress::Progress};
+use std::cell::RefCell;
+
+use stream_fn::response::Outcome;
+
+use crate::{
+    all_versions::completeness::OldestRecord, connection::Connection, error::OperationError, failures::source::Source,
+    progress::Progress,
+};
 
 /// Default visibility timeout of a message, in seconds.
 pub const VISIBILITY_TIMEOUT: u16 = 900;
@@ -75,4 +82,49 @@ pub async fn redrive(
     let replay = replay::replay(&connection.store, services, options);
     let feed = Feed::new(connection, services, Some(options), progress, replay);
     feed.all(sources, tally).await
+}
+
+/// Returns the oldest record of failure documents that history lacks. Nothing is put, sent or deleted.
+///
+/// # Errors
+///
+/// Returns [`OperationError`] if a source cannot be read.
+pub async fn oldest_record(
+    connection: &Connection,
+    services: &Services,
+    sources: &[Source],
+    progress: &dyn Progress,
+) -> Result<OldestRecord, OperationError> {
+    let options = Options {
+        is_dry: true,
+        ..Options::default()
+    };
+    let replay = replay::replay(&connection.store, services, &options);
+    let (digits, oldest) = (connection.store.digits(), RefCell::new(OldestRecord::default()));
+    let process = async |name: &str, records: Vec<&str>| {
+        let processed = replay(name, records.clone()).await;
+        for (_, record) in processed
+            .iter()
+            .zip(records)
+            .filter(|(done, _)| is_missing(&done.outcome))
+        {
+            oldest.borrow_mut().add(record, digits);
+        }
+        processed
+    };
+    let (feed, mut tally) = (
+        Feed::new(connection, services, Some(&options), progress, process),
+        Tally::default(),
+    );
+    feed.all(sources, &mut tally).await?;
+    drop(feed);
+    let mut oldest = oldest.into_inner();
+    // Records that the stream no longer has.
+    oldest.without_time += tally.summary(true)["Lost"].as_u64().unwrap_or(0);
+    Ok(oldest)
+}
+
+fn is_missing(outcome: &Outcome) -> bool {
+    use Outcome::{AlreadyRecorded, Pruned, Purged, Skipped};
+    !matches!(outcome, AlreadyRecorded | Pruned | Purged | Skipped)
 }

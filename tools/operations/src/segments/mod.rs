@@ -64,6 +64,8 @@ type Step<C, D, T> = (usize, T, Progress<C, D>);
 pub struct SegmentRun<C, D, T> {
     state: State<Progress<C, D>>,
     checkpoint: Option<PathBuf>,
+    /// `true` if the caller deletes the state after the end.
+    is_kept: bool,
     /// `true` if the caller has reported the result of the last step.
     is_reported: bool,
     steps: LocalBoxStream<'static, Result<Step<C, D, T>, OperationError>>,
@@ -114,6 +116,7 @@ where
         });
         Ok(Self {
             checkpoint: plan.checkpoint.map(Path::to_owned),
+            is_kept: false,
             is_reported: false,
             steps: stream::select_all(segments).boxed_local(),
             pace: plan.pace.clone(),
@@ -132,7 +135,9 @@ where
             self.at_checkpoint(State::save)?;
         }
         let Some((index, found, progress)) = self.steps.try_next().await? else {
-            self.at_checkpoint(|_, path| fs::remove_file(path))?;
+            if !self.is_kept {
+                self.remove_checkpoint()?;
+            }
             return Ok(None);
         };
         if let Some(segment) = self.state.segments.get_mut(index) {
@@ -155,6 +160,20 @@ where
     /// Returns [`OperationError::SaveCheckpoint`] if the state cannot be written.
     pub fn save(&self) -> Result<(), OperationError> {
         self.at_checkpoint(State::save)
+    }
+
+    /// Keeps the state after the last step, for a caller that can fail afterwards.
+    pub fn keep_checkpoint(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Deletes the state.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError::SaveCheckpoint`] if it cannot be deleted.
+    pub fn remove_checkpoint(&self) -> Result<(), OperationError> {
+        self.at_checkpoint(|_, path| fs::remove_file(path))
     }
 
     /// Changes the file of the state, if there is one.

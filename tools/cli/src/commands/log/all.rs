@@ -1,5 +1,7 @@
 //! `vzero log --all`: versions of all entities in the order of their times.
 
+use std::path::PathBuf;
+
 use attach::shell::argument;
 use item_diff::{
     path::Path,
@@ -8,14 +10,19 @@ use item_diff::{
 use operations::{
     all_versions::{
         AllVersions, Counts,
+        completeness::{Completeness, OldestRecord},
         filter::{VersionFilter, key_words},
+        journal::{Beginning, Journal},
         pages::VersionPages,
+        paths::TracedPaths,
         row::VersionRow,
         sorted_files::SortedFiles,
     },
     connection::Connection,
     error::OperationError,
+    failures::source::Source,
     rate_limit::RateLimiter,
+    redrive,
     segments::Plan,
 };
 use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
@@ -25,6 +32,7 @@ use crate::{
     commands::{
         read_cost::{MaxCost, ReadCost},
         segments::ReadRate,
+        services::ServiceOptions,
     },
     error::CliError,
     output::{self, Output, changes::Detail},
@@ -45,6 +53,15 @@ pub(super) struct All {
     /// Number of parallel segments of the table [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     segments: Option<u32>,
+    /// Store the progress in this file and its rows in FILE.rows, and resume from them
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Read how old the oldest failed record is in failure documents, as `vzero admin redrive` does: a file, a folder,
+    /// <s3://bucket/prefix>, or the URL of a dead-letter queue
+    #[arg(long, value_name = "SOURCE")]
+    source: Vec<Source>,
+    #[command(flatten)]
+    services: ServiceOptions,
     #[command(flatten)]
     rate: ReadRate,
     #[command(flatten)]
@@ -70,6 +87,8 @@ impl All {
         let options = [
             ("--entity-prefix", self.entity_prefix.is_some()),
             ("--segments", self.segments.is_some()),
+            ("--state", self.state.is_some()),
+            ("--source", !self.source.is_empty()),
             ("--max-read-units", self.rate.max_read_units.is_some()),
             ("--max-cost or --yes", self.max_cost.is_given()),
         ];
@@ -79,22 +98,54 @@ impl All {
         }
     }
 
-    pub(super) async fn run(&self, shown: Shown<'_>, connection: &Connection, output: &Output) -> Result<(), CliError> {
+    /// Returns the file of the rows, and what an earlier run began with.
+    pub(super) fn journal(&self) -> Result<(Option<Journal>, Option<Beginning>), CliError> {
+        Ok(match self.state.as_deref().map(Journal::open).transpose()? {
+            Some((journal, beginning)) => (Some(journal), beginning),
+            None => (None, None),
+        })
+    }
+
+    pub(super) async fn run(
+        &self,
+        shown: Shown<'_>,
+        start: RecordedAt,
+        (mut journal, stored): (Option<Journal>, Option<Beginning>),
+        connection: &Connection,
+        output: &Output,
+    ) -> Result<(), CliError> {
         let filter = VersionFilter {
             entity_prefix: self.entity_prefix.clone(),
             ..shown.filter.clone()
         };
-        let pace = self.rate.limiter(connection);
-        let mut cost = ReadCost::of_scan(&connection.store, self.max_cost).await?;
-        let before_start = Counts::before_start(&connection.store);
-        let (counts, rows) = self.scan(&filter, &shown, (connection, &pace), cost.items).await?;
+        let (pace, store) = (self.rate.limiter(connection), &connection.store);
+        let mut cost = ReadCost::of_scan(store, self.max_cost).await?;
+        let is_new = stored.is_none();
+        let beginning = match stored {
+            Some(stored) => stored,
+            None => {
+                let (start, failures) = (start.to_string(), self.failures(connection).await?);
+                Beginning { start, failures }
+            }
+        };
+        let plan = Plan {
+            segments: self.segments,
+            checkpoint: self.state.as_deref(),
+            ..Plan::new(store, &pace)
+        };
+        let mut scan = AllVersions::new(plan, &filter)?;
+        if let Some(journal) = journal.as_mut().filter(|_| is_new) {
+            journal.begin(&beginning)?;
+        }
+        let rows = sorted_rows(&mut scan, journal.as_mut(), Bar::new(cost.items), shown.oldest_first).await?;
+        let counts = scan.counts();
         if counts.rows > 0 {
             let versions = counts.rows.min(shown.rows().map_or(u64::MAX, |rows| rows as u64));
             let each = if shown.is_compared(output) { 2 } else { 1 };
             cost.add_items(versions.saturating_mul(each), connection)?;
         }
-        let pages = VersionPages::new(&connection.store, &pace, rows, connection.consistent);
-        let (printed, missing) = Self::show(&shown, pages, &connection.store, output).await?;
+        let pages = VersionPages::new(store, &pace, rows, connection.consistent);
+        let (printed, missing) = Self::show(&shown, pages, connection, output).await?;
         if printed == 0 && shown.limit != Some(0) && !shown.detail.stat {
             output::note(match shown.path.is_some() || filter.excludes() {
                 true => "no version matches",
@@ -109,32 +160,28 @@ impl All {
                 output::note(&format!("{count} versions left out because {why}"));
             }
         }
-        end(&counts, before_start, output)
+        let completeness = Completeness {
+            start,
+            counts: &counts,
+            has_latest_items: store.attached_table().is_none(),
+            failures: beginning.failures.as_ref(),
+        };
+        end(&completeness, output)?;
+        if let Some(journal) = journal.filter(|_| !pager::is_closed()) {
+            scan.remove_checkpoint()?;
+            journal.remove()?;
+        }
+        Ok(())
     }
 
-    /// Finds the versions, and sorts them.
-    async fn scan(
-        &self,
-        filter: &VersionFilter,
-        shown: &Shown<'_>,
-        (connection, pace): (&Connection, &RateLimiter),
-        items: u64,
-    ) -> Result<(Counts, Rows), CliError> {
-        let plan = Plan {
-            segments: self.segments,
-            ..Plan::new(&connection.store, pace)
-        };
-        let (mut scan, bar) = (AllVersions::new(plan, filter)?, Bar::new(items));
-        let mut rows = SortedFiles::default();
-        while let Some(found) = scan.step().await? {
-            let mut found = found.into_iter().map(|row| row.ordered(shown.oldest_first));
-            found.try_for_each(|row| rows.push(row))?;
-            let counts = scan.counts();
-            bar.set(counts.items, format!(", {} found", counts.rows));
+    /// Reads the failure documents that are named.
+    async fn failures(&self, connection: &Connection) -> Result<Option<OldestRecord>, CliError> {
+        if self.source.is_empty() {
+            return Ok(None);
         }
-        Ok((
-            scan.counts(),
-            Box::new(rows.sorted()?.map(|row| row.map(VersionRow::from))),
+        let (services, counter) = (self.services.to_services(), Bar::counter("documents", 0));
+        Ok(Some(
+            redrive::oldest_record(connection, &services, &self.source, &counter).await?,
         ))
     }
 
@@ -142,9 +189,13 @@ impl All {
     async fn show(
         shown: &Shown<'_>,
         mut pages: VersionPages<Rows>,
-        store: &Store,
+        connection: &Connection,
         output: &Output,
     ) -> Result<(usize, u64), CliError> {
+        let store = &connection.store;
+        let mut paths = shown
+            .path
+            .map(|path| TracedPaths::new(store, path, connection.consistent));
         let (mut printed, mut tally) = (0, shown.detail.stat.then(Tally::default));
         let limit = shown.limit.unwrap_or(usize::MAX);
         while printed < limit && !pager::is_closed() {
@@ -152,16 +203,20 @@ impl All {
             let Some(views) = pages.next_page(page, shown.is_compared(output)).await? else {
                 break;
             };
-            let compared = views.into_iter().filter_map(|(view, previous)| {
+            for (view, previous) in views.into_iter().take_while(|_| !pager::is_closed()) {
                 let is_known = is_comparable(previous.as_ref(), &view);
-                let comparison = is_known.then(|| Comparison::new(previous.as_ref(), &view));
-                match shown.path.zip(comparison.as_ref()) {
-                    // An unknown change can be a change of the path.
-                    None => Some((view, comparison)),
-                    Some((path, comparison)) => Some((view, Some(comparison.within([Some(path); 2])?))),
+                let mut comparison = is_known.then(|| Comparison::new(previous.as_ref(), &view));
+                // An unknown change can be a change of the path.
+                if let (Some(paths), Some(compared)) = (&mut paths, &comparison) {
+                    let [from, to] = paths.of(&view).await.map_err(OperationError::from)?;
+                    comparison = match compared.within([from.as_ref(), to.as_ref()]) {
+                        None => continue,
+                        within => within,
+                    };
                 }
-            });
-            for (view, comparison) in compared.take(limit - printed) {
+                if printed == limit {
+                    break;
+                }
                 printed += 1;
                 let words = key_words(store, view.entity.as_str());
                 match &mut tally {
@@ -191,22 +246,64 @@ impl Shown<'_> {
     }
 }
 
-/// Says until when the versions are complete.
-fn end(counts: &Counts, before_start: RecordedAt, output: &Output) -> Result<(), CliError> {
-    if output.is_json_chosen() {
-        return output::print_json(&counts.completeness(before_start));
+/// Finds the versions, and sorts them. With a journal, the rows are in it until the end of the scan.
+async fn sorted_rows(
+    scan: &mut AllVersions,
+    mut journal: Option<&mut Journal>,
+    bar: Bar,
+    oldest_first: bool,
+) -> Result<Rows, CliError> {
+    if journal.is_some() {
+        scan.keep_checkpoint();
+        scan.save()?;
     }
-    let (until, is_quarantined) = counts.complete_until(before_start);
-    let why = match is_quarantined {
-        true => "the oldest record in quarantine, `vzero admin quarantine --output json` lists them",
-        false => "2 minutes before the start",
+    let mut rows = SortedFiles::default();
+    while let Some(found) = scan.step().await? {
+        match &mut journal {
+            Some(journal) => journal.add(&found)?,
+            None => found
+                .into_iter()
+                .try_for_each(|row| rows.push(row.ordered(oldest_first)))?,
+        }
+        let counts = scan.counts();
+        bar.set(counts.items, format!(", {} found", counts.rows));
+    }
+    for row in journal.map(|journal| journal.rows()).transpose()?.into_iter().flatten() {
+        rows.push(row?.ordered(oldest_first))?;
+    }
+    Ok(Box::new(rows.sorted()?.map(|row| row.map(VersionRow::from))))
+}
+
+/// Says until when the versions are complete.
+fn end(completeness: &Completeness<'_>, output: &Output) -> Result<(), CliError> {
+    if output.is_json_chosen() {
+        return output::print_json(&completeness.to_json());
+    }
+    let (until, part) = completeness.until();
+    let why = match part {
+        "OldestMissingVersion" => "the oldest version that history lacks, `vzero admin audit --all` lists them",
+        "OldestInQuarantine" => "the oldest record in quarantine, `vzero admin quarantine --output json` lists them",
+        "OldestFailureDocument" => "the oldest record of a failure document that history lacks",
+        _ => "2 minutes before the start",
     };
-    let without = match counts.quarantined_without_time {
-        0 => String::new(),
-        count => format!("; {count} records in quarantine name no time"),
+    let unless = match &*completeness.not_known() {
+        [] => "",
+        ["FailureDocuments"] => ", unless failure documents, which --source reads, hold older versions",
+        ["StreamIteratorAge"] => ", unless the stream holds older versions",
+        _ => ", unless the stream or failure documents, which --source reads, hold older versions",
     };
+    let names = [
+        "versions that history lacks",
+        "records in quarantine",
+        "records of failure documents",
+    ];
+    let without = names.into_iter().zip(completeness.without_time());
+    let without = without.filter(|(_, (_, count))| *count > 0);
+    let without: String = without
+        .map(|(what, (_, count))| format!("; {count} {what} name no time"))
+        .collect();
     output::note(&format!(
-        "complete until {} ({why}), unless the stream or failure documents hold older versions{without}",
+        "complete until {} ({why}){unless}{without}",
         with_offset(until)
     ));
     Ok(())

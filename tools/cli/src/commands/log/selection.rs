@@ -9,26 +9,17 @@
 use std::{cmp::Ordering, ops::RangeInclusive};
 
 use item_diff::{
-    line::text_of,
     path::Path,
     trace::Trace,
     versions::{Comparison, is_comparable},
 };
-use shared::domain::{recorded_at::RecordedAt, version::Version, view::VersionView};
+use operations::all_versions::filter::VersionFilter;
+use shared::domain::{version::Version, view::VersionView};
 
 /// Conditions that a version fulfills to be printed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
-    /// Earliest time at which it was recorded.
-    pub(super) since: Option<RecordedAt>,
-    /// Latest time at which it was recorded.
-    pub(super) until: Option<RecordedAt>,
-    /// Its `Actor`.
-    pub(super) actor: Option<String>,
-    /// Its `Reason`.
-    pub(super) reason: Option<String>,
-    /// Its `ChangeSet`.
-    pub(super) change_set: Option<String>,
+    pub(super) versions: VersionFilter,
     /// A path of the newest version that has it, whose value differs from the previous version.
     pub(super) path: Option<Path>,
     /// Last version. Later ones can be read, because the path refers to the newest one.
@@ -45,34 +36,24 @@ pub(super) struct Selected {
 impl Filter {
     /// `true` if versions can be excluded.
     pub(super) fn excludes(&self) -> bool {
-        let texts = [&self.actor, &self.reason, &self.change_set];
-        self.since.is_some() || self.until.is_some() || self.path.is_some() || texts.iter().any(|text| text.is_some())
+        self.versions.excludes() || self.path.is_some()
     }
 
     /// Compares the time of a version with the period, `None` if it is not known.
     fn place(&self, view: &VersionView) -> Option<Ordering> {
-        if self.since.is_none() && self.until.is_none() {
+        let VersionFilter { since, until, .. } = self.versions;
+        if since.is_none() && until.is_none() {
             return Some(Ordering::Equal);
         }
         view.recorded_at.map(|recorded| {
-            let is_older = self.since.is_some_and(|since| recorded < since);
-            let is_newer = self.until.is_some_and(|until| recorded > until);
+            let is_older = since.is_some_and(|since| recorded < since);
+            let is_newer = until.is_some_and(|until| recorded > until);
             match (is_older, is_newer) {
                 (true, _) => Ordering::Less,
                 (_, true) => Ordering::Greater,
                 _ => Ordering::Equal,
             }
         })
-    }
-
-    fn is_attributed(&self, view: &VersionView) -> bool {
-        let pairs = [
-            (&self.actor, &view.actor),
-            (&self.reason, &view.reason),
-            (&self.change_set, &view.change_set),
-        ];
-        let mut pairs = pairs.into_iter();
-        pairs.all(|(wanted, own)| wanted.is_none() || *wanted == own.as_ref().map(text_of))
     }
 }
 
@@ -209,7 +190,7 @@ impl Selection {
             Some((_, comparison)) => Some(comparison.within([from.as_ref(), to.as_ref()])?),
             None => comparison,
         };
-        let is_attributed = self.filter.is_attributed(&view);
+        let is_attributed = self.filter.versions.is_attributed(&view);
         is_attributed.then_some(Selected { view, comparison })
     }
 }

@@ -3,27 +3,14 @@
 use attach::shell::argument;
 use operations::{connection::Connection, undo::selection::Selection};
 
-use crate::{error::CliError, times};
+use crate::{commands::filters::Filters, error::CliError};
 
 /// Conditions of versions.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Undo the versions of all entities that fulfill all conditions")]
 pub(super) struct Selected {
-    /// Recorded at this time or later
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// Recorded at this time or before
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
-    /// With this Actor, also where it is uncertain
-    #[arg(long)]
-    actor: Option<String>,
-    /// With this Reason
-    #[arg(long)]
-    reason: Option<String>,
-    /// Of this set of changes
-    #[arg(long, value_name = "ID")]
-    change_set: Option<String>,
+    #[command(flatten)]
+    filters: Filters,
     /// Of entities whose key begins with this text, or with a line of @FILE; can be repeated
     #[arg(long, value_name = "PREFIX")]
     entity: Vec<String>,
@@ -36,46 +23,31 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    fn conditions(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        let conditions = [
-            ("actor", &self.actor),
-            ("reason", &self.reason),
-            ("change set", &self.change_set),
-            ("since", &self.since),
-            ("until", &self.until),
-        ];
-        conditions
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_ref()?)))
-    }
-
     pub(super) fn is_none(&self) -> bool {
-        self.conditions().next().is_none() && self.entity.is_empty()
+        self.filters.conditions().next().is_none() && self.entity.is_empty()
     }
 
     /// Returns the conditions as a part of a reason: `actor import-7, since 14:00`.
     pub(super) fn text(&self) -> String {
-        let conditions = self.conditions().map(|(name, value)| format!("{name} {value}"));
+        let conditions = self.filters.conditions().map(|(name, value)| format!("{name} {value}"));
         conditions.collect::<Vec<_>>().join(", ")
     }
 
     pub(super) fn selection(&self, connection: &Connection) -> Result<Selection, CliError> {
-        if self.conditions().next().is_none() && !self.entity.is_empty() {
+        if self.filters.conditions().next().is_none() && !self.entity.is_empty() {
             return Err(CliError::Usage(
                 "--entity alone would take back whole histories: add --since, --until, --actor, --reason or --change-set".to_owned(),
             ));
         }
-        let now = connection.store.now();
-        let since = self.since.as_ref().map(|time| times::since("--since", time, now));
-        let until = self.until.as_ref().map(|time| times::until("--until", time, now));
+        let filter = self.filters.filter(connection.store.now())?;
         Ok(Selection {
             versions: None,
             first: None,
-            since: since.transpose()?,
-            until: until.transpose()?,
-            actor: self.actor.clone(),
-            reason: self.reason.clone(),
-            change_set: self.change_set.clone(),
+            since: filter.since,
+            until: filter.until,
+            actor: filter.actor,
+            reason: filter.reason,
+            change_set: filter.change_set,
             actor_changed_only: self.actor_changed_only,
             with_unattributed_deletions: self.with_unattributed_deletions,
         })

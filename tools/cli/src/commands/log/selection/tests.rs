@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use shared::domain::entity::EntityId;
+use shared::domain::{entity::EntityId, recorded_at::RecordedAt};
 
 use super::*;
 
@@ -22,9 +22,13 @@ fn history() -> Vec<VersionView> {
 }
 
 fn period(since: u64, until: u64) -> Filter {
-    Filter {
+    let versions = VersionFilter {
         since: (since > 0).then(|| time(since)),
         until: (until > 0).then(|| time(until)),
+        ..VersionFilter::default()
+    };
+    Filter {
+        versions,
         ..Filter::default()
     }
 }

@@ -1,0 +1,112 @@
+//! Time until which the versions of all entities are complete, and what it rests on.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::domain::{keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis};
+use stream_fn::record::{self, Content};
+
+use super::{Counts, earliest};
+
+/// Oldest of the stream records that history lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct OldestRecord {
+    pub time: Option<String>,
+    /// Number of records that name no time.
+    pub without_time: u64,
+}
+
+impl OldestRecord {
+    pub(crate) fn add(&mut self, record: &str, digits: VersionDigits) {
+        let time = time_of(record, digits).map(|time| time.to_string());
+        self.without_time += u64::from(time.is_none());
+        self.time = earliest(self.time.take(), time);
+    }
+}
+
+/// Returns the time of the version that a record would be: its own or that of the stream, if it is earlier.
+fn time_of(record: &str, digits: VersionDigits) -> Option<RecordedAt> {
+    let record = record::parse(record, digits);
+    let own = match &record.content {
+        Ok(Content::Version(version)) => RecordedAt::of(version.item()),
+        _ => None,
+    };
+    let created = record
+        .created_micros
+        .map(|micros| RecordedAt::from_millis(EpochMillis::from_micros(micros)));
+    own.into_iter().chain(created).min()
+}
+
+/// What the completeness of a search for versions rests on.
+#[derive(Debug)]
+pub struct Completeness<'a> {
+    pub start: RecordedAt,
+    pub counts: &'a Counts,
+    /// `true` if latest items tell how far history lags. Attached tables have none.
+    pub has_latest_items: bool,
+    /// Records in failure documents, if they were read before the start.
+    pub failures: Option<&'a OldestRecord>,
+}
+
+impl Completeness<'_> {
+    /// Returns two minutes before the start: a scan finds all older versions, unless the stream is late. The time is for
+    /// differences of clocks, the usual lag of the stream, and eventually consistent reads.
+    fn before_start(&self) -> RecordedAt {
+        RecordedAt::since_epoch(self.start.to_duration().saturating_sub(Duration::from_secs(120)))
+    }
+
+    fn oldest(&self) -> [(&'static str, Option<&String>); 3] {
+        [
+            ("OldestMissingVersion", self.counts.oldest_missing.as_ref()),
+            ("OldestInQuarantine", self.counts.quarantined.time.as_ref()),
+            (
+                "OldestFailureDocument",
+                self.failures.and_then(|oldest| oldest.time.as_ref()),
+            ),
+        ]
+    }
+
+    /// Returns the time before which all versions were found, as far as it is known, and the name of what it rests on.
+    pub fn until(&self) -> (RecordedAt, &'static str) {
+        let start = (self.before_start(), "TwoMinutesBeforeStart");
+        let oldest = self.oldest().into_iter();
+        let oldest = oldest.filter_map(|(name, time)| Some((RecordedAt::parse(time?).ok()?, name)));
+        oldest.chain([start]).min_by_key(|(time, _)| *time).unwrap_or(start)
+    }
+
+    /// Returns what is not known.
+    pub fn not_known(&self) -> Vec<&'static str> {
+        let parts = [
+            ("StreamIteratorAge", self.has_latest_items),
+            ("FailureDocuments", self.failures.is_some()),
+        ];
+        let unknown = parts.into_iter().filter(|(_, is_known)| !is_known);
+        unknown.map(|(name, _)| name).collect()
+    }
+
+    /// Returns the number of records and entities whose time is not known, by their names.
+    pub fn without_time(&self) -> [(&'static str, u64); 3] {
+        [
+            ("MissingWithoutTime", self.counts.missing_without_time),
+            ("InQuarantineWithoutTime", self.counts.quarantined.without_time),
+            (
+                "FailureDocumentsWithoutTime",
+                self.failures.map_or(0, |oldest| oldest.without_time),
+            ),
+        ]
+    }
+
+    /// Returns `{"CompleteUntil": …, "RestsOn": {"TwoMinutesBeforeStart": …, "OldestMissingVersion": …, "MissingWithoutTime": 0, …,
+    /// "NotKnown": […]}}`.
+    pub fn to_json(&self) -> Value {
+        let mut rests_on = json!({"TwoMinutesBeforeStart": self.before_start().to_string()});
+        for ((name, time), (name_of_count, count)) in self.oldest().into_iter().zip(self.without_time()) {
+            rests_on[name] = json!(time);
+            rests_on[name_of_count] = count.into();
+        }
+        rests_on["NotKnown"] = json!(self.not_known());
+        json!({"CompleteUntil": self.until().0.to_string(), "RestsOn": rests_on})
+    }
+}
