@@ -52,7 +52,7 @@ pub(super) fn check(schedule: &Schedule, evidence: &Evidence, violations: &mut V
     let mut entities = Entities::new();
     for (index, written) in evidence.stream.iter().enumerate() {
         if is_attached {
-            add_change(&mut entities, index, written);
+            add_change(&mut entities, index, written, schedule.settings.new_images);
         } else if written.key() == LATEST_KEY {
             add_version(&mut entities, index, written);
         }
@@ -94,8 +94,8 @@ fn add_version<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Writt
     });
 }
 
-/// Adds the version of an item of an attached table, if a record makes one.
-fn add_change<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Written) {
+/// Adds the version of an item of an attached table, if a record makes one. Without old images, its first one is part of no set.
+fn add_change<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Written, new_images: bool) {
     let key = text(&written.record, &format!("/dynamodb/Keys/{KEY}/S"));
     if key.is_empty() {
         return;
@@ -117,10 +117,9 @@ fn add_change<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Writte
         number: versions.len() as u64 + 1,
         state: (!image.is_null()).then(|| json!({"M": state})),
         actor: text(image, &format!("/{actor}/S")),
-        change_set: if set_of(before) == set_of(image) {
-            ""
-        } else {
-            set_of(image)
+        change_set: match set_of(before) == set_of(image) || new_images && versions.is_empty() {
+            true => "",
+            false => set_of(image),
         },
         by_operator: written.by.author == Author::Operator,
         image,
@@ -225,8 +224,9 @@ impl Check<'_> {
             version.by_operator && is_of
         };
         let mut own = versions.iter().filter(is_own);
-        // States that held during the run.
-        let start = versions.partition_point(|version| version.index < report.from);
+        // States that held during the run. History of an attached table can be behind, which no plan without a change notices.
+        let from = if self.is_attached { 0 } else { report.from };
+        let start = versions.partition_point(|version| version.index < from);
         let end = versions.partition_point(|version| version.index < report.to);
         let mut held = (start..=end).filter(|count| *count > 0).map(|count| &versions[..count]);
         if report.is_written {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use shared::domain::request_id::{RequestHash, RequestId};
 
 use crate::{
     http::Response,
@@ -32,10 +33,13 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
                     disable(update, "expected-version");
                     continue;
                 }
-                update[VALUES][":request"] = json!({"S": format!("{request}#again")});
-                if let Some(hash) = update[NAMES].get_mut("#hash") {
-                    *hash = json!(format!("{}again", hash.as_str().unwrap_or_default()));
+                let again = format!("{request}#again");
+                if let Some(hash) = RequestId::new(again.as_str()).ok().map(|again| RequestHash::of(&again))
+                    && update[NAMES].get("#hash").is_some()
+                {
+                    update[NAMES]["#hash"] = json!(hash.as_str());
                 }
+                update[VALUES][":request"] = json!({"S": again});
             }
             for put in writes("Put", operation, body) {
                 let key = sort_key(put).to_owned();
@@ -75,11 +79,7 @@ pub(super) fn change_history(operation: &str, request: &Value, response: &mut Va
     else {
         return;
     };
-    let values = request[VALUES].as_object().into_iter().flatten();
-    let newest = values
-        .filter_map(|(_, value)| number(value))
-        .max()
-        .map_or(0, |(newest, _)| newest);
+    let newest = number(&request[VALUES][":to"]).map_or(0, |(newest, _)| newest);
     let mut found: BTreeMap<_, _> = items
         .iter()
         .filter_map(|item| Some((number(&item["SK"])?.0, item.clone())))
@@ -87,7 +87,8 @@ pub(super) fn change_history(operation: &str, request: &Value, response: &mut Va
     let Some((lowest, width)) = items.iter().filter_map(|item| number(&item["SK"])).min() else {
         return;
     };
-    for missing in lowest..newest {
+    // That of an attached table ends with the newest state.
+    for missing in (lowest..newest).filter(|_| !text(&request[VALUES], "/:pk/S").starts_with('{')) {
         if let Some(before) = found.get(&(missing.max(1) - 1)).cloned() {
             let copy = json!({"S": format!("v{missing:0width$}")});
             found.entry(missing).or_insert_with(|| with_key(before, copy));
@@ -114,6 +115,10 @@ pub(super) fn succeed(request: &Value, response: &mut Response) -> bool {
     }
     let failure: Value = serde_json::from_str(&response.body).unwrap_or_default();
     let mut item = failure["Item"].clone();
+    // The item can need another form of the request.
+    if item["Latest"].is_object() && item["Latest"] == request[VALUES][":expected"] {
+        return false;
+    }
     if let Ok(latest) = text(&item, "/Latest/N").parse::<u64>() {
         item["Latest"] = json!({"N": (latest + 1).to_string()});
     }
