@@ -78,7 +78,8 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         Some(vzero) => vzero.clone(),
         None => subject::build(&["vzero"]).await?.join("vzero"),
     };
-    let (few, many) = (bench.size(10_000, 100), bench.size(100_000, 1_000));
+    let many = bench.entities.unwrap_or_else(|| bench.size(100_000, 1_000));
+    let few = many / 10;
     // The units of an item do not depend on the number of items.
     let units = run(&vzero, bench.size(1_000, 100), true).await?;
     let small = run(&vzero, few, false).await?;
@@ -152,6 +153,8 @@ async fn run(vzero: &Path, entities: u64, is_metered: bool) -> Result<Vec<(Measu
             "--output",
             "json",
             "--yes",
+            "--attempt-timeout-ms",
+            "20000",
             "--endpoint-url",
             embedded.direct_endpoint(),
         ]);
@@ -176,6 +179,8 @@ async fn populate(embedded: &Embedded, entities: u64) -> Result<(), BenchError> 
     let store = Store::new(client, TABLE, VersionDigits::default());
     let settings = TableSettings {
         point_in_time_recovery: false,
+        // The embedded database would read all items again and again, and other requests would wait.
+        ttl: None,
         ..TableSettings::default()
     };
     create_table(&store, &settings)
