@@ -17,7 +17,8 @@
 use std::collections::HashMap;
 
 use super::{
-    AttributeValue, Item, attributes, names, recorded_at::RecordedAt, time_index, tombstone::is_deleted, version::Version,
+    AttributeValue, Item, attributes, names, recorded_at::RecordedAt, time_index, tombstone::is_deleted,
+    version::Version,
 };
 
 /// Attributes that an update names for one version.

@@ -1,7 +1,10 @@
-//! Versions of all entities in the order of their times: a scan in segments, files of sorted rows, then pages of versions.
+//! Versions of all entities in the order of their times: a scan in segments or queries of the index, files of sorted rows, then pages of
+//! versions.
 //!
 //! ```text
-//! Scan ── row of each version that the filter selects ── sorted files on disk ── merge ── BatchGetItem of a page
+//! Scan  ┐
+//!       ├─ row of each version that the filter selects ── sorted files on disk ── merge ── BatchGetItem of a page
+//! Query ┘
 //! ```
 //!
 //! | tables | scanned |
@@ -15,6 +18,7 @@
 //! history is asked for the version.
 
 pub mod filter;
+mod index;
 pub mod pages;
 pub mod row;
 mod scan;
@@ -26,11 +30,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
 
-use self::{filter::VersionFilter, row::VersionRow, scan::SegmentScan};
+use self::{filter::VersionFilter, index::IndexRows, row::VersionRow, scan::SegmentScan};
 use crate::{
     error::OperationError,
     read::paced::Paced,
     segments::{Plan, SegmentRun, progress},
+    time_index::source::Source,
 };
 
 /// Counts of a scan.
@@ -82,15 +87,17 @@ impl Counts {
     }
 
     /// Returns `{"CompleteUntil": …, "RestsOn": {"TwoMinutesBeforeStart": …, "OldestInQuarantine": …, "InQuarantineWithoutTime": 0,
-    /// "NotKnown": […]}}`.
-    pub fn completeness(&self, before_start: RecordedAt) -> Value {
+    /// "NotKnown": […]}}`. The index does not have records in quarantine.
+    pub fn completeness(&self, before_start: RecordedAt, source: &Source) -> Value {
+        let not_known = ["StreamIteratorAge", "FailureDocuments", "Quarantine"];
+        let not_known = &not_known[..if *source == Source::Scan { 2 } else { 3 }];
         json!({
             "CompleteUntil": self.complete_until(before_start).0.to_string(),
             "RestsOn": {
                 "TwoMinutesBeforeStart": before_start.to_string(),
                 "OldestInQuarantine": self.oldest_quarantined,
                 "InQuarantineWithoutTime": self.quarantined_without_time,
-                "NotKnown": ["StreamIteratorAge", "FailureDocuments"],
+                "NotKnown": not_known,
             },
         })
     }
@@ -98,11 +105,17 @@ impl Counts {
 
 type SegmentProgress = progress::Progress<Counts>;
 
-/// Scan for the versions of all entities. A step returns the rows of a page, in no order.
+/// Reads of a segment.
+enum Rows {
+    Scan(SegmentScan),
+    Index(IndexRows),
+}
+
+/// Search for the versions of all entities in the source of the plan. A step returns the rows of a page, in no order.
 pub type AllVersions = SegmentRun<Counts, (), Vec<VersionRow>>;
 
 impl AllVersions {
-    /// Prepares a scan, or resumes the run of the checkpoint: then the rows of the earlier run are not returned again, except those of its
+    /// Prepares a search, or resumes the run of the checkpoint: then the rows of the earlier run are not returned again, except those of its
     /// last step.
     ///
     /// # Errors
@@ -115,10 +128,17 @@ impl AllVersions {
             "log",
             format!("{filter:?}"),
             |segment, progress: &SegmentProgress| {
-                let mut scan = SegmentScan::new(table.clone(), segment, filter.clone(), progress.after.clone());
-                async move |progress: &mut SegmentProgress| match progress.done {
-                    true => Ok(None),
-                    false => Ok(Some(Box::pin(scan.next_page(progress)).await?)),
+                let (table, filter) = (table.clone(), filter.clone());
+                let mut rows = match plan.source {
+                    Source::Scan => Rows::Scan(SegmentScan::new(table, segment, filter, progress.after.clone())),
+                    Source::Index(window) => Rows::Index(IndexRows::new(table, *window, segment, filter)),
+                };
+                async move |progress: &mut SegmentProgress| {
+                    Ok(match &mut rows {
+                        _ if progress.done => None,
+                        Rows::Scan(scan) => Some(Box::pin(scan.next_page(progress)).await?),
+                        Rows::Index(index) => Some(Box::pin(index.next_page(progress)).await?),
+                    })
                 }
             },
         )

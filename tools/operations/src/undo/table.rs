@@ -1,4 +1,4 @@
-//! Undo of the selected versions of a whole table: plans of the entities of each page of a scan, and the runs of plans.
+//! Undo of the selected versions of a whole table: plans of the entities of each page of a scan or of the index, and the runs of plans.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crate::{
     error::OperationError,
     rate_limit::RateLimiter,
     read::paced::Paced,
-    segments::{self, SegmentRun, entities::SegmentEntities, progress},
+    segments::{self, SegmentRun, progress},
+    time_index::entities::Entities,
 };
 
 /// Number of entities that are planned, or carried out, at the same time.
@@ -38,18 +39,14 @@ impl TablePlan {
         let (options, prefixes) = (Arc::new(options), Arc::new(prefixes));
         Self::begin(run, "undo", (), |segment, progress: &SegmentProgress| {
             let (table, options, prefixes) = (Paced::new(run.store, run.pace), options.clone(), prefixes.clone());
-            let mut entities = SegmentEntities::new(table.clone(), segment, progress);
+            let mut entities = Entities::new(table.clone(), run.source, segment, progress);
             async move |progress: &mut SegmentProgress| {
                 if progress.done {
                     return Ok(None);
                 }
-                let mut selected = Vec::new();
-                for seen in entities.next_page(progress).await? {
-                    progress.counts.items += seen.items;
-                    if seen.summary.is_entity() && has_prefix(&table.store, &seen.entity, &prefixes) {
-                        selected.push(seen.entity);
-                    }
-                }
+                let (mut selected, items) = entities.next_page(progress).await?;
+                progress.counts.items += items;
+                selected.retain(|entity| has_prefix(&table.store, entity, &prefixes));
                 let mut plans = plan_all(&table, selected, &options).await?;
                 for plan in &plans {
                     progress.counts.add(&plan.counts);

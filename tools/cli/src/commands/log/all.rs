@@ -17,13 +17,17 @@ use operations::{
     error::OperationError,
     rate_limit::RateLimiter,
     segments::Plan,
+    time_index::source::Source,
 };
-use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
+use shared::{
+    domain::{recorded_at::RecordedAt, view::VersionView},
+    dynamodb::Store,
+};
 
 use super::tally::Tally;
 use crate::{
     commands::{
-        read_cost::{MaxCost, ReadCost},
+        read_cost::{MaxCost, ReadCost, source},
         segments::ReadRate,
     },
     error::CliError,
@@ -36,7 +40,8 @@ use crate::{
 /// Options for the versions of all entities.
 #[derive(Debug, clap::Args)]
 pub(super) struct All {
-    /// Show the versions of all entities, in the order of their times. It scans the table, and says before what that costs
+    /// Show the versions of all entities, in the order of their times. It reads the index TimeIndex
+    /// from --since on, or scans the table, and says before what that costs
     #[arg(id = "all", long, conflicts_with_all = ["from", "to"])]
     pub(super) is_on: bool,
     /// Show only versions of entities whose key begins with this text
@@ -44,11 +49,11 @@ pub(super) struct All {
     entity_prefix: Option<String>,
     /// Number of parallel segments of the table [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    segments: Option<u32>,
+    pub(super) segments: Option<u32>,
     #[command(flatten)]
-    rate: ReadRate,
+    pub(super) rate: ReadRate,
     #[command(flatten)]
-    max_cost: MaxCost,
+    pub(super) max_cost: MaxCost,
 }
 
 /// Selection and form of the versions.
@@ -61,8 +66,11 @@ pub(super) struct Shown<'a> {
     pub(super) detail: Detail,
 }
 
+/// Version with its comparison with the one before it, if that is known.
+type Compared = (VersionView, Option<Comparison>);
+
 /// Rows of versions, in the order in which they are shown.
-type Rows = Box<dyn Iterator<Item = Result<VersionRow, OperationError>>>;
+pub(super) type Rows = Box<dyn Iterator<Item = Result<VersionRow, OperationError>>>;
 
 impl All {
     /// Rejects these options for a single entity. Clap ignores a required option that conflicts with others.
@@ -79,15 +87,23 @@ impl All {
         }
     }
 
-    pub(super) async fn run(&self, shown: Shown<'_>, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        let filter = VersionFilter {
+    pub(super) fn filter(&self, shown: &Shown<'_>, since: Option<RecordedAt>) -> VersionFilter {
+        VersionFilter {
+            since,
             entity_prefix: self.entity_prefix.clone(),
             ..shown.filter.clone()
-        };
+        }
+    }
+
+    pub(super) async fn run(&self, shown: Shown<'_>, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        let filter = self.filter(&shown, shown.filter.since);
         let pace = self.rate.limiter(connection);
-        let mut cost = ReadCost::of_scan(&connection.store, self.max_cost).await?;
+        let source = source(&connection.store, filter.since, filter.until).await?;
+        let mut cost = ReadCost::of(&connection.store, &source, &pace, self.max_cost).await?;
         let before_start = Counts::before_start(&connection.store);
-        let (counts, rows) = self.scan(&filter, &shown, (connection, &pace), cost.items).await?;
+        let (counts, rows) = self
+            .scan((&filter, &source), &shown, (connection, &pace), cost.items)
+            .await?;
         if counts.rows > 0 {
             let versions = counts.rows.min(shown.rows().map_or(u64::MAX, |rows| rows as u64));
             let each = if shown.is_compared(output) { 2 } else { 1 };
@@ -109,19 +125,20 @@ impl All {
                 output::note(&format!("{count} versions left out because {why}"));
             }
         }
-        end(&counts, before_start, output)
+        end(&counts, before_start, &source, output)
     }
 
     /// Finds the versions, and sorts them.
     async fn scan(
         &self,
-        filter: &VersionFilter,
+        (filter, source): (&VersionFilter, &Source),
         shown: &Shown<'_>,
         (connection, pace): (&Connection, &RateLimiter),
         items: u64,
     ) -> Result<(Counts, Rows), CliError> {
         let plan = Plan {
             segments: self.segments,
+            source,
             ..Plan::new(&connection.store, pace)
         };
         let (mut scan, bar) = (AllVersions::new(plan, filter)?, Bar::new(items));
@@ -152,26 +169,17 @@ impl All {
             let Some(views) = pages.next_page(page, shown.is_compared(output)).await? else {
                 break;
             };
-            let compared = views.into_iter().filter_map(|(view, previous)| {
-                let is_known = is_comparable(previous.as_ref(), &view);
-                let comparison = is_known.then(|| Comparison::new(previous.as_ref(), &view));
-                match shown.path.zip(comparison.as_ref()) {
-                    // An unknown change can be a change of the path.
-                    None => Some((view, comparison)),
-                    Some((path, comparison)) => Some((view, Some(comparison.within([Some(path); 2])?))),
-                }
-            });
-            for (view, comparison) in compared.take(limit - printed) {
+            let compared = views
+                .into_iter()
+                .filter_map(|(view, previous)| shown.compared(view, previous));
+            for one in compared.take(limit - printed) {
                 printed += 1;
-                let words = key_words(store, view.entity.as_str());
                 match &mut tally {
-                    Some(tally) => tally.add(&view, &words.join(" "), comparison.as_ref()),
-                    None if output.is_full => output.version(&view, shown.times)?,
-                    None => {
-                        let key: Vec<_> = words.iter().map(|word| argument(word)).collect();
-                        let form = (shown.times, shown.detail);
-                        output.log_entry(&view, comparison.as_ref(), form, Some(&key.join(" ")))?;
+                    Some(tally) => {
+                        let key = key_words(store, one.0.entity.as_str()).join(" ");
+                        tally.add(&one.0, &key, one.1.as_ref());
                     }
+                    None => shown.print(&one, store, output)?,
                 }
             }
         }
@@ -186,15 +194,36 @@ impl Shown<'_> {
         self.limit.filter(|_| self.path.is_none())
     }
 
-    fn is_compared(&self, output: &Output) -> bool {
+    /// Compares a version with the one before it. `None` if its change is not one of the path.
+    pub(super) fn compared(&self, view: VersionView, previous: Option<VersionView>) -> Option<Compared> {
+        let is_known = is_comparable(previous.as_ref(), &view);
+        let comparison = is_known.then(|| Comparison::new(previous.as_ref(), &view));
+        match self.path.zip(comparison.as_ref()) {
+            // An unknown change can be a change of the path.
+            None => Some((view, comparison)),
+            Some((path, comparison)) => Some((view, Some(comparison.within([Some(path); 2])?))),
+        }
+    }
+
+    pub(super) fn print(&self, (view, comparison): &Compared, store: &Store, output: &Output) -> Result<(), CliError> {
+        if output.is_full {
+            return output.version(view, self.times);
+        }
+        let words = key_words(store, view.entity.as_str());
+        let key: Vec<_> = words.iter().map(|word| argument(word)).collect();
+        let form = (self.times, self.detail);
+        output.log_entry(view, comparison.as_ref(), form, Some(&key.join(" ")))
+    }
+
+    pub(super) fn is_compared(&self, output: &Output) -> bool {
         !output.is_full || self.path.is_some() || self.detail.stat
     }
 }
 
 /// Says until when the versions are complete.
-fn end(counts: &Counts, before_start: RecordedAt, output: &Output) -> Result<(), CliError> {
+fn end(counts: &Counts, before_start: RecordedAt, source: &Source, output: &Output) -> Result<(), CliError> {
     if output.is_json_chosen() {
-        return output::print_json(&counts.completeness(before_start));
+        return output::print_json(&counts.completeness(before_start, source));
     }
     let (until, is_quarantined) = counts.complete_until(before_start);
     let why = match is_quarantined {
@@ -205,8 +234,12 @@ fn end(counts: &Counts, before_start: RecordedAt, output: &Output) -> Result<(),
         0 => String::new(),
         count => format!("; {count} records in quarantine name no time"),
     };
+    let others = match source {
+        Source::Scan => "the stream or failure documents",
+        Source::Index(_) => "the stream, failure documents or quarantine",
+    };
     output::note(&format!(
-        "complete until {} ({why}), unless the stream or failure documents hold older versions{without}",
+        "complete until {} ({why}), unless {others} hold older versions{without}",
         with_offset(until)
     ));
     Ok(())
