@@ -34,6 +34,8 @@ pub struct Config {
     /// `WRITE_MODE`: `stream` (default), `inline` or `transaction`. `SKIP_UNCHANGED`: `true` to skip updates that
     /// change nothing, default false. `IDEMPOTENCY`: `recent` (default) or `ledger`.
     pub write: WriteOptions,
+    /// `TIME_INDEX`: `true` if the table that stores versions has the [index by time](crate::domain::time_index), default false.
+    pub time_index: bool,
     /// Retries and timeouts of requests to DynamoDB. `AWS_MAX_ATTEMPTS`: maximum number of attempts.
     pub client: ClientSettings,
 }
@@ -89,6 +91,7 @@ impl Config {
                 idempotency: variables.parse("IDEMPOTENCY")?,
                 skip_unchanged: variables.parse("SKIP_UNCHANGED")?,
             },
+            time_index: variables.parse("TIME_INDEX")?,
             client: client(&variables, ClientSettings::default())?,
         })
     }

@@ -27,6 +27,7 @@ use shared::{
     domain::attached::{AttachedTable, definition::AttachedSettings},
     dynamodb::{
         Store,
+        client::error::ServiceError,
         put::insert_versions::MAX_STATEMENTS,
         read::{layout_error::LayoutError, table_config::in_time},
     },
@@ -67,7 +68,8 @@ impl HistoryWriter {
     pub fn new(client: aws_sdk_dynamodb::Client, config: &Config) -> Self {
         let store = Store::new(client, config.table.clone(), config.digits)
             .with_history(config.history.clone())
-            .with_compression(config.compression);
+            .with_compression(config.compression)
+            .with_time_index(Some(config.time_index));
         Self {
             attached: config.attached.clone(),
             checked: OnceLock::new(),
@@ -117,19 +119,21 @@ impl HistoryWriter {
         Ok(())
     }
 
-    /// Checks the layout, and stores the definition of an attached table for readers of its history, each within a time limit. An
-    /// invocation repeats a check that failed; no record waits for the definition.
+    /// Checks the layout, and stores for readers the definition of an attached table, and since when its history has the index by
+    /// time, each within a time limit. An invocation repeats a check that failed; no record waits for what readers need.
     pub async fn start(&self) {
-        let _ = timeout(START_TIMEOUT, self.check_layout()).await;
-        let Some(table) = self.attached_table.get() else {
+        if !matches!(timeout(START_TIMEOUT, self.check_layout()).await, Ok(Ok(()))) {
             return;
-        };
-        let store = self.store.clone().with_attached(table.clone());
-        let stored = timeout(START_TIMEOUT, store.put_definition()).await;
+        }
+        let mut store = self.store.clone();
+        if let Some(table) = self.attached_table.get() {
+            store = store.with_attached(table.clone());
+        }
+        let stored = timeout(START_TIMEOUT, store_settings(&store)).await;
         let stored = stored.map_or(Err("not in time".to_owned()), |stored| {
             stored.map_err(|error| chain(&error))
         });
-        let _ = stored.inspect_err(|error| tracing::warn!(error, "definition"));
+        let _ = stored.inspect_err(|error| tracing::warn!(error, "settings for readers"));
     }
 
     /// Returns the writer for an invocation, after the check of the layout.
@@ -203,4 +207,10 @@ impl HistoryWriter {
         }
         processed
     }
+}
+
+async fn store_settings(store: &Store) -> Result<(), ServiceError> {
+    store.put_definition().await?;
+    let since = store.has_time_index().await?.then(|| store.now().to_string());
+    store.store_time_index_since(since.as_deref()).await
 }

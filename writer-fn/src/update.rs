@@ -20,6 +20,7 @@ use shared::{
         plain::{self, InvalidPlain},
         request_id::RequestId,
         time::EpochMillis,
+        time_index,
         version::Version,
     },
 };
@@ -42,7 +43,7 @@ pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](shared::domain::marks).
-pub const RESERVED: [&str; 20] = [
+pub const RESERVED: [&str; 22] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -63,6 +64,8 @@ pub const RESERVED: [&str; 20] = [
     names::TOMBSTONE_STATE,
     names::TOMBSTONE_STAGED,
     names::PINNED,
+    time_index::PARTITION,
+    time_index::INSERTED_AT,
 ];
 
 /// Update of one entity. Every rule that does not depend on stored data has been checked.

@@ -34,7 +34,8 @@ impl Writer {
         Self {
             store: Store::new(client, config.table.clone(), config.digits)
                 .with_history(config.history.clone())
-                .with_compression(config.compression),
+                .with_compression(config.compression)
+                .with_time_index(Some(config.time_index)),
             ordering: config.ordering,
             options: config.write,
             checked: OnceCell::new(),

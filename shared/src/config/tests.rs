@@ -62,6 +62,7 @@ fn every_variable_is_read() {
         ("WRITE_MODE", "inline"),
         ("SKIP_UNCHANGED", "true"),
         ("IDEMPOTENCY", "ledger"),
+        ("TIME_INDEX", "true"),
     ]);
     let expected = Config {
         table: "T".to_owned(),
@@ -75,6 +76,7 @@ fn every_variable_is_read() {
             idempotency: Idempotency::Ledger,
             skip_unchanged: true,
         },
+        time_index: true,
         client: ClientSettings::default(),
     };
     assert_eq!(config, Ok(expected));
@@ -93,6 +95,7 @@ fn an_invalid_value_is_named() {
             "the write mode is \"stream\", \"inline\" or \"transaction\"",
         ),
         ("IDEMPOTENCY", "none", "the idempotency is \"recent\" or \"ledger\""),
+        ("TIME_INDEX", "yes", "provided string was not `true` or `false`"),
         ("SKIP_UNCHANGED", "maybe", "provided string was not `true` or `false`"),
         (
             "HISTORY_COMPRESSION",

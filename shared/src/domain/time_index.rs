@@ -29,10 +29,13 @@ pub const LATE: Duration = Duration::from_secs(15 * 60);
 /// Maximum time by which `RecordedAt` is later than the time of insertion. A clock that is further ahead moves the latter.
 pub const AHEAD: Duration = Duration::from_secs(15);
 /// Attribute with the time since which the index has all versions that are inserted, see
-/// [`put_time_index_since`](crate::dynamodb::Store::put_time_index_since).
+/// [`store_time_index_since`](crate::dynamodb::Store::store_time_index_since).
 pub const SINCE: &str = "TimeIndexSince";
 /// Value of [`SINCE`] in a table that had the index before its first version.
 pub const ALWAYS: &str = "1970-01-01T00:00:00Z";
+
+/// Maximum size of the marks in an item, in bytes.
+pub const BYTES: usize = PARTITION.len() + "late63".len() + INSERTED_AT.len() + 24 + 1 + 30;
 
 const LATE_PREFIX: &str = "late";
 
@@ -54,18 +57,22 @@ pub fn marks(
 ) -> [(&'static str, AttributeValue); 2] {
     let number = Sha256::digest(partition_key)[0] % PARTITIONS;
     let inserted = RecordedAt::since_epoch(inserted);
-    let recorded = recorded_at.and_then(|text| RecordedAt::parse(text).ok());
-    let is_late = recorded.is_none_or(|recorded| inserted > recorded.after(LATE));
-    let inserted = recorded.map_or(inserted, |recorded| inserted.max(recorded.before(AHEAD)));
+    // What is not a time counts as none.
+    let recorded = recorded_at.and_then(|text| Some((RecordedAt::parse(text).ok()?, text)));
+    let is_late = recorded.is_none_or(|(recorded, _)| inserted > recorded.after(LATE));
+    let (inserted, recorded_at) = match recorded {
+        Some((recorded, text)) => (inserted.max(recorded.before(AHEAD)), text),
+        None => (inserted, ""),
+    };
     let partition = format!("{}{number}", if is_late { LATE_PREFIX } else { "" });
-    let inserted = format!("{}/{}", millis(inserted), recorded_at.unwrap_or_default());
+    let inserted = format!("{}/{recorded_at}", millis(inserted));
     [
         (PARTITION, AttributeValue::S(partition)),
         (INSERTED_AT, AttributeValue::S(inserted)),
     ]
 }
 
-/// Sets the marks of a version item, as it is or as it is stored, that is inserted at this time.
+/// Sets the marks of a version item that is inserted at this time.
 pub fn mark(item: &mut Item, inserted: Duration) {
     let marks = marks(
         text(item, names::PK).unwrap_or_default(),
@@ -73,6 +80,15 @@ pub fn mark(item: &mut Item, inserted: Duration) {
         inserted,
     );
     item.extend(marks.map(|(name, value)| (name.to_owned(), value)));
+}
+
+/// Returns an item without the marks.
+#[must_use]
+pub fn unmarked(mut item: Item) -> Item {
+    for name in [PARTITION, INSERTED_AT] {
+        item.remove(name);
+    }
+    item
 }
 
 /// Returns a time as it is in [`INSERTED_AT`]: the first part of the sort key.
@@ -135,11 +151,12 @@ mod tests {
             (None, "late", "2026-11-26T13:20:52.123Z"),
         ] {
             let (partition, sort_key) = at(recorded);
+            let recorded = recorded.filter(|text| *text != "yesterday");
             assert_eq!(partition, format!("{set}27"), "{recorded:?}");
             assert_eq!(sort_key, format!("{inserted}/{}", recorded.unwrap_or_default()));
+            assert!(PARTITION.len() + partition.len() + INSERTED_AT.len() + sort_key.len() <= BYTES);
             let time = |text: &str| RecordedAt::parse(text).unwrap();
-            let parsed = recorded.map(RecordedAt::parse).transpose().ok();
-            assert_eq!(parse(&sort_key), parsed.map(|recorded| (time(inserted), recorded)));
+            assert_eq!(parse(&sort_key), Some((time(inserted), recorded.map(time))));
         }
         for other in ["", "2026-11-26T13:20:52.123Z", "x/", "/2026-11-26T13:20:52.123Z"] {
             assert_eq!(parse(other), None, "{other}");

@@ -9,6 +9,7 @@
 //! | [`expression`] | update expressions with their conditions |
 //! | [`mod@write`] | conditional writes of one item, alone or in a transaction |
 //! | [`cancellation`] | transactions, and the reasons of cancelled ones |
+//! | [`time_index`] | the index of versions by time |
 
 pub mod cancellation;
 pub mod client;
@@ -16,12 +17,13 @@ pub mod condition;
 pub mod expression;
 pub mod put;
 pub mod read;
+pub mod time_index;
 pub mod write;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use aws_sdk_dynamodb::{Client, config::retry::RetryConfig, types::AttributeValue};
-use tokio::time::Instant;
+use tokio::{sync::OnceCell, time::Instant};
 
 use crate::{
     clock::Clock,
@@ -54,6 +56,8 @@ pub struct Store {
     /// Compression of new versions in a history table.
     pub(crate) compression: Compression,
     pub(crate) digits: VersionDigits,
+    /// `true` if the table of history has the [index by time](time_index). Empty until the table was asked.
+    pub(crate) time_index: Arc<OnceCell<bool>>,
     pub(crate) clock: Clock,
 }
 
@@ -68,6 +72,7 @@ impl Store {
             attached: None,
             compression: Compression::None,
             digits,
+            time_index: Arc::new(OnceCell::new_with(Some(false))),
             clock: Clock::default(),
         }
     }
@@ -205,12 +210,17 @@ impl Store {
         }
     }
 
-    /// Returns the items that the table of history stores for a version: the version item, and its further parts.
-    pub fn stored(&self, version: &VersionItem) -> Vec<Item> {
-        match self.has_own_history() {
-            true => layout::stored(version.item(), self.compression),
-            false => layout::stored_beside_latest(version.item()),
-        }
+    /// Returns the items that the table of history stores for a version that is inserted now: the version item, and its further parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::has_time_index`].
+    pub async fn stored(&self, version: &VersionItem) -> Result<Vec<Item>, ServiceError> {
+        let item = self.indexed(version.item()).await?;
+        Ok(match self.has_own_history() {
+            true => layout::stored(&item, self.compression),
+            false => layout::stored_beside_latest(&item),
+        })
     }
 
     /// Replaces the clock, by which versions get their `RecordedAt`.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use serde_json::{Value, json};
-use testkit::replay::sent;
+use testkit::replay::{Replay, sent, sent_after};
 
 use crate::{
-    clock::Deadline,
+    clock::{Clock, Deadline},
     domain::{
         Item,
         attached::{
@@ -159,6 +159,65 @@ async fn own_history() {
     check_inserts("insert_compressed_into_history", &stored, "History").await;
 }
 
+/// A put beside the latest items, a statement into a history table, and the time since which the index exists.
+#[tokio::test]
+async fn time_index() {
+    let now = RecordedAt::parse("2026-11-26T13:20:52.123Z").unwrap().to_duration();
+    let indexed = |client| {
+        store(client)
+            .with_time_index(Some(true))
+            .with_clock(Clock::new(move || now))
+    };
+    let own_history = |client| indexed(client).with_history(Some("History".to_owned()));
+    let image = |latest: &str| json!({"PK": {"S": "Equipment#1"}, "Latest": {"N": latest}, "A": {"S": "a"}});
+    let version = version_item(image("7"));
+    check!("time_index_put", |client| indexed(client).put_version(&version));
+    let mut image = image("8");
+    (image["RecordedAt"], image["RecordedVersion"]) =
+        (json!({"S": "2026-11-26T13:20:51.004512003Z"}), json!({"N": "8"}));
+    let versions = [&version, &version_item(image)];
+    let deadline = Deadline::after(Duration::from_secs(60));
+    check!("time_index_statements", |client| own_history(client)
+        .put_versions(&versions, deadline));
+    for (name, since, stored) in [
+        ("time_index_since", Some("2026-11-26T13:20:52Z"), json!({})),
+        (
+            "time_index_removed",
+            None,
+            json!({"Item": {"TimeIndexSince": {"S": "2026-11-26T13:20:52Z"}}}),
+        ),
+    ] {
+        let update = sent_after(std::slice::from_ref(&stored), async |client| {
+            Store::attached(client, attached()).store_time_index_since(since).await
+        });
+        insta::assert_json_snapshot!(name, update.await);
+    }
+    // Nothing is written that is there already.
+    for (since, stored) in [
+        (None, json!({})),
+        (Some("x"), json!({"Item": {"TimeIndexSince": {"S": "y"}}})),
+    ] {
+        let replay = Replay::new([stored]);
+        own_history(replay.client())
+            .store_time_index_since(since)
+            .await
+            .unwrap();
+        assert_eq!(replay.operations(), ["GetItem"]);
+    }
+    // The table is asked once.
+    for (indexes, expected) in [
+        (json!([{"IndexName": "TimeIndex"}]), true),
+        (json!([{"IndexName": "Other"}]), false),
+    ] {
+        let replay = Replay::new([json!({"Table": {"GlobalSecondaryIndexes": indexes}})]);
+        let store = own_history(replay.client()).with_time_index(None);
+        for _ in 0..2 {
+            assert_eq!(store.has_time_index().await, Ok(expected));
+        }
+        assert_eq!(replay.bodies(), [json!({"TableName": "History"})]);
+    }
+}
+
 #[tokio::test]
 async fn quarantined_records() {
     let record = QuarantinedRecord {
@@ -238,8 +297,16 @@ async fn attached_inserts() {
     };
     let late = append(3, json!({"id": {"S": "a"}, "no": {"N": "7"}}), Some(around));
     let deadline = Deadline::after(Duration::from_secs(60));
-    for (name, appends) in [("attached_insert", &deep[..]), ("attached_insert_late", &[late])] {
-        let store = |client| Store::attached(client, attached());
+    let now = RecordedAt::parse("2026-11-22T06:24:50Z").unwrap().to_duration();
+    for (name, appends, is_indexed) in [
+        ("attached_insert", &deep[..], false),
+        ("attached_insert_late", std::slice::from_ref(&late), false),
+        ("attached_insert_indexed", &[late.clone()], true),
+    ] {
+        let store = |client| {
+            let store = Store::attached(client, attached()).with_time_index(Some(is_indexed));
+            store.with_clock(Clock::new(move || now))
+        };
         check!(name, |client| store(client).append_versions(appends, deadline));
     }
 }

@@ -47,6 +47,7 @@ async fn the_layout_is_checked_once() {
     let replay = Replay::new([
         config(&json!({})),
         described(),
+        config(&json!({})),
         markers.clone(),
         json!({}),
         markers,
@@ -57,7 +58,7 @@ async fn the_layout_is_checked_once() {
     for _ in 0..2 {
         assert_eq!(handle(&writer).await.unwrap(), 0);
     }
-    let expected = [&["GetItem", "DescribeTable"][..], &PROCESSED, &PROCESSED].concat();
+    let expected = [&["GetItem", "DescribeTable", "GetItem"][..], &PROCESSED, &PROCESSED].concat();
     assert_eq!(replay.operations(), expected);
 }
 
@@ -191,19 +192,69 @@ async fn no_record_of_an_attached_table_is_processed_before_its_keys_are_known()
         assert!(inserted.contains(r#"{\"id\":7}"#), "{inserted}");
     }
     // At the start, the definition is stored for readers of the history. No record waits for it.
-    for stored in [json!({}), json!({"__type": "AccessDeniedException"})] {
-        let replay = Replay::new([
-            keys("id", "N"),
-            stored,
-            json!({"Items": []}),
-            json!({"Responses": [{}]}),
-        ]);
+    for (stored, then) in [
+        (json!({}), Some(json!({}))),
+        (json!({"__type": "AccessDeniedException"}), None),
+    ] {
+        let operations = if then.is_some() {
+            "UpdateItem GetItem"
+        } else {
+            "UpdateItem"
+        };
+        let handled = [json!({"Items": []}), json!({"Responses": [{}]})];
+        let replay = Replay::new([keys("id", "N"), stored].into_iter().chain(then).chain(handled));
         let writer = HistoryWriter::new(replay.client(), &settings);
         writer.start().await;
         assert!(super::handle(&writer, &event, LEFT).await.unwrap().is_empty());
         assert_eq!(
             replay.operations().join(" "),
-            "DescribeTable PutItem Query BatchExecuteStatement"
+            format!("DescribeTable {operations} Query BatchExecuteStatement")
         );
     }
+}
+
+/// Readers learn since when the functions index the versions, and that they no longer do. Nothing is stored in the wrong table.
+#[tokio::test(start_paused = true)]
+async fn the_start_stores_since_when_the_index_exists() {
+    let since = json!({"TimeIndexSince": {"S": "2026-11-26T13:20:52Z"}});
+    let unclaimed = json!({"Item": since});
+    for (time_index, config, expected) in [
+        (
+            true,
+            config(&json!({})),
+            Some("SET #since = if_not_exists(#since, :since)"),
+        ),
+        (true, json!({}), Some("SET #since = if_not_exists(#since, :since)")),
+        (true, config(&since), None),
+        (true, unclaimed.clone(), None),
+        (false, config(&since), Some("REMOVE #since")),
+        (false, unclaimed, Some("REMOVE #since")),
+        (false, json!({}), None),
+        // What a removal leaves in a history table.
+        (
+            false,
+            json!({"Item": {"PK": {"S": "#vzero"}, "SK": {"S": "config"}}}),
+            None,
+        ),
+    ] {
+        let replay = Replay::new([config.clone(), described(), config.clone(), json!({})]);
+        let settings = Config {
+            time_index,
+            ..replay::settings()
+        };
+        HistoryWriter::new(replay.client(), &settings).start().await;
+        let update = replay.bodies().into_iter().nth(3);
+        let expression = update
+            .as_ref()
+            .map(|update| update["UpdateExpression"].as_str().unwrap());
+        assert_eq!(expression, expected, "{time_index} {config}");
+        assert!(update.is_none_or(|update| update["Key"]["SK"] == json!({"S": "config"})));
+    }
+    let replay = Replay::new([config(&json!({"TableId": {"S": "other"}})), described()]);
+    let settings = Config {
+        time_index: true,
+        ..replay::settings()
+    };
+    HistoryWriter::new(replay.client(), &settings).start().await;
+    assert_eq!(replay.operations(), ["GetItem", "DescribeTable"]);
 }

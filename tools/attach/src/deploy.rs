@@ -12,9 +12,9 @@ use crate::{attachable::AttachableTable, shell::argument};
 /// Maximum length of the name of a stack.
 const MAX_STACK_NAME: usize = 128;
 
-/// Returns the commands to build and deploy the stack, in the root of the repository. `None` if the table has no stream, or if the
+/// Returns the commands to build and deploy the stack, in the root of the repository, with the index by time if that is wanted. `None` if the table has no stream, or if the
 /// SAM CLI cannot read one of the names.
-pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec<String>> {
+pub fn commands(table: &AttachableTable, attached: &AttachedTable, has_time_index: bool) -> Option<Vec<String>> {
     let stream = table.stream.as_ref()?;
     let (name, history, ignored) = (attached.table(), attached.history_table(), attached.ignored());
     // Names with commas between them, unless one could be misread.
@@ -37,6 +37,7 @@ pub fn commands(table: &AttachableTable, attached: &AttachedTable) -> Option<Vec
         ("ChangeSetAttribute", attached.settings().change_set_attribute.clone()),
         ("IgnoreAttributes", Some(ignored_text).filter(|_| !ignored.is_empty())),
         ("Filter", attached.filter().map(without_escaped_quotes)),
+        ("TimeIndex", has_time_index.then(|| "true".to_owned())),
     ];
     let parameters = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let parameters: Option<Vec<_>> = parameters
@@ -106,7 +107,7 @@ mod tests {
         let mut table = table(Some(StreamViewType::NewAndOldImages));
         edit(&mut table);
         let (_, attached) = define(&table, settings, filter).unwrap();
-        commands(&table, &attached).map(|mut commands| commands.remove(1))
+        commands(&table, &attached, filter.is_some()).map(|mut commands| commands.remove(1))
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
             full,
             format!(
                 "{start} HistoryTableName=Log.1 VersionAttribute=rev ActorAttribute=by ReasonAttribute=why ChangeSetAttribute=job \
-                 IgnoreAttributes=by,seen {filter}"
+                 IgnoreAttributes=by,seen {filter} TimeIndex=true"
             )
         );
         assert_eq!(

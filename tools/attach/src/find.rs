@@ -17,7 +17,11 @@ use shared::{
         Store,
         client::error::{ErrorKind, ServiceError},
         read::{
-            history_owner, layout_error::LayoutError, query_items::Range, stored_definition as definition, table_config,
+            history_owner,
+            layout_error::LayoutError,
+            query_items::Range,
+            stored_definition as definition,
+            table_config::{self, is_layout},
         },
     },
     json,
@@ -55,7 +59,7 @@ pub async fn settings(table: &Store) -> Result<Settings, ServiceError> {
     let mut settings = Settings::default();
     for item in items {
         match sort_key_of(&item) {
-            Some(table_config::SORT_KEY) => settings.layout = Some(item),
+            Some(table_config::SORT_KEY) if is_layout(&item) => settings.layout = Some(item),
             Some(history_owner::SORT_KEY) => settings.owner = Some(item),
             Some(definition::SORT_KEY) => {
                 settings.definition = Some(text(&item, definition::DEFINITION).unwrap_or_default().to_owned());

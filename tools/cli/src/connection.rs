@@ -75,6 +75,7 @@ pub(crate) async fn open(
         None => store(globals, width, &client, &sdk).await?,
     };
     let store = store.with_compression(globals.history_compression.unwrap_or_default());
+    let store = store.with_time_index(None);
     let connection = Connection {
         client,
         meter,

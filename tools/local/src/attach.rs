@@ -83,7 +83,10 @@ impl Attachment {
         self.table.table().clone_into(&mut template.table.name);
         template.history = Some(Table {
             name: self.table.history_table().to_owned(),
-            settings: TableSettings::of_history(),
+            settings: TableSettings {
+                time_index: template.has_time_index(),
+                ..TableSettings::of_history()
+            },
         });
         let filters = Filters::parse(self.table.filter());
         template.mapping.filters = filters.map_err(failed("the mapping does not support the filter"))?;

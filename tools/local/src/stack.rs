@@ -9,7 +9,14 @@ use std::{
     sync::Arc,
 };
 
-use shared::{clock, domain::keys::VersionDigits, dynamodb::Store};
+use shared::{
+    clock,
+    domain::{
+        keys::VersionDigits,
+        time_index::{ALWAYS, INDEX_NAME},
+    },
+    dynamodb::Store,
+};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -174,8 +181,9 @@ impl Drop for Stack {
 /// Creates the tables of the template if they do not exist, and returns them with the ARN of the stream.
 async fn tables(client: aws_sdk_dynamodb::Client, template: &Template) -> Result<(Store, String), LocalError> {
     let digits = digits(template)?;
+    let mut is_new = false;
     if let Some(history) = &template.history {
-        table::ensure(&client, history).await?;
+        is_new = table::ensure(&client, history).await?;
     }
     if let Some(attachment) = &template.attached {
         let stream_arn = attachment.ensure(&client).await?;
@@ -183,15 +191,37 @@ async fn tables(client: aws_sdk_dynamodb::Client, template: &Template) -> Result
         // As stream-fn does at its start, which is the first change.
         let stored = store.put_definition().await;
         stored.map_err(failed(format!("cannot use the table {}", store.history_table())))?;
-        return Ok((store, stream_arn));
+        return Ok((with_time_index(store, template, is_new).await?, stream_arn));
     }
-    let stream_arn = table::ensure_with_stream(&client, &template.table).await?;
+    let is_new_table = table::ensure(&client, &template.table).await?;
+    let stream_arn = table::stream_of(&client, &template.table.name).await?;
     let history = template.history.as_ref().map(|table| table.name.clone());
     let store = Store::new(client, &template.table.name, digits).with_history(history);
     // writer-fn does the same at its start; here, the error is reported in one line.
     let claimed = store.claim_layout().await;
     claimed.map_err(failed(format!("cannot use the table {}", template.table.name)))?;
-    Ok((store, stream_arn))
+    let is_new = if store.has_own_history() { is_new } else { is_new_table };
+    Ok((with_time_index(store, template, is_new).await?, stream_arn))
+}
+
+/// Returns the store of a table that has the index of versions by time if the functions expect it. In a new table, it is complete.
+async fn with_time_index(store: Store, template: &Template, is_new: bool) -> Result<Store, LocalError> {
+    let table = store.history_table().to_owned();
+    let store = store.with_time_index(None);
+    let expected = template.has_time_index();
+    let has_index = store.has_time_index().await;
+    let has_index = has_index.map_err(failed(format!("cannot describe the table {table}")))?;
+    if expected && !has_index {
+        let what = format!(
+            "the table {table} was created without the index {INDEX_NAME}: use another --data-dir, or add the index"
+        );
+        return Err(LocalError::new(what));
+    }
+    if expected && is_new {
+        let stored = store.store_time_index_since(Some(ALWAYS)).await;
+        stored.map_err(failed(format!("cannot use the table {table}")))?;
+    }
+    Ok(store)
 }
 
 /// Checks that each bootstrap exists and belongs to a function of the template.

@@ -128,12 +128,22 @@ fn no_function_can_change_a_version() {
             let of_table = |action: &String| action.split_once(' ').is_some_and(|(_, named)| named == table);
             let named = named[role].iter().filter(|action| of_table(action));
             let named = named.map(|action| action.replace("dynamodb:", "").replace(&format!(" {table}"), ""));
-            let owner_insert = if table == HISTORY { " PartiQLInsert" } else { "" };
-            let expected = set(&format!("{actions}{owner_insert}"));
+            // For settings only: the owner of the history table, and since when TimeIndex exists.
+            let of_settings = match (role, table) {
+                (STREAM, HISTORY) => " UpdateItem",
+                (_, HISTORY) => " PartiQLInsert",
+                _ => "",
+            };
+            let expected = set(&format!("{actions}{of_settings}"));
             assert_eq!(named.collect::<BTreeSet<_>>(), expected, "{mode}: {role} on {table}");
-            let mut owner = request(&statements, role, "PartiQLInsert", HISTORY, &[]);
-            owner.context = json!({"dynamodb:LeadingKeys": ["#vzero"]});
-            assert_eq!(decide(&[owner]), [Decision::Allowed], "{mode}: {role}");
+            for action in ["PartiQLInsert"]
+                .into_iter()
+                .chain((role == STREAM).then_some("UpdateItem"))
+            {
+                let mut setting = request(&statements, role, action, HISTORY, &[]);
+                setting.context = json!({"dynamodb:LeadingKeys": ["#vzero"]});
+                assert_eq!(decide(&[setting]), [Decision::Allowed], "{mode}: {role} {action}");
+            }
             // The policies of the role suffice.
             for request in &mut requests {
                 request.resource_policy = None;

@@ -69,11 +69,12 @@ pub async fn open(client: &Client, name: &str, history_table: Option<&str>) -> R
         }
         found => found?,
     };
-    Ok(match found {
+    let opened = match found {
         Found::Attached(table) => store.with_attached(table),
         Found::Versioned(layout) => Store::new(client.clone(), name, layout.digits).with_history(layout.history),
         Found::New => store,
-    })
+    };
+    Ok(opened.with_time_index(None))
 }
 
 /// Finds the kind of a table. `history_table` is the name that the user gives. `parameter` reads the definition of the table with this name

@@ -112,6 +112,11 @@ async fn quarantine_delete() {
 async fn create_table() {
     let request = create::request(&TableSettings::default(), "Table");
     snapshot!("create_table", request.unwrap());
+    let indexed = TableSettings {
+        time_index: true,
+        ..TableSettings::of_history()
+    };
+    snapshot!("create_table_time_index", create::request(&indexed, "History").unwrap());
     snapshot!("create_table_ttl", |store| enable_ttl(&store, "TTL"));
     snapshot!("create_table_backups", |store| enable_point_in_time_recovery(&store));
     snapshot!("table_state_ttl", |store| settings::ttl(&store));

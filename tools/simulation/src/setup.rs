@@ -53,6 +53,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
             },
             skip_unchanged: settings.skip_unchanged,
         },
+        time_index: settings.time_index,
         client: ClientSettings::default(),
     })
 }

@@ -20,6 +20,7 @@ use shared::{
         keys::{VersionDigits, sort_key_of},
         layout,
         number::Decimal,
+        time_index::{INDEX_NAME, INSERTED_AT, PARTITION, late_partitions, partitions},
     },
     dynamodb::{Store, client::capacity::Meter},
 };
@@ -197,6 +198,24 @@ pub async fn items(client: &Client, table: &str) -> Vec<Value> {
         items.push(serde_json::to_value(Item::from(item.unwrap())).unwrap());
     }
     items
+}
+
+/// Returns the keys in the index by time, sorted: sort key, entity, partition and time of insertion.
+pub async fn index_entries(client: &Client, table: &str) -> Vec<[String; 4]> {
+    let mut entries = Vec::new();
+    for partition in partitions().chain(late_partitions()) {
+        let query = client.query().table_name(table).index_name(INDEX_NAME).limit(1);
+        let query = query.key_condition_expression(format!("{PARTITION} = :partition"));
+        let query = query.expression_attribute_values(":partition", AttributeValue::S(partition));
+        let mut found = query.into_paginator().items().send();
+        while let Some(item) = found.next().await {
+            let item = item.unwrap();
+            assert_eq!(item.len(), 4, "only keys are projected");
+            entries.push(["SK", "PK", PARTITION, INSERTED_AT].map(|name| item[name].as_s().unwrap().clone()));
+        }
+    }
+    entries.sort_unstable();
+    entries
 }
 
 /// Deletes an item of a versioned table, or of its history table.

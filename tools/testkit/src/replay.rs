@@ -141,6 +141,7 @@ pub fn settings() -> Settings {
         compression: Compression::None,
         ordering: Ordering::Arrival,
         write: WriteOptions::default(),
+        time_index: false,
         client: ClientSettings::default(),
     }
 }

@@ -185,7 +185,9 @@ pub async fn create(client: &Client, name: &str) -> Result<String, LocalError> {
 
 /// Creates a history table.
 pub async fn create_history(client: &Client, name: &str) -> Result<(), LocalError> {
-    table::ensure(client, &settings(name, TableSettings::of_history())).await
+    table::ensure(client, &settings(name, TableSettings::of_history()))
+        .await
+        .map(drop)
 }
 
 fn settings(name: &str, settings: TableSettings) -> template::Table {

@@ -103,7 +103,7 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
             is_absent: stored.is_none(),
             marker_expires: has_ledger.then(|| (now.to_duration() + MARKER_RETENTION).as_secs()),
             version_items: match options.mode {
-                WriteMode::Transaction => store.stored(&version_item),
+                WriteMode::Transaction => store.stored(&version_item).await?,
                 _ => Vec::new(),
             },
         };

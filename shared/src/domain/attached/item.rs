@@ -45,7 +45,7 @@ use crate::domain::{
     entity::EntityId,
     layout, names,
     recorded_at::RecordedAt,
-    size,
+    size, time_index,
     version::Version,
     version_item::RECORDED_BY_STREAM,
 };
@@ -160,7 +160,7 @@ fn version_item(
     }
     let members = members.into_iter().map(|(name, value)| (name.to_owned(), value));
     let mut item = layout::add_image(members.collect(), image, compression)?;
-    if size::check_version_bytes(size::of_item(&item)).is_err() {
+    if size::check_version_bytes(size::of_item(&item) + time_index::BYTES).is_err() {
         for name in [names::ACTOR, names::REASON, names::CHANGE_SET, ACTOR_UNCHANGED] {
             item.remove(name);
         }

@@ -1,7 +1,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::domain::test_values::{item, names as names_of, nested, random};
+use crate::domain::{
+    test_values::{item, names as names_of, nested, random},
+    time_index::INSERTED_AT,
+};
 
 #[test]
 fn a_table_of_an_account_is_beside_another() {
@@ -125,13 +128,15 @@ fn a_version_of_every_latest_item_that_fits_has_items_that_fit() {
 
 #[test]
 fn parts_expire_with_their_version() {
-    let mut version = item(json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "TTL": {"N": "5"}, "Pinned": {"BOOL": true}}));
+    let mut version = item(
+        json!({"PK": {"S": "E"}, "SK": {"S": "v1"}, "TTL": {"N": "5"}, "Pinned": {"BOOL": true}, "InsertedAt": {"S": "1"}}),
+    );
     version.insert("A".to_owned(), random(size::MAX_ITEM_BYTES));
     let stored = stored(&version, Compression::None);
     let names = stored
         .iter()
-        .map(|item| [names::TTL, names::PINNED].map(|name| item.contains_key(name)));
-    assert_eq!(names.collect::<Vec<_>>(), [[true, true], [true, false]]);
+        .map(|item| [names::TTL, names::PINNED, INSERTED_AT].map(|name| item.contains_key(name)));
+    assert_eq!(names.collect::<Vec<_>>(), [[true, true, true], [true, false, false]]);
     // Without its parts, a version is no version of other attributes.
     assert_eq!(version_item(stored[0].clone()), stored[0]);
 }

@@ -19,7 +19,7 @@ use crate::{
         entity::EntityId,
         keys::partition_key_of,
         recorded_at::RecordedAt,
-        size,
+        size, time_index,
         version::Version,
     },
     dynamodb::{
@@ -95,7 +95,7 @@ impl Append {
         let rejected =
             |reason| ServiceError::not_built("BatchExecuteStatement").with_reason(ErrorKind::Rejected, reason, None);
         let item = item.ok_or_else(|| rejected("an item that cannot be serialized"))?;
-        let bytes = size::of_item(&item);
+        let bytes = size::of_item(&item) + time_index::BYTES;
         size::check_version_bytes(bytes).map_err(|_| rejected("a version item above 400 KB"))?;
         Ok(Self {
             bytes,
@@ -134,9 +134,16 @@ impl Store {
     /// Versions that DynamoDB rejects together are sent again one by one.
     pub async fn append_versions(&self, appends: &[Append], deadline: Deadline) -> Vec<Option<Inserted>> {
         let table = self.history_table();
+        let mut items = Vec::with_capacity(appends.len());
+        for append in appends {
+            match self.indexed(&append.item).await {
+                Ok(item) => items.push(item),
+                Err(error) => return vec![Some(Err(error)); appends.len()],
+            }
+        }
         // The names of the attributes around the image are short.
-        let inserts = appends.iter().map(|append| {
-            let items = std::iter::once(&append.item).chain(&append.late_entry);
+        let inserts = appends.iter().zip(&items).map(|(append, item)| {
+            let items = std::iter::once(&**item).chain(&append.late_entry);
             items.filter_map(|item| Insert::new(item, table)).collect::<Vec<_>>()
         });
         let inserts: Vec<_> = inserts.collect();

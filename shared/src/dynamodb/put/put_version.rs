@@ -31,12 +31,13 @@ impl Store {
     ///
     /// Returns [`ServiceError`] if the request fails.
     pub async fn put_version(&self, version: &VersionItem) -> Result<PutOutcome, ServiceError> {
-        let items = self.stored(version);
+        let items = self.stored(version).await?;
         let outcome = self.put_stored(version, &items).await;
         match outcome {
             // DynamoDB counts a value differently.
             Err(error) if error.kind == ErrorKind::Rejected && !items[0].contains_key(IMAGE_DEFLATE) => {
-                self.put_stored(version, &layout::compact(version.item())).await
+                let item = self.indexed(version.item()).await?;
+                self.put_stored(version, &layout::compact(&item)).await
             }
             outcome => outcome,
         }

@@ -43,7 +43,13 @@ impl Store {
     /// many attempts as the client's settings allow for a request.
     pub async fn put_versions(&self, versions: &[&VersionItem], deadline: Deadline) -> Vec<BatchOutcome> {
         let mut outcomes = vec![BatchOutcome::Alone; versions.len()];
-        let items: Vec<_> = versions.iter().map(|version| self.stored(version)).collect();
+        let mut items = Vec::with_capacity(versions.len());
+        for version in versions {
+            match self.stored(version).await {
+                Ok(stored) => items.push(stored),
+                Err(error) => return vec![BatchOutcome::Done(Err(error)); versions.len()],
+            }
+        }
         let inserts = items.iter().enumerate().filter_map(|(index, items)| match &items[..] {
             [item] => Some((index, Insert::new(item, self.history_table())?)),
             _ => None,

@@ -1,18 +1,15 @@
 //! Definition of an attached table, stored beside its history: the item with `PK` `#vzero`, `SK` `attached`, and the attribute
 //! `Definition`, the [JSON](crate::domain::attached::AttachedTable::to_json) of the file of `local --attach`.
 //!
-//! So a reader who knows only the history table has the key schema and the settings. stream-fn writes the item when it starts.
-
-use aws_sdk_dynamodb::operation::put_item::builders::PutItemInputBuilder;
+//! So a reader who knows only the history table has the key schema and the settings. stream-fn writes the attribute when it starts, and leaves the
+//! others.
 
 use crate::{
     domain::{
-        attached::AttachedTable,
         attributes::text,
         entity::{EntityId, RESERVED},
-        names,
     },
-    dynamodb::{Store, client::error::ServiceError, s},
+    dynamodb::{Store, client::error::ServiceError, expression::Expression, key, s, write::Write},
 };
 
 /// Sort key of the definition.
@@ -28,8 +25,14 @@ impl Store {
     /// Returns [`ServiceError`] if the request fails.
     pub async fn put_definition(&self) -> Result<(), ServiceError> {
         if let Some(table) = self.attached_table() {
-            let output = request(table, self.history_table()).send_with(&self.client).await;
-            output.map_err(|error| ServiceError::new("PutItem", &error))?;
+            let mut definition = Expression::default();
+            definition
+                .set("#definition = :definition")
+                .name("#definition", DEFINITION);
+            definition.value(":definition", s(table.to_json().to_string()));
+            let update = Write::update(self.history_table(), key(RESERVED, SORT_KEY), definition);
+            // Without a condition, it cannot fail.
+            let _ = update.without_result().send(&self.client).await?;
         }
         Ok(())
     }
@@ -43,12 +46,4 @@ impl Store {
         let item = self.get(&EntityId::reserved(), SORT_KEY, true).await?;
         Ok(item.and_then(|item| text(&item, DEFINITION).map(str::to_owned)))
     }
-}
-
-fn request(table: &AttachedTable, history: &str) -> PutItemInputBuilder {
-    let request = PutItemInputBuilder::default().table_name(history);
-    request
-        .item(names::PK, s(RESERVED))
-        .item(names::SK, s(SORT_KEY))
-        .item(DEFINITION, s(table.to_json().to_string()))
 }

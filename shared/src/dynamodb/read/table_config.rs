@@ -18,7 +18,7 @@ use crate::{
         attributes::text,
         entity::EntityId,
         keys::{VersionDigits, partition_key_of, sort_key_of},
-        layout,
+        layout, names, time_index,
     },
     dynamodb::{
         Store,
@@ -125,7 +125,7 @@ impl Store {
     pub async fn identity_and_layout(&self) -> Result<(TableIdentity, Option<Layout>), LayoutError> {
         let reserved = EntityId::reserved();
         let (config, table) = tokio::join!(self.get(&reserved, SORT_KEY, true), self.identity());
-        let stored = config?.map(|config| layout_of(&config)).transpose()?;
+        let stored = config?.filter(is_layout).map(|config| layout_of(&config)).transpose()?;
         Ok((table?, stored))
     }
 
@@ -258,6 +258,13 @@ fn expression(layout: &Layout, read: Option<&Layout>) -> Expression {
 pub(crate) fn adopt_command(table: &str, history: Option<&str>) -> String {
     let history = history.map_or_else(String::new, |history| format!(" --history-table {history}"));
     format!("vzero --table {table} admin table adopt{history}")
+}
+
+/// Returns `false` for an item that has only the time since which the index by time exists, or had it.
+pub fn is_layout(config: &Item) -> bool {
+    config
+        .keys()
+        .any(|name| ![names::PK, names::SK, time_index::SINCE].contains(&name.as_str()))
 }
 
 fn layout_of(config: &Item) -> Result<Layout, LayoutError> {

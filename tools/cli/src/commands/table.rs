@@ -12,7 +12,7 @@ use operations::{
 };
 use serde_json::{Value, json};
 use shared::{
-    domain::keys::VersionDigits,
+    domain::{keys::VersionDigits, time_index},
     dynamodb::{Store, read::layout_error::LayoutError},
     logging::chain,
 };
@@ -27,7 +27,11 @@ use crate::{
 pub(crate) enum Table {
     /// Create the table if it does not exist, with the settings of template.yaml
     #[command(after_help = HELP)]
-    Create,
+    Create {
+        /// Index the versions in the table by time, as TimeIndex=true of template.yaml
+        #[arg(long)]
+        time_index: bool,
+    },
     /// Give a restored or copied table a layout of its own, or move its history to another table
     #[command(after_help = ADOPT_HELP)]
     Adopt {
@@ -50,7 +54,7 @@ writes. Afterwards, `vzero audit --all` lists the versions that are missing, and
 const HELP: &str = "\
 Examples:
   vzero --table Factory admin table create
-  vzero --table Factory admin table create --version-digits 10
+  vzero --table Factory admin table create --version-digits 10 --time-index
 The command waits until the table is active, and prints the settings of the table. An existing table is not changed: if its
 keys or its stream do not fit, the exit code is 4. With --version-digits, a new table stores this width.";
 
@@ -62,7 +66,7 @@ impl Table {
         digits: Option<VersionDigits>,
         output: &Output,
     ) -> Result<(), CliError> {
-        let (settings, name) = (TableSettings::default(), &connection.table);
+        let name = &connection.table;
         let store = Store::new(connection.client.clone(), name, digits.unwrap_or_default());
         if let Self::Adopt {
             history_table,
@@ -75,9 +79,19 @@ impl Table {
             let adopted = adopt_table(&store, history_table.as_deref(), digits, confirmation.dry_run).await?;
             return output.object(&shown_adopted(name, &adopted, confirmation.dry_run));
         }
+        let settings = TableSettings {
+            time_index: matches!(self, Self::Create { time_index: true }),
+            ..TableSettings::default()
+        };
         let created = create_table(&store, &settings).await?;
+        if created.is_some() && settings.time_index {
+            store.store_time_index_since(Some(time_index::ALWAYS)).await?;
+        }
         let state = table_state(&store).await?;
         let state = state.ok_or_else(|| CliError::NotFound(format!("there is no table {name}")))?;
+        if settings.time_index && !store.clone().with_time_index(None).has_time_index().await? {
+            output::note("the table exists without the index TimeIndex: deploy its stack with TimeIndex=true");
+        }
         let fits = settings.check(&state.table);
         let stored = match (&created, &fits) {
             (Some(_), Ok(())) if digits.is_some() => store.claim_layout().await.map(|()| digits),

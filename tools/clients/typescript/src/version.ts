@@ -44,7 +44,7 @@ export interface Version {
   readonly attributes: Attributes;
 }
 
-/** Attributes of the latest item only. */
+/** Attributes of the latest item only, and marks of version items. */
 const OF_LATEST = [
   "Latest",
   "RecentRequests",
@@ -56,6 +56,8 @@ const OF_LATEST = [
   "TTL",
   "TombstoneState",
   "TombstoneStaged",
+  "TimePartition",
+  "InsertedAt",
 ];
 const OF_WRITER = ["Actor", "Reason", "ChangeSet", "Sender", "RestoredFrom", "RequestId", "RequestPayload"];
 /** Attributes that belong to one version. */

@@ -23,8 +23,8 @@ pub(crate) async fn stream_of(client: &Client, table: &str) -> Result<String, Lo
     stream.ok_or_else(|| LocalError::new("the table has no stream"))
 }
 
-/// Creates the table if it does not exist.
-pub async fn ensure(client: &Client, table: &Table) -> Result<(), LocalError> {
+/// Creates the table if it does not exist. Returns `true` if it did not.
+pub async fn ensure(client: &Client, table: &Table) -> Result<bool, LocalError> {
     // A local table can be deleted, and emulators do not support the other two settings.
     let settings = TableSettings {
         deletion_protection: false,
@@ -35,8 +35,9 @@ pub async fn ensure(client: &Client, table: &Table) -> Result<(), LocalError> {
     let store = Store::new(client.clone(), &table.name, VersionDigits::default());
     let not_applied = create_table(&store, &settings).await;
     let not_applied = not_applied.map_err(failed(format!("cannot create the table {}", table.name)))?;
+    let is_new = not_applied.is_some();
     let first = not_applied.unwrap_or_default().into_iter().next();
-    first.map_or(Ok(()), |(setting, error)| {
+    first.map_or(Ok(is_new), |(setting, error)| {
         Err(failed(format!("the table was created without {setting}"))(error))
     })
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, time::Duration
 use aws_sdk_dynamodb::types::{ScalarAttributeType, StreamViewType};
 use operations::table::settings::TableSettings;
 use serde_json::Value;
+use shared::domain::time_index::INDEX_NAME;
 
 use super::{
     resolve::{Resolver, text},
@@ -113,6 +114,19 @@ impl Template {
     }
 }
 
+impl Template {
+    /// Returns `true` if the functions expect the index of versions by time.
+    pub fn has_time_index(&self) -> bool {
+        let mut functions = self.functions.iter();
+        functions.any(|function| {
+            function
+                .environment
+                .get("TIME_INDEX")
+                .is_some_and(|value| value == "true")
+        })
+    }
+}
+
 fn function(id: &str, resource: &Value, document: &Value, resolver: &Resolver) -> Result<Function, LocalError> {
     let binary = resource.pointer("/Metadata/BuildProperties/Binary");
     let binary = binary.and_then(Value::as_str);
@@ -174,6 +188,9 @@ fn table(id: &str, resolver: &Resolver) -> Result<Table, LocalError> {
             deletion_protection: is_true("/DeletionProtectionEnabled"),
             point_in_time_recovery: is_true("/PointInTimeRecoverySpecification/PointInTimeRecoveryEnabled"),
             encryption: is_true("/SSESpecification/SSEEnabled"),
+            time_index: list("GlobalSecondaryIndexes")
+                .iter()
+                .any(|index| index["IndexName"] == INDEX_NAME),
         },
     })
 }

@@ -17,5 +17,6 @@ mod modes;
 mod order_by_time;
 mod requests;
 mod snapshot;
+mod time_index;
 mod uncounted;
 mod vectors;

@@ -79,6 +79,9 @@ async fn needed(parameters: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String
     // The stack has stored the layout already. On AWS, writer-fn does so.
     let client = aws_sdk_dynamodb::Client::new(&sdk_config(stack.dynamodb_endpoint()).await);
     database::delete_item(&client, &stack.table, "#vzero", "config").await;
+    // An earlier deployment had TimeIndex=true.
+    let since = json!({"PK": {"S": "#vzero"}, "SK": {"S": "config"}, "TimeIndexSince": {"S": "2026-11-26T13:20:52Z"}});
+    database::put_into(&client, stack.store.history_table(), since).await;
     work(&stack, &client).await;
     // If the writer puts the version items, histories are complete before stream-fn reads the stream.
     eventually("put by stream-fn", async || {

@@ -20,3 +20,4 @@ mod quarantine;
 mod serving;
 mod support;
 mod telemetry;
+mod time_index;

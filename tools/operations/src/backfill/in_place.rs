@@ -12,6 +12,7 @@ use shared::{
         attribution::WrittenBy,
         entity::EntityId,
         keys::{LATEST_KEY, partition_key_of},
+        marks::MARKS,
         names,
         version::Version,
         version_item::{VersionItem, latest_of},
@@ -43,7 +44,7 @@ impl Backfill {
         let highest = self.highest(&entity).await?;
         // A latest item that lost its counter has them too.
         let recent = highest.is_none().then_some(names::RECENT_REQUESTS);
-        let mut reserved = recent.into_iter().chain([names::TTL, names::PINNED]);
+        let mut reserved = recent.into_iter().chain(MARKS);
         if let Some(name) = reserved.find(|name| item.contains_key(*name)) {
             return Err(Refusal::Reserved(name).into());
         }

@@ -24,7 +24,7 @@ use shared::{
             history_owner::Owner,
             layout_error::LayoutError,
             scan_items,
-            table_config::{Layout, SORT_KEY},
+            table_config::{Layout, SORT_KEY, is_layout},
             table_identity::TableIdentity,
         },
     },
@@ -36,7 +36,7 @@ use crate::{
     table::{
         copy_history::{copy_from_beside, copy_table, delete_copied},
         create::create_table,
-        owner::{delete_owner, is_owner, store_owner},
+        owner::{delete_owner, is_setting, store_owner},
         settings::TableSettings,
     },
 };
@@ -99,7 +99,7 @@ pub async fn adopt_table(
     match (history, left.as_ref().filter(|_| has_items)) {
         (Some(history), left) => {
             has_new_history = create_history(store, history, is_dry).await?;
-            let history = store.beside(history);
+            let history = latest.beside(history).with_time_index(None);
             if !is_dry || !has_new_history {
                 take_history(store, &table, &history, before.as_ref(), is_dry).await?;
             }
@@ -134,7 +134,7 @@ pub async fn adopt_table(
         && (stored.is_none() || is_own)
         && !is_dry
     {
-        delete_copied(&latest, &store.beside(history)).await?;
+        delete_copied(&latest, &latest.beside(history).with_time_index(None)).await?;
     }
     Ok(Adopted {
         layout,
@@ -212,20 +212,20 @@ async fn create_history(store: &Store, name: &str, is_dry: bool) -> Result<bool,
         fits.map_err(|misfit| OperationError::Refused(format!("the table {name} is no history table: {misfit}")))?;
     }
     match history.get(&EntityId::reserved(), SORT_KEY, true).await? {
-        Some(_) => Err(OperationError::Refused(format!(
+        Some(config) if is_layout(&config) => Err(OperationError::Refused(format!(
             "the table {name} is a table of latest items, and no history table"
         ))),
-        None => Ok(is_new),
+        _ => Ok(is_new),
     }
 }
 
-/// Returns `false` if the table, a history table, does not exist or has no items but its owner.
+/// Returns `false` if the table, a history table, does not exist or has no items but its settings.
 async fn has_items(store: &Store) -> Result<bool, ServiceError> {
     if store.described().await?.is_none() {
         return Ok(false);
     }
     let request = scan_items::request(store.latest_table(), None).limit(2);
-    let others = page(store, request, |item| (!is_owner(&item)).then_some(())).await?;
+    let others = page(store, request, |item| (!is_setting(&item)).then_some(())).await?;
     Ok(!others.items.is_empty())
 }
 

@@ -10,12 +10,12 @@ use shared::{
         Item,
         compression::Compression,
         keys::{ItemKind, partition_key_of, sort_key_of},
-        layout,
+        layout, time_index,
     },
     dynamodb::{Store, client::error::ErrorKind, expression::Expression, key, read::scan_items, write::Write},
 };
 
-use crate::{error::OperationError, segments::scan::page, table::owner::is_owner};
+use crate::{error::OperationError, segments::scan::page, table::owner::is_setting};
 
 /// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
@@ -46,7 +46,7 @@ async fn passes(
     let (mut items, mut is_changed, mut start) = (0, false, None);
     loop {
         let request = scan_items::request(store.latest_table(), start);
-        let page = page(store, request, |item| (!is_owner(&item)).then_some(item)).await?;
+        let page = page(store, request, |item| (!is_setting(&item)).then_some(item)).await?;
         let mut handled = stream::iter(page.items)
             .map(|item| handle(item))
             .buffer_unordered(CONCURRENCY);
@@ -122,12 +122,21 @@ async fn put_version(store: &Store, version: &Item) -> Result<bool, OperationErr
     }
 }
 
-/// Puts an item. Returns `false` if the table has it already.
+/// Puts an item, a version with the time of this insertion. Returns `false` if the table has it already.
 async fn put(store: &Store, item: Item) -> Result<bool, OperationError> {
-    let put = Write::insert(store.latest_table(), item.clone());
-    match put.send(store.client()).await? {
+    let item = time_index::unmarked(item);
+    let mut indexed = item.clone();
+    if store.digits().version_of_item(&item).is_some() {
+        // RecordedAt can be in the image.
+        let flat = layout::version_item(item.clone());
+        let marked = store.indexed(&flat).await?;
+        let marks = [time_index::PARTITION, time_index::INSERTED_AT].into_iter();
+        indexed.extend(marks.filter_map(|name| Some((name.to_owned(), marked.get(name)?.clone()))));
+    }
+    let put = Write::insert(store.latest_table(), indexed).send(store.client());
+    match put.await?.map_err(|failed| failed.stored.map(time_index::unmarked)) {
         Ok(_) => Ok(true),
-        Err(failed) if failed.stored.as_ref() == Some(&item) => Ok(false),
+        Err(stored) if stored.as_ref() == Some(&item) => Ok(false),
         Err(_) => Err(OperationError::Refused(format!(
             "the table {} has a different item under the key of one that would be copied: name a new table",
             store.latest_table()

@@ -10,11 +10,15 @@ use aws_sdk_dynamodb::{
     error::BuildError,
     operation::create_table::builders::CreateTableInputBuilder,
     types::{
-        AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PointInTimeRecoverySpecification,
-        SseSpecification, StreamSpecification, TableStatus, TimeToLiveSpecification,
+        AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
+        PointInTimeRecoverySpecification, Projection, ProjectionType, ScalarAttributeType, SseSpecification,
+        StreamSpecification, TableStatus, TimeToLiveSpecification,
     },
 };
-use shared::dynamodb::{Store, client::error::ServiceError, read::describe_table::status_of};
+use shared::{
+    domain::time_index,
+    dynamodb::{Store, client::error::ServiceError, read::describe_table::status_of},
+};
 use tokio::time::Instant;
 
 use crate::{error::OperationError, table::settings::TableSettings};
@@ -138,5 +142,31 @@ pub(crate) fn request(settings: &TableSettings, table: &str) -> Result<CreateTab
             .attribute_definitions(definition.build()?)
             .key_schema(key.build()?);
     }
+    if settings.time_index {
+        request = with_time_index(request)?;
+    }
     Ok(request)
+}
+
+fn with_time_index(mut request: CreateTableInputBuilder) -> Result<CreateTableInputBuilder, BuildError> {
+    let keys_only = Projection::builder().projection_type(ProjectionType::KeysOnly);
+    let mut index = GlobalSecondaryIndex::builder()
+        .index_name(time_index::INDEX_NAME)
+        .projection(keys_only.build());
+    for (name, role) in [
+        (time_index::PARTITION, KeyType::Hash),
+        (time_index::INSERTED_AT, KeyType::Range),
+    ] {
+        let definition = AttributeDefinition::builder()
+            .attribute_name(name)
+            .attribute_type(ScalarAttributeType::S);
+        request = request.attribute_definitions(definition.build()?);
+        index = index.key_schema(
+            KeySchemaElement::builder()
+                .attribute_name(name)
+                .key_type(role)
+                .build()?,
+        );
+    }
+    Ok(request.global_secondary_indexes(index.build()?))
 }

@@ -1,10 +1,7 @@
 //! Changes of the [owner](shared::dynamodb::read::history_owner) of a history table.
 
 use shared::{
-    domain::{
-        Item,
-        keys::{partition_key_of, sort_key_of},
-    },
+    domain::{Item, keys::partition_key_of},
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -53,7 +50,7 @@ pub(crate) async fn delete_owner(history: &Store, owner: &TableIdentity) -> Resu
     }
 }
 
-/// Returns `true` for the item of an owner.
-pub(super) fn is_owner(item: &Item) -> bool {
-    partition_key_of(item) == Some(PARTITION_KEY) && sort_key_of(item) == Some(SORT_KEY)
+/// Returns `true` for the owner of a history table, and for the time of its index, which belong to this table only.
+pub(super) fn is_setting(item: &Item) -> bool {
+    partition_key_of(item) == Some(PARTITION_KEY)
 }

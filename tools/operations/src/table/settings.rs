@@ -28,6 +28,8 @@ pub struct TableSettings {
     pub point_in_time_recovery: bool,
     /// `true` if the AWS managed key encrypts the table, and not a key that DynamoDB owns.
     pub encryption: bool,
+    /// `true` if the table has the [index by time](shared::domain::time_index).
+    pub time_index: bool,
 }
 
 impl Default for TableSettings {
@@ -42,6 +44,7 @@ impl Default for TableSettings {
             deletion_protection: true,
             point_in_time_recovery: true,
             encryption: true,
+            time_index: false,
         }
     }
 }

@@ -100,7 +100,9 @@ impl World {
         let of_stream = |config: Config| {
             let mut writer = match &attached {
                 Some(table) => {
-                    HistoryWriter::from_store(Store::attached(client.clone(), table.clone()), Purpose::Invocation)
+                    let store = Store::attached(client.clone(), table.clone());
+                    let store = store.with_time_index(Some(settings.time_index));
+                    HistoryWriter::from_store(store, Purpose::Invocation)
                 }
                 None => HistoryWriter::new(client.clone(), &config),
             };
@@ -124,7 +126,9 @@ impl World {
         Ok(Self {
             digits,
             clock,
-            store: store.with_clock(clock.of_library()),
+            store: store
+                .with_clock(clock.of_library())
+                .with_time_index(Some(settings.time_index)),
             writers: processes.collect::<Result<_, SimulationError>>()?,
             misdeployed: configs[1..].iter().map(of_writer).collect(),
             function: StreamFunction {

@@ -72,6 +72,9 @@ pub(crate) struct Attach {
     /// Write the definition of the attached table to this file
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     write: Option<PathBuf>,
+    /// Index the versions by time, for `vzero log --all` and `vzero undo`: one more write unit per version
+    #[arg(long, conflicts_with = "check")]
+    time_index: bool,
     /// Enable the stream of the table, with new and old images, if it has none
     #[arg(long, conflicts_with = "check")]
     enable_stream: bool,
@@ -138,7 +141,10 @@ impl Attach {
             ));
         }
         let required = attach::required_changes(&table);
-        let deploy = attach::deploy::commands(&table, &attached).filter(|_| required.is_empty());
+        let history = Store::attached(connection.client.clone(), attached.clone()).with_time_index(None);
+        let is_indexed = async || stored.is_some() && history.has_time_index().await.unwrap_or_default();
+        let has_time_index = self.time_index || is_indexed().await;
+        let deploy = attach::deploy::commands(&table, &attached, has_time_index).filter(|_| required.is_empty());
         if required.is_empty() && deploy.is_none() {
             notes.push(UNREADABLE.to_owned());
         }

@@ -17,10 +17,10 @@ from .layout import Item, number, text
 IMAGE, IMAGE_DEFLATE, PARTS = "Image", "ImageDeflate", "Parts"
 # Maximum length in bytes of the JSON of a compressed version.
 _MAX_JSON = 24 * 2**20
-# Attributes of the latest item only.
+# Attributes of the latest item only, and marks of version items.
 _OF_LATEST = {
     "Latest", "RecentRequests", "RequestsSince", "RequestsDropped", "RequestsAhead", "RecordedVersion", "RecordedTick", "TTL",
-    "TombstoneState", "TombstoneStaged",
+    "TombstoneState", "TombstoneStaged", "TimePartition", "InsertedAt",
 }  # fmt: skip
 # Attributes that belong to one version.
 _OF_VERSION = {

@@ -137,7 +137,7 @@ fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_hist
         format!("dynamodb:ListStreams {table}/stream/* null"),
         format!("dynamodb:PartiQLInsert dynamodb:Query dynamodb:GetItem dynamodb:BatchGetItem {history} null"),
         format!(
-            r##"dynamodb:PutItem {history} {{"ForAllValues:StringEquals":{{"dynamodb:LeadingKeys":["#vzero"]}}}}"##
+            r##"dynamodb:UpdateItem {history} {{"ForAllValues:StringEquals":{{"dynamodb:LeadingKeys":["#vzero"]}}}}"##
         ),
     ];
     assert_eq!(found, expected);
@@ -148,7 +148,7 @@ fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_hist
     };
     let of_entities = json!({"ForAnyValue:StringNotEquals": {"dynamodb:LeadingKeys": ["#vzero"]}});
     assert_eq!(
-        [denied("dynamodb:PutItem"), denied("dynamodb:UpdateItem")],
+        [denied("dynamodb:UpdateItem"), denied("dynamodb:PutItem")],
         [of_entities, Value::Null]
     );
     // A parameter leads from the name of the table to its history, whose reference is its id here.

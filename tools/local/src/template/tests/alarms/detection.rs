@@ -142,7 +142,7 @@ fn each_alarm_has_a_section_and_is_on_the_dashboard_and_notifies_the_topic() {
     let document = yaml::parse(MONITORING).unwrap();
     let dashboard = document["Resources"]["Dashboard"]["Properties"]["DashboardBody"].to_string();
     let found = monitoring(&[("AlarmTopicArn", topic)]);
-    assert_eq!(found.alarms.len(), 16);
+    assert_eq!(found.alarms.len(), 17);
     for alarm in &found.alarms {
         let (id, arn) = (&alarm.logical_id, format!("${{{}.Arn}}", alarm.logical_id));
         let has_section = |line: &str| line.starts_with("## ") && line.contains(id);
@@ -219,6 +219,7 @@ fn an_attached_table_has_the_alarms_of_its_stream() {
         "FunctionName=StreamFunction",
         "EventSourceMappingUUID=StreamFunctionNewImages",
         "QueueName=StreamDeadLetterQueue.QueueName",
+        "TableName=VersionControl GlobalSecondaryIndexName=TimeIndex",
         "",
     ];
     let is_of_stream = |alarm: &&Alarm| {

@@ -162,6 +162,7 @@ pub(super) fn metric(metric: &str, mapping: &str) -> String {
         // The only dimension of these metrics.
         "WriterMapping" => format!("AWS/Lambda {name} EventSourceMappingUUID=WriterFunctionUpdates"),
         "StreamMapping" => format!("AWS/Lambda {name} EventSourceMappingUUID={mapping}"),
+        "Index" => format!("AWS/DynamoDB {name} TableName=VersionControl GlobalSecondaryIndexName=TimeIndex"),
         "Log" => format!("VersionControl/local {name} "),
         queue => format!("AWS/SQS {name} QueueName={queue}.QueueName"),
     }
