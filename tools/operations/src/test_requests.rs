@@ -40,6 +40,7 @@ use crate::{
         settings::{self, TableSettings},
     },
     tables,
+    time_index::{audit, pages, source::Window},
 };
 
 /// Compares a request, or that which a store sends, with its snapshot.
@@ -159,6 +160,26 @@ async fn reads() {
     let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
     snapshot!("attached_item", attached_items::request(&key, "Orders"));
     snapshot!("snapshot_put", |store| target::put(&store, "id", &key));
+}
+
+#[tokio::test]
+async fn time_index() {
+    let window = Window::new(now(), Some(now()));
+    let start = || {
+        let keys = ["PK", "SK", "TimePartition", "InsertedAt"];
+        Some(keys.map(|name| (name.to_owned(), s(name))).into())
+    };
+    for (name, partition, keys, start) in [
+        ("time_index_page", "17", Some(window.sort_keys(false)), start()),
+        ("time_index_late_page", "late17", Some(window.sort_keys(true)), None),
+        ("time_index_whole_partition", "17", None, None),
+    ] {
+        snapshot!(name, pages::request(partition, keys, start, "Table"));
+    }
+    snapshot!(
+        "audit_index_scan",
+        audit::of_versions(scan::request(None, None, None, "Table"))
+    );
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::IndexStatus;
 use shared::{
     domain::{
         attributes::text,
-        entity::EntityId,
+        entity::RESERVED,
         recorded_at::RecordedAt,
         time_index::{AHEAD, INDEX_NAME, LATE, SINCE, millis},
     },
@@ -77,7 +77,7 @@ impl Window {
 /// Index of the table that stores versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeIndex {
-    is_active: bool,
+    pub is_active: bool,
     /// Time since which it has all versions that are inserted. `None` if that is not known.
     pub since: Option<RecordedAt>,
 }
@@ -89,8 +89,8 @@ impl TimeIndex {
     ///
     /// Returns [`ServiceError`] if a request fails.
     pub async fn find(store: &Store) -> Result<Option<Self>, ServiceError> {
-        let history = Store::new(store.client().clone(), store.history_table(), store.digits());
-        let table = history.description().await?;
+        let history = store.history_table();
+        let table = store.beside(history).description().await?;
         let mut indexes = table.global_secondary_indexes().iter();
         let Some(index) = indexes.find(|index| index.index_name() == Some(INDEX_NAME)) else {
             return Ok(None);
@@ -99,7 +99,7 @@ impl TimeIndex {
             Some(_) => stored_definition::SORT_KEY,
             None => table_config::SORT_KEY,
         };
-        let stored = history.get(&EntityId::reserved(), key, true).await?;
+        let stored = store.get_stored(RESERVED, key, true, history).await?;
         let since = stored.and_then(|item| RecordedAt::parse(text(&item, SINCE)?).ok());
         Ok(Some(Self {
             is_active: index.index_status() == Some(&IndexStatus::Active),

@@ -1,0 +1,360 @@
+//! Comparison of the index with the versions of the table.
+//!
+//! ```text
+//! Scan   versions        ── sorted files ─┐
+//!                                         ├─ differences ── read again after the lag ── findings
+//! Query  entries, later  ── sorted files ─┘
+//! ```
+//!
+//! A version that is inserted or deleted meanwhile differs, too, and so does one that the index does not have yet. So both are read
+//! again: the version consistently, the entry by its key.
+
+use std::{iter::Peekable, time::Duration};
+
+use aws_sdk_dynamodb::operation::scan::builders::ScanInputBuilder;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        attributes::text,
+        keys::{partition_key_of, sort_key_of},
+        layout::IMAGE,
+        names,
+        recorded_at::RecordedAt,
+        time_index::{INSERTED_AT, PARTITION, marks, parse},
+    },
+    dynamodb::{
+        Store,
+        client::error::ServiceError,
+        read::{batch_get_items::projection, query_items::Cursor},
+    },
+};
+
+use super::{
+    pages::{IndexPages, partitions_of, request},
+    source::TimeIndex,
+};
+use crate::{
+    all_versions::sorted_files::SortedFiles,
+    error::OperationError,
+    rate_limit::RateLimiter,
+    read::paced::Paced,
+    segments::{
+        Plan, SegmentRun,
+        progress::{self, counts},
+        scan::{self, page},
+    },
+};
+
+/// Attributes of a version that are compared.
+const COMPARED: [&str; 5] = [names::PK, names::SK, PARTITION, INSERTED_AT, names::RECORDED_AT];
+
+counts! {
+    /// Counts of the reads of one side.
+    pub struct Counts {
+        /// Items read, of all kinds.
+        pub items: u64,
+        /// Versions, or entries of the index.
+        pub found: u64,
+    }
+}
+
+/// Version with its marks, or entry of the index.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Entry {
+    entity: String,
+    sort_key: String,
+    partition: Option<String>,
+    inserted_at: Option<String>,
+    /// `RecordedAt` of a version.
+    recorded_at: Option<String>,
+}
+
+/// Deviation of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Finding {
+    /// The index does not have the version.
+    NotInIndex,
+    /// The index has an item that is no version.
+    NoVersion,
+    /// The version is in the partition of another entity, or in the wrong set.
+    WrongPartition,
+    /// The time of insertion is not one, or the entry has another `RecordedAt` than the version.
+    WrongTime,
+}
+
+type Progress = progress::Progress<Counts>;
+
+/// Reads of one side. A step returns the entries of a page.
+pub type EntryRun = SegmentRun<Counts, (), Vec<Entry>>;
+
+impl EntryRun {
+    /// Prepares the scan for versions.
+    ///
+    /// # Errors
+    ///
+    /// Returns no error without a checkpoint.
+    pub fn versions(plan: Plan<'_>) -> Result<Self, OperationError> {
+        let table = Paced::new(plan.store, plan.pace);
+        Self::begin(plan, "audit-index", "versions", |segment, _| {
+            let table = table.clone();
+            async move |progress: &mut Progress| {
+                if progress.done {
+                    return Ok(None);
+                }
+                let start = progress.after.take().map(Cursor::from);
+                let send = async |store: &Store| {
+                    let (history, limit) = (store.history_table(), table.limiter.page_limit());
+                    let request = of_versions(scan::request(Some(segment), start.clone(), limit, history));
+                    page(store, request, |item| Entry::of_version(store, item)).await
+                };
+                let found = table.send(send).await?;
+                progress.counts.items += found.read;
+                progress.counts.found += found.items.len() as u64;
+                progress.done = found.next.is_none();
+                progress.after = found.next.map(Item::from);
+                Ok(Some(found.items))
+            }
+        })
+    }
+
+    /// Prepares the queries of the whole index.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::versions`].
+    pub fn index(plan: Plan<'_>) -> Result<Self, OperationError> {
+        let pages = IndexPages {
+            table: Paced::new(plan.store, plan.pace),
+            window: None,
+        };
+        Self::begin(plan, "audit-index", "index", |segment, _| {
+            let (pages, mut partitions) = (pages.clone(), partitions_of(segment).flatten().peekable());
+            async move |progress: &mut Progress| {
+                let Some(partition) = partitions.peek() else {
+                    return Ok(None);
+                };
+                let start = progress.after.take().map(Cursor::from);
+                let (entries, next) = pages.page(partition, start).await?;
+                progress.after = next.map(Item::from);
+                if progress.after.is_none() {
+                    partitions.next();
+                }
+                progress.counts.items += entries.len() as u64;
+                progress.counts.found += entries.len() as u64;
+                Ok(Some(entries.iter().filter_map(Entry::of).collect()))
+            }
+        })
+    }
+}
+
+impl Entry {
+    fn of(item: &Item) -> Option<Self> {
+        let own = |name| text(item, name).map(str::to_owned);
+        Some(Self {
+            entity: partition_key_of(item)?.to_owned(),
+            sort_key: sort_key_of(item)?.to_owned(),
+            partition: own(PARTITION),
+            inserted_at: own(INSERTED_AT),
+            recorded_at: None,
+        })
+    }
+
+    /// Returns the entry that a stored version should have. `None` if the item is not a version.
+    fn of_version(store: &Store, item: Item) -> Option<Self> {
+        store.digits().version_of_item(&item)?;
+        let entry = Self::of(&item)?;
+        let flat = store.flat(item, store.history_table());
+        let recorded_at = text(&flat, names::RECORDED_AT).map(str::to_owned);
+        Some(Self { recorded_at, ..entry })
+    }
+
+    fn key(&self) -> (&str, &str) {
+        (&self.entity, &self.sort_key)
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.key(), &self.partition, &self.inserted_at) == (other.key(), &other.partition, &other.inserted_at)
+    }
+
+    /// Returns the deviation of the marks of a version. `None` if it has those of its entity and its time.
+    fn wrong_mark(&self) -> Option<Finding> {
+        let (Some(partition), Some(inserted_at)) = (&self.partition, &self.inserted_at) else {
+            return Some(Finding::NotInIndex);
+        };
+        let Some((inserted, _)) = parse(inserted_at) else {
+            return Some(Finding::WrongTime);
+        };
+        // The mark has milliseconds, and the set was chosen by microseconds.
+        let expected = [0, 999].map(|micros| {
+            let inserted = inserted.to_duration() + Duration::from_micros(micros);
+            marks(&self.entity, self.recorded_at.as_deref(), inserted).map(|(_, value)| value)
+        });
+        let is = |value: &AttributeValue, own: &String| *value == AttributeValue::S(own.clone());
+        match expected.iter().any(|[expected, _]| is(expected, partition)) {
+            false => Some(Finding::WrongPartition),
+            true => (!is(&expected[0][1], inserted_at)).then_some(Finding::WrongTime),
+        }
+    }
+
+    /// `{"ID": …, "Version": 7, "Finding": "NotInIndex"}`. An item that is no version has a `SortKey`.
+    pub fn to_json(&self, store: &Store, finding: Finding) -> Value {
+        let version = store.digits().version_of(&self.sort_key);
+        let sort_key = Some(&self.sort_key).filter(|_| version.is_none());
+        let mut json = json!({"ID": self.entity, "Finding": finding});
+        for (name, value) in [("Version", json!(version)), ("SortKey", json!(sort_key))] {
+            if !value.is_null() {
+                json[name] = value;
+            }
+        }
+        json
+    }
+}
+
+/// Entries of one side, sorted.
+type Side = Peekable<Box<dyn Iterator<Item = Result<Entry, OperationError>>>>;
+
+/// Comparison of both sides.
+pub struct Comparison {
+    table: Paced,
+    complete_from: Option<RecordedAt>,
+    versions: Side,
+    index: Side,
+    /// Time until the index has what was inserted during the reads, unless it has passed.
+    lag: Option<Duration>,
+    /// Number of versions that were inserted before the index was complete.
+    pub older: u64,
+}
+
+impl Comparison {
+    /// Prepares the comparison of versions with the index.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError`] if a file fails.
+    pub fn new(
+        store: &Store,
+        pace: &RateLimiter,
+        index: TimeIndex,
+        [versions, entries]: [SortedFiles<Entry>; 2],
+        lag: Duration,
+    ) -> Result<Self, OperationError> {
+        let side = |files: SortedFiles<Entry>| -> Result<Side, OperationError> {
+            let sorted: Box<dyn Iterator<Item = _>> = Box::new(files.sorted()?);
+            Ok(sorted.peekable())
+        };
+        Ok(Self {
+            table: Paced::new(store, pace),
+            complete_from: index.complete_from(),
+            versions: side(versions)?,
+            index: side(entries)?,
+            lag: Some(lag),
+            older: 0,
+        })
+    }
+
+    /// Returns the next finding. `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OperationError`] if a request or a file fails.
+    pub async fn step(&mut self) -> Result<Option<(Entry, Finding)>, OperationError> {
+        loop {
+            let (version, entry) = self.next_pair()?;
+            let one = match (&version, &entry) {
+                (None, None) => return Ok(None),
+                (Some(version), Some(entry)) if version.is_same(entry) && version.wrong_mark().is_none() => continue,
+                (Some(version), None) if self.is_older(version) => {
+                    self.older += 1;
+                    continue;
+                }
+                (Some(one), _) | (None, Some(one)) => one.clone(),
+            };
+            if let Some(lag) = self.lag.take() {
+                tokio::time::sleep(lag).await;
+            }
+            if let Some(finding) = self.read_again(&one, entry.as_ref()).await? {
+                return Ok(Some((one, finding)));
+            }
+        }
+    }
+
+    /// Returns the next version or entry, or both if they have the same key.
+    fn next_pair(&mut self) -> Result<(Option<Entry>, Option<Entry>), OperationError> {
+        let key = |side: &mut Side| match side.peek() {
+            Some(Ok(entry)) => Some((entry.entity.clone(), entry.sort_key.clone())),
+            _ => None,
+        };
+        let first = key(&mut self.versions).into_iter().chain(key(&mut self.index)).min();
+        let is_next = |next: &Result<Entry, _>| match next {
+            Ok(entry) => first.as_ref().is_some_and(|(entity, key)| entry.key() == (entity, key)),
+            Err(_) => true,
+        };
+        let version = self.versions.next_if(is_next).transpose()?;
+        Ok((version, self.index.next_if(is_next).transpose()?))
+    }
+
+    /// Returns `true` if a version without marks was inserted before the index was complete, as far as its time tells.
+    fn is_older(&self, version: &Entry) -> bool {
+        let recorded = version.recorded_at.as_ref();
+        let recorded = recorded.and_then(|text| RecordedAt::parse(text).ok());
+        let is_before = recorded.zip(self.complete_from).is_none_or(|(time, from)| time < from);
+        version.partition.is_none() && version.inserted_at.is_none() && is_before
+    }
+
+    /// Reads a version and its entry again.
+    async fn read_again(&self, one: &Entry, entry: Option<&Entry>) -> Result<Option<Finding>, ServiceError> {
+        let get = async |store: &Store| {
+            let table = store.history_table();
+            store.get_stored(&one.entity, &one.sort_key, true, table).await
+        };
+        let stored = self.table.send(get).await?;
+        let version = stored.and_then(|item| Entry::of_version(&self.table.store, item));
+        let Some(version) = version else {
+            let is_stale = match entry {
+                Some(entry) => self.is_in_index(entry).await?,
+                None => false,
+            };
+            return Ok(is_stale.then_some(Finding::NoVersion));
+        };
+        match version.wrong_mark() {
+            None => Ok((!self.is_in_index(&version).await?).then_some(Finding::NotInIndex)),
+            wrong => Ok(wrong),
+        }
+    }
+
+    async fn is_in_index(&self, entry: &Entry) -> Result<bool, ServiceError> {
+        let (Some(partition), Some(inserted)) = (&entry.partition, &entry.inserted_at) else {
+            return Ok(false);
+        };
+        let keys = Some((inserted.clone(), Some(inserted.clone())));
+        let mut cursor = None;
+        loop {
+            let send = async |store: &Store| {
+                let request = request(partition, keys.clone(), cursor.clone(), store.history_table());
+                let output = request.send_with(store.client()).await;
+                output.map_err(|error| ServiceError::new("Query", &error))
+            };
+            let page = self.table.send(send).await?;
+            let mut found = page.items.unwrap_or_default().into_iter().map(Item::from);
+            if found.any(|item| Entry::of(&item).is_some_and(|found| found.is_same(entry))) {
+                return Ok(true);
+            }
+            cursor = page.last_evaluated_key.filter(|key| !key.is_empty());
+            if cursor.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Requests the compared attributes only.
+pub(crate) fn of_versions(scan: ScanInputBuilder) -> ScanInputBuilder {
+    let (expression, names) = projection(&COMPARED);
+    scan.consistent_read(false)
+        // In a history table, it can be in the image.
+        .projection_expression(format!("{expression}, #image.#recordedat"))
+        .set_expression_attribute_names(Some(names))
+        .expression_attribute_names("#image", IMAGE)
+}
