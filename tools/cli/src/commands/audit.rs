@@ -61,7 +61,7 @@ impl Audit {
         if self.index {
             let pace = self.rate.limiter(connection);
             let plan = self.segments.plan(connection, &pace);
-            return index::run((connection, output), plan, &pace, Duration::from_secs(self.lag)).await;
+            return Box::pin(index::run((connection, output), plan, Duration::from_secs(self.lag))).await;
         }
         let (pace, mut report) = (self.rate.limiter(connection), output.listing(&["ID", "Finding", ""]));
         let (counts, read_units, not_found) = match self.all {

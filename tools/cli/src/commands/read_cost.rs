@@ -7,7 +7,7 @@ use operations::{
     rate_limit::RateLimiter,
     time_index::{
         pages::{EMPTY_UNITS, sample},
-        source::{Source, TimeIndex, Window},
+        source::{Source, TimeIndex},
     },
 };
 use shared::{
@@ -79,10 +79,19 @@ pub(super) async fn source(
 impl ReadCost {
     /// Says what eventually consistent reads of the source cost, and asks above the limit.
     pub(super) async fn of(store: &Store, source: &Source, pace: &RateLimiter, max: MaxCost) -> Result<Self, CliError> {
-        match source {
-            Source::Scan => Self::of_scan(store, max).await,
-            Source::Index(window) => Self::of_index(store, *window, pace, max).await,
-        }
+        let Source::Index(window) = source else {
+            return Self::of_scan(store, max).await;
+        };
+        let (entries, units) = sample(store, pace, *window).await?;
+        let mut cost = Self::new(entries, size(store).await?, max);
+        cost.is_sampled = true;
+        cost.round_units = 2.0 * f64::from(PARTITIONS) * EMPTY_UNITS;
+        let table = table_name(store.history_table());
+        let queries = format!(
+            "queries of the index {INDEX_NAME} of {table}: about {entries} versions, if its partitions are alike"
+        );
+        cost.add(&queries, [units, 0.0])?;
+        Ok(cost)
     }
 
     /// Says what an eventually consistent scan reads, and asks above the limit.
@@ -94,20 +103,6 @@ impl ReadCost {
         let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
         cost.round_units = (bytes as f64 / 8192.0).ceil();
         cost.add(&scan, [cost.round_units, 0.0])?;
-        Ok(cost)
-    }
-
-    async fn of_index(store: &Store, window: Window, pace: &RateLimiter, max: MaxCost) -> Result<Self, CliError> {
-        let sample = sample(store, pace, window).await?;
-        let mut cost = Self::new(sample.entries, size(store).await?, max);
-        cost.is_sampled = true;
-        cost.round_units = 2.0 * f64::from(PARTITIONS) * EMPTY_UNITS;
-        let table = table_name(store.history_table());
-        let queries = format!(
-            "queries of the index {INDEX_NAME} of {table}: about {} versions, as in one of its partitions",
-            sample.entries
-        );
-        cost.add(&queries, [sample.read_units, 0.0])?;
         Ok(cost)
     }
 

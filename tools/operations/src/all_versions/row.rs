@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use item_diff::line::text_of;
 use serde::{Deserialize, Serialize};
-use shared::domain::{entity::EntityId, recorded_at::RecordedAt, version::Version, view::VersionView};
+use shared::domain::{entity::EntityId, version::Version, view::VersionView};
 
 /// Version, in the order of its time, then entity, then version. A version without a known time is the oldest.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,29 +44,6 @@ impl VersionRow {
             reason: view.reason.as_ref().map(text_of),
             inserted: None,
         }
-    }
-
-    /// Returns the row of an entry of the index, which has the keys only.
-    pub(super) fn of_entry(
-        entity: &EntityId,
-        version: Version,
-        recorded_at: Option<RecordedAt>,
-        inserted: Option<String>,
-    ) -> Self {
-        Self {
-            recorded_at: recorded_at.map(|time| time.to_string()),
-            entity: entity.as_str().to_owned(),
-            version,
-            mark: None,
-            actor: None,
-            actor_unchanged: false,
-            reason: None,
-            inserted,
-        }
-    }
-
-    pub(super) fn time(&self) -> Option<RecordedAt> {
-        RecordedAt::parse(self.recorded_at.as_ref()?).ok()
     }
 
     /// Returns the entity and the version. `None` if the partition key is not that of an entity.

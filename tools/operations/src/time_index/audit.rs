@@ -32,13 +32,12 @@ use shared::{
 };
 
 use super::{
-    pages::{IndexPages, partitions_of, request},
-    source::TimeIndex,
+    pages::{IndexPages, partitions_of},
+    source::{TimeIndex, Window},
 };
 use crate::{
     all_versions::sorted_files::SortedFiles,
     error::OperationError,
-    rate_limit::RateLimiter,
     read::paced::Paced,
     segments::{
         Plan, SegmentRun,
@@ -60,13 +59,14 @@ counts! {
     }
 }
 
-/// Version with its marks, or entry of the index.
+/// Version with its marks, or entry of the index. Both are sorted together by the key of the item.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entry {
     entity: String,
     sort_key: String,
-    partition: Option<String>,
-    inserted_at: Option<String>,
+    is_version: bool,
+    /// Values of both marks.
+    marks: [Option<String>; 2],
     /// `RecordedAt` of a version.
     recorded_at: Option<String>,
 }
@@ -125,22 +125,15 @@ impl EntryRun {
     ///
     /// As [`Self::versions`].
     pub fn index(plan: Plan<'_>) -> Result<Self, OperationError> {
-        let pages = IndexPages {
-            table: Paced::new(plan.store, plan.pace),
-            window: None,
-        };
+        let (table, window) = (Paced::new(plan.store, plan.pace), Window::all());
+        let pages = IndexPages { table, window };
         Self::begin(plan, "audit-index", "index", |segment, _| {
-            let (pages, mut partitions) = (pages.clone(), partitions_of(segment).flatten().peekable());
+            let (pages, partitions) = (pages.clone(), partitions_of(segment).flatten().collect::<Vec<_>>());
             async move |progress: &mut Progress| {
-                let Some(partition) = partitions.peek() else {
+                if progress.done {
                     return Ok(None);
-                };
-                let start = progress.after.take().map(Cursor::from);
-                let (entries, next) = pages.page(partition, start).await?;
-                progress.after = next.map(Item::from);
-                if progress.after.is_none() {
-                    partitions.next();
                 }
+                let entries = pages.next_page(&partitions, progress).await?;
                 progress.counts.items += entries.len() as u64;
                 progress.counts.found += entries.len() as u64;
                 Ok(Some(entries.iter().filter_map(Entry::of).collect()))
@@ -151,36 +144,34 @@ impl EntryRun {
 
 impl Entry {
     fn of(item: &Item) -> Option<Self> {
-        let own = |name| text(item, name).map(str::to_owned);
         Some(Self {
             entity: partition_key_of(item)?.to_owned(),
             sort_key: sort_key_of(item)?.to_owned(),
-            partition: own(PARTITION),
-            inserted_at: own(INSERTED_AT),
+            is_version: false,
+            marks: [PARTITION, INSERTED_AT].map(|name| text(item, name).map(str::to_owned)),
             recorded_at: None,
         })
     }
 
-    /// Returns the entry that a stored version should have. `None` if the item is not a version.
+    /// Returns a stored version. `None` if the item is not a version.
     fn of_version(store: &Store, item: Item) -> Option<Self> {
         store.digits().version_of_item(&item)?;
         let entry = Self::of(&item)?;
         let flat = store.flat(item, store.history_table());
-        let recorded_at = text(&flat, names::RECORDED_AT).map(str::to_owned);
-        Some(Self { recorded_at, ..entry })
+        Some(Self {
+            is_version: true,
+            recorded_at: text(&flat, names::RECORDED_AT).map(str::to_owned),
+            ..entry
+        })
     }
 
-    fn key(&self) -> (&str, &str) {
-        (&self.entity, &self.sort_key)
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        (self.key(), &self.partition, &self.inserted_at) == (other.key(), &other.partition, &other.inserted_at)
+    fn has_key_of(&self, other: &Self) -> bool {
+        (&self.entity, &self.sort_key) == (&other.entity, &other.sort_key)
     }
 
     /// Returns the deviation of the marks of a version. `None` if it has those of its entity and its time.
     fn wrong_mark(&self) -> Option<Finding> {
-        let (Some(partition), Some(inserted_at)) = (&self.partition, &self.inserted_at) else {
+        let [Some(partition), Some(inserted_at)] = &self.marks else {
             return Some(Finding::NotInIndex);
         };
         let Some((inserted, _)) = parse(inserted_at) else {
@@ -212,15 +203,11 @@ impl Entry {
     }
 }
 
-/// Entries of one side, sorted.
-type Side = Peekable<Box<dyn Iterator<Item = Result<Entry, OperationError>>>>;
-
-/// Comparison of both sides.
+/// Comparison of versions and entries.
 pub struct Comparison {
     table: Paced,
     complete_from: Option<RecordedAt>,
-    versions: Side,
-    index: Side,
+    sorted: Peekable<Box<dyn Iterator<Item = Result<Entry, OperationError>>>>,
     /// Time until the index has what was inserted during the reads, unless it has passed.
     lag: Option<Duration>,
     /// Number of versions that were inserted before the index was complete.
@@ -228,27 +215,22 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Prepares the comparison of versions with the index.
+    /// Prepares the comparison of versions with entries of the index.
     ///
     /// # Errors
     ///
     /// Returns [`OperationError`] if a file fails.
     pub fn new(
-        store: &Store,
-        pace: &RateLimiter,
+        plan: Plan<'_>,
         index: TimeIndex,
-        [versions, entries]: [SortedFiles<Entry>; 2],
+        all: SortedFiles<Entry>,
         lag: Duration,
     ) -> Result<Self, OperationError> {
-        let side = |files: SortedFiles<Entry>| -> Result<Side, OperationError> {
-            let sorted: Box<dyn Iterator<Item = _>> = Box::new(files.sorted()?);
-            Ok(sorted.peekable())
-        };
+        let sorted: Box<dyn Iterator<Item = _>> = Box::new(all.sorted()?);
         Ok(Self {
-            table: Paced::new(store, pace),
+            table: Paced::new(plan.store, plan.pace),
             complete_from: index.complete_from(),
-            versions: side(versions)?,
-            index: side(entries)?,
+            sorted: sorted.peekable(),
             lag: Some(lag),
             older: 0,
         })
@@ -260,39 +242,26 @@ impl Comparison {
     ///
     /// Returns [`OperationError`] if a request or a file fails.
     pub async fn step(&mut self) -> Result<Option<(Entry, Finding)>, OperationError> {
-        loop {
-            let (version, entry) = self.next_pair()?;
-            let one = match (&version, &entry) {
-                (None, None) => return Ok(None),
-                (Some(version), Some(entry)) if version.is_same(entry) && version.wrong_mark().is_none() => continue,
-                (Some(version), None) if self.is_older(version) => {
+        while let Some(one) = self.sorted.next().transpose()? {
+            let is_other = |next: &Result<Entry, _>| next.as_ref().is_ok_and(|next| next.has_key_of(&one));
+            // An entry of the index sorts before its version.
+            let version = self.sorted.next_if(is_other).transpose()?;
+            match &version {
+                Some(version) if version.marks == one.marks && version.wrong_mark().is_none() => continue,
+                None if one.is_version && self.is_older(&one) => {
                     self.older += 1;
                     continue;
                 }
-                (Some(one), _) | (None, Some(one)) => one.clone(),
-            };
+                _ => {}
+            }
             if let Some(lag) = self.lag.take() {
                 tokio::time::sleep(lag).await;
             }
-            if let Some(finding) = self.read_again(&one, entry.as_ref()).await? {
+            if let Some(finding) = self.read_again(&one).await? {
                 return Ok(Some((one, finding)));
             }
         }
-    }
-
-    /// Returns the next version or entry, or both if they have the same key.
-    fn next_pair(&mut self) -> Result<(Option<Entry>, Option<Entry>), OperationError> {
-        let key = |side: &mut Side| match side.peek() {
-            Some(Ok(entry)) => Some((entry.entity.clone(), entry.sort_key.clone())),
-            _ => None,
-        };
-        let first = key(&mut self.versions).into_iter().chain(key(&mut self.index)).min();
-        let is_next = |next: &Result<Entry, _>| match next {
-            Ok(entry) => first.as_ref().is_some_and(|(entity, key)| entry.key() == (entity, key)),
-            Err(_) => true,
-        };
-        let version = self.versions.next_if(is_next).transpose()?;
-        Ok((version, self.index.next_if(is_next).transpose()?))
+        Ok(None)
     }
 
     /// Returns `true` if a version without marks was inserted before the index was complete, as far as its time tells.
@@ -300,52 +269,37 @@ impl Comparison {
         let recorded = version.recorded_at.as_ref();
         let recorded = recorded.and_then(|text| RecordedAt::parse(text).ok());
         let is_before = recorded.zip(self.complete_from).is_none_or(|(time, from)| time < from);
-        version.partition.is_none() && version.inserted_at.is_none() && is_before
+        version.marks == [None, None] && is_before
     }
 
-    /// Reads a version and its entry again.
-    async fn read_again(&self, one: &Entry, entry: Option<&Entry>) -> Result<Option<Finding>, ServiceError> {
+    /// Reads the item of a version or of an entry again, and its entry.
+    async fn read_again(&self, one: &Entry) -> Result<Option<Finding>, ServiceError> {
         let get = async |store: &Store| {
             let table = store.history_table();
             store.get_stored(&one.entity, &one.sort_key, true, table).await
         };
         let stored = self.table.send(get).await?;
-        let version = stored.and_then(|item| Entry::of_version(&self.table.store, item));
-        let Some(version) = version else {
-            let is_stale = match entry {
-                Some(entry) => self.is_in_index(entry).await?,
-                None => false,
-            };
-            return Ok(is_stale.then_some(Finding::NoVersion));
-        };
-        match version.wrong_mark() {
-            None => Ok((!self.is_in_index(&version).await?).then_some(Finding::NotInIndex)),
-            wrong => Ok(wrong),
+        match stored.and_then(|item| Entry::of_version(&self.table.store, item)) {
+            None => Ok(self.is_in_index(one).await?.then_some(Finding::NoVersion)),
+            Some(version) => match version.wrong_mark() {
+                None => Ok((!self.is_in_index(&version).await?).then_some(Finding::NotInIndex)),
+                wrong => Ok(wrong),
+            },
         }
     }
 
     async fn is_in_index(&self, entry: &Entry) -> Result<bool, ServiceError> {
-        let (Some(partition), Some(inserted)) = (&entry.partition, &entry.inserted_at) else {
+        let [Some(partition), Some(inserted)] = &entry.marks else {
             return Ok(false);
         };
-        let keys = Some((inserted.clone(), Some(inserted.clone())));
-        let mut cursor = None;
-        loop {
-            let send = async |store: &Store| {
-                let request = request(partition, keys.clone(), cursor.clone(), store.history_table());
-                let output = request.send_with(store.client()).await;
-                output.map_err(|error| ServiceError::new("Query", &error))
-            };
-            let page = self.table.send(send).await?;
-            let mut found = page.items.unwrap_or_default().into_iter().map(Item::from);
-            if found.any(|item| Entry::of(&item).is_some_and(|found| found.is_same(entry))) {
-                return Ok(true);
-            }
-            cursor = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if cursor.is_none() {
-                return Ok(false);
-            }
-        }
+        let Some((time, _)) = parse(inserted) else {
+            return Ok(true);
+        };
+        // The first page has all entries of the same millisecond.
+        let (table, window) = (self.table.clone(), Window::all().inserted_since(time));
+        let (found, _) = IndexPages { table, window }.page(partition, None).await?;
+        let mut found = found.iter().filter_map(Entry::of);
+        Ok(found.any(|found| found.has_key_of(entry)))
     }
 }
 

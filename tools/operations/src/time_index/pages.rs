@@ -7,6 +7,7 @@ use shared::{
     domain::{
         AttributeValue, Item,
         attributes::text,
+        names,
         recorded_at::RecordedAt,
         time_index::{INDEX_NAME, INSERTED_AT, PARTITION, PARTITIONS, late_partitions, parse, partitions},
     },
@@ -14,7 +15,11 @@ use shared::{
 };
 
 use super::source::Window;
-use crate::{rate_limit::RateLimiter, read::paced::Paced, segments::scan::Segment};
+use crate::{
+    rate_limit::RateLimiter,
+    read::paced::Paced,
+    segments::{progress::Progress, scan::Segment},
+};
 
 /// Read units of an eventually consistent query without results.
 pub const EMPTY_UNITS: f64 = 0.5;
@@ -23,18 +28,24 @@ pub const EMPTY_UNITS: f64 = 0.5;
 #[derive(Clone)]
 pub(crate) struct IndexPages {
     pub(crate) table: Paced,
-    /// Window of the entries, `None` for all.
-    pub(crate) window: Option<Window>,
+    pub(crate) window: Window,
 }
 
-/// Partition of the first set, and the one of the second set with the versions of the same entities.
-pub(crate) type Partitions = [String; 2];
-
-/// Returns the partitions of a segment. All versions of an entity are in one pair.
-pub(crate) fn partitions_of(segment: Segment) -> impl Iterator<Item = Partitions> {
+/// Returns the partitions of a segment, each of the first set with the one of the second set that has the same entities.
+pub(crate) fn partitions_of(segment: Segment) -> impl Iterator<Item = [String; 2]> {
     let pairs = partitions().zip(late_partitions()).zip(0..);
     let own = pairs.filter(move |(_, number)| number % segment.total == segment.index);
     own.map(|((first, late), _)| [first, late])
+}
+
+/// Returns the `RecordedAt` in an entry of the index.
+pub(crate) fn recorded_at(entry: &Item) -> Option<RecordedAt> {
+    parse(text(entry, INSERTED_AT)?)?.1
+}
+
+/// Returns the place in a segment at which a partition begins.
+pub(crate) fn beginning(partition: &str) -> Item {
+    HashMap::from([(PARTITION.to_owned(), AttributeValue::S(partition.to_owned()))]).into()
 }
 
 impl IndexPages {
@@ -44,11 +55,9 @@ impl IndexPages {
         partition: &str,
         start: Option<Cursor>,
     ) -> Result<(Vec<Item>, Option<Cursor>), ServiceError> {
-        let is_late = partition.starts_with("late");
-        let keys = self.window.as_ref().map(|window| window.sort_keys(is_late));
         let limit = self.table.limiter.page_limit();
         let send = async |store: &Store| {
-            let request = request(partition, keys.clone(), start.clone(), store.history_table()).set_limit(limit);
+            let request = request(partition, &self.window, start.clone(), store.history_table()).set_limit(limit);
             let output = request.send_with(store.client()).await;
             output.map_err(|error| ServiceError::new("Query", &error))
         };
@@ -56,90 +65,83 @@ impl IndexPages {
         let items = page.items.unwrap_or_default().into_iter().map(Item::from);
         Ok((items.collect(), page.last_evaluated_key.filter(|key| !key.is_empty())))
     }
-}
 
-/// Returns the `RecordedAt` in an entry of the index.
-pub(crate) fn recorded_at(entry: &Item) -> Option<RecordedAt> {
-    parse(text(entry, INSERTED_AT)?)?.1
-}
+    /// Reads the next page of a segment's partitions. The progress continues after it.
+    pub(crate) async fn next_page<C, D>(
+        &self,
+        partitions: &[String],
+        progress: &mut Progress<C, D>,
+    ) -> Result<Vec<Item>, ServiceError> {
+        let after = progress.after.take();
+        let started = after.as_ref().and_then(|after| text(after, PARTITION));
+        let started = partitions.iter().position(|name| Some(name.as_str()) == started);
+        let mut left = partitions.iter().skip(started.unwrap_or_default());
+        let Some(partition) = left.next() else {
+            progress.done = true;
+            return Ok(Vec::new());
+        };
+        // Only the cursor of a page has the key of an item.
+        let start = after.filter(|after| after.contains_key(names::PK)).map(Cursor::from);
+        let (entries, next) = self.page(partition, start).await?;
+        progress.after = next.map(Item::from).or_else(|| left.next().map(|next| beginning(next)));
+        progress.done = progress.after.is_none();
+        Ok(entries)
+    }
 
-/// Returns the place in a segment after which it continues: a partition, and the entity or item in it.
-pub(crate) fn place(members: &[(&str, &str)]) -> Item {
-    let members = members.iter();
-    let members = members.map(|(name, value)| ((*name).to_owned(), AttributeValue::S((*value).to_owned())));
-    Item::from(members.collect::<HashMap<_, _>>())
-}
-
-/// Builds the request for a page of a partition, with the first and the last sort key.
-pub(crate) fn request(
-    partition: &str,
-    keys: Option<(String, Option<String>)>,
-    start: Option<Cursor>,
-    table: &str,
-) -> QueryInputBuilder {
-    let request = QueryInputBuilder::default()
-        .table_name(table)
-        .index_name(INDEX_NAME)
-        .expression_attribute_names("#partition", PARTITION)
-        .expression_attribute_values(":partition", s(partition))
-        .set_exclusive_start_key(start);
-    let Some((first, last)) = keys else {
-        return request.key_condition_expression("#partition = :partition");
-    };
-    let request = request
-        .expression_attribute_names("#inserted", INSERTED_AT)
-        .expression_attribute_values(":first", s(first));
-    match last {
-        Some(last) => request
-            .key_condition_expression("#partition = :partition AND #inserted BETWEEN :first AND :last")
-            .expression_attribute_values(":last", s(last)),
-        None => request.key_condition_expression("#partition = :partition AND #inserted >= :first"),
+    /// Calls `add` for each entry of a partition.
+    pub(crate) async fn each<E: From<ServiceError>>(
+        &self,
+        partition: &str,
+        mut add: impl FnMut(Item) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut cursor = None;
+        loop {
+            let (entries, next) = self.page(partition, cursor).await?;
+            entries.into_iter().try_for_each(&mut add)?;
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
     }
 }
 
-/// Part of a window that was read to estimate the rest.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    /// About so many entries are in the window.
-    pub entries: u64,
-    /// Read units of the queries.
-    pub read_units: f64,
-}
-
-/// Reads the first page of one partition, and returns what the whole window has and costs if the others are alike, and times are spread
-/// evenly.
+/// Reads one partition. Returns how many entries all partitions of the first set have if they are alike, and the read units of all queries.
 ///
 /// # Errors
 ///
-/// Returns [`ServiceError`] if the request fails.
-#[allow(clippy::cast_precision_loss, reason = "an estimate of a few digits")]
-pub async fn sample(store: &Store, limiter: &RateLimiter, window: Window) -> Result<Sample, ServiceError> {
-    let pages = IndexPages {
-        table: Paced::new(store, limiter),
-        window: Some(window),
+/// Returns [`ServiceError`] if a request fails.
+pub async fn sample(store: &Store, limiter: &RateLimiter, window: Window) -> Result<(u64, f64), ServiceError> {
+    let table = Paced::new(store, limiter);
+    let (before, mut entries) = (limiter.consumed().read, 0);
+    let count = |_| {
+        entries += u64::from(PARTITIONS);
+        Ok::<_, ServiceError>(())
     };
-    let before = limiter.consumed().read;
-    let (entries, next) = pages.page("0", None).await?;
+    IndexPages { table, window }.each("0", count).await?;
     let units = limiter.consumed().read - before;
-    let seconds = |time: RecordedAt| time.to_duration().as_secs_f64();
-    let read_until = next.and_then(|next| Some(parse(text(&Item::from(next), INSERTED_AT)?)?.0));
-    let share = read_until.map_or(1.0, |time| {
-        let [first, last] = window.inserted_between(store.now()).map(seconds);
-        ((seconds(time) - first) / (last - first).max(0.001)).clamp(1e-6, 1.0)
-    });
-    let partitions = f64::from(PARTITIONS);
-    Ok(Sample {
-        entries: times(entries.len() as f64, partitions / share),
-        // The second set, which is almost empty, costs at least a query of each partition.
-        read_units: units * partitions / share + EMPTY_UNITS * partitions,
-    })
+    // The second set has few entries.
+    Ok((entries, (units + EMPTY_UNITS) * f64::from(PARTITIONS)))
 }
 
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate of a few digits"
-)]
-fn times(count: f64, factor: f64) -> u64 {
-    (count * factor).ceil() as u64
+/// Builds the request for a page of a partition.
+pub(crate) fn request(partition: &str, window: &Window, start: Option<Cursor>, table: &str) -> QueryInputBuilder {
+    let (first, last) = window.sort_keys(partition.starts_with("late"));
+    let condition = match last {
+        Some(_) => "#partition = :partition AND #inserted BETWEEN :first AND :last",
+        None => "#partition = :partition AND #inserted >= :first",
+    };
+    let request = QueryInputBuilder::default()
+        .table_name(table)
+        .index_name(INDEX_NAME)
+        .key_condition_expression(condition)
+        .expression_attribute_names("#partition", PARTITION)
+        .expression_attribute_names("#inserted", INSERTED_AT)
+        .expression_attribute_values(":partition", s(partition))
+        .expression_attribute_values(":first", s(first))
+        .set_exclusive_start_key(start);
+    match last {
+        Some(last) => request.expression_attribute_values(":last", s(last)),
+        None => request,
+    }
 }

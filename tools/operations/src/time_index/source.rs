@@ -40,6 +40,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// Returns the window of all versions.
+    pub fn all() -> Self {
+        Self::new(RecordedAt::since_epoch(Duration::ZERO), None)
+    }
+
     pub fn new(since: RecordedAt, until: Option<RecordedAt>) -> Self {
         let inserted = None;
         Self { since, until, inserted }
@@ -59,13 +64,6 @@ impl Window {
         // Sort keys have milliseconds, and something after them.
         let last = last.map(|until| millis(until.after(LATE + Duration::from_millis(1))));
         (millis(self.inserted.map_or(first, |time| time.max(first))), last)
-    }
-
-    /// Returns the first and the last time of insertion in the first set.
-    pub(super) fn inserted_between(&self, now: RecordedAt) -> [RecordedAt; 2] {
-        let first = self.since.before(AHEAD);
-        let last = self.until.map_or(now, |until| until.after(LATE).min(now));
-        [self.inserted.map_or(first, |time| time.max(first)), last]
     }
 
     /// Returns `true` if a version of this time belongs to the window. Without a time, it can.
@@ -170,24 +168,14 @@ mod tests {
     fn a_window_contains_all_marks_of_its_versions() {
         use shared::domain::{AttributeValue, time_index::marks};
 
-        let (since, until) = (
-            at("2026-11-26T12:00:00.000000001Z"),
-            at("2026-11-26T12:00:01.000999999Z"),
-        );
-        let window = Window::new(since, Some(until));
-        let seconds = Duration::from_secs;
-        for recorded in [since, until] {
-            for inserted in [
-                recorded.before(seconds(3600)),
-                recorded.before(AHEAD),
-                recorded,
-                recorded.after(LATE),
-                recorded.after(LATE + Duration::from_micros(1)),
-                recorded.after(seconds(86_400)),
-            ] {
-                let inserted = Duration::from_nanos(u64::try_from(nanos(inserted)).unwrap());
+        let recorded = [at("2026-11-26T12:00:00.000001Z"), at("2026-11-26T12:00:01.000999Z")];
+        let window = Window::new(recorded[0], Some(recorded[1]));
+        for time in recorded {
+            let micros = if time == recorded[0] { 1 } else { 999 };
+            let exact = time.to_duration() + Duration::from_micros(micros);
+            for inserted in [exact - AHEAD * 9, exact - AHEAD, exact, exact + LATE, exact + LATE * 9] {
                 let [(_, AttributeValue::S(partition)), (_, AttributeValue::S(key))] =
-                    marks("E", Some(&recorded.to_string()), inserted)
+                    marks("E", Some(&time.to_string()), inserted)
                 else {
                     panic!("the marks are two texts");
                 };
@@ -197,12 +185,6 @@ mod tests {
         }
         let later = window.inserted_since(at("2026-11-26T12:30:00Z"));
         assert_eq!(later.sort_keys(true), ("2026-11-26T12:30:00.000Z".to_owned(), None));
-        assert!(window.has(None) && window.has(Some(until)) && !window.has(Some(until.after_ticks(1))));
-    }
-
-    fn nanos(time: RecordedAt) -> i128 {
-        let millis = i128::from(time.floor_millis().get()) * 1_000_000;
-        let text = time.to_string();
-        millis + text[23..29].parse::<i128>().unwrap()
+        assert!(window.has(None) && window.has(Some(recorded[1])) && !window.has(Some(recorded[1].after_ticks(1))));
     }
 }
