@@ -301,7 +301,7 @@ async fn attached_inserts() {
     for (name, appends, is_indexed) in [
         ("attached_insert", &deep[..], false),
         ("attached_insert_late", std::slice::from_ref(&late), false),
-        ("attached_insert_indexed", &[late.clone()], true),
+        ("attached_insert_indexed", std::slice::from_ref(&late), true),
     ] {
         let store = |client| {
             let store = Store::attached(client, attached()).with_time_index(Some(is_indexed));

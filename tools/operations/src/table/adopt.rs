@@ -224,7 +224,8 @@ async fn has_items(store: &Store) -> Result<bool, ServiceError> {
     if store.described().await?.is_none() {
         return Ok(false);
     }
-    let request = scan_items::request(store.latest_table(), None).limit(2);
+    // There are two settings at most.
+    let request = scan_items::request(store.latest_table(), None).limit(3);
     let others = page(store, request, |item| (!is_setting(&item)).then_some(())).await?;
     Ok(!others.items.is_empty())
 }

@@ -14,6 +14,7 @@ use shared::{
 };
 
 /// Settings of a table that is billed by request.
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSettings {
     /// Names and types of the key attributes, the partition key first.
