@@ -148,7 +148,7 @@ fn dynamodb_actions(operation: &str, body: &Value) -> Vec<Needed> {
         operation => {
             let mut needed = needed(operation, body["TableName"].as_str());
             if let (Some(table), Some(index)) = (&mut needed.table, body["IndexName"].as_str()) {
-                table.push_str(&format!("/index/{index}"));
+                *table = format!("{table}/index/{index}");
             }
             vec![needed]
         }

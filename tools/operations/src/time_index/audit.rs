@@ -50,12 +50,13 @@ use crate::{
 const COMPARED: [&str; 5] = [names::PK, names::SK, PARTITION, INSERTED_AT, names::RECORDED_AT];
 
 counts! {
-    /// Counts of the reads of one side.
+    /// Counts of the reads.
     pub struct Counts {
         /// Items read, of all kinds.
         pub items: u64,
-        /// Versions, or entries of the index.
-        pub found: u64,
+        pub versions: u64,
+        /// Entries of the index.
+        pub entries: u64,
     }
 }
 
@@ -86,57 +87,43 @@ pub enum Finding {
 
 type Progress = progress::Progress<Counts>;
 
-/// Reads of one side. A step returns the entries of a page.
+/// Reads of the table, and then of the index. A step returns the entries of a page.
 pub type EntryRun = SegmentRun<Counts, (), Vec<Entry>>;
 
 impl EntryRun {
-    /// Prepares the scan for versions.
+    /// Prepares the reads.
     ///
     /// # Errors
     ///
     /// Returns no error without a checkpoint.
-    pub fn versions(plan: Plan<'_>) -> Result<Self, OperationError> {
-        let table = Paced::new(plan.store, plan.pace);
-        Self::begin(plan, "audit-index", "versions", |segment, _| {
-            let table = table.clone();
-            async move |progress: &mut Progress| {
-                if progress.done {
-                    return Ok(None);
-                }
-                let start = progress.after.take().map(Cursor::from);
-                let send = async |store: &Store| {
-                    let (history, limit) = (store.history_table(), table.limiter.page_limit());
-                    let request = of_versions(scan::request(Some(segment), start.clone(), limit, history));
-                    page(store, request, |item| Entry::of_version(store, item)).await
-                };
-                let found = table.send(send).await?;
-                progress.counts.items += found.read;
-                progress.counts.found += found.items.len() as u64;
-                progress.done = found.next.is_none();
-                progress.after = found.next.map(Item::from);
-                Ok(Some(found.items))
-            }
-        })
-    }
-
-    /// Prepares the queries of the whole index.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::versions`].
-    pub fn index(plan: Plan<'_>) -> Result<Self, OperationError> {
+    pub fn entries(plan: Plan<'_>) -> Result<Self, OperationError> {
         let (table, window) = (Paced::new(plan.store, plan.pace), Window::all());
         let pages = IndexPages { table, window };
-        Self::begin(plan, "audit-index", "index", |segment, _| {
+        Self::begin(plan, "audit-index", (), |segment, _| {
             let (pages, partitions) = (pages.clone(), partitions_of(segment).flatten().collect::<Vec<_>>());
-            async move |progress: &mut Progress| {
-                if progress.done {
-                    return Ok(None);
+            let mut is_scanned = false;
+            async move |progress: &mut Progress| match (is_scanned, progress.done) {
+                (_, true) => Ok(None),
+                (true, false) => {
+                    let entries = pages.next_page(&partitions, progress).await?;
+                    progress.counts.items += entries.len() as u64;
+                    progress.counts.entries += entries.len() as u64;
+                    Ok(Some(entries.iter().filter_map(Entry::of).collect()))
                 }
-                let entries = pages.next_page(&partitions, progress).await?;
-                progress.counts.items += entries.len() as u64;
-                progress.counts.found += entries.len() as u64;
-                Ok(Some(entries.iter().filter_map(Entry::of).collect()))
+                (false, false) => {
+                    let start = progress.after.take().map(Cursor::from);
+                    let send = async |store: &Store| {
+                        let (history, limit) = (store.history_table(), pages.table.limiter.page_limit());
+                        let request = of_versions(scan::request(Some(segment), start.clone(), limit, history));
+                        page(store, request, |item| Entry::of_version(store, item)).await
+                    };
+                    let found = pages.table.send(send).await?;
+                    progress.counts.items += found.read;
+                    progress.counts.versions += found.items.len() as u64;
+                    is_scanned = found.next.is_none();
+                    progress.after = found.next.map(Item::from);
+                    Ok(Some(found.items))
+                }
             }
         })
     }

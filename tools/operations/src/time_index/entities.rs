@@ -22,7 +22,7 @@ use crate::{
 
 /// Entities of a segment.
 pub(crate) enum Entities {
-    Scan(SegmentEntities),
+    Scan(Box<SegmentEntities>),
     Index(Box<IndexEntities>),
 }
 
@@ -42,7 +42,7 @@ impl Entities {
     /// Starts at the beginning of a segment, or continues after an earlier run.
     pub(crate) fn new<C, D>(table: Paced, source: &Source, segment: Segment, progress: &Progress<C, D>) -> Self {
         let Source::Index(window) = *source else {
-            return Self::Scan(SegmentEntities::new(table, segment, progress));
+            return Self::Scan(Box::new(SegmentEntities::new(table, segment, progress)));
         };
         let started = progress.after.as_ref().and_then(|after| text(after, PARTITION));
         let partitions = partitions_of(segment)

@@ -173,7 +173,8 @@ mod tests {
         for time in recorded {
             let micros = if time == recorded[0] { 1 } else { 999 };
             let exact = time.to_duration() + Duration::from_micros(micros);
-            for inserted in [exact - AHEAD * 9, exact - AHEAD, exact, exact + LATE, exact + LATE * 9] {
+            let ahead = [AHEAD * 9, AHEAD].map(|ahead| exact.saturating_sub(ahead));
+            for inserted in [ahead[0], ahead[1], exact, exact + LATE, exact + LATE * 9] {
                 let [(_, AttributeValue::S(partition)), (_, AttributeValue::S(key))] =
                     marks("E", Some(&time.to_string()), inserted)
                 else {

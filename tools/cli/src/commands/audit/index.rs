@@ -29,14 +29,10 @@ pub(super) async fn run(
             "{table} has no active index {INDEX_NAME}: deploy the template with TimeIndex=true"
         ))
     })?;
-    let (mut all, mut counts, bar) = (SortedFiles::default(), Vec::new(), bar(connection).await);
-    // The index is read last: it then has what the scan found.
-    for mut run in [EntryRun::versions(plan)?, EntryRun::index(plan)?] {
-        while let Some(found) = run.step().await? {
-            found.into_iter().try_for_each(|entry| all.push(entry))?;
-            bar.set(run.counts().items, String::new());
-        }
-        counts.push(run.counts().found);
+    let (mut all, mut run, bar) = (SortedFiles::default(), EntryRun::entries(plan)?, bar(connection).await);
+    while let Some(found) = run.step().await? {
+        found.into_iter().try_for_each(|entry| all.push(entry))?;
+        bar.set(run.counts().items, String::new());
     }
     drop(bar);
     let mut comparison = Comparison::new(plan, index, all, lag)?;
@@ -47,8 +43,8 @@ pub(super) async fn run(
     }
     report.end(None)?;
     output.object(&json!({
-        "Versions": counts[0],
-        "Entries": counts[1],
+        "Versions": run.counts().versions,
+        "Entries": run.counts().entries,
         "OlderThanIndex": comparison.older,
         "Findings": findings,
         "ReadUnits": plan.pace.consumed().read,

@@ -14,9 +14,7 @@ use std::{
 };
 
 use operations::{
-    all_versions::{
-        AllVersions, filter::VersionFilter, pages::VersionPages, row::VersionRow, sorted_files::SortedFiles,
-    },
+    all_versions::{AllVersions, pages::VersionPages, row::VersionRow, sorted_files::SortedFiles},
     connection::Connection,
     segments::Plan,
     time_index::source::{Source, Window},
