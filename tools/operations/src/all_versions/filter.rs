@@ -35,7 +35,7 @@ impl VersionFilter {
     }
 
     /// `true` if the keys of a version do not suffice for a decision.
-    pub(super) fn has_texts(&self) -> bool {
+    pub fn has_texts(&self) -> bool {
         [&self.actor, &self.reason, &self.change_set]
             .into_iter()
             .any(Option::is_some)

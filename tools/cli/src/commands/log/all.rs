@@ -40,14 +40,14 @@ use crate::{
 /// Options for the versions of all entities.
 #[derive(Debug, clap::Args)]
 pub(super) struct All {
-    /// Show the versions of all entities, in the order of their times. It reads the index TimeIndex
-    /// from --since on, or scans the table, and says before what that costs
+    /// Show the versions of all entities, in the order of their times. It scans the table, or reads the index TimeIndex
+    /// from --since on, and says before what that costs
     #[arg(id = "all", long, conflicts_with_all = ["from", "to"])]
     pub(super) is_on: bool,
     /// Show only versions of entities whose key begins with this text
     #[arg(long, value_name = "TEXT")]
     entity_prefix: Option<String>,
-    /// Number of parallel segments of the table [default: 4]
+    /// Number of parallel segments of the table [default: 4], or of the index [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) segments: Option<u32>,
     #[command(flatten)]
@@ -100,6 +100,9 @@ impl All {
         let pace = self.rate.limiter(connection);
         let source = source(&connection.store, filter.since, filter.until).await?;
         let mut cost = ReadCost::of(&connection.store, &source, &pace, self.max_cost).await?;
+        if source != Source::Scan && filter.has_texts() {
+            cost.add_items(cost.items, connection)?;
+        }
         let before_start = Counts::before_start(&connection.store);
         let (counts, rows) = self
             .scan((&filter, &source), &shown, (connection, &pace), cost.items)

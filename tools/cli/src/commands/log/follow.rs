@@ -53,6 +53,9 @@ impl All {
         let since = shown.filter.since.unwrap_or(store.now());
         let mut source = source(store, Some(since), None).await?;
         let mut cost = ReadCost::of(store, &source, &pace, self.max_cost).await?;
+        if source != Source::Scan && shown.filter.has_texts() {
+            cost.add_items(cost.items, connection)?;
+        }
         cost.add_rounds(POLL)?;
         let (mut filter, is_compared) = (self.filter(&shown, Some(since)), shown.is_compared(output));
         let (mut printed, mut overlap, mut is_first) = (Places::new(), LATE, true);
