@@ -8,11 +8,9 @@ use std::{
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use shared::{
-    clock::Deadline,
     domain::{keys::VersionDigits, recorded_at::RecordedAt, time_index::ALWAYS},
     dynamodb::Store,
 };
-use stream_fn::{HistoryWriter, Purpose};
 use testkit::{
     attached::Orders,
     database::{add_time_index, at_second, entity, put_into, update},
@@ -146,14 +144,8 @@ fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
     let now = store.clock().now().as_secs();
     // Some records come late, in both meanings.
     for (second, records) in [(now, orders.records()), (now + 3000, orders.records())] {
-        let chosen = records
-            .iter()
-            .filter(|_| second > now || random(4) > 0)
-            .map(|record| record.json());
-        let event = json!({"Records": chosen.collect::<Vec<_>>()}).to_string();
-        let writer = HistoryWriter::from_store(at_second(&store, second), Purpose::Invocation);
-        let handled = writer.handle(&event, "lambda", Deadline::after(Duration::from_secs(600)));
-        assert!(orders.block_on(handled).unwrap().batch_item_failures.is_empty());
+        let chosen = records.into_iter().filter(|_| second > now || random(4) > 0);
+        orders.deliver_to(at_second(&store, second), &chosen.collect::<Vec<_>>());
     }
     let audited = orders.json("audit --index --lag 0", 0);
     assert_eq!(
