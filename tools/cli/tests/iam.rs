@@ -37,6 +37,7 @@ fn documented(sids: &str) -> Option<Value> {
             ("KEY", KEY.to_owned()),
         ] {
             text = text.replace(&format!("\"{placeholder}\""), &format!("\"{arn}\""));
+            text = text.replace(&format!("\"{placeholder}/"), &format!("\"{arn}/"));
         }
         serde_json::from_str(&text).unwrap()
     });

@@ -38,6 +38,7 @@ pub mod snapshot;
 pub mod stream_record;
 pub mod table;
 pub mod tables;
+pub mod time_index;
 pub mod undo;
 pub mod version_set;
 pub mod waiting;

@@ -41,6 +41,7 @@ use crate::{
         settings::{self, TableSettings},
     },
     tables,
+    time_index::{audit, pages, source::Window},
 };
 
 /// Compares a request, or that which a store sends, with its snapshot.
@@ -160,6 +161,25 @@ async fn reads() {
     let key = item(json!({"id": {"S": "a"}, "no": {"N": "7"}}));
     snapshot!("attached_item", attached_items::request(&key, "Orders"));
     snapshot!("snapshot_put", |store| target::put(&store, "id", &key));
+}
+
+#[tokio::test]
+async fn time_index() {
+    let window = Window::new(now(), Some(now()));
+    let start = || {
+        let keys = ["PK", "SK", "TimePartition", "InsertedAt"];
+        Some(keys.map(|name| (name.to_owned(), s(name))).into())
+    };
+    for (name, partition, start) in [
+        ("time_index_page", "17", start()),
+        ("time_index_late_page", "late17", None),
+    ] {
+        snapshot!(name, pages::request(partition, &window, start, "Table"));
+    }
+    snapshot!(
+        "audit_index_scan",
+        audit::of_versions(scan::request(None, None, None, "Table"))
+    );
 }
 
 #[tokio::test]

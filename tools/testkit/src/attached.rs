@@ -162,9 +162,14 @@ impl Orders {
 
     /// Invokes stream-fn with these records. None may fail.
     pub fn deliver(&self, records: &[Record]) {
+        self.deliver_to(self.store(), records);
+    }
+
+    /// Invokes stream-fn with another store, such as one with another clock.
+    pub fn deliver_to(&self, store: Store, records: &[Record]) {
         let records: Vec<_> = records.iter().map(Record::json).collect();
         let event = json!({"Records": records}).to_string();
-        let writer = self.writer();
+        let writer = HistoryWriter::from_store(store, Purpose::Invocation);
         let handled = writer.handle(&event, "lambda", Deadline::after(Duration::from_secs(600)));
         let response = self.block_on(handled).unwrap();
         assert!(response.batch_item_failures.is_empty(), "{response:?}");

@@ -6,8 +6,9 @@ use aws_sdk_dynamodb::{
     Client, Error,
     operation::create_table::builders::CreateTableFluentBuilder,
     types::{
-        AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-        StreamSpecification, StreamViewType,
+        AttributeDefinition, AttributeValue, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate,
+        KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType, StreamSpecification,
+        StreamViewType,
     },
 };
 use serde_json::Value;
@@ -198,6 +199,22 @@ pub async fn items(client: &Client, table: &str) -> Vec<Value> {
         items.push(serde_json::to_value(Item::from(item.unwrap())).unwrap());
     }
     items
+}
+
+/// Adds the index by time to a table.
+pub async fn add_time_index(client: &Client, table: &str) {
+    let projection = Projection::builder().projection_type(ProjectionType::KeysOnly);
+    let mut index = CreateGlobalSecondaryIndexAction::builder().index_name(INDEX_NAME);
+    let mut request = client.update_table().table_name(table);
+    for (name, role) in [(PARTITION, KeyType::Hash), (INSERTED_AT, KeyType::Range)] {
+        let definition = AttributeDefinition::builder().attribute_name(name);
+        request = request.attribute_definitions(definition.attribute_type(ScalarAttributeType::S).build().unwrap());
+        let key = KeySchemaElement::builder().attribute_name(name).key_type(role);
+        index = index.key_schema(key.build().unwrap());
+    }
+    let index = index.projection(projection.build()).build().unwrap();
+    let update = GlobalSecondaryIndexUpdate::builder().create(index).build();
+    request.global_secondary_index_updates(update).send().await.unwrap();
 }
 
 /// Returns the keys in the index by time, sorted: sort key, entity, partition and time of insertion.

@@ -18,7 +18,7 @@ use crate::http::{self, Message};
 pub struct Needed {
     /// As IAM names it, such as `dynamodb:PartiQLInsert`.
     pub action: String,
-    /// Name or ARN of the table in the request, `None` for requests without a table.
+    /// Name or ARN of the table in the request, with its index if there is one: `Versions/index/ByTime`. `None` for requests without a table.
     pub table: Option<String>,
 }
 
@@ -145,6 +145,12 @@ fn dynamodb_actions(operation: &str, body: &Value) -> Vec<Needed> {
             let tables = body["RequestItems"].as_object().unwrap().keys();
             tables.map(|table| needed(operation, Some(table))).collect()
         }
-        operation => vec![needed(operation, body["TableName"].as_str())],
+        operation => {
+            let mut needed = needed(operation, body["TableName"].as_str());
+            if let (Some(table), Some(index)) = (&mut needed.table, body["IndexName"].as_str()) {
+                *table = format!("{table}/index/{index}");
+            }
+            vec![needed]
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! `vzero audit`.
 
+mod index;
+
 use std::time::Duration;
 
+use clap::Arg;
 use operations::{
     audit::{EntitiesAudit, TableAudit, auditor::EntityFindings, segment::Counts},
     connection::Connection,
@@ -14,17 +17,20 @@ use super::segments::{ReadRate, Segments, bar};
 use crate::{
     error::CliError,
     output::{self, Listing, Output},
-    target::{Target, unless_all},
+    target::Target,
 };
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE, mut_arg("words", unless_all))]
+#[command(after_help = EXAMPLE, mut_arg("words", unless_table))]
 pub(crate) struct Audit {
     #[command(flatten)]
     target: Target,
     /// Audit all entities of the table
     #[arg(long)]
     all: bool,
+    /// Compare the index TimeIndex with the versions of the table: both are read as a whole, and sorted in temporary files
+    #[arg(long, conflicts_with_all = ["all", "state"])]
+    index: bool,
     /// Seconds to wait for versions that may still be in the stream, before a finding counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
@@ -37,14 +43,26 @@ pub(crate) struct Audit {
 const EXAMPLE: &str = "\
 Findings: Gap, Stray (beyond Latest), LatestDiffers, NoVersion, Orphan, BelowFloor, Unpruned; Lagging, which is no error.
 With --attached: Gap, Differs, Unordered, BelowFloor, Unpruned; Late, Missed, Omitted and Lagging, which are no errors.
+With --index: NotInIndex, NoVersion, WrongPartition, WrongTime; versions from before the index are counted.
 Exit code 4 if something is wrong.
 Examples:
   vzero admin audit --all --max-read-units 100 --state audit.json
   vzero --table Orders admin audit c1 7";
 
+/// Makes the argument of [`Target`] optional with an option for the whole table.
+fn unless_table(words: Arg) -> Arg {
+    let words = words.required(false).required_unless_present_any(["all", "index"]);
+    words.conflicts_with_all(["all", "index"])
+}
+
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        self.segments.check(self.all)?;
+        self.segments.check(self.all || self.index)?;
+        if self.index {
+            let pace = self.rate.limiter(connection);
+            let plan = self.segments.plan(connection, &pace);
+            return Box::pin(index::run((connection, output), plan, Duration::from_secs(self.lag))).await;
+        }
         let (pace, mut report) = (self.rate.limiter(connection), output.listing(&["ID", "Finding", ""]));
         let (counts, read_units, not_found) = match self.all {
             true => self.table(connection, &pace, &mut report).await?,

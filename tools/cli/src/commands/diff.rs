@@ -8,7 +8,7 @@ use operations::{
 use shared::domain::version::Version;
 
 use super::{
-    read_cost::{MaxCost, ReadCost},
+    read_cost::{MaxCost, ReadCost, source},
     segments::{ReadRate, Segments},
     snapshot::note_recent,
 };
@@ -86,10 +86,15 @@ impl Diff {
             )));
         }
         note_recent(to, connection);
-        let mut cost = ReadCost::of_scan(&connection.store, self.max_cost).await?;
-        cost.add_searches(2, connection)?;
         let pace = self.rate.limiter(connection);
-        let plan = self.segments.plan(connection, &pace);
+        // Only a version of the time in between makes a difference.
+        let source = source(&connection.store, Some(from), Some(to)).await?;
+        let mut cost = ReadCost::of(&connection.store, &source, &pace, self.max_cost).await?;
+        cost.add_searches(2, connection)?;
+        let plan = operations::segments::Plan {
+            source: &source,
+            ..self.segments.plan(connection, &pace)
+        };
         let mut run = DiffRun::diff(plan, [from, to], connection.consistent)?;
         let (bar, table) = (Bar::new(cost.items), connection.store.attached_table());
         while let Some(compared) = run.step().await? {

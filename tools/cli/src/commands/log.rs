@@ -1,6 +1,7 @@
 //! `vzero log`.
 
 mod all;
+mod follow;
 mod selection;
 mod tally;
 
@@ -60,7 +61,9 @@ pub(crate) struct Log {
     /// Show the oldest version first
     #[arg(long)]
     reverse: bool,
-    /// Show the oldest version first, then wait for new ones until Ctrl-C. -n counts the versions before these
+    /// Show the oldest version first, then wait for new ones until Ctrl-C, with reads every second. -n counts the versions before these.
+    /// With --all, it shows those from --since on [default: now]; without the index TimeIndex, each read is a scan, which finds versions
+    /// that are stored at most 15 minutes after they were recorded
     #[arg(long, conflicts_with_all = ["until", "to"])]
     follow: bool,
     #[command(flatten)]
@@ -90,10 +93,9 @@ impl Log {
 
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         self.all.check()?;
-        if self.all.is_on && self.follow {
+        if self.all.is_on && self.follow && (self.detail.stat || self.all.is_resumable()) {
             return Err(CliError::Usage(
-                "--follow waits for new versions of one entity: name its key in place of --all, or repeat `log --all` with --since"
-                    .to_owned(),
+                "--stat, --state and --source are for the end, and --follow has none".to_owned(),
             ));
         }
         if self.all.is_on {
@@ -109,7 +111,10 @@ impl Log {
                 times: self.times,
                 detail: self.detail,
             };
-            return Box::pin(self.all.run(shown, start, (journal, stored), connection, output)).await;
+            return match self.follow {
+                true => Box::pin(self.all.follow(shown, connection, output)).await,
+                false => Box::pin(self.all.run(shown, start, (journal, stored), connection, output)).await,
+            };
         }
         let item = self.target.subject(connection, 0..=0)?;
         let mut filter = Filter {

@@ -1,12 +1,27 @@
-//! Cost of a command that scans whole tables, which it says before it starts.
+//! Cost of a command that reads whole tables or the index, which it says before it starts.
 
-use operations::connection::Connection;
+use std::time::Duration;
+
+use operations::{
+    connection::Connection,
+    rate_limit::RateLimiter,
+    time_index::{
+        pages::{EMPTY_UNITS, sample},
+        source::{Source, TimeIndex},
+    },
+};
 use shared::{
-    domain::layout::table_name,
-    dynamodb::{Store, read::describe_table::items_of},
+    domain::{
+        layout::table_name,
+        recorded_at::RecordedAt,
+        time_index::{INDEX_NAME, PARTITIONS},
+    },
+    dynamodb::{Store, client::error::ServiceError, read::describe_table::items_of},
 };
 
 use crate::{confirmation::ask_to_read, error::CliError, next, output, plan};
+
+const DAY_SECONDS: f64 = 86_400.0;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct MaxCost {
@@ -28,49 +43,86 @@ impl MaxCost {
     }
 }
 
-/// Size of the tables that are scanned, and what the command costs so far. DynamoDB updates the size about every six hours.
+/// Items that are read, and what the command costs so far.
 pub(super) struct ReadCost {
+    /// Items of the tables, or entries of the index.
     pub(super) items: u64,
-    bytes: u64,
+    /// Average size of an item. DynamoDB updates the size of a table about every six hours.
+    item_bytes: u64,
     usd: f64,
     max: MaxCost,
+    /// `true` if the number of items is an estimate.
+    is_sampled: bool,
+    /// Read units of the source if nothing is new.
+    round_units: f64,
+}
+
+/// Chooses between the index and a scan for the versions that were recorded in a period, and says why an index is not used.
+pub(super) async fn source(
+    store: &Store,
+    since: Option<RecordedAt>,
+    until: Option<RecordedAt>,
+) -> Result<Source, CliError> {
+    let Some(index) = TimeIndex::find(store).await? else {
+        return Ok(Source::Scan);
+    };
+    let (source, why) = index.source(since, until);
+    if let Some(why) = why {
+        let exists = index.since.map(|since| format!(", which exists since {since},"));
+        let exists = exists.unwrap_or_default();
+        output::status(&format!("the index {INDEX_NAME}{exists} is not used: {why}"));
+    }
+    Ok(source)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "an estimate of a few digits")]
 impl ReadCost {
+    /// Says what eventually consistent reads of the source cost, and asks above the limit.
+    pub(super) async fn of(store: &Store, source: &Source, pace: &RateLimiter, max: MaxCost) -> Result<Self, CliError> {
+        let Source::Index(window) = source else {
+            return Self::of_scan(store, max).await;
+        };
+        let (entries, units) = sample(store, pace, *window).await?;
+        let mut cost = Self::new(entries, size(store).await?, max);
+        cost.is_sampled = true;
+        cost.round_units = 2.0 * f64::from(PARTITIONS) * EMPTY_UNITS;
+        let table = table_name(store.history_table());
+        let queries = format!(
+            "queries of the index {INDEX_NAME} of {table}: about {entries} versions, if its partitions are alike"
+        );
+        cost.add(&queries, [units, 0.0])?;
+        Ok(cost)
+    }
+
     /// Says what an eventually consistent scan reads, and asks above the limit.
     pub(super) async fn of_scan(store: &Store, max: MaxCost) -> Result<Self, CliError> {
-        let (mut items, mut bytes) = (0, 0);
-        for name in store.tables() {
-            let table = Store::new(store.client().clone(), name, store.digits())
-                .description()
-                .await?;
-            items += items_of(&table);
-            bytes += table
-                .table_size_bytes
-                .and_then(|bytes| u64::try_from(bytes).ok())
-                .unwrap_or_default();
-        }
+        let (items, bytes) = size(store).await?;
         let names: Vec<_> = store.tables().map(table_name).collect();
         let (tables, megabytes) = (names.join(" and "), bytes.div_ceil(1_000_000));
-        let mut cost = Self {
+        let mut cost = Self::new(items, (items, bytes), max);
+        let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
+        cost.round_units = (bytes as f64 / 8192.0).ceil();
+        cost.add(&scan, [cost.round_units, 0.0])?;
+        Ok(cost)
+    }
+
+    fn new(items: u64, (of_tables, bytes): (u64, u64), max: MaxCost) -> Self {
+        Self {
             items,
-            bytes,
+            item_bytes: bytes.checked_div(of_tables).unwrap_or_default(),
             usd: 0.0,
             max,
-        };
-        let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
-        cost.add(&scan, [(bytes as f64 / 8192.0).ceil(), 0.0])?;
-        Ok(cost)
+            is_sampled: false,
+            round_units: 0.0,
+        }
     }
 
     /// Says what reads of at most so many items by their keys cost, and asks if all reads together are above the limit.
     pub(super) fn add_items(&mut self, items: u64, connection: &Connection) -> Result<(), CliError> {
-        let each = plan::read_units(self.item_bytes()) * if connection.consistent { 1.0 } else { 0.5 };
-        self.add(
-            &format!("then reads of at most {items} items"),
-            [items as f64 * each, 0.0],
-        )
+        let each = plan::read_units(self.item_bytes) * if connection.consistent { 1.0 } else { 0.5 };
+        let bound = if self.is_sampled { "about" } else { "at most" };
+        let reads = format!("then reads of {bound} {items} items");
+        self.add(&reads, [items as f64 * each, 0.0])
     }
 
     /// Says what the search for the versions at so many times costs, and asks as [`Self::add_items`] does. An entity with few versions
@@ -84,19 +136,22 @@ impl ReadCost {
         self.add_items(self.items * reads * times, connection)
     }
 
+    /// Says what repeated reads of the source cost a day, and asks.
+    pub(super) fn add_rounds(&mut self, interval: Duration) -> Result<(), CliError> {
+        let rounds = DAY_SECONDS / interval.as_secs_f64();
+        let reads = format!("then the same every {} s: at most, in a day", interval.as_secs());
+        self.add(&reads, [rounds * self.round_units, 0.0])
+    }
+
     /// Says what writes of at most so many items cost, and asks.
     pub(super) fn add_writes(&mut self, items: u64, question: &str) -> Result<(), CliError> {
-        let (units, is_confirmed) = (items as f64 * plan::write_units(self.item_bytes()), self.max.yes);
+        let (units, is_confirmed) = (items as f64 * plan::write_units(self.item_bytes), self.max.yes);
         self.max.yes = true;
         self.add(&format!("then writes of at most {items} items"), [0.0, units])?;
         match is_confirmed {
             true => Ok(()),
             false => ask_to_read(question, &next::again("--yes")),
         }
-    }
-
-    fn item_bytes(&self) -> u64 {
-        self.bytes.checked_div(self.items).unwrap_or_default()
     }
 
     fn add(&mut self, what: &str, [read, write]: [f64; 2]) -> Result<(), CliError> {
@@ -118,4 +173,17 @@ impl ReadCost {
             &format!("a greater --max-cost, or type {}", next::again("--yes")),
         )
     }
+}
+
+/// Returns the number of items and of bytes of all tables.
+async fn size(store: &Store) -> Result<(u64, u64), ServiceError> {
+    let (mut items, mut bytes) = (0, 0);
+    for name in store.tables() {
+        let table = Store::new(store.client().clone(), name, store.digits());
+        let table = table.description().await?;
+        items += items_of(&table);
+        let size = table.table_size_bytes.and_then(|bytes| u64::try_from(bytes).ok());
+        bytes += size.unwrap_or_default();
+    }
+    Ok((items, bytes))
 }

@@ -62,10 +62,9 @@ impl Segments {
     /// Returns the plan of a run over the table.
     pub(super) fn plan<'a>(&'a self, connection: &'a Connection, pace: &'a RateLimiter) -> Plan<'a> {
         Plan {
-            store: &connection.store,
-            pace,
             segments: self.segments,
             checkpoint: self.state.as_deref(),
+            ..Plan::new(&connection.store, pace)
         }
     }
 

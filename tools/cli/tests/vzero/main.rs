@@ -11,6 +11,7 @@ mod settings;
 mod states;
 mod table_arn;
 mod terminal;
+mod time_index;
 mod undo;
 #[path = "../support/undo.rs"]
 mod undo_model;

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use shared::{
     domain::{
         entity::EntityId, keys::VersionDigits, quarantine::QuarantinedRecord, sequence::SequenceNumber,
-        version::Version,
+        time_index::ALWAYS, version::Version,
     },
     dynamodb::Store,
 };
 use tempfile::TempDir;
 use testkit::{
-    database::put_item,
+    database::{add_time_index, put_item},
     endpoint::{is_skipped, sdk_config},
     pages::{access_statements, policy_actions},
     table,
@@ -72,6 +72,8 @@ impl World {
             table::create_history(&client, HISTORY).await.unwrap();
             store = store.with_history(Some(HISTORY.to_owned()));
             store.claim_layout().await.unwrap();
+            add_time_index(&client, HISTORY).await;
+            store.store_time_index_since(Some(ALWAYS)).await.unwrap();
         }
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("DOCUMENT"), document(&stream_arn).to_string()).unwrap();
@@ -187,6 +189,7 @@ fn documented(sid: &str) -> BTreeSet<Needed> {
     let table = |resource: &str| match resource {
         "LATEST" => LATEST,
         "HISTORY" => HISTORY,
+        "HISTORY/index/TimeIndex" => "Versions/index/TimeIndex",
         other => panic!("{other} is not a table"),
     };
     let mut found = BTreeSet::new();

@@ -44,6 +44,8 @@ fn time_of(record: &str, digits: VersionDigits) -> Option<RecordedAt> {
 pub struct Completeness<'a> {
     pub start: RecordedAt,
     pub counts: &'a Counts,
+    /// `false` for the index, which lacks records in quarantine and what is not in history yet.
+    pub is_scan: bool,
     /// `true` if latest items tell how far history lags. Attached tables have none.
     pub has_latest_items: bool,
     /// Records in failure documents, if they were read before the start.
@@ -79,8 +81,9 @@ impl Completeness<'_> {
     /// Returns what is not known.
     pub fn not_known(&self) -> Vec<&'static str> {
         let parts = [
-            ("StreamIteratorAge", self.has_latest_items),
+            ("StreamIteratorAge", self.is_scan && self.has_latest_items),
             ("FailureDocuments", self.failures.is_some()),
+            ("Quarantine", self.is_scan),
         ];
         let unknown = parts.into_iter().filter(|(_, is_known)| !is_known);
         unknown.map(|(name, _)| name).collect()

@@ -34,7 +34,14 @@ impl VersionFilter {
         self.since.is_some() || self.until.is_some()
     }
 
-    fn is_in_period(&self, time: RecordedAt) -> bool {
+    /// `true` if the keys of a version do not suffice for a decision.
+    pub fn has_texts(&self) -> bool {
+        [&self.actor, &self.reason, &self.change_set]
+            .into_iter()
+            .any(Option::is_some)
+    }
+
+    pub(super) fn is_in_period(&self, time: RecordedAt) -> bool {
         self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time <= until)
     }
 

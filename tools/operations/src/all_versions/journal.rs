@@ -92,9 +92,9 @@ impl Journal {
     /// Returns all rows, in no order.
     pub fn rows(&mut self) -> Result<impl Iterator<Item = Result<VersionRow, OperationError>>, OperationError> {
         self.file.rewind().map_err(|error| failed(&self.path, error))?;
-        let lines = BufReader::new(&self.file).lines().skip(1);
+        let (path, lines) = (&self.path, BufReader::new(&self.file).lines().skip(1));
         let row = |line: io::Result<String>| -> io::Result<_> { Ok(serde_json::from_str(&line?)?) };
-        Ok(lines.map(move |line| row(line).map_err(|error| failed(&self.path, error))))
+        Ok(lines.map(move |line| row(line).map_err(|error| failed(path, error))))
     }
 
     pub fn remove(self) -> Result<(), OperationError> {

@@ -1,7 +1,10 @@
-//! Versions of all entities in the order of their times: a scan in segments, files of sorted rows, then pages of versions.
+//! Versions of all entities in the order of their times: a scan in segments or queries of the index, files of sorted rows, then pages of
+//! versions.
 //!
 //! ```text
-//! Scan ── row of each version that the filter selects ── sorted files on disk ── merge ── BatchGetItem of a page
+//! Scan  ┐
+//!       ├─ row of each version that the filter selects ── sorted files on disk ── merge ── BatchGetItem of a page
+//! Query ┘
 //! ```
 //!
 //! | tables | scanned |
@@ -16,6 +19,7 @@
 
 pub mod completeness;
 pub mod filter;
+mod index;
 pub mod journal;
 mod missing;
 pub mod pages;
@@ -28,11 +32,14 @@ use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 
-use self::{completeness::OldestRecord, filter::VersionFilter, missing::Missing, row::VersionRow, scan::SegmentScan};
+use self::{
+    completeness::OldestRecord, filter::VersionFilter, index::IndexRows, missing::Missing, row::VersionRow, scan::SegmentScan,
+};
 use crate::{
     error::OperationError,
     read::paced::Paced,
     segments::{Plan, SegmentRun, progress},
+    time_index::source::Source,
 };
 
 /// Counts of a scan.
@@ -75,11 +82,17 @@ fn earliest(one: Option<String>, other: Option<String>) -> Option<String> {
 
 type SegmentProgress = progress::Progress<Counts, Missing>;
 
-/// Scan for the versions of all entities. A step returns the rows of a page, in no order.
+/// Reads of a segment.
+enum Rows {
+    Scan(SegmentScan),
+    Index(IndexRows),
+}
+
+/// Search for the versions of all entities in the source of the plan. A step returns the rows of a page, in no order.
 pub type AllVersions = SegmentRun<Counts, Missing, Vec<VersionRow>>;
 
 impl AllVersions {
-    /// Prepares a scan, or resumes the run of the checkpoint: then the rows of the earlier run are not returned again, except those of its
+    /// Prepares a search, or resumes the run of the checkpoint: then the rows of the earlier run are not returned again, except those of its
     /// last step.
     ///
     /// # Errors
@@ -90,12 +103,19 @@ impl AllVersions {
         Self::begin(
             plan,
             "log",
-            format!("{filter:?}"),
+            format!("{filter:?} {:?}", plan.source),
             |segment, progress: &SegmentProgress| {
-                let mut scan = SegmentScan::new(table.clone(), segment, filter.clone(), progress.after.clone());
-                async move |progress: &mut SegmentProgress| match progress.done {
-                    true => Ok(None),
-                    false => Ok(Some(Box::pin(scan.next_page(progress)).await?)),
+                let (table, filter) = (table.clone(), filter.clone());
+                let mut rows = match plan.source {
+                    Source::Scan => Rows::Scan(SegmentScan::new(table, segment, filter, progress.after.clone())),
+                    Source::Index(window) => Rows::Index(IndexRows::new(table, *window, segment, filter)),
+                };
+                async move |progress: &mut SegmentProgress| {
+                    Ok(match &mut rows {
+                        _ if progress.done => None,
+                        Rows::Scan(scan) => Some(Box::pin(scan.next_page(progress)).await?),
+                        Rows::Index(index) => Some(Box::pin(index.next_page(progress)).await?),
+                    })
                 }
             },
         )

@@ -64,7 +64,12 @@ impl<I: Iterator<Item = Result<VersionRow, OperationError>>> VersionPages<I> {
         let previous = keys
             .iter()
             .filter_map(|(entity, version)| Some((entity.clone(), before(version)?)));
-        let found = self.read(keys.iter().cloned().chain(previous).collect()).await?;
+        let found = read_versions(
+            &self.table,
+            &keys.iter().cloned().chain(previous).collect(),
+            self.consistent,
+        )
+        .await?;
         let mut views = Vec::new();
         for (entity, version) in keys {
             let previous = before(&version).and_then(|before| found.get(&(entity.clone(), before)).cloned());
@@ -80,29 +85,6 @@ impl<I: Iterator<Item = Result<VersionRow, OperationError>>> VersionPages<I> {
         Ok(Some(views))
     }
 
-    async fn read(
-        &self,
-        keys: BTreeSet<(EntityId, Version)>,
-    ) -> Result<HashMap<(EntityId, Version), VersionView>, ServiceError> {
-        let (digits, now) = (self.table.store.digits(), self.table.store.clock().now());
-        let items = self.table.send(async |store| {
-            let keys = keys
-                .iter()
-                .map(|(entity, version)| (entity, digits.version_key(*version)));
-            store.batch_get_only(&[], keys, self.consistent).await
-        });
-        let items = items.await?.into_iter().filter(|item| !is_expired(item, now));
-        let view = |item| {
-            let key = (
-                EntityId::new(partition_key_of(&item)?).ok()?,
-                digits.version_of_item(&item)?,
-            );
-            let view = self.table.store.view(&key.0, key.1, item);
-            Some((key, view))
-        };
-        Ok(items.filter_map(view).collect())
-    }
-
     async fn latest(&self, entity: &EntityId) -> Result<Option<VersionView>, ServiceError> {
         let newest = self
             .table
@@ -113,4 +95,29 @@ impl<I: Iterator<Item = Result<VersionRow, OperationError>>> VersionPages<I> {
             });
         newest.await
     }
+}
+
+/// Reads versions by their keys, except for expired ones.
+pub(super) async fn read_versions(
+    table: &Paced,
+    keys: &BTreeSet<(EntityId, Version)>,
+    consistent: bool,
+) -> Result<HashMap<(EntityId, Version), VersionView>, ServiceError> {
+    let (digits, now) = (table.store.digits(), table.store.clock().now());
+    let items = table.send(async |store| {
+        let keys = keys
+            .iter()
+            .map(|(entity, version)| (entity, digits.version_key(*version)));
+        store.batch_get_only(&[], keys, consistent).await
+    });
+    let items = items.await?.into_iter().filter(|item| !is_expired(item, now));
+    let view = |item| {
+        let key = (
+            EntityId::new(partition_key_of(&item)?).ok()?,
+            digits.version_of_item(&item)?,
+        );
+        let view = table.store.view(&key.0, key.1, item);
+        Some((key, view))
+    };
+    Ok(items.filter_map(view).collect())
 }

@@ -20,6 +20,8 @@ pub struct VersionRow {
     /// `true` if the version before has the same actor, so that it is uncertain.
     pub actor_unchanged: bool,
     pub reason: Option<String>,
+    /// Time of insertion and `RecordedAt` of a row from the index, as text.
+    pub inserted: Option<String>,
 }
 
 /// Row in one of two orders. All rows of a sort have the same.
@@ -40,6 +42,7 @@ impl VersionRow {
             actor: view.actor.as_ref().map(text_of),
             actor_unchanged: view.actor_unchanged,
             reason: view.reason.as_ref().map(text_of),
+            inserted: None,
         }
     }
 

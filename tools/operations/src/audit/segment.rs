@@ -69,7 +69,7 @@ impl TableAudit {
         Self::begin(plan, "audit", (), |segment, progress: &Progress| {
             let deferred = progress.deferred.clone();
             let mut auditor = Auditor::new(plan.store.clone(), plan.pace.clone(), lag, deferred);
-            let mut entities = SegmentEntities::new(auditor.table.clone(), segment, progress);
+            let mut entities = SegmentEntities::new(auditor.table.clone(), segment, progress, None);
             async move |progress: &mut Progress| {
                 let is_full = auditor.waiting() >= MAX_DEFERRED;
                 let mut audited = if progress.done || is_full || auditor.is_due() {

@@ -238,7 +238,7 @@ impl TablePrune {
         let pruner = Pruner::new(plan.store, options, plan.pace);
         Self::begin(plan, "prune", options, |segment, progress: &SegmentProgress| {
             let pruner = pruner.clone();
-            let mut entities = SegmentEntities::new(pruner.table.clone(), segment, progress);
+            let mut entities = SegmentEntities::new(pruner.table.clone(), segment, progress, None);
             async move |progress: &mut SegmentProgress| {
                 if progress.done {
                     return Ok(None);

@@ -45,7 +45,7 @@ pub(crate) struct SeenEntity {
     pub summary: Collection,
     /// Number of items that were scanned.
     pub items: u64,
-    /// First version that [`SegmentEntities::watching`] asks for.
+    /// First version that is [`Watched`].
     pub first: Option<Version>,
     /// Key of its last scanned item, after which a later scan can continue.
     last: Item,
@@ -64,6 +64,11 @@ impl SeenEntity {
         if watched(&store.view(&self.entity, version, item.clone())) {
             self.first = Some(version);
         }
+    }
+
+    /// Returns `true` if it has versions, also without a latest item.
+    pub(crate) fn is_versioned(&self) -> bool {
+        self.summary.latest_version().is_some() || !self.summary.versions.is_empty()
     }
 
     /// Returns `true` if a version between the floor and the latest one was not seen.
@@ -90,20 +95,24 @@ pub(crate) type Watched = Rc<dyn Fn(&VersionView) -> bool>;
 
 impl SegmentEntities {
     /// Starts a scan, or continues after the last entity of an earlier one.
-    pub(crate) fn new<C, D>(table: Paced, segment: Segment, progress: &Progress<C, D>) -> Self {
+    /// With `watched`, it also finds the first such version of each entity.
+    pub(crate) fn new<C, D>(
+        table: Paced,
+        segment: Segment,
+        progress: &Progress<C, D>,
+        watched: Option<Watched>,
+    ) -> Self {
         Self {
             table,
             segment,
             cursor: progress.after.clone().map(Cursor::from),
             current: None,
-            watched: None,
+            watched,
         }
     }
 
-    /// Also finds the first version of each entity for which this returns `true`.
-    pub(crate) fn watching(mut self, watched: Watched) -> Self {
-        self.watched = Some(watched);
-        self
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.is_some()
     }
 
     /// Reads the next page. Returns the entities that are now complete; there can be none. The progress continues after them.

@@ -20,6 +20,7 @@ use futures::{
     stream::{self, LocalBoxStream},
 };
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::json;
 
 use crate::{
     error::OperationError,
@@ -29,11 +30,15 @@ use crate::{
         scan::Segment,
         state::{Identity, State},
     },
+    time_index::source::Source,
 };
 use shared::dynamodb::Store;
 
 /// Default number of segments.
 const SEGMENTS: u32 = 4;
+
+/// Default number of segments of the index, whose partitions are small.
+const SEGMENTS_OF_INDEX: u32 = 16;
 
 /// Table of a run, its rate, and the file of its state.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +48,8 @@ pub struct Plan<'a> {
     /// Number of segments, `None` for the default or the number of the checkpoint.
     pub segments: Option<u32>,
     pub checkpoint: Option<&'a Path>,
+    /// Source of versions or their entities, for runs that can read the index.
+    pub source: &'a Source,
 }
 
 impl<'a> Plan<'a> {
@@ -53,6 +60,7 @@ impl<'a> Plan<'a> {
             pace,
             segments: None,
             checkpoint: None,
+            source: &Source::Scan,
         }
     }
 }
@@ -89,11 +97,19 @@ where
     where
         W: AsyncFnMut(&mut Progress<C, D>) -> Result<Option<T>, OperationError> + 'static,
     {
+        let mut options =
+            serde_json::to_value(options).map_err(|error| OperationError::SaveCheckpoint(error.into()))?;
+        let mut default = SEGMENTS;
+        if let Source::Index(window) = plan.source {
+            // The places of an index are not those of a scan.
+            options = json!([options, format!("{window:?}")]);
+            default = SEGMENTS_OF_INDEX;
+        }
         let run = Identity {
             command: command.to_owned(),
             table: plan.store.latest_table().to_owned(),
             version_digits: plan.store.digits().to_string(),
-            options: serde_json::to_value(options).map_err(|error| OperationError::SaveCheckpoint(error.into()))?,
+            options,
         };
         let stored = match plan.checkpoint {
             Some(path) => State::load(path, &run, plan.segments)?,
@@ -101,7 +117,7 @@ where
         };
         let state = stored.unwrap_or_else(|| State {
             run,
-            segments: vec![Progress::default(); plan.segments.unwrap_or(SEGMENTS) as usize],
+            segments: vec![Progress::default(); plan.segments.unwrap_or(default) as usize],
             consumed: Consumed::default(),
         });
         plan.pace.resume(state.consumed);
@@ -215,6 +231,7 @@ mod tests {
             pace: &RateLimiter::unlimited(),
             segments: Some(1),
             checkpoint: Some(path),
+            source: &Source::Scan,
         };
         SegmentRun::begin(plan, "count", options, |_, _| {
             async move |progress: &mut Progress<u64>| {

@@ -17,9 +17,9 @@ use crate::{
     read::paced::Paced,
     segments::{
         Plan, SegmentRun,
-        entities::SegmentEntities,
         progress::{self, counts},
     },
+    time_index::entities::Entities,
 };
 
 counts! {
@@ -79,7 +79,7 @@ impl DiffRun {
         let options = json!({"From": from.to_string(), "To": to.to_string()});
         Self::begin(plan, "diff", options, |segment, progress: &Progress| {
             let reader = reader.clone();
-            let mut entities = SegmentEntities::new(reader.table.clone(), segment, progress);
+            let mut entities = Entities::new(reader.table.clone(), plan.source, segment, progress, None);
             async move |progress: &mut Progress| {
                 let read = async |entity: EntityId| compared(&reader, entity, [from, to]).await;
                 let Some((compared, items)) = Reader::page(&mut entities, progress, read).await? else {

@@ -26,9 +26,9 @@ use crate::{
     read::paced::Paced,
     segments::{
         Plan, SegmentRun,
-        entities::SegmentEntities,
         progress::{self, counts},
     },
+    time_index::entities::Entities,
 };
 
 counts! {
@@ -84,7 +84,7 @@ impl SnapshotRun {
         let target = Arc::new(target);
         Self::begin(plan, "snapshot", options, |segment, progress: &Progress| {
             let (reader, target) = (reader.clone(), Arc::clone(&target));
-            let mut entities = SegmentEntities::new(reader.table.clone(), segment, progress);
+            let mut entities = Entities::new(reader.table.clone(), plan.source, segment, progress, None);
             async move |progress: &mut Progress| {
                 let read = async |entity: EntityId| {
                     let state = reader.state(&entity, time).await?;

@@ -8,10 +8,8 @@ use shared::{
 };
 
 use crate::{
-    as_of::as_of,
-    error::OperationError,
-    read::paced::Paced,
-    segments::{entities::SegmentEntities, progress::Progress},
+    as_of::as_of, error::OperationError, read::paced::Paced, segments::progress::Progress,
+    time_index::entities::Entities,
 };
 
 /// Maximum number of entities of a segment that are read at the same time.
@@ -58,24 +56,19 @@ impl Reader {
         })
     }
 
-    /// Calls `read` for each entity with a version of the next page, for several at the same time. Returns their results, in any order,
+    /// Calls `read` for each entity of the next page, for several at the same time. Returns their results, in any order,
     /// and the number of items of the page. `None` at the end of the segment.
     pub(super) async fn page<C, T>(
-        entities: &mut SegmentEntities,
+        entities: &mut Entities,
         progress: &mut Progress<C>,
         read: impl AsyncFn(EntityId) -> Result<T, OperationError>,
     ) -> Result<Option<(Vec<T>, u64)>, OperationError> {
         if progress.done {
             return Ok(None);
         }
-        let seen = entities.next_page(progress).await?;
-        let items = seen.iter().map(|seen| seen.items).sum();
-        let versioned = seen.into_iter().filter(|seen| {
-            // Versions without a latest item are a history, too.
-            seen.summary.latest_version().is_some() || !seen.summary.versions.is_empty()
-        });
-        let results = stream::iter(versioned.map(|seen| seen.entity))
-            .map(async |entity| read(entity).await)
+        let (versioned, items) = entities.next_page(progress).await?;
+        let results = stream::iter(versioned)
+            .map(async |(entity, _)| read(entity).await)
             .buffer_unordered(CONCURRENCY)
             .try_collect();
         Ok(Some((results.await?, items)))

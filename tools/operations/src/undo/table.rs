@@ -1,4 +1,4 @@
-//! Undo of the selected versions of a whole table: plans of the entities of each page of a scan, and the runs of plans.
+//! Undo of the selected versions of a whole table: plans of the entities of each page of a scan or of the index, and the runs of plans.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -19,7 +19,8 @@ use crate::{
     error::OperationError,
     rate_limit::RateLimiter,
     read::paced::Paced,
-    segments::{self, SegmentRun, entities::SegmentEntities, progress},
+    segments::{self, SegmentRun, entities::Watched, progress},
+    time_index::entities::Entities,
 };
 
 /// Number of entities that are planned, or carried out, at the same time.
@@ -41,25 +42,15 @@ impl TablePlan {
         Self::begin(run, "undo", (), |segment, progress: &SegmentProgress| {
             let (table, options, prefixes) = (Paced::new(run.store, run.pace), options.clone(), prefixes.clone());
             let chosen = options.clone();
-            let watched = move |view: &VersionView| chosen.selection.choose(view) != Choice::Other;
-            let mut entities = SegmentEntities::new(table.clone(), segment, progress).watching(Rc::new(watched));
+            let watched: Watched = Rc::new(move |view: &VersionView| chosen.selection.choose(view) != Choice::Other);
+            let mut entities = Entities::new(table.clone(), run.source, segment, progress, Some(watched));
             async move |progress: &mut SegmentProgress| {
                 if progress.done {
                     return Ok(None);
                 }
-                let mut selected = Vec::new();
-                for seen in entities.next_page(progress).await? {
-                    progress.counts.items += seen.items;
-                    if !seen.summary.is_entity() || !has_prefix(&table.store, &seen.entity, &prefixes) {
-                        continue;
-                    }
-                    // A version that is missing can be selected.
-                    match (seen.has_gap(), seen.first) {
-                        (true, _) => selected.push((seen.entity, None)),
-                        (false, Some(first)) => selected.push((seen.entity, Some(first))),
-                        (false, None) => {}
-                    }
-                }
+                let (mut selected, items) = entities.next_page(progress).await?;
+                progress.counts.items += items;
+                selected.retain(|(entity, _)| has_prefix(&table.store, entity, &prefixes));
                 let mut plans = plan_all(&table, selected, &options).await?;
                 for plan in &plans {
                     progress.counts.add(&plan.counts);

@@ -20,17 +20,21 @@ use operations::{
     },
     connection::Connection,
     error::OperationError,
-    failures::source::Source,
+    failures,
     rate_limit::RateLimiter,
     redrive,
     segments::Plan,
+    time_index::source::Source,
 };
-use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
+use shared::{
+    domain::{recorded_at::RecordedAt, view::VersionView},
+    dynamodb::Store,
+};
 
 use super::tally::Tally;
 use crate::{
     commands::{
-        read_cost::{MaxCost, ReadCost},
+        read_cost::{MaxCost, ReadCost, source},
         segments::ReadRate,
         services::ServiceOptions,
     },
@@ -44,28 +48,29 @@ use crate::{
 /// Options for the versions of all entities.
 #[derive(Debug, clap::Args)]
 pub(super) struct All {
-    /// Show the versions of all entities, in the order of their times. It scans the table, and says before what that costs
+    /// Show the versions of all entities, in the order of their times. It scans the table, or reads the index TimeIndex
+    /// from --since on, and says before what that costs
     #[arg(id = "all", long, conflicts_with_all = ["from", "to"])]
     pub(super) is_on: bool,
     /// Show only versions of entities whose key begins with this text
     #[arg(long, value_name = "TEXT")]
     entity_prefix: Option<String>,
-    /// Number of parallel segments of the table [default: 4]
+    /// Number of parallel segments of the table [default: 4], or of the index [default: 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    segments: Option<u32>,
+    pub(super) segments: Option<u32>,
     /// Store the progress in this file and its rows in FILE.rows, and resume from them
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Read how old the oldest failed record is in failure documents, as `vzero admin redrive` does: a file, a folder,
     /// <s3://bucket/prefix>, or the URL of a dead-letter queue
     #[arg(long, value_name = "SOURCE")]
-    source: Vec<Source>,
+    source: Vec<failures::source::Source>,
     #[command(flatten)]
     services: ServiceOptions,
     #[command(flatten)]
-    rate: ReadRate,
+    pub(super) rate: ReadRate,
     #[command(flatten)]
-    max_cost: MaxCost,
+    pub(super) max_cost: MaxCost,
 }
 
 /// Selection and form of the versions.
@@ -78,8 +83,11 @@ pub(super) struct Shown<'a> {
     pub(super) detail: Detail,
 }
 
+/// Version with its comparison with the one before it, if that is known.
+type Compared = (VersionView, Option<Comparison>);
+
 /// Rows of versions, in the order in which they are shown.
-type Rows = Box<dyn Iterator<Item = Result<VersionRow, OperationError>>>;
+pub(super) type Rows = Box<dyn Iterator<Item = Result<VersionRow, OperationError>>>;
 
 impl All {
     /// Rejects these options for a single entity. Clap ignores a required option that conflicts with others.
@@ -98,12 +106,24 @@ impl All {
         }
     }
 
+    pub(super) fn is_resumable(&self) -> bool {
+        self.state.is_some() || !self.source.is_empty()
+    }
+
     /// Returns the file of the rows, and what an earlier run began with.
     pub(super) fn journal(&self) -> Result<(Option<Journal>, Option<Beginning>), CliError> {
         Ok(match self.state.as_deref().map(Journal::open).transpose()? {
             Some((journal, beginning)) => (Some(journal), beginning),
             None => (None, None),
         })
+    }
+
+    pub(super) fn filter(&self, shown: &Shown<'_>, since: Option<RecordedAt>) -> VersionFilter {
+        VersionFilter {
+            since,
+            entity_prefix: self.entity_prefix.clone(),
+            ..shown.filter.clone()
+        }
     }
 
     pub(super) async fn run(
@@ -114,12 +134,13 @@ impl All {
         connection: &Connection,
         output: &Output,
     ) -> Result<(), CliError> {
-        let filter = VersionFilter {
-            entity_prefix: self.entity_prefix.clone(),
-            ..shown.filter.clone()
-        };
+        let filter = self.filter(&shown, shown.filter.since);
         let (pace, store) = (self.rate.limiter(connection), &connection.store);
-        let mut cost = ReadCost::of_scan(store, self.max_cost).await?;
+        let source = source(store, filter.since, filter.until).await?;
+        let mut cost = ReadCost::of(store, &source, &pace, self.max_cost).await?;
+        if source != Source::Scan && filter.has_texts() {
+            cost.add_items(cost.items, connection)?;
+        }
         let is_new = stored.is_none();
         let beginning = match stored {
             Some(stored) => stored,
@@ -131,6 +152,7 @@ impl All {
         let plan = Plan {
             segments: self.segments,
             checkpoint: self.state.as_deref(),
+            source: &source,
             ..Plan::new(store, &pace)
         };
         let mut scan = AllVersions::new(plan, &filter)?;
@@ -163,6 +185,7 @@ impl All {
         let completeness = Completeness {
             start,
             counts: &counts,
+            is_scan: source == Source::Scan,
             has_latest_items: store.attached_table().is_none(),
             failures: beginning.failures.as_ref(),
         };
@@ -193,9 +216,7 @@ impl All {
         output: &Output,
     ) -> Result<(usize, u64), CliError> {
         let store = &connection.store;
-        let mut paths = shown
-            .path
-            .map(|path| TracedPaths::new(store, path, connection.consistent));
+        let mut paths = shown.paths(connection);
         let (mut printed, mut tally) = (0, shown.detail.stat.then(Tally::default));
         let limit = shown.limit.unwrap_or(usize::MAX);
         while printed < limit && !pager::is_closed() {
@@ -204,29 +225,19 @@ impl All {
                 break;
             };
             for (view, previous) in views.into_iter().take_while(|_| !pager::is_closed()) {
-                let is_known = is_comparable(previous.as_ref(), &view);
-                let mut comparison = is_known.then(|| Comparison::new(previous.as_ref(), &view));
-                // An unknown change can be a change of the path.
-                if let (Some(paths), Some(compared)) = (&mut paths, &comparison) {
-                    let [from, to] = paths.of(&view).await.map_err(OperationError::from)?;
-                    comparison = match compared.within([from.as_ref(), to.as_ref()]) {
-                        None => continue,
-                        within => within,
-                    };
-                }
+                let Some(one) = shown.compared(view, previous, &mut paths).await? else {
+                    continue;
+                };
                 if printed == limit {
                     break;
                 }
                 printed += 1;
-                let words = key_words(store, view.entity.as_str());
                 match &mut tally {
-                    Some(tally) => tally.add(&view, &words.join(" "), comparison.as_ref()),
-                    None if output.is_full => output.version(&view, shown.times)?,
-                    None => {
-                        let key: Vec<_> = words.iter().map(|word| argument(word)).collect();
-                        let form = (shown.times, shown.detail);
-                        output.log_entry(&view, comparison.as_ref(), form, Some(&key.join(" ")))?;
+                    Some(tally) => {
+                        let key = key_words(store, one.0.entity.as_str()).join(" ");
+                        tally.add(&one.0, &key, one.1.as_ref());
                     }
+                    None => shown.print(&one, store, output)?,
                 }
             }
         }
@@ -241,7 +252,43 @@ impl Shown<'_> {
         self.limit.filter(|_| self.path.is_none())
     }
 
-    fn is_compared(&self, output: &Output) -> bool {
+    /// Returns the places of the path in all histories.
+    pub(super) fn paths(&self, connection: &Connection) -> Option<TracedPaths> {
+        let path = self.path?;
+        Some(TracedPaths::new(&connection.store, path, connection.consistent))
+    }
+
+    /// Compares a version with the one before it. `None` if its change is not one of the path.
+    pub(super) async fn compared(
+        &self,
+        view: VersionView,
+        previous: Option<VersionView>,
+        paths: &mut Option<TracedPaths>,
+    ) -> Result<Option<Compared>, CliError> {
+        let is_known = is_comparable(previous.as_ref(), &view);
+        let mut comparison = is_known.then(|| Comparison::new(previous.as_ref(), &view));
+        // An unknown change can be a change of the path.
+        if let (Some(paths), Some(compared)) = (paths, &comparison) {
+            let [from, to] = paths.of(&view).await.map_err(OperationError::from)?;
+            comparison = compared.within([from.as_ref(), to.as_ref()]);
+            if comparison.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some((view, comparison)))
+    }
+
+    pub(super) fn print(&self, (view, comparison): &Compared, store: &Store, output: &Output) -> Result<(), CliError> {
+        if output.is_full {
+            return output.version(view, self.times);
+        }
+        let words = key_words(store, view.entity.as_str());
+        let key: Vec<_> = words.iter().map(|word| argument(word)).collect();
+        let form = (self.times, self.detail);
+        output.log_entry(view, comparison.as_ref(), form, Some(&key.join(" ")))
+    }
+
+    pub(super) fn is_compared(&self, output: &Output) -> bool {
         !output.is_full || self.path.is_some() || self.detail.stat
     }
 }
@@ -290,6 +337,10 @@ fn end(completeness: &Completeness<'_>, output: &Output) -> Result<(), CliError>
         [] => "",
         ["FailureDocuments"] => ", unless failure documents, which --source reads, hold older versions",
         ["StreamIteratorAge"] => ", unless the stream holds older versions",
+        ["StreamIteratorAge", "Quarantine"] => ", unless the stream or quarantine hold older versions",
+        ["StreamIteratorAge", _, "Quarantine"] => {
+            ", unless the stream, quarantine or failure documents, which --source reads, hold older versions"
+        }
         _ => ", unless the stream or failure documents, which --source reads, hold older versions",
     };
     let names = [

@@ -13,6 +13,7 @@ use operations::{
     item_change::ItemOptions,
     rate_limit::RateLimiter,
     segments,
+    time_index::source::Source,
     undo::{
         apply::Applied,
         options::{self, Options},
@@ -24,8 +25,9 @@ use operations::{
 
 use self::{file::PlanFile, report::Report, selected::Selected};
 use super::{
-    read_cost::{MaxCost, ReadCost},
+    read_cost::{MaxCost, ReadCost, source},
     segments::Rates,
+    snapshot::note_recent,
 };
 use crate::{
     confirmation::Confirmation,
@@ -200,9 +202,17 @@ impl Undoing<'_> {
         set_reason(&mut options, self.connection, &selected.text());
         let (store, confirmation) = (&self.connection.store, self.undo.confirmation);
         let max_cost = MaxCost::new(self.undo.max_cost, !confirmation.must_ask() && !confirmation.dry_run);
-        let mut cost = ReadCost::of_scan(store, max_cost).await?;
+        let (since, until) = (options.selection.since, options.selection.until);
+        let source = source(store, since, until).await?;
+        if source != Source::Scan {
+            note_recent(until.unwrap_or(store.now()), self.connection);
+        }
+        let mut cost = ReadCost::of(store, &source, &self.limiter, max_cost).await?;
         cost.add_items(cost.items, self.connection)?;
-        let run = segments::Plan::new(store, &self.limiter);
+        let run = segments::Plan {
+            source: &source,
+            ..segments::Plan::new(store, &self.limiter)
+        };
         let mut run = TablePlan::new(run, options.clone(), selected.prefixes()?)?;
         let (mut plans, bar) = (Plans::new(&self)?, Bar::new(cost.items));
         let limit = self.undo.limit.map_or(u64::MAX, NonZeroU64::get);
