@@ -56,7 +56,6 @@ impl Schedule {
         };
         let settings = &mut schedule.settings;
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
-        settings.time_index = seed % 4 == 1;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
         if let Some(mut rng) = undo::numbers(seed) {
             schedule.draw_undos(&mut rng);

@@ -91,8 +91,6 @@ pub(crate) struct Settings {
     pub(crate) starts_early: bool,
     /// `true` if versions in a history table are compressed.
     pub(crate) compresses: bool,
-    /// `true` if versions have the marks of the index by time.
-    pub(crate) time_index: bool,
     /// Difference of each writer's clock from virtual time, in milliseconds.
     pub(crate) clock_offsets: Vec<i64>,
     /// `true` if other programs write the table, which has no updates then.

@@ -53,7 +53,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
             },
             skip_unchanged: settings.skip_unchanged,
         },
-        time_index: settings.time_index,
+        time_index: false,
         client: ClientSettings::default(),
     })
 }

@@ -101,9 +101,7 @@ impl World {
         let of_stream = |config: Config| {
             let mut writer = match &attached {
                 Some(table) => {
-                    let store = Store::attached(client.clone(), table.clone());
-                    let store = store.with_time_index(Some(settings.time_index));
-                    HistoryWriter::from_store(store, Purpose::Invocation)
+                    HistoryWriter::from_store(Store::attached(client.clone(), table.clone()), Purpose::Invocation)
                 }
                 None => HistoryWriter::new(client.clone(), &config),
             };
@@ -127,9 +125,7 @@ impl World {
         Ok(Self {
             digits,
             clock,
-            store: store
-                .with_clock(clock.of_library())
-                .with_time_index(Some(settings.time_index)),
+            store: store.with_clock(clock.of_library()),
             writers: processes.collect::<Result<_, SimulationError>>()?,
             misdeployed: configs[1..].iter().map(of_writer).collect(),
             function: StreamFunction {
