@@ -33,7 +33,8 @@ use std::iter::Sum;
 use serde::{Deserialize, Serialize};
 
 use self::{
-    completeness::OldestRecord, filter::VersionFilter, index::IndexRows, missing::Missing, row::VersionRow, scan::SegmentScan,
+    completeness::OldestRecord, filter::VersionFilter, index::IndexRows, missing::Missing, row::VersionRow,
+    scan::SegmentScan,
 };
 use crate::{
     error::OperationError,

@@ -17,7 +17,11 @@ use crate::{
     all_versions::sorted_files::SortedFiles,
     error::OperationError,
     read::paced::Paced,
-    segments::{entities::{SegmentEntities, Watched}, progress::Progress, scan::Segment},
+    segments::{
+        entities::{SegmentEntities, Watched},
+        progress::Progress,
+        scan::Segment,
+    },
 };
 
 /// Entities of a segment.

@@ -9,7 +9,7 @@ use item_diff::{
 };
 use operations::{
     all_versions::{
-        AllVersions, Counts,
+        AllVersions,
         completeness::{Completeness, OldestRecord},
         filter::{VersionFilter, key_words},
         journal::{Beginning, Journal},
@@ -20,9 +20,7 @@ use operations::{
     },
     connection::Connection,
     error::OperationError,
-    failures,
-    rate_limit::RateLimiter,
-    redrive,
+    failures, redrive,
     segments::Plan,
     time_index::source::Source,
 };

@@ -255,7 +255,7 @@ impl Undoing<'_> {
         let (bar, store) = (Bar::new(entities.entities), &self.connection.store);
         let (mut report, mut done) = (left, 0);
         report.started = Some(store.now());
-        if let Some(set) = options.change_set.as_ref().filter(|_| !entities.is_empty()) {
+        if let Some(set) = options.change_set.as_ref().filter(|_| entities.entities > 0) {
             output::note(&format!("the change set of the undo is {set}"));
         }
         report.counts = planned.counts;
