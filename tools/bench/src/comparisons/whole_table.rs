@@ -155,6 +155,9 @@ async fn run(vzero: &Path, entities: u64, is_metered: bool) -> Result<Vec<(Measu
             "--yes",
             "--attempt-timeout-ms",
             "20000",
+            // Sets a limit for pages: without one, the embedded database reads all further items of the segment for each.
+            "--max-read-units",
+            "20000",
             "--endpoint-url",
             embedded.direct_endpoint(),
         ]);
