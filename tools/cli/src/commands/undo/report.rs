@@ -81,6 +81,9 @@ impl Report {
             output::note(&format!("{count} versions are {what}"));
         }
         let (entities, units) = (self.entities, self.write_units);
+        if is_dry && entities > 0 {
+            output::note("whatever reads the stream of the table gets the changes of an undo, too");
+        }
         let again = options.change_set.as_ref().filter(|_| !is_dry && entities > 0);
         // Times of a stream have no fractions of a second.
         let second = |time: RecordedAt| RecordedAt::since_epoch(Duration::from_secs(time.to_duration().as_secs()));
