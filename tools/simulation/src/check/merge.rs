@@ -1,4 +1,4 @@
-//! What an undo has to make of an item, by the rules in `docs/using.md`, on the JSON of the stream.
+//! What an undo has to make of an item, by the rules of `vzero undo`, on the JSON of the stream.
 //!
 //! A place is a path of names of maps, empty for the item. The values have no lists and sets.
 
@@ -120,56 +120,5 @@ fn put(item: &mut Option<Value>, place: &[String], value: Option<Value>, like: O
         let mut part = members.remove(name);
         put(&mut part, rest, value, like.and_then(|like| like["M"].get(name)));
         members.extend(part.map(|part| (name.clone(), part)));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// Returns an item with these attributes: `A=1 M=2/3` has a map `M` with the members `X` and `Y`.
-    fn item(text: &str) -> Option<Value> {
-        let attribute = |text: &str| {
-            let (name, value) = text.split_once('=')?;
-            let value = match value.split_once('/') {
-                Some((x, y)) => json!({"M": {"X": {"N": x}, "Y": {"N": y}}}),
-                None => json!({"N": value}),
-            };
-            Some((name.to_owned(), value))
-        };
-        let attributes: serde_json::Map<_, _> = text.split(' ').filter_map(attribute).collect();
-        (text != "none").then(|| json!({"M": attributes}))
-    }
-
-    #[test]
-    fn selected_changes_are_undone_by_place() {
-        use Conflicts::{Leave, Overwrite, SkipPath};
-        // States, of which those after a `>` are selected.
-        for (states, conflicts, expected, has_conflicts) in [
-            (["A=1", ">A=2", ">A=3 B=1"], Leave, "A=1", false),
-            (["A=1", ">A=2", "A=2 B=1"], Leave, "A=1 B=1", false),
-            (["A=1 B=1", ">A=2 B=2", "A=3 B=2"], Leave, "A=3 B=2", true),
-            (["A=1 B=1", ">A=2 B=2", "A=3 B=2"], SkipPath, "A=3 B=1", true),
-            (["A=1 B=1", ">A=2 B=2", "A=3 B=2"], Overwrite, "A=1 B=1", true),
-            (["A=1", ">A=2", "A=1"], Leave, "A=1", false),
-            (["M=1/1", ">M=2/1", "M=2/2"], Leave, "M=1/2", false),
-            (["M=1/1", "M=1/2", ">A=1"], Leave, "M=1/2", false),
-            (["none", ">A=1", ">A=2"], Leave, "none", false),
-            (["none", ">A=1", "A=1 B=2"], Leave, "A=1 B=2", true),
-            (["A=1", "A=2", ">none"], Leave, "A=2", false),
-            (["A=1", ">A=2", ">none"], Leave, "A=1", false),
-            (["A=1 B=1", ">A=2 B=1", "none"], Overwrite, "A=1 B=1", true),
-        ] {
-            let items = states.map(|state| (item(state.trim_start_matches('>')), state.starts_with('>')));
-            let [before, versions @ ..] = &items;
-            let versions = versions
-                .each_ref()
-                .map(|(state, is_selected)| (state.as_ref(), *is_selected));
-            let merged = merge(before.0.as_ref(), &versions, conflicts);
-            let item = item(expected);
-            assert_eq!(merged, Merged { item, has_conflicts }, "{states:?} {conflicts:?}");
-        }
     }
 }

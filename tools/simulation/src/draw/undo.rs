@@ -23,6 +23,8 @@ const UNDOS: u8 = 10;
 const ATTACHED: u8 = 3;
 /// Milliseconds in which the updates are delivered.
 const SPAN: u64 = 4000;
+/// Milliseconds in which most undos run.
+const RUN: u64 = 300;
 /// One in this number loses records, so that history can stay incomplete.
 const LOSSY: u8 = 4;
 
@@ -40,18 +42,19 @@ impl Schedule {
         if settings.attached || rng.u8(..LOSSY) > 0 {
             (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
         }
+        let times: Vec<_> = (0..rng.usize(1..=3)).map(|_| rng.u64(500..SPAN + 1000)).collect();
         if settings.attached {
             settings.has_authors = true;
             (settings.stale_reads, settings.new_images) = (rng.bool(), rng.u8(..4) == 0);
-            self.draw_changes(rng);
+            self.draw_changes(rng, &times);
         } else {
-            self.draw_updates(rng);
+            self.draw_updates(rng, &times);
         }
-        for number in 0..rng.usize(1..=3) {
-            let (undo, at) = (self.draw_undo(rng, number), rng.u64(500..SPAN + 3000));
-            self.step(at, 4, Command::Undo(undo));
+        for (number, at) in times.iter().enumerate() {
+            let undo = self.draw_undo(rng, number);
+            self.step(*at, 4, Command::Undo(undo));
         }
-        for _ in 0..pick(rng, &[0, 0, 1, 2]) {
+        for _ in 0..pick(rng, &[0, 1, 1, 2]) {
             let (at, millis) = (rng.u64(..SPAN), rng.u64(300..7000));
             self.step(at, 4, StepKind::StopMapping(millis));
         }
@@ -91,7 +94,7 @@ impl Schedule {
     }
 
     /// Draws updates, each with an attribute of its own that no other one changes.
-    fn draw_updates(&mut self, rng: &mut Rng) {
+    fn draw_updates(&mut self, rng: &mut Rng, undone: &[u64]) {
         for number in 0..rng.usize(6..24) {
             let mut members = json!({});
             for name in ["A", "B", "C"] {
@@ -122,13 +125,13 @@ impl Schedule {
             let origin = pick(rng, &[Origin::Client, Origin::TimedClient, Origin::TimedClient]);
             self.updates.push(Update::new(number, entity, members, origin));
             for _ in 0..pick(rng, &[1, 1, 1, 2]) {
-                let at = rng.u64(..SPAN);
+                let at = time(rng, undone);
                 self.step(at, rng.u8(..4), StepKind::Direct(number));
             }
         }
     }
 
-    fn draw_changes(&mut self, rng: &mut Rng) {
+    fn draw_changes(&mut self, rng: &mut Rng, undone: &[u64]) {
         for _ in 0..rng.usize(6..30) {
             let value = rng.u8(..3);
             let kind = match rng.u8(..16) {
@@ -143,8 +146,16 @@ impl Schedule {
                 },
             };
             let item = pick(rng, &[0, 0, 1]);
-            self.step(rng.u64(..SPAN), 0, StepKind::Change { item, kind });
+            self.step(time(rng, undone), 0, StepKind::Change { item, kind });
         }
+    }
+}
+
+/// Returns a time, of which many are while an undo runs.
+fn time(rng: &mut Rng, undone: &[u64]) -> u64 {
+    match rng.bool() {
+        true => pick(rng, undone) + rng.u64(..RUN),
+        false => rng.u64(..SPAN),
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn change_history(operation: &str, request: &Value, response: &mut Va
     let Some(items) = response
         .get_mut("Items")
         .and_then(Value::as_array_mut)
-        .filter(|_| operation == "Query")
+        .filter(|_| operation == "Query" && request["ScanIndexForward"] == false && request["ConsistentRead"] == true)
     else {
         return;
     };
@@ -91,19 +91,12 @@ pub(super) fn change_history(operation: &str, request: &Value, response: &mut Va
     for missing in (lowest..newest).filter(|_| !text(&request[VALUES], "/:pk/S").starts_with('{')) {
         if let Some(before) = found.get(&(missing.max(1) - 1)).cloned() {
             let copy = json!({"S": format!("v{missing:0width$}")});
-            found.entry(missing).or_insert_with(|| with_key(before, copy));
+            let missing = found.entry(missing).or_insert_with(|| before);
+            missing["SK"] = copy;
         }
     }
-    *items = found.into_values().collect();
-    if request["ScanIndexForward"] == false {
-        items.reverse();
-    }
+    *items = found.into_values().rev().collect();
     response["Count"] = json!(response["Items"].as_array().map_or(0, Vec::len));
-}
-
-fn with_key(mut item: Value, key: Value) -> Value {
-    item["SK"] = key;
-    item
 }
 
 /// Makes a write of an undo whose condition fails look successful.
