@@ -66,7 +66,10 @@ fn check_envelopes(json: &Value, text: &str, content: &Content) {
             for (opened, update) in opened.updates().iter().zip(content.updates()) {
                 // The envelope names its source.
                 let sender = update.sender.clone();
-                let opened = Update { sender, ..opened.clone() };
+                let opened = Update {
+                    sender,
+                    ..opened.clone()
+                };
                 assert!(opened == *update, "a different update inside an envelope");
             }
             assert_eq!(opened.updates().len(), content.updates().len());

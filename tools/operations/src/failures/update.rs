@@ -77,7 +77,9 @@ impl UpdateMessage {
         let update = content.updates().first();
         let id = Some(id.to_owned()).filter(|id| update.is_some_and(|update| update.request_id.as_str() == id));
         // A time after that of the first message is wrong, and the next message cannot see it.
-        let has_time = update.and_then(|update| update.sent_at).is_some_and(|sent| sent.is_claimed && !sent.is_ahead);
+        let has_time = update
+            .and_then(|update| update.sent_at)
+            .is_some_and(|sent| sent.is_claimed && !sent.is_ahead);
         let time = sent_at.filter(|_| !has_time).map(|time| format!("{time:.3}"));
         let mut body = self.body;
         let is_changed = edit_update(&mut body, |update| {
@@ -99,7 +101,9 @@ impl UpdateMessage {
 fn failed_invocation(body: &Value) -> Option<(&Value, (String, Option<Timestamp>))> {
     let id = text(body.get("requestContext")?.get("requestId"))?.to_owned();
     let recorded_at = text(body.get("timestamp")).and_then(|time| time.parse().ok());
-    let event = body.get("requestPayload").filter(|_| body.get(ID).or(body.get(UPDATES)).is_none())?;
+    let event = body
+        .get("requestPayload")
+        .filter(|_| body.get(ID).or(body.get(UPDATES)).is_none())?;
     Some((event, (id, recorded_at)))
 }
 
