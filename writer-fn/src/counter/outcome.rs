@@ -137,6 +137,14 @@ pub enum WriteError {
     /// The items of a change set are larger than a transaction can be. Nothing changed.
     #[error("the items of the change set have more than 4 MB, and a transaction has at most 4 MB")]
     TooLargeTogether,
+    /// The time of an entity is far ahead of the writer's clock, and a change set would give it to the others. Nothing changed.
+    #[error(
+        "the time of version {version} is far ahead, and the other entities would get it: run `vzero admin repair`"
+    )]
+    FarAhead {
+        /// Latest version.
+        version: Version,
+    },
     /// The change set was applied, but neither the latest item nor history has the version of this entity: another program removed it.
     #[error("the change set was applied before, and the version of this entity was removed")]
     VersionUnknown,
@@ -166,6 +174,7 @@ impl WriteError {
             | Self::HistoryBehind { .. }
             | Self::TooManyToSearch
             | Self::Pruned { .. }
+            | Self::FarAhead { .. }
             | Self::VersionUnknown
             | Self::CounterMissing { .. }
             | Self::TimeUnreadable { .. }

@@ -25,6 +25,7 @@ use shared::{
         recorded_at::RecordedAt,
         size,
         version::Version,
+        version_item::latest_of,
     },
     dynamodb::{
         Store,
@@ -342,6 +343,12 @@ async fn plans<'a>(
     let (mut plans, mut has_changed) = (Vec::new(), false);
     for (update, member) in members.iter_mut().enumerate() {
         let stored = member.stored.as_ref();
+        if let Some(stored) = stored
+            && RecordedAt::of_latest(stored).is_some_and(|last| last.is_ahead_of(now))
+        {
+            let version = latest_of(stored).map_err(of(update))?;
+            return Err((Some(update), WriteError::FarAhead { version }));
+        }
         if options.idempotency != Idempotency::Ledger {
             member.earlier = member.earlier.after_check(stored).map_err(of(update))?;
         }

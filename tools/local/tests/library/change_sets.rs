@@ -60,6 +60,7 @@ async fn all_updates_are_applied_once_or_none() {
         recorded(10).write(json!({"ID": "b", "A": 1})).await.unwrap();
         recorded(11).write(json!({"ID": "b", "Deleted": true})).await.unwrap();
         recorded(500).write(json!({"ID": "c", "A": 1})).await.unwrap();
+        recorded(5000).write(json!({"ID": "far"})).await.unwrap();
         let world = world.at(100);
         let updates = json!([
             {"ID": "a", "ExpectedVersion": 1, "Map": {"$update": {"B": 2}}},
@@ -89,6 +90,9 @@ async fn all_updates_are_applied_once_or_none() {
             failed == Some(1) && matches!(error, WriteError::NoMap { .. }),
             "{error}"
         );
+        let far = json!({"RequestId": "far", "Updates": [{"ID": "a"}, {"ID": "far"}]});
+        let version_1 = WriteError::FarAhead { version: version(1) };
+        assert_eq!(write(&world, far).await, Err((Some(1), version_1)));
         assert_eq!(world.rows().await, before, "{index}");
 
         let event = json!({"RequestId": "r", "Actor": "amy", "RequestSentAt": 100_000, "Updates": updates});

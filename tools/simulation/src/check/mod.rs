@@ -10,6 +10,7 @@ mod answers;
 mod history;
 mod model;
 mod operators;
+mod sets;
 mod state;
 mod times;
 
@@ -69,6 +70,7 @@ impl Check<'_> {
             self.check_times(name, &entity.images);
             self.check_times_of_clocks(name, &entity.images);
         }
+        self.check_sets(&entities);
         self.check_recovery(&entities);
         self.check_audit();
         self.check_pins();
