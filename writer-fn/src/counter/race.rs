@@ -27,27 +27,27 @@ pub(crate) fn race<R>(
     has_marker: bool,
     has_version_item: bool,
 ) -> Option<Race> {
-    match error.as_service_error()? {
-        TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::InProgress),
-        _ => explain(cancellation::reasons_of(error), has_marker, has_version_item),
-    }
-}
-
-fn explain(all: &[CancellationReason], has_marker: bool, has_version_item: bool) -> Option<Race> {
     let is = |reason: &CancellationReason, code: &str| reason.code() == Some(code);
-    let failed = |reason: &&CancellationReason| is(reason, cancellation::CONDITION);
-    let mut reasons = all.iter();
-    let latest = reasons.next().filter(failed);
-    let marker = has_marker.then(|| reasons.next()).flatten().filter(failed);
-    let version_item = has_version_item.then(|| reasons.next()).flatten().filter(failed);
-    if let Some(marker) = marker {
-        let item = marker.item().cloned().map(Item::from);
-        return Some(Race::AlreadyApplied(item.as_ref().and_then(Marker::from_item)));
+    let failed = |reason: &&CancellationReason| is(reason, "ConditionalCheckFailed");
+    match error.as_service_error()? {
+        TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+            let all = cancelled.cancellation_reasons();
+            let mut reasons = all.iter();
+            let latest = reasons.next().filter(failed);
+            let marker = has_marker.then(|| reasons.next()).flatten().filter(failed);
+            let version_item = has_version_item.then(|| reasons.next()).flatten().filter(failed);
+            if let Some(marker) = marker {
+                let item = marker.item().cloned().map(Item::from);
+                return Some(Race::AlreadyApplied(item.as_ref().and_then(Marker::from_item)));
+            }
+            if latest.is_some() || all.iter().any(|reason| is(reason, "TransactionConflict")) {
+                return Some(Race::Lost);
+            }
+            version_item.map(|_| Race::Taken)
+        }
+        TransactWriteItemsError::TransactionInProgressException(_) => Some(Race::InProgress),
+        _ => None,
     }
-    if latest.is_some() || all.iter().any(|reason| is(reason, cancellation::CONFLICT)) {
-        return Some(Race::Lost);
-    }
-    version_item.map(|_| Race::Taken)
 }
 
 /// Reason why the transaction of a change set was cancelled.
@@ -57,7 +57,7 @@ pub(crate) enum SetRace {
     Lost,
     /// The latest items have not changed, but the next version of this one exists.
     Taken(usize),
-    /// DynamoDB rejects the write of this entity.
+    /// DynamoDB rejects a write of this entity.
     Rejected(usize),
 }
 
@@ -70,22 +70,23 @@ pub(crate) fn set_race<R>(
     if let Some(TransactWriteItemsError::TransactionInProgressException(_)) = error.as_service_error() {
         return Some(SetRace::Lost);
     }
-    let all = cancellation::reasons_of(error);
-    let is_lost = |race: &Option<Race>| matches!(race, Some(Race::Lost | Race::AlreadyApplied(_)));
-    let mut rest = all;
-    let of_each = lengths.iter().map(|length| {
-        let (own, others) = rest.split_at(rest.len().min(*length));
-        rest = others;
-        (explain(own, has_marker, true), own)
+    let of_entity = |(entity, length): (usize, &usize)| (0..*length).map(move |place| (entity, place));
+    let items = lengths.iter().enumerate().flat_map(of_entity);
+    let reasons = items.zip(cancellation::reasons_of(error));
+    let failed: Vec<_> = reasons.filter(|(_, reason)| reason.code() != Some("None")).collect();
+    let is_condition = |reason: &CancellationReason| reason.code() == Some(cancellation::CONDITION);
+    let mut lost = failed.iter().filter(|((_, place), reason)| {
+        let is_latest_or_marker = *place <= usize::from(has_marker);
+        cancellation::is_throttled(reason) || is_condition(reason) && is_latest_or_marker
     });
-    let of_each: Vec<_> = of_each.collect();
-    if of_each.iter().any(|(race, _)| is_lost(race)) || all.iter().any(cancellation::is_throttled) {
+    if lost.next().is_some() {
         return Some(SetRace::Lost);
     }
-    let is_failed = |own: &[CancellationReason]| own.iter().any(|reason| reason.code() != Some("None"));
-    let taken = of_each.iter().position(|(race, _)| *race == Some(Race::Taken));
-    let rejected = || of_each.iter().position(|(_, own)| is_failed(own));
-    taken.map(SetRace::Taken).or_else(|| rejected().map(SetRace::Rejected))
+    let ((entity, _), reason) = failed.first()?;
+    Some(match is_condition(reason) {
+        true => SetRace::Taken(*entity),
+        false => SetRace::Rejected(*entity),
+    })
 }
 
 #[cfg(test)]
@@ -110,65 +111,29 @@ mod tests {
 
     #[test]
     fn the_cancelled_transaction_of_a_set_is_explained() {
-        // Two entities, without and with a marker.
-        for (codes, of_two, of_three) in [
-            (
-                ["None", "None", "None", FAILED, "None", "None"],
-                Some(SetRace::Taken(1)),
-                Some(SetRace::Lost),
-            ),
-            (
-                ["None", "None", "None", "None", FAILED, "None"],
-                Some(SetRace::Lost),
-                Some(SetRace::Lost),
-            ),
-            (
-                ["None", "None", "None", "None", "None", FAILED],
-                None,
-                Some(SetRace::Taken(1)),
-            ),
-            (
-                ["None", FAILED, FAILED, "None", "None", "None"],
-                Some(SetRace::Lost),
-                Some(SetRace::Lost),
-            ),
-            (
-                ["None", FAILED, CONFLICT, "None", "None", "None"],
-                Some(SetRace::Lost),
-                Some(SetRace::Lost),
-            ),
-            (
-                ["None", "None", "None", "ThrottlingError", "None", "None"],
-                Some(SetRace::Lost),
-                Some(SetRace::Lost),
-            ),
-            (
-                ["None", "None", "ProvisionedThroughputExceeded", "None", "None", "None"],
-                Some(SetRace::Lost),
-                Some(SetRace::Lost),
-            ),
-            (
-                ["None", "None", "ValidationError", "None", "None", "None"],
-                Some(SetRace::Rejected(1)),
-                Some(SetRace::Rejected(0)),
-            ),
+        use SetRace::{Lost, Rejected, Taken};
+        // The index of the only reason, and what it means for three entities without a marker, and for two with one.
+        for (index, code, of_three, of_two) in [
+            (0, FAILED, Lost, Lost),
+            (1, FAILED, Taken(0), Lost),
+            (3, FAILED, Taken(1), Lost),
+            (4, FAILED, Lost, Lost),
+            (5, FAILED, Taken(2), Taken(1)),
+            (5, CONFLICT, Lost, Lost),
+            (1, "ThrottlingError", Lost, Lost),
+            (3, "ProvisionedThroughputExceeded", Lost, Lost),
+            (3, "ValidationError", Rejected(1), Rejected(1)),
         ] {
-            let of_two_items = codes
-                .iter()
-                .take(if of_two.is_some() { 6 } else { 4 })
-                .copied()
-                .collect::<Vec<_>>();
-            if of_two.is_some() {
-                assert_eq!(
-                    set_race(&cancelled(&of_two_items), &[2, 2, 2], false),
-                    of_two,
-                    "{codes:?}"
-                );
-            }
-            assert_eq!(set_race(&cancelled(&codes), &[3, 3], true), of_three, "{codes:?}");
+            let mut codes = ["None"; 6];
+            codes[index] = code;
+            assert_eq!(
+                set_race(&cancelled(&codes), &[2, 2, 2], false),
+                Some(of_three),
+                "{codes:?}"
+            );
+            assert_eq!(set_race(&cancelled(&codes), &[3, 3], true), Some(of_two), "{codes:?}");
         }
-        let other = SdkError::service_error(TransactWriteItemsError::unhandled("other"), ());
-        assert_eq!(set_race(&other, &[1, 1], false), None);
+        assert_eq!(set_race(&cancelled(&["None"; 6]), &[3, 3], true), None);
     }
 
     #[test]

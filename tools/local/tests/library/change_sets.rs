@@ -1,27 +1,25 @@
 //! Change sets: all updates are applied, once, or none.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
+use aws_sdk_dynamodb::types::{AttributeValue, Get, TransactGetItem};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use shared::{
     config::Window,
-    domain::{keys::LATEST_KEY, names},
+    domain::{keys::LATEST_KEY, names, version::Version},
+    dynamodb::key,
 };
 use testkit::{
     database::{Database, entity},
     updates::{Idempotency, Ordering, WriteError, WriteMode, WriteOptions, WriteOutcome, ledger, mode, version},
     world::World,
 };
+use tokio::time::timeout;
 use writer_fn::{
     counter::set::{self, SetError, SetOutcome},
     update::set::{ChangeSet, Content},
 };
-
-/// Writers, their sets, and the entities of each set.
-const WRITERS: u64 = 16;
-const ROUNDS: u64 = 1;
-const ENTITIES: u64 = 20;
 
 fn parse(json: Value, ordering: Ordering) -> ChangeSet {
     match Content::parse(json, "request-1", ordering).unwrap_or_else(|error| panic!("{error}")) {
@@ -34,7 +32,7 @@ async fn write(world: &World<'_>, json: Value) -> Result<SetOutcome, SetError> {
     set::write(&world.store, &parse(json, Ordering::Arrival), world.options).await
 }
 
-fn versions(numbers: &[u64]) -> Vec<shared::domain::version::Version> {
+fn versions(numbers: &[u64]) -> Vec<Version> {
     numbers.iter().map(|number| version(*number)).collect()
 }
 
@@ -211,127 +209,81 @@ async fn a_set_fits_into_one_transaction() {
     assert_eq!(write(&world, small).await, Err((None, WriteError::TooLargeTogether)));
 }
 
-/// Writers of the same entities, of which some are killed at any time and deliver their set again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// Returns the values of an attribute that one transaction reads.
+async fn seen_together(world: &World<'_>, ids: &[String], name: &str) -> Vec<Option<AttributeValue>> {
+    let gets = ids.iter().map(|id| {
+        let get = Get::builder().table_name(world.store.latest_table());
+        let get = get.set_key(Some(key(id.as_str(), LATEST_KEY))).build().unwrap();
+        TransactGetItem::builder().get(get).build()
+    });
+    let request = world
+        .store
+        .client()
+        .transact_get_items()
+        .set_transact_items(Some(gets.collect()));
+    let read = request.send().await.unwrap();
+    let items = read.responses().iter().map(|response| response.item().unwrap());
+    items.map(|item| item.get(name).cloned()).collect()
+}
+
+/// Writers of the same entities, of which many are killed at any time and deliver their set again.
+#[tokio::test]
 async fn concurrent_sets_of_the_same_entities_are_applied_once_and_together() {
-    let ids: Vec<_> = (0..ENTITIES).map(|n| format!("e{n}")).collect();
+    const WRITERS: u64 = 16;
+    let ids: Vec<_> = (0..20).map(|n| format!("e{n}")).collect();
+    let set = |by: u64| {
+        let updates: Vec<_> = ids.iter().map(|id| json!({"ID": id, "By": by})).collect();
+        let sent = u64::try_from(shared::clock::since_epoch().as_millis()).unwrap();
+        let set = json!({"RequestId": by.to_string(), "RequestSentAt": sent, "Updates": updates});
+        parse(set, Ordering::Arrival)
+    };
     let database = Database::start().await;
+    // The latest item drops most requests, so that a set that is delivered again is searched in history.
     let world = World::new(&database, "Table", 1).await.with(WriteOptions {
         idempotency: Idempotency::Recent(Window::new(2).unwrap()),
         ..mode(WriteMode::Transaction)
     });
-    let started = std::time::Instant::now();
-    let first = parse(
-        json!({"Updates": ids.iter().map(|id| json!({"ID": id, "By": "first"})).collect::<Vec<_>>()}),
-        Ordering::Arrival,
-    );
-    set::write(&world.store, &first, world.options).await.unwrap();
-    let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let reader = tokio::spawn({
-        let (done, client, table, ids) = (
-            Arc::clone(&done),
-            database.client.clone(),
-            world.store.latest_table().to_owned(),
-            ids.clone(),
-        );
-        async move {
-            let mut reads = 0;
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                let gets = ids.iter().map(|id| {
-                    let key = shared::dynamodb::key(id.as_str(), LATEST_KEY);
-                    let get = aws_sdk_dynamodb::types::Get::builder()
-                        .table_name(&table)
-                        .set_key(Some(key));
-                    aws_sdk_dynamodb::types::TransactGetItem::builder()
-                        .get(get.build().unwrap())
-                        .build()
-                });
-                let items = client
-                    .transact_get_items()
-                    .set_transact_items(Some(gets.collect()))
-                    .send()
-                    .await
-                    .unwrap();
-                let of = |name: &str| -> Vec<_> {
-                    let items = items.responses().iter();
-                    items.map(|item| item.item().unwrap().get(name).cloned()).collect()
-                };
-                for name in ["By", names::RECORDED_AT, names::LATEST] {
-                    let values = of(name);
-                    assert!(
-                        values.iter().all(|value| *value == values[0]),
-                        "a reader sees a part: {values:?}"
-                    );
-                }
-                reads += 1;
+    set::write(&world.store, &set(0), world.options).await.unwrap();
+    let deliver = async |by| {
+        let set = set(by);
+        loop {
+            let limit = if fastrand::bool() { fastrand::u64(1..60) } else { 30_000 };
+            let write = set::write(&world.store, &set, world.options);
+            match timeout(Duration::from_millis(limit), write).await {
+                Ok(Ok(SetOutcome::Written(_) | SetOutcome::Duplicate(_))) => return,
+                Ok(Err((_, WriteError::Contended { .. } | WriteError::Service(_)))) | Err(_) => {}
+                Ok(other) => panic!("{other:?}"),
             }
-            reads
         }
-    });
-    let kills = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let writers = (0..WRITERS).map(|writer| {
-        let (store, options, ids, kills) = (world.store.clone(), world.options, ids.clone(), Arc::clone(&kills));
-        tokio::spawn(async move {
-            for round in 0..ROUNDS {
-                let by = format!("{writer}-{round}");
-                let updates: Vec<_> = ids.iter().map(|id| json!({"ID": id, "By": by})).collect();
-                let sent = shared::clock::since_epoch().as_millis();
-                let sent = u64::try_from(sent).unwrap();
-                let set = parse(
-                    json!({"RequestId": by, "RequestSentAt": sent, "Updates": updates}),
-                    Ordering::Arrival,
-                );
-                loop {
-                    let limit = Duration::from_millis(match fastrand::bool() {
-                        true => fastrand::u64(1..60),
-                        false => 30_000,
-                    });
-                    match tokio::time::timeout(limit, set::write(&store, &set, options)).await {
-                        Ok(Ok(SetOutcome::Refused { .. })) => panic!("refused"),
-                        Ok(Ok(_)) => break,
-                        // The queue delivers it again.
-                        Ok(Err((_, WriteError::Contended { .. } | WriteError::Service(_)))) => {}
-                        Ok(Err(error)) => panic!("{error:?}"),
-                        Err(_) => _ = kills.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
-                    }
-                }
-            }
-        })
-    });
-    let writers: Vec<_> = writers.collect();
-    let sets = u64::try_from(writers.len()).unwrap() * ROUNDS;
-    for writer in writers {
-        writer.await.unwrap();
+    };
+    // Readers see the same set everywhere, until all are written.
+    let read = async || {
+        for name in ["By", names::RECORDED_AT, names::LATEST].into_iter().cycle() {
+            let values = seen_together(&world, &ids, name).await;
+            assert!(values.iter().all(|value| *value == values[0]), "{name}: {values:?}");
+        }
+    };
+    tokio::select! {
+        _ = join_all((1..=WRITERS).map(deliver)) => {}
+        () = read() => {}
     }
-    done.store(true, std::sync::atomic::Ordering::Relaxed);
-    let reads: u64 = reader.await.unwrap();
-    // Each set is a version of each entity, with the same number, time and size.
+    // Each set is one version of each entity.
     let mut histories = Vec::new();
     for id in &ids {
         let mut history = Vec::new();
-        for number in 1..=sets + 1 {
-            let found = world
-                .store
-                .version(&entity(id), version(number), true)
-                .await
-                .unwrap()
-                .unwrap();
-            assert_eq!(found.change_set_size, Some(ids.len() as u64));
+        for number in 1.. {
+            let Some(found) = world.store.version(&entity(id), version(number), true).await.unwrap() else {
+                break;
+            };
+            assert_eq!(found.change_set_size, Some(20));
             history.push((found.request_id, found.recorded_at));
         }
-        assert!(
-            world
-                .store
-                .version(&entity(id), version(sets + 2), true)
-                .await
-                .unwrap()
-                .is_none()
-        );
-        assert!(history.is_sorted_by(|(_, a), (_, b)| a < b));
-        let requests: std::collections::HashSet<_> = history.iter().map(|(request, _)| request.clone()).collect();
-        assert_eq!(requests.len() as u64, sets + 1, "a set was applied twice");
         histories.push(history);
     }
     assert!(histories.iter().all(|history| *history == histories[0]));
-    assert!(reads > 0);
+    let requests: BTreeSet<_> = histories[0].iter().map(|(request, _)| request).collect();
+    assert_eq!(
+        (histories[0].len() as u64, requests.len() as u64),
+        (WRITERS + 1, WRITERS + 1)
+    );
 }
