@@ -7,7 +7,7 @@ use shared::domain::{entity::EntityId, version::Version};
 use crate::{
     counter::{WriteOutcome, set::SetOutcome},
     error::Error,
-    update::set::ChangeSet,
+    update::Update,
 };
 
 /// The response to an invocation.
@@ -77,12 +77,12 @@ impl UpdateResponse {
     }
 
     /// Creates the response for the outcome of a change set. The refusal of an update is an error.
-    pub fn of_set(set: &ChangeSet, outcome: SetOutcome) -> Result<Self, Error> {
+    pub fn of_set(set: &[Update], outcome: SetOutcome) -> Result<Self, Error> {
         let (versions, is_duplicate) = match outcome {
             SetOutcome::Written(versions) => (versions, false),
             SetOutcome::Duplicate(versions) => (versions, true),
             SetOutcome::Refused { update, outcome } => {
-                let entity = &set.updates()[update].entity;
+                let entity = &set[update].entity;
                 let error = match outcome {
                     WriteOutcome::Conflict { expected, latest } => Error::VersionConflict { expected, latest },
                     WriteOutcome::Written { version }
@@ -93,7 +93,7 @@ impl UpdateResponse {
                 return Err(error.of(entity));
             }
         };
-        let entities = set.updates().iter().map(|update| &update.entity);
+        let entities = set.iter().map(|update| &update.entity);
         let updates = entities
             .zip(versions)
             .map(|(entity, version)| WrittenVersion::new(entity, version));

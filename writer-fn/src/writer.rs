@@ -16,13 +16,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{
-    counter,
-    error::Error,
-    metrics,
-    response::UpdateResponse,
-    update::{Update, set::Content},
-};
+use crate::{counter, error::Error, metrics, response::UpdateResponse, update::Update};
 
 /// Writes updates to the latest items of a table.
 #[derive(Debug, Clone)]
@@ -79,36 +73,36 @@ impl Writer {
         checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))
     }
 
-    /// Applies an update or a change set, until the deadline. `message` is the id of the queue message that contained it, if any.
+    /// Applies one update, or the updates of a change set, until the deadline. `message` is the id of the queue message that contained it, if any.
     pub(crate) async fn write(
         &self,
-        content: &Content,
+        updates: &[Update],
         message: Option<&str>,
         deadline: Deadline,
         tally: &Tally,
     ) -> Result<UpdateResponse, Error> {
         let since = Instant::now();
-        let write = panics::caught_async(self.apply(content));
+        let write = panics::caught_async(self.apply(updates));
         let response = match timeout_at(deadline.finish_by, write).await {
             Ok(Ok(response)) => response,
             Ok(Err(panicked)) => Err(Error::from(panicked)),
             Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());
-        log(content.updates(), message, Some(response.as_ref()));
+        log(updates, message, Some(response.as_ref()));
         response
     }
 
-    async fn apply(&self, content: &Content) -> Result<UpdateResponse, Error> {
-        match content {
-            Content::Update(update) => {
+    async fn apply(&self, updates: &[Update]) -> Result<UpdateResponse, Error> {
+        match updates {
+            [update] => {
                 let outcome = counter::write(&self.store, update, self.options).await?;
                 UpdateResponse::new(&update.entity, outcome)
             }
-            Content::Set(set) => match Box::pin(counter::set::write(&self.store, set, self.options)).await {
+            set => match Box::pin(counter::set::write(&self.store, set, self.options)).await {
                 Ok(outcome) => UpdateResponse::of_set(set, outcome),
                 Err((None, error)) => Err(error.into()),
-                Err((Some(update), error)) => Err(Error::from(error).of(&set.updates()[update].entity)),
+                Err((Some(update), error)) => Err(Error::from(error).of(&set[update].entity)),
             },
         }
     }

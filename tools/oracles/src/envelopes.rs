@@ -5,7 +5,7 @@ use shared::{config::Ordering, json};
 use writer_fn::{
     error::Error,
     event::request::{Carrier, Envelope, Request, parse},
-    update::{Update, set::Content},
+    update::Update,
 };
 
 use crate::{errors, update};
@@ -25,7 +25,7 @@ pub fn envelopes(input: &[u8]) {
             for message in messages {
                 let body = message.body.map_err(Error::from);
                 match body.and_then(|envelope| open(envelope, &message.carrier)) {
-                    Ok(content) => check(&content),
+                    Ok(updates) => check(&updates),
                     // Names inside a body are part of a string of the event, so any name is allowed.
                     Err(error) => check_error(error, "secret"),
                 }
@@ -33,28 +33,28 @@ pub fn envelopes(input: &[u8]) {
         }
         Ok(Request::Update(envelope)) => match open(envelope, &Carrier::invocation("carrier")) {
             Err(error) => check_error(error, &names),
-            Ok(content) => {
-                check(&content);
+            Ok(updates) => {
+                check(&updates);
                 if let Some(json) = json {
-                    check_envelopes(&json, text, &content);
+                    check_envelopes(&json, text, &updates);
                 }
             }
         },
     }
 }
 
-fn check(content: &Content) {
-    for update in content.updates() {
+fn check(updates: &[Update]) {
+    for update in updates {
         update::check(update, Ordering::Arrival);
     }
 }
 
-fn open(envelope: Envelope, carrier: &Carrier) -> Result<Content, Error> {
+fn open(envelope: Envelope, carrier: &Carrier) -> Result<Vec<Update>, Error> {
     Ok(envelope.open(carrier, Ordering::Arrival)?)
 }
 
 /// An envelope adds one or two levels, which can exceed the nesting limit. Otherwise the update must be the same.
-fn check_envelopes(json: &Value, text: &str, content: &Content) {
+fn check_envelopes(json: &Value, text: &str, updates: &[Update]) {
     let carrier = Carrier::invocation("carrier");
     let bridge = json!({"detail-type": "t", "source": "s", "detail": json});
     let sns = |message: &str| json!({"Type": "Notification", "Message": message});
@@ -63,7 +63,7 @@ fn check_envelopes(json: &Value, text: &str, content: &Content) {
             continue;
         };
         if let Ok(opened) = open(envelope, &carrier) {
-            for (opened, update) in opened.updates().iter().zip(content.updates()) {
+            for (opened, update) in opened.iter().zip(updates) {
                 // The envelope names its source.
                 let sender = update.sender.clone();
                 let opened = Update {
@@ -72,7 +72,7 @@ fn check_envelopes(json: &Value, text: &str, content: &Content) {
                 };
                 assert!(opened == *update, "a different update inside an envelope");
             }
-            assert_eq!(opened.updates().len(), content.updates().len());
+            assert_eq!(opened.len(), updates.len());
         }
     }
     let batch = json!({"Records": [{"messageId": "carrier", "body": text}]});
@@ -83,7 +83,7 @@ fn check_envelopes(json: &Value, text: &str, content: &Content) {
         let opened = message.body.map_err(Error::from);
         let opened = opened.and_then(|envelope| open(envelope, &carrier));
         assert!(
-            opened.is_ok_and(|opened| opened == *content),
+            opened.is_ok_and(|opened| opened == *updates),
             "a different update inside a message"
         );
     }

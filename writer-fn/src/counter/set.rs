@@ -45,10 +45,7 @@ use crate::{
         transaction::Plan,
         uncounted::counted_instead,
     },
-    update::{
-        Update,
-        set::{ChangeSet, ENTITIES},
-    },
+    update::{Update, set::ENTITIES},
 };
 
 /// Maximum number of attempts, if concurrent updates win. Most invocations end before.
@@ -81,20 +78,17 @@ pub type SetError = (Option<usize>, WriteError);
 /// # Errors
 ///
 /// Returns [`WriteError`] with the index of the update that failed.
-pub async fn write(store: &Store, set: &ChangeSet, options: WriteOptions) -> Result<SetOutcome, SetError> {
+pub async fn write(store: &Store, set: &[Update], options: WriteOptions) -> Result<SetOutcome, SetError> {
     store.check_writable(OPERATION).map_err(of_all)?;
     let has_ledger = options.idempotency == Idempotency::Ledger;
     let actions = 1 + usize::from(has_ledger) + usize::from(options.mode == WriteMode::Transaction);
-    let (entities, max) = (set.updates().len(), ENTITIES.end() / actions);
+    let (entities, max) = (set.len(), ENTITIES.end() / actions);
     if entities > max {
         return Err(of_all(WriteError::TooManyActions { entities, max }));
     }
     let first = store.now();
-    let mut members: Vec<_> = set
-        .updates()
-        .iter()
-        .map(|update| Member::new(update, first, has_ledger))
-        .collect();
+    let members = set.iter().map(|update| Member::new(update, first, has_ledger));
+    let mut members: Vec<_> = members.collect();
     for attempt in 0..MAX_ATTEMPTS {
         if attempt > 0 {
             tokio::time::sleep(store.backoff(attempt)).await;

@@ -27,7 +27,7 @@ use crate::{
         stamp::Stamp,
         transaction,
     },
-    update::{Update, sent_at::SentAt, set::Content},
+    update::{Update, sent_at::SentAt, set},
 };
 
 fn now() -> RecordedAt {
@@ -244,9 +244,7 @@ async fn change_set() {
         {"ID": "Equipment#1", "State": "OK"},
         {"ID": "Equipment#2", "ExpectedVersion": 6, "Address": {"$update": {"City": "Bonn"}}},
     ]});
-    let Ok(Content::Set(set)) = Content::parse(json, "", Ordering::Arrival) else {
-        panic!("not a set")
-    };
+    let set = set::parse(json, "", Ordering::Arrival).unwrap();
     let stored = |id: &str, recorded: &str| {
         let address = json!({"M": {"City": {"S": "Ulm"}}});
         json!({

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, InvalidEvent},
     event::request::{Carrier, Envelope, Message},
     metrics,
-    update::set::Content,
+    update::Update,
     writer::{Writer, log, reject},
 };
 
@@ -61,12 +61,12 @@ pub(crate) async fn write(
 struct Entry {
     id: Option<String>,
     group: Option<String>,
-    content: Result<Content, Error>,
+    updates: Result<Vec<Update>, Error>,
 }
 
 impl Entry {
     /// Parses the content of a message. A panic fails only this message.
-    fn open(message: Message, open: impl FnOnce(Envelope, &Carrier) -> Result<Content, InvalidEvent>) -> Self {
+    fn open(message: Message, open: impl FnOnce(Envelope, &Carrier) -> Result<Vec<Update>, InvalidEvent>) -> Self {
         let Message {
             id,
             group,
@@ -74,7 +74,7 @@ impl Entry {
             body,
         } = message;
         Self {
-            content: panics::caught(|| open(body?, &carrier))
+            updates: panics::caught(|| open(body?, &carrier))
                 .unwrap_or_else(|panicked| Err(panicked.into()))
                 .map_err(Error::from),
             id,
@@ -84,7 +84,7 @@ impl Entry {
 
     /// Returns what has an order that the message must keep.
     fn keys(&self) -> impl Iterator<Item = Key<'_>> {
-        let updates = self.content.as_ref().map_or(&[][..], Content::updates);
+        let updates = self.updates.as_ref().map_or(&[][..], Vec::as_slice);
         let entities = updates.iter().map(|update| Key::Entity(update.entity.as_str()));
         entities.chain(self.group.as_deref().map(Key::Group))
     }
@@ -111,14 +111,14 @@ async fn process_lane(
     let mut stopped = HashSet::new();
     for index in lane {
         let entry = &entries[index];
-        let (content, message) = (entry.content.as_ref(), entry.id.as_deref());
+        let (updates, message) = (entry.updates.as_ref(), entry.id.as_deref());
         let is_started = deadline.allows_start() && !entry.keys().any(|key| stopped.contains(&key));
-        let is_retryable = match content {
+        let is_retryable = match updates {
             _ if !is_started => {
-                log(content.map_or(&[], Content::updates), message, None);
+                log(updates.map_or(&[][..], Vec::as_slice), message, None);
                 true
             }
-            Ok(content) => match writer.write(content, message, deadline, tally).await {
+            Ok(updates) => match writer.write(updates, message, deadline, tally).await {
                 Ok(_) => continue,
                 Err(error) => error.is_retryable(),
             },
@@ -169,19 +169,20 @@ mod tests {
     use shared::config::Ordering;
 
     use super::*;
+    use crate::update::set;
 
     fn entry((entity, group): &(&str, &str)) -> Entry {
-        let updates: Vec<_> = entity.split('+').map(|entity| json!({"ID": entity})).collect();
-        let json = if updates.len() > 1 {
-            json!({"Updates": updates})
+        let members: Vec<_> = entity.split('+').map(|entity| json!({"ID": entity})).collect();
+        let json = if members.len() > 1 {
+            json!({"Updates": members})
         } else {
-            updates[0].clone()
+            members[0].clone()
         };
-        let content = Content::parse(json, "r", Ordering::Arrival);
+        let updates = set::parse(json, "r", Ordering::Arrival);
         Entry {
             id: None,
             group: Some((*group).to_owned()).filter(|group| !group.is_empty()),
-            content: content.map_err(|error| InvalidEvent::from(error).into()),
+            updates: updates.map_err(|error| InvalidEvent::from(error).into()),
         }
     }
 
@@ -198,7 +199,7 @@ mod tests {
             envelope.open(carrier, Ordering::Arrival)
         };
         let entries = ["a", "b", "c"].map(|id| Entry::open(message(id), open));
-        let valid = entries.iter().map(|entry| entry.content.is_ok()).collect::<Vec<_>>();
+        let valid = entries.iter().map(|entry| entry.updates.is_ok()).collect::<Vec<_>>();
         assert_eq!(valid, [true, false, true]);
         assert_eq!(entries[1].id.as_deref(), Some("b"));
     }

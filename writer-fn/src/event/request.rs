@@ -14,9 +14,9 @@ use shared::{
 use crate::{
     error::InvalidEvent,
     update::{
-        self,
+        self, Update,
         sent_at::SentAt,
-        set::{Content, is_set},
+        set::{self, is_set},
     },
 };
 
@@ -100,7 +100,7 @@ impl Envelope {
     /// | id of an invocation | since the start of its trace, if this is a later attempt |
     ///
     /// A time that is claimed to be after the `SentTimestamp` of the message is wrong, see [`SentAt::carried_at`].
-    pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Content, InvalidEvent> {
+    pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Vec<Update>, InvalidEvent> {
         let mut value = tree(&self.0)?;
         drop(self);
         let carried_at = |sent: SentAt| carrier.sent.map_or(sent, |carrier| sent.carried_at(carrier));
@@ -120,8 +120,8 @@ impl Envelope {
             }
         }
         let has_own_id = value.get(names::REQUEST_ID).is_some_and(|id| !id.is_null());
-        let mut content = Content::parse(value, &id, ordering)?;
-        let claimed = content.updates().first().and_then(|update| update.sent_at);
+        let mut updates = set::parse(value, &id, ordering)?;
+        let claimed = updates.first().and_then(|update| update.sent_at);
         let claimed = claimed.map(carried_at).map(|claimed| SentAt {
             latest: claimed.latest.max(carrier.sent),
             ..claimed
@@ -130,8 +130,11 @@ impl Envelope {
             (Some(source), Some(sender)) => Some(format!("{source} via {sender}")),
             (source, sender) => source.or_else(|| sender.clone()),
         };
-        content.sent(claimed.or(if has_own_id { of_all } else { sent_at }), sender.as_ref());
-        Ok(content)
+        let sent_at = claimed.or(if has_own_id { of_all } else { sent_at });
+        for update in &mut updates {
+            (update.sent_at, update.sender) = (sent_at, sender.clone());
+        }
+        Ok(updates)
     }
 }
 

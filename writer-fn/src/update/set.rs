@@ -29,52 +29,15 @@ const OF_SET: [&str; 5] = [
     names::REASON,
 ];
 
-/// Content of an event: one update, or a change set.
-#[derive(Clone, PartialEq)]
-pub enum Content {
-    /// One update.
-    Update(Box<Update>),
-    /// Several updates that are applied together.
-    Set(ChangeSet),
-}
-
-impl Content {
-    /// Parses an update or a change set, see [`Update::parse`].
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidUpdate`] if the JSON is neither, or if it can never be stored.
-    pub fn parse(json: Value, default_request_id: &str, ordering: Ordering) -> Result<Self, InvalidUpdate> {
-        match json {
-            Value::Object(members) if is_set(&members) => {
-                ChangeSet::parse(Members(members), default_request_id, ordering).map(Self::Set)
-            }
-            json => Ok(Self::Update(Box::new(Update::parse(
-                json,
-                default_request_id,
-                ordering,
-            )?))),
-        }
-    }
-
-    /// Returns the updates, at least one.
-    pub fn updates(&self) -> &[Update] {
-        match self {
-            Self::Update(update) => std::slice::from_ref(&**update),
-            Self::Set(ChangeSet(updates)) => updates,
-        }
-    }
-
-    /// Sets what the envelopes say about the time and the sender.
-    pub(crate) fn sent(&mut self, sent_at: Option<SentAt>, sender: Option<&String>) {
-        let updates = match self {
-            Self::Update(update) => std::slice::from_mut(&mut **update),
-            Self::Set(ChangeSet(updates)) => updates,
-        };
-        for update in updates {
-            update.sent_at = sent_at;
-            update.sender = sender.cloned();
-        }
+/// Parses the updates of an event: one, or those of a change set, in the order of the event. See [`Update::parse`].
+///
+/// # Errors
+///
+/// Returns [`InvalidUpdate`] if the JSON is neither an update nor a change set, or if it can never be stored.
+pub fn parse(json: Value, default_request_id: &str, ordering: Ordering) -> Result<Vec<Update>, InvalidUpdate> {
+    match json {
+        Value::Object(members) if is_set(&members) => parse_set(Members(members), default_request_id, ordering),
+        json => Ok(vec![Update::parse(json, default_request_id, ordering)?]),
     }
 }
 
@@ -83,54 +46,43 @@ pub(crate) fn is_set(members: &Map<String, Value>) -> bool {
     members.contains_key(UPDATES) && !members.contains_key(ID)
 }
 
-/// Updates of several entities with one request id, of which all are applied or none.
-#[derive(Clone, PartialEq)]
-pub struct ChangeSet(Vec<Update>);
-
-impl ChangeSet {
-    fn parse(mut set: Members, default_request_id: &str, ordering: Ordering) -> Result<Self, InvalidUpdate> {
-        let Some(Value::Array(updates)) = set.0.remove(UPDATES) else {
-            return Err(InvalidUpdate::Updates);
-        };
-        if let Some(name) = set.0.keys().find(|name| !OF_SET.contains(&name.as_str())) {
-            return Err(InvalidUpdate::OfEachUpdate(shortened(name).into_owned()));
-        }
-        if !ENTITIES.contains(&updates.len()) {
-            return Err(InvalidUpdate::SetOf(updates.len()));
-        }
-        set.check_change_set()?;
-        let mut shared = set.0.clone();
-        shared.retain(|_, value| !value.is_null());
-        let request_id = Value::from(set.request_id(default_request_id)?.as_str());
-        shared.insert(names::REQUEST_ID.to_owned(), request_id.clone());
-        shared.entry(names::CHANGE_SET).or_insert(request_id);
-        let parse = |(index, json): (usize, Value)| {
-            parse(json, &shared, ordering).map_err(|source| InvalidUpdate::InSet(index, Box::new(source)))
-        };
-        let mut updates: Vec<_> = updates.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?;
-        let mut seen = HashMap::new();
-        for (index, update) in updates.iter().enumerate() {
-            if let Some(first) = seen.insert(&update.entity, index) {
-                return Err(InvalidUpdate::InSet(index, Box::new(InvalidUpdate::Twice(first))));
-            }
-        }
-        let payload = payload(&updates);
-        let size = updates.len();
-        for update in &mut updates {
-            update.change_set_size = u64::try_from(size).ok();
-            update.request_payload = Some(payload.clone());
-        }
-        Ok(Self(updates))
+fn parse_set(mut set: Members, default_request_id: &str, ordering: Ordering) -> Result<Vec<Update>, InvalidUpdate> {
+    let Some(Value::Array(updates)) = set.0.remove(UPDATES) else {
+        return Err(InvalidUpdate::Updates);
+    };
+    if let Some(name) = set.0.keys().find(|name| !OF_SET.contains(&name.as_str())) {
+        return Err(InvalidUpdate::OfEachUpdate(shortened(name).into_owned()));
     }
-
-    /// Returns the updates, in the order of the event.
-    pub fn updates(&self) -> &[Update] {
-        &self.0
+    if !ENTITIES.contains(&updates.len()) {
+        return Err(InvalidUpdate::SetOf(updates.len()));
     }
+    set.check_change_set()?;
+    let mut shared = set.0.clone();
+    shared.retain(|_, value| !value.is_null());
+    let request_id = Value::from(set.request_id(default_request_id)?.as_str());
+    shared.insert(names::REQUEST_ID.to_owned(), request_id.clone());
+    shared.entry(names::CHANGE_SET).or_insert(request_id);
+    let parse = |(index, json): (usize, Value)| {
+        parse_member(json, &shared, ordering).map_err(|source| InvalidUpdate::InSet(index, Box::new(source)))
+    };
+    let mut updates: Vec<_> = updates.into_iter().enumerate().map(parse).collect::<Result<_, _>>()?;
+    let mut seen = HashMap::new();
+    for (index, update) in updates.iter().enumerate() {
+        if let Some(first) = seen.insert(&update.entity, index) {
+            return Err(InvalidUpdate::InSet(index, Box::new(InvalidUpdate::Twice(first))));
+        }
+    }
+    let payload = payload(&updates);
+    let size = updates.len();
+    for update in &mut updates {
+        update.change_set_size = u64::try_from(size).ok();
+        update.request_payload = Some(payload.clone());
+    }
+    Ok(updates)
 }
 
 /// Parses an update of a set with these members.
-fn parse(json: Value, shared: &Map<String, Value>, ordering: Ordering) -> Result<Update, InvalidUpdate> {
+fn parse_member(json: Value, shared: &Map<String, Value>, ordering: Ordering) -> Result<Update, InvalidUpdate> {
     let Value::Object(mut members) = json else {
         return Err(InvalidUpdate::NotAnObject);
     };
@@ -159,8 +111,8 @@ mod tests {
 
     use super::*;
 
-    fn set(json: Value) -> Result<Content, InvalidUpdate> {
-        Content::parse(json, "message-1", Ordering::Arrival)
+    fn set(json: Value) -> Result<Vec<Update>, InvalidUpdate> {
+        parse(json, "message-1", Ordering::Arrival)
     }
 
     #[test]
@@ -198,8 +150,8 @@ mod tests {
             "RequestId": "r", "Actor": "amy", "Reason": null, "RequestSentAt": 5,
             "Updates": [{"ID": "b", "ExpectedVersion": 3, "A": {"$update": {"B": 1}}}, {"ID": "a", "Deleted": true}],
         });
-        let content = set(json.clone()).unwrap_or_else(|error| panic!("{error}"));
-        let [first, second] = content.updates() else { panic!() };
+        let updates = set(json.clone()).unwrap_or_else(|error| panic!("{error}"));
+        let [first, second] = &updates[..] else { panic!() };
         assert_eq!((first.entity.as_str(), second.entity.as_str()), ("b", "a"));
         assert!(first.expected.is_some() && second.expected.is_none() && second.deleted && first.changes_members());
         for update in [first, second] {
@@ -212,14 +164,14 @@ mod tests {
             assert!(!update.changes.contains_key(names::REASON));
         }
         let without = json!({"Updates": [{"ID": "a"}, {"ID": "b"}]});
-        assert_eq!(set(without).unwrap().updates()[0].request_id.as_str(), "message-1");
+        assert_eq!(set(without).unwrap()[0].request_id.as_str(), "message-1");
         // An entity with such an attribute is updated alone.
-        assert!(matches!(set(json!({"ID": "E", "Updates": []})), Ok(Content::Update(_))));
+        assert!(set(json!({"ID": "E", "Updates": []})).is_ok_and(|updates| updates.len() == 1));
     }
 
     #[test]
     fn another_update_makes_another_set() {
-        let payload = |updates: Value| set(json!({"Updates": updates})).unwrap().updates()[0].payload();
+        let payload = |updates: Value| set(json!({"Updates": updates})).unwrap()[0].payload();
         let [a, b] = [json!({"ID": "a", "A": 1}), json!({"ID": "b", "A": 1})];
         let one = payload(json!([a, b]));
         assert!(one == payload(json!([b, a])));

@@ -12,20 +12,19 @@ use shared::{
 };
 use testkit::{
     database::{Database, entity},
-    updates::{Idempotency, Ordering, WriteError, WriteMode, WriteOptions, WriteOutcome, ledger, mode, version},
+    updates::{
+        Idempotency, Ordering, Update, WriteError, WriteMode, WriteOptions, WriteOutcome, ledger, mode, version,
+    },
     world::World,
 };
 use tokio::time::timeout;
 use writer_fn::{
     counter::set::{self, SetError, SetOutcome},
-    update::set::{ChangeSet, Content},
+    update::set::parse as set_of,
 };
 
-fn parse(json: Value, ordering: Ordering) -> ChangeSet {
-    match Content::parse(json, "request-1", ordering).unwrap_or_else(|error| panic!("{error}")) {
-        Content::Set(set) => set,
-        Content::Update(_) => panic!("it is one update"),
-    }
+fn parse(json: Value, ordering: Ordering) -> Vec<Update> {
+    set_of(json, "request-1", ordering).unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn write(world: &World<'_>, json: Value) -> Result<SetOutcome, SetError> {
@@ -205,7 +204,7 @@ async fn a_set_fits_into_one_transaction() {
         .write(json!({"ID": "10", "A": "x".repeat(390_000)}))
         .await
         .unwrap();
-    let small = json!({"Updates": (0..11).map(|n| json!({"ID": n.to_string(), "B": 1})).collect::<Vec<_>>()});
+    let small = json!({"RequestId": "small", "Updates": (0..11).map(|n| json!({"ID": n.to_string(), "B": 1})).collect::<Vec<_>>()});
     assert_eq!(write(&world, small).await, Err((None, WriteError::TooLargeTogether)));
 }
 

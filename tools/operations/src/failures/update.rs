@@ -72,9 +72,9 @@ impl UpdateMessage {
         };
         let text = self.body.to_string();
         let open = |ordering| Envelope::parse(&text)?.open(&carrier, ordering);
-        let content = open(Ordering::Arrival).or_else(|error| open(Ordering::Time).map_err(|_| error))?;
+        let updates = open(Ordering::Arrival).or_else(|error| open(Ordering::Time).map_err(|_| error))?;
         // All updates of a change set have the same id and time.
-        let update = content.updates().first();
+        let update = updates.first();
         let id = Some(id.to_owned()).filter(|id| update.is_some_and(|update| update.request_id.as_str() == id));
         // A time after that of the first message is wrong, and the next message cannot see it.
         let has_time = update

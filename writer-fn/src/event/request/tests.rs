@@ -1,10 +1,10 @@
 use serde_json::json;
 use testkit::cases::{cases, patched};
 
-use crate::{event::request::*, update::Update};
+use crate::event::request::*;
 
 /// Opens the only event or message.
-fn content(event: &Value) -> Result<Content, InvalidEvent> {
+fn content(event: &Value) -> Result<Vec<Update>, InvalidEvent> {
     match parse(&event.to_string())? {
         Request::Update(envelope) => envelope.open(&Carrier::invocation("lambda"), Ordering::Arrival),
         Request::Batch(mut messages) => {
@@ -16,7 +16,7 @@ fn content(event: &Value) -> Result<Content, InvalidEvent> {
 
 /// Returns the first update of an event.
 fn opened(event: &Value) -> Result<Update, InvalidEvent> {
-    Ok(content(event)?.updates()[0].clone())
+    Ok(content(event)?.remove(0))
 }
 
 fn messages(event: &Value) -> Vec<Message> {
@@ -96,7 +96,7 @@ fn the_time_belongs_to_the_source_of_the_id() {
         let record = json!({"messageId": "m", "body": body.to_string(), "attributes": attributes});
         let message = messages(&json!({"Records": [record]})).remove(0);
         let content = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
-        let update = &content.updates()[0];
+        let update = &content[0];
         let bounds = update.sent_at.map(|sent| (sent.earliest.get(), sent.latest));
         assert_eq!(
             bounds,
@@ -127,7 +127,7 @@ fn a_change_set_comes_in_every_envelope() {
         (message(&bridge(&set)), "bridge", Some("app")),
     ] {
         let content = content(&event).unwrap();
-        let [first, second] = content.updates() else {
+        let [first, second] = &content[..] else {
             panic!("{event}")
         };
         assert_eq!((first.entity.as_str(), second.entity.as_str()), ("a", "b"));
