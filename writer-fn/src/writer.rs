@@ -136,7 +136,9 @@ pub(crate) fn log(updates: &[Update], message: Option<&str>, response: Option<Re
             tracing::warn!(entity, request, message_id = message, outcome, error, "update");
         }
         None => {
-            for entity in entities() {
+            // Also a message without a valid update.
+            for index in 0..updates.len().max(1) {
+                let entity = entities().nth(index);
                 tracing::info!(entity, request, message_id = message, outcome = "NotStarted", "update");
             }
         }
