@@ -37,7 +37,7 @@ def update(entity, state, actor, expected=None):
         TableName=TABLE,
         Key={"PK": {"S": entity}, "SK": {"S": "v0"}},
         UpdateExpression="SET #state = :state, Actor = :actor ADD Latest :one"
-        " REMOVE RecordedVersion, RequestId, RequestPayload, Reason, #time, #timestamp, Sender, RestoredFrom",
+        " REMOVE RecordedVersion, RequestId, RequestPayload, Reason, #time, #timestamp, Sender, RestoredFrom, ChangeSetSize",
         ConditionExpression=condition,
         ExpressionAttributeNames={"#state": "State", "#time": "Time", "#timestamp": "Timestamp"},
         ExpressionAttributeValues=values,

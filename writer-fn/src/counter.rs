@@ -8,6 +8,8 @@
 //! | `inline` | `UpdateItem` of v0, then `PutItem` of vN | 2 |
 //! | `transaction` | `GetItem` of v0, then `TransactWriteItems` of both | 4 |
 //!
+//! A [change set](set) is one transaction in every mode: `BatchGetItem` of all latest items, then `TransactWriteItems`.
+//!
 //! All modes create the same items and have the same outcomes. With a ledger, every mode writes the latest item in a
 //! transaction with the request's marker: `GetItem`, then `TransactWriteItems`.
 
@@ -23,6 +25,7 @@ mod outcome;
 mod race;
 pub mod recent_requests;
 pub mod rules;
+pub mod set;
 pub mod stamp;
 pub mod transaction;
 pub mod uncounted;

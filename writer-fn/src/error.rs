@@ -1,7 +1,9 @@
 //! Errors of updates, and the function errors that callers receive for them.
 
 use shared::{
+    domain::{entity::EntityId, version::Version},
     dynamodb::{client::error::ErrorKind, read::layout_error::LayoutError},
+    logging::chain,
     panics::Panicked,
 };
 use thiserror::Error;
@@ -21,6 +23,20 @@ pub enum Error {
         expected: u64,
         /// Latest version, 0 for none.
         latest: u64,
+    },
+    /// An update of a change set is older than the latest version. Nothing was written.
+    #[error("the update is older than version {version}")]
+    Stale {
+        /// Latest version.
+        version: Version,
+    },
+    /// A change set failed because of this entity.
+    #[error("an update of the change set failed")]
+    OfEntity {
+        /// Entity, which only the response names.
+        entity: EntityId,
+        /// Reason.
+        source: Box<Error>,
     },
     /// DynamoDB throttled the request, or concurrent updates won every attempt.
     #[error("the table is throttled")]
@@ -43,11 +59,27 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error of a change set that failed because of this entity.
+    pub(crate) fn of(self, entity: &EntityId) -> Self {
+        let (entity, source) = (entity.clone(), Box::new(self));
+        Self::OfEntity { entity, source }
+    }
+
+    /// Returns the message in the response. Unlike the error, which is logged, it names the entity of a change set that failed.
+    pub fn message(&self) -> String {
+        match self {
+            Self::OfEntity { entity, source } => format!("ID {}: {}", entity.as_str(), chain(&**source)),
+            error => chain(error),
+        }
+    }
+
     /// Returns the fixed name of the variant, which is the `errorType` of the function error.
     pub fn error_type(&self) -> &'static str {
         match self {
             Self::InvalidEvent(_) => "InvalidEvent",
             Self::VersionConflict { .. } => "VersionConflict",
+            Self::Stale { .. } => "Stale",
+            Self::OfEntity { source, .. } => source.error_type(),
             Self::Throttled(_) => "Throttled",
             Self::Undecided(_) => "Undecided",
             Self::Layout(LayoutError::Service(error)) if error.kind == ErrorKind::Throttled => "Throttled",
@@ -65,7 +97,10 @@ impl Error {
         match self {
             Self::VersionConflict { expected, latest } => expected >= latest,
             Self::InvalidEvent(InvalidEvent::Rejected(_)) => true,
-            Self::InvalidEvent(_) | Self::Internal(WriteError::Pruned { .. }) => false,
+            Self::OfEntity { source, .. } => source.is_retryable(),
+            Self::InvalidEvent(_)
+            | Self::Stale { .. }
+            | Self::Internal(WriteError::Pruned { .. } | WriteError::VersionUnknown) => false,
             Self::Throttled(_)
             | Self::Undecided(_)
             | Self::Internal(_)
@@ -79,7 +114,9 @@ impl Error {
 impl From<WriteError> for Error {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::RequestIdReused { .. } => return Self::InvalidEvent(InvalidEvent::RequestId(error)),
+            WriteError::RequestIdReused { .. } | WriteError::TooManyActions { .. } | WriteError::TooLargeTogether => {
+                return Self::InvalidEvent(InvalidEvent::Never(error));
+            }
             WriteError::TooManyToSearch => return Self::Undecided(error),
             _ => {}
         }
@@ -118,9 +155,9 @@ pub enum InvalidEvent {
     /// The update inside the envelopes is invalid.
     #[error(transparent)]
     Update(#[from] InvalidUpdate),
-    /// The request id belongs to another update.
+    /// The request id belongs to another update, or the change set does not fit into a transaction.
     #[error(transparent)]
-    RequestId(WriteError),
+    Never(WriteError),
     /// DynamoDB rejects the update: the item is larger than 400 KB, or the counter is not a number. Another update, or a
     /// repair, can change that.
     #[error("DynamoDB rejects the update")]
@@ -129,10 +166,7 @@ pub enum InvalidEvent {
 
 #[cfg(test)]
 mod tests {
-    use shared::{
-        domain::{version::Version, version_item::InvalidImage},
-        logging::chain,
-    };
+    use shared::domain::version_item::InvalidImage;
 
     use super::*;
 

@@ -37,7 +37,7 @@ impl Writer {
     ) -> Result<Response, Error> {
         let tally = Tally::default();
         let response = async {
-            let update = match event.ok_or(InvalidEvent::NotJson).and_then(request::parse) {
+            let updates = match event.ok_or(InvalidEvent::NotJson).and_then(request::parse) {
                 Ok(Request::Batch(messages)) => {
                     self.check_layout(deadline).await?;
                     return Ok(Response::Batch(batch::write(self, messages, deadline, &tally).await?));
@@ -45,11 +45,11 @@ impl Writer {
                 Ok(Request::Update(envelope)) => envelope.open(invocation, self.ordering()),
                 Err(error) => Err(error),
             };
-            let update = update
+            let updates = updates
                 .map_err(Error::from)
                 .inspect_err(|error| writer::reject(None, error, &tally))?;
             self.check_layout(deadline).await?;
-            Ok(Response::Update(self.write(&update, None, deadline, &tally).await?))
+            Ok(Response::Update(self.write(&updates, None, deadline, &tally).await?))
         };
         let response = response.await;
         tally.emit(&invocation.id);

@@ -25,9 +25,12 @@ pub(crate) fn init() {
     metrics::init("writer-fn", UNITS);
 }
 
-/// Counts an update by its outcome, and measures its latency including all requests.
+/// Counts each update by its outcome, and a change set that failed once. Measures the latency including all requests.
 pub(crate) fn update(tally: &Tally, response: &Result<UpdateResponse, Error>, latency: Duration) {
-    tally.count(response.as_ref().map_or_else(failure, UpdateResponse::outcome));
+    match response {
+        Ok(response) => response.versions().for_each(|_| tally.count(response.outcome())),
+        Err(error) => tally.count(failure(error)),
+    }
     tally.measure(LATENCY, latency.as_secs_f64() * 1000.0);
 }
 
@@ -45,6 +48,8 @@ fn failure(error: &Error) -> &'static str {
     match error {
         Error::InvalidEvent(_) => "Invalid",
         Error::VersionConflict { .. } => "Conflict",
+        Error::Stale { .. } => "Stale",
+        Error::OfEntity { source, .. } => failure(source),
         Error::Throttled(_) => "Throttled",
         Error::Undecided(_) | Error::Internal(_) | Error::Layout(_) | Error::Panicked(_) | Error::NotInTime => {
             "Internal"

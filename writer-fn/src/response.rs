@@ -4,7 +4,11 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
 use shared::domain::{entity::EntityId, version::Version};
 
-use crate::{counter::WriteOutcome, error::Error};
+use crate::{
+    counter::{WriteOutcome, set::SetOutcome},
+    error::Error,
+    update::Update,
+};
 
 /// The response to an invocation.
 #[derive(Debug, Serialize)]
@@ -16,19 +20,50 @@ pub enum Response {
     Batch(SqsBatchResponse),
 }
 
-/// The outcome of one update: `{"ID": "Equipment#1", "Version": 7, "Outcome": "Written"}`.
+/// A version of an entity.
 #[derive(Debug, Serialize)]
-pub struct UpdateResponse {
+#[serde(rename_all = "PascalCase")]
+pub struct WrittenVersion {
     #[serde(rename = "ID")]
     id: String,
-    #[serde(rename = "Version")]
     version: Version,
-    #[serde(rename = "Outcome")]
-    outcome: &'static str,
+}
+
+impl WrittenVersion {
+    fn new(entity: &EntityId, version: Version) -> Self {
+        Self {
+            id: entity.as_str().to_owned(),
+            version,
+        }
+    }
+}
+
+/// The outcome of an update or of a change set.
+#[derive(Debug, Serialize)]
+#[serde(untagged, rename_all_fields = "PascalCase")]
+pub enum UpdateResponse {
+    /// `{"ID": "Equipment#1", "Version": 7, "Outcome": "Written"}`
+    Update {
+        /// Version that the update created or, if it created none, the latest version.
+        #[serde(flatten)]
+        version: WrittenVersion,
+        /// `Written`, `Duplicate`, `Stale` or `Unchanged`.
+        outcome: &'static str,
+    },
+    /// `{"Outcome": "Written", "Updates": [{"ID": "Equipment#1", "Version": 7}, …]}`
+    Set {
+        /// `Written`, also for a second delivery.
+        outcome: &'static str,
+        /// Versions that the set created.
+        updates: Vec<WrittenVersion>,
+        /// `true` for a second delivery.
+        #[serde(skip)]
+        is_duplicate: bool,
+    },
 }
 
 impl UpdateResponse {
-    /// Creates the response for an outcome. A conflict is an error.
+    /// Creates the response for the outcome of an update. A conflict is an error.
     pub fn new(entity: &EntityId, outcome: WriteOutcome) -> Result<Self, Error> {
         let (outcome, version) = match outcome {
             WriteOutcome::Written { version } => ("Written", version),
@@ -37,20 +72,52 @@ impl UpdateResponse {
             WriteOutcome::Unchanged { version } => ("Unchanged", version),
             WriteOutcome::Conflict { expected, latest } => return Err(Error::VersionConflict { expected, latest }),
         };
-        Ok(Self {
-            id: entity.as_str().to_owned(),
-            version,
-            outcome,
+        let version = WrittenVersion::new(entity, version);
+        Ok(Self::Update { version, outcome })
+    }
+
+    /// Creates the response for the outcome of a change set. The refusal of an update is an error.
+    pub fn of_set(set: &[Update], outcome: SetOutcome) -> Result<Self, Error> {
+        let (versions, is_duplicate) = match outcome {
+            SetOutcome::Written(versions) => (versions, false),
+            SetOutcome::Duplicate(versions) => (versions, true),
+            SetOutcome::Refused { update, outcome } => {
+                let entity = &set[update].entity;
+                let error = match outcome {
+                    WriteOutcome::Conflict { expected, latest } => Error::VersionConflict { expected, latest },
+                    WriteOutcome::Written { version }
+                    | WriteOutcome::Duplicate { version }
+                    | WriteOutcome::Stale { version }
+                    | WriteOutcome::Unchanged { version } => Error::Stale { version },
+                };
+                return Err(error.of(entity));
+            }
+        };
+        let entities = set.iter().map(|update| &update.entity);
+        let updates = entities
+            .zip(versions)
+            .map(|(entity, version)| WrittenVersion::new(entity, version));
+        Ok(Self::Set {
+            outcome: "Written",
+            updates: updates.collect(),
+            is_duplicate,
         })
     }
 
     /// Returns `Written`, `Duplicate`, `Stale` or `Unchanged`.
     pub fn outcome(&self) -> &'static str {
-        self.outcome
+        match self {
+            Self::Set { is_duplicate: true, .. } => "Duplicate",
+            Self::Update { outcome, .. } | Self::Set { outcome, .. } => outcome,
+        }
     }
 
-    /// Returns the version that the update created or, if it created none, the latest version.
-    pub fn version(&self) -> u64 {
-        self.version.get()
+    /// Returns the version of each entity: the one that its update created or, if it created none, the latest version.
+    pub fn versions(&self) -> impl Iterator<Item = u64> {
+        let versions = match self {
+            Self::Update { version, .. } => std::slice::from_ref(version),
+            Self::Set { updates, .. } => updates,
+        };
+        versions.iter().map(|written| written.version.get())
     }
 }

@@ -47,7 +47,7 @@ impl From<Error> for Diagnostic {
     fn from(error: Error) -> Self {
         Self {
             error_type: error.error_type().to_owned(),
-            error_message: chain(&error),
+            error_message: error.message(),
         }
     }
 }

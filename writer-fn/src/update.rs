@@ -6,6 +6,7 @@ mod members;
 pub mod nested;
 pub mod payload;
 pub mod sent_at;
+pub mod set;
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](shared::domain::marks).
-pub const RESERVED: [&str; 22] = [
+pub const RESERVED: [&str; 23] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -56,6 +57,7 @@ pub const RESERVED: [&str; 22] = [
     names::REQUEST_PAYLOAD,
     names::SENDER,
     names::RESTORED_FROM,
+    names::CHANGE_SET_SIZE,
     names::RECENT_REQUESTS,
     names::REQUESTS_SINCE,
     names::REQUESTS_DROPPED,
@@ -91,6 +93,8 @@ pub struct Update {
     pub sender: Option<String>,
     /// Version whose attributes the update restores.
     pub restored_from: Option<Version>,
+    /// Number of updates of the [change set](set) to which the update belongs.
+    pub change_set_size: Option<u64>,
 }
 
 /// Latest version that an update expects.
@@ -167,6 +171,7 @@ impl Update {
             request_payload: None,
             sender: None,
             restored_from: None,
+            change_set_size: None,
         };
         update.check()?;
         Ok(update)

@@ -1,4 +1,4 @@
-//! Writes single updates to the latest item, and logs and counts their outcomes.
+//! Writes updates and change sets to the latest items, and logs and counts their outcomes.
 
 use shared::{
     clock::{Clock, Deadline},
@@ -74,49 +74,74 @@ impl Writer {
         checked.inspect_err(|error| tracing::error!(error = chain(error), "layout"))
     }
 
-    /// Applies one update, until the deadline. `message` is the id of the queue message that contained it, if any.
+    /// Applies one update, or the updates of a change set, until the deadline. `message` is the id of the queue message that contained it, if any.
     pub(crate) async fn write(
         &self,
-        update: &Update,
+        updates: &[Update],
         message: Option<&str>,
         deadline: Deadline,
         tally: &Tally,
     ) -> Result<UpdateResponse, Error> {
         let since = Instant::now();
-        let write = panics::caught_async(counter::write(&self.store, update, self.options));
+        let write = panics::caught_async(self.apply(updates));
         let response = match timeout_at(deadline.finish_by, write).await {
-            Ok(Ok(Ok(outcome))) => UpdateResponse::new(&update.entity, outcome),
-            Ok(Ok(Err(error))) => Err(Error::from(error)),
+            Ok(Ok(response)) => response,
             Ok(Err(panicked)) => Err(Error::from(panicked)),
             Err(_) => Err(Error::NotInTime),
         };
         metrics::update(tally, &response, since.elapsed());
-        log(Some(update), message, Some(response.as_ref()));
+        log(updates, message, Some(response.as_ref()));
         response
+    }
+
+    async fn apply(&self, updates: &[Update]) -> Result<UpdateResponse, Error> {
+        match updates {
+            [update] => {
+                let outcome = counter::write(&self.store, update, self.options).await?;
+                UpdateResponse::new(&update.entity, outcome)
+            }
+            set => match Box::pin(counter::set::write(&self.store, set, self.options)).await {
+                Ok(outcome) => UpdateResponse::of_set(set, outcome),
+                Err((None, error)) => Err(error.into()),
+                Err((Some(update), error)) => Err(Error::from(error).of(&set[update].entity)),
+            },
+        }
     }
 }
 
 /// Counts and logs an event, or a queue message, that contains no valid update.
 pub(crate) fn reject(message: Option<&str>, error: &Error, tally: &Tally) {
     metrics::rejected(tally, error);
-    log(None, message, Some(Err(error)));
+    log(&[], message, Some(Err(error)));
 }
 
-/// Logs an update, `None` if the event contains no valid one. `response` is `None` if an update of a batch is returned as failed without
-/// an attempt.
-pub(crate) fn log(update: Option<&Update>, message: Option<&str>, response: Option<Result<&UpdateResponse, &Error>>) {
-    let entity = update.map(|update| update.entity.digest());
-    let request = update.map(|update| update.request_id.in_logs());
-    let (entity, request) = (entity.as_deref(), request.as_deref());
-    match response.transpose() {
-        Ok(response) => {
-            let outcome = response.map_or("NotStarted", UpdateResponse::outcome);
-            let version = response.map(UpdateResponse::version);
-            tracing::info!(entity, request, message_id = message, outcome, version, "update");
+/// Logs updates of an event, none if the event contains no valid one: those that were written, or the one that failed. `response` is
+/// `None` if updates of a batch are returned as failed without an attempt.
+pub(crate) fn log(updates: &[Update], message: Option<&str>, response: Option<Result<&UpdateResponse, &Error>>) {
+    let request = updates.first().map(|update| update.request_id.in_logs());
+    let request = request.as_deref();
+    let entities = || updates.iter().map(|update| update.entity.digest());
+    match response {
+        Some(Ok(response)) => {
+            for (entity, version) in entities().zip(response.versions()) {
+                let outcome = response.outcome();
+                tracing::info!(entity, request, message_id = message, outcome, version, "update");
+            }
         }
-        Err(error) => {
-            let (outcome, error) = (error.error_type(), chain(error));
+        Some(Err(error)) => {
+            let failed = match error {
+                Error::OfEntity { entity, .. } => Some(entity.digest()),
+                _ => entities().next(),
+            };
+            let (entity, outcome, error) = (failed.as_deref(), error.error_type(), chain(error));
             tracing::warn!(entity, request, message_id = message, outcome, error, "update");
+        }
+        None => {
+            // Also a message without a valid update.
+            for index in 0..updates.len().max(1) {
+                let entity = entities().nth(index);
+                tracing::info!(entity, request, message_id = message, outcome = "NotStarted", "update");
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ pub const OF_CLIENT: [&str; 5] = [
     names::TIMESTAMP,
 ];
 /// Attributes that the writer sets for one version, if they apply.
-pub const OF_WRITER: [&str; 2] = [names::SENDER, names::RESTORED_FROM];
+pub const OF_WRITER: [&str; 3] = [names::SENDER, names::RESTORED_FROM, names::CHANGE_SET_SIZE];
 /// Attributes of the request that created a version.
 pub const OF_REQUEST: [&str; 2] = [names::REQUEST_ID, names::REQUEST_PAYLOAD];
 /// Attributes that only latest items keep: a version does not take them from its image.
@@ -175,6 +175,7 @@ mod tests {
         let mut latest = json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "Time": {"S": "2026-01-01"},
             "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}, "ChangeSet": {"S": "c"}, "Latest": {"N": "4"},
+            "ChangeSetSize": {"N": "2"},
             "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "RecordedTick": {"N": "2"},
             "RequestsSince": {"N": "1"}, "RequestsDropped": {"L": []}, "RecentRequests": {"M": {}},
         });
@@ -190,6 +191,7 @@ mod tests {
         let named = json!({
             "PK": {"S": "E"}, "SK": {"S": "v0"}, "State": {"S": "x"}, "Actor": {"S": "amy"}, "Time": {"S": "2026-01-01"},
             "Sender": {"S": "AIDA"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"}, "ChangeSet": {"S": "c"},
+            "ChangeSetSize": {"N": "2"},
         });
         let version = Version::new(4).unwrap();
         let mut own = named.clone();
@@ -214,7 +216,8 @@ mod tests {
     fn a_tombstone_has_only_the_state_that_its_deletion_set() {
         let version = Version::new(4).unwrap();
         let (own, _) = of_version(tombstone(Some(4)), version);
-        let record = "Actor ChangeSet Deleted Depth Note PK RecordedAt RequestId RequestPayload SK Sender Time";
+        let record =
+            "Actor ChangeSet ChangeSetSize Deleted Depth Note PK RecordedAt RequestId RequestPayload SK Sender Time";
         assert_eq!(names_of(&own).join(" "), record);
         assert_eq!(ended_names(&tombstone(Some(4)), version), ["State"]);
         // It is the same version after the other attributes were removed.

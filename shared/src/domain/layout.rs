@@ -41,12 +41,13 @@ pub const IMAGE: &str = "Image";
 /// Attribute with the compressed version, or with one part of it, binary.
 pub const IMAGE_DEFLATE: &str = "ImageDeflate";
 /// Attributes beside a compressed version, for filters of requests and of streams.
-pub const PLAIN: [&str; 6] = [
+pub const PLAIN: [&str; 7] = [
     names::REQUEST_ID,
     names::REQUEST_PAYLOAD,
     names::RECORDED_AT,
     names::ACTOR,
     names::CHANGE_SET,
+    names::CHANGE_SET_SIZE,
     names::DELETED,
 ];
 /// Maximum size in bytes of a [`PLAIN`] value. A larger one is compressed with the others.

@@ -69,6 +69,8 @@ pub mod names {
     pub const REASON: &str = "Reason";
     /// Set of changes to which an update belongs, as the client names it.
     pub const CHANGE_SET: &str = "ChangeSet";
+    /// Number of entities that an update changed together, as one change set.
+    pub const CHANGE_SET_SIZE: &str = "ChangeSetSize";
     /// Sender of an update, as the platform reports it: the `SenderId` of a queue message, the `source` of an event.
     pub const SENDER: &str = "Sender";
     /// Version whose attributes a restore copied.

@@ -44,6 +44,8 @@ pub struct VersionView {
     pub reason: Option<AttributeValue>,
     /// Set of changes that the update names.
     pub change_set: Option<AttributeValue>,
+    /// Number of entities that the update changed together.
+    pub change_set_size: Option<u64>,
     /// Sender that the platform reported.
     pub sender: Option<String>,
     /// Version whose attributes a restore copied.
@@ -83,6 +85,7 @@ impl VersionView {
             actor_unchanged: false,
             reason: item.remove(names::REASON),
             change_set: item.remove(names::CHANGE_SET),
+            change_set_size: attributes::whole(&item, names::CHANGE_SET_SIZE),
             sender: text(&item, names::SENDER).map(str::to_owned),
             restored_from: attributes::version(&item, names::RESTORED_FROM),
             change: None,
@@ -115,7 +118,7 @@ impl VersionView {
     }
 
     /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
-    /// "Reason": …, "ChangeSet": …, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table
+    /// "Reason": …, "ChangeSet": …, "ChangeSetSize": 2, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table
     /// also has `Stream`, `ItemVersion`, `ActorUnchanged` if it is true, and one of the marks `Baseline`, `Missed` and `Late`, a late one
     /// `After`, and one without its state `Omitted`.
     pub fn record_json(&self) -> Map<String, Value> {
@@ -134,6 +137,7 @@ impl VersionView {
             (ACTOR_UNCHANGED, self.actor_unchanged.then(|| true.into())),
             (names::REASON, self.reason.as_ref().map(plain::attribute)),
             (names::CHANGE_SET, self.change_set.as_ref().map(plain::attribute)),
+            (names::CHANGE_SET_SIZE, self.change_set_size.map(Value::from)),
             (names::SENDER, self.sender.as_deref().map(Value::from)),
             (names::RESTORED_FROM, self.restored_from.map(|version| json!(version))),
             (STREAM, change.map(|change| change.stream.as_str().into())),
@@ -194,12 +198,12 @@ mod tests {
         let item = json!({
             "PK": {"S": "E"}, "SK": {"S": "v3"}, "RequestId": {"S": "r"}, "Deleted": {"BOOL": true},
             "RecentRequests": {"M": {"hash": {"N": "3"}}}, "RequestPayload": {"S": "p"}, "Actor": {"S": "amy"},
-            "Reason": {"S": "test"}, "ChangeSet": {"S": "c"}, "Sender": {"S": "AIDA"}, "RestoredFrom": {"N": "1"},
+            "Reason": {"S": "test"}, "ChangeSet": {"S": "c"}, "ChangeSetSize": {"N": "2"}, "Sender": {"S": "AIDA"}, "RestoredFrom": {"N": "1"},
             "RecordedAt": {"S": "2026-11-22T06:24:48.123456003Z"}, "RecordedBy": {"S": "stream"},
             "B": {"N": "1.50"}, "A": {"NULL": true}, "C": {"L": [{"NULL": true}]},
         });
         let expected = r#"{"ID":"E","Version":3,"RecordedAt":"2026-11-22T06:24:48.123456003Z","RecordedBy":"stream",
-            "RequestId":"r","Actor":"amy","Reason":"test","ChangeSet":"c","Sender":"AIDA","RestoredFrom":1,"Deleted":true,
+            "RequestId":"r","Actor":"amy","Reason":"test","ChangeSet":"c","ChangeSetSize":2,"Sender":"AIDA","RestoredFrom":1,"Deleted":true,
             "Attributes":{"A":{"$null":true},"B":1.50,"C":[null]}}"#;
         let expected: Value = serde_json::from_str(expected).unwrap();
         assert_eq!(view(3, item).to_json(), expected);

@@ -2,14 +2,14 @@
 
 use aws_sdk_dynamodb::{
     Client,
-    error::SdkError,
+    error::{ProvideErrorMetadata, SdkError},
     operation::transact_write_items::TransactWriteItemsError,
     types::{CancellationReason, TransactWriteItem},
 };
 
 use crate::{
     domain::Item,
-    dynamodb::client::error::{ServiceError, kind_of},
+    dynamodb::client::error::{ErrorKind, ServiceError, kind_of},
 };
 
 /// Operation that is cancelled.
@@ -42,8 +42,22 @@ pub async fn send(
     }
 }
 
+/// Returns `true` if a transaction was cancelled because DynamoDB throttled a write, or because of another transaction.
+pub fn is_throttled(reason: &CancellationReason) -> bool {
+    reason.code().is_some_and(|code| kind_of(code) == ErrorKind::Throttled)
+}
+
+/// Returns `true` if the items of a transaction are larger than 4 MB, see
+/// [`TransactWriteItems`](https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html).
+pub fn exceeds_size<R>(error: &SdkError<TransactWriteItemsError, R>) -> bool {
+    let message = error.as_service_error().and_then(ProvideErrorMetadata::message);
+    let reasons = reasons_of(error).iter().map(CancellationReason::message);
+    let mut messages = reasons.chain([message]).flatten();
+    messages.any(|message| message.contains("aggregate size of the items in the transaction"))
+}
+
 /// Returns the reasons of a cancelled transaction, none of another error.
-fn reasons_of<R>(error: &SdkError<TransactWriteItemsError, R>) -> &[CancellationReason] {
+pub fn reasons_of<R>(error: &SdkError<TransactWriteItemsError, R>) -> &[CancellationReason] {
     match error.as_service_error() {
         Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
         _ => &[],

@@ -75,7 +75,13 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 10] {
                 .map(|actor| html! { (value(actor)) (unchanged(view)) }),
         ),
         ("Reason", view.reason.as_ref().map(value)),
-        ("Change set", view.change_set.as_ref().map(value)),
+        (
+            "Change set",
+            view.change_set.as_ref().map(|set| {
+                let size = view.change_set_size.map(|size| format!(", {size} entities"));
+                html! { (value(set)) (size.unwrap_or_default()) }
+            }),
+        ),
         ("Sender", view.sender.as_deref().map(value::word)),
         ("Restored from", view.restored_from.map(link)),
         ("Request ID", view.request_id.as_deref().map(value::word)),

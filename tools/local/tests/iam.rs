@@ -117,7 +117,7 @@ fn no_function_can_change_a_version() {
                 HISTORY,
                 &format!("GetItem BatchGetItem Query DescribeTable{writes}"),
             ),
-            (WRITER, LATEST, "GetItem UpdateItem Scan DescribeTable"),
+            (WRITER, LATEST, "GetItem BatchGetItem UpdateItem Scan DescribeTable"),
         ] {
             let mut requests: Vec<_> = all()
                 .map(|action| request(&statements, role, action, table, &[]))

@@ -308,6 +308,7 @@ impl ChangeOptions {
             sent_at: self.sent_at,
             sender: None,
             restored_from: None,
+            change_set_size: None,
         }
     }
 }

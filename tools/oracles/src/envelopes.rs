@@ -25,7 +25,7 @@ pub fn envelopes(input: &[u8]) {
             for message in messages {
                 let body = message.body.map_err(Error::from);
                 match body.and_then(|envelope| open(envelope, &message.carrier)) {
-                    Ok(update) => update::check(&update, Ordering::Arrival),
+                    Ok(updates) => check(&updates),
                     // Names inside a body are part of a string of the event, so any name is allowed.
                     Err(error) => check_error(error, "secret"),
                 }
@@ -33,22 +33,28 @@ pub fn envelopes(input: &[u8]) {
         }
         Ok(Request::Update(envelope)) => match open(envelope, &Carrier::invocation("carrier")) {
             Err(error) => check_error(error, &names),
-            Ok(update) => {
-                update::check(&update, Ordering::Arrival);
+            Ok(updates) => {
+                check(&updates);
                 if let Some(json) = json {
-                    check_envelopes(&json, text, &update);
+                    check_envelopes(&json, text, &updates);
                 }
             }
         },
     }
 }
 
-fn open(envelope: Envelope, carrier: &Carrier) -> Result<Update, Error> {
+fn check(updates: &[Update]) {
+    for update in updates {
+        update::check(update, Ordering::Arrival);
+    }
+}
+
+fn open(envelope: Envelope, carrier: &Carrier) -> Result<Vec<Update>, Error> {
     Ok(envelope.open(carrier, Ordering::Arrival)?)
 }
 
 /// An envelope adds one or two levels, which can exceed the nesting limit. Otherwise the update must be the same.
-fn check_envelopes(json: &Value, text: &str, update: &Update) {
+fn check_envelopes(json: &Value, text: &str, updates: &[Update]) {
     let carrier = Carrier::invocation("carrier");
     let bridge = json!({"detail-type": "t", "source": "s", "detail": json});
     let sns = |message: &str| json!({"Type": "Notification", "Message": message});
@@ -56,10 +62,17 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         let Ok(Request::Update(envelope)) = parse(&event.to_string()) else {
             continue;
         };
-        if let Ok(mut opened) = open(envelope, &carrier) {
-            // The envelope names its source.
-            opened.sender.clone_from(&update.sender);
-            assert!(opened == *update, "a different update inside an envelope");
+        if let Ok(opened) = open(envelope, &carrier) {
+            for (opened, update) in opened.iter().zip(updates) {
+                // The envelope names its source.
+                let sender = update.sender.clone();
+                let opened = Update {
+                    sender,
+                    ..opened.clone()
+                };
+                assert!(opened == *update, "a different update inside an envelope");
+            }
+            assert_eq!(opened.len(), updates.len());
         }
     }
     let batch = json!({"Records": [{"messageId": "carrier", "body": text}]});
@@ -70,7 +83,7 @@ fn check_envelopes(json: &Value, text: &str, update: &Update) {
         let opened = message.body.map_err(Error::from);
         let opened = opened.and_then(|envelope| open(envelope, &carrier));
         assert!(
-            opened.is_ok_and(|opened| opened == *update),
+            opened.is_ok_and(|opened| opened == *updates),
             "a different update inside a message"
         );
     }

@@ -32,6 +32,8 @@ const OWN_HISTORY: u8 = 3;
 const PROCESSES: u8 = 4;
 /// One schedule in this number has updates of a map.
 const MAPS: u8 = 8;
+/// One schedule in this number has change sets.
+const CHANGE_SETS: u64 = 16;
 const ORIGINS: [Origin; 5] = [
     Origin::Client,
     Origin::TimedClient,
@@ -63,6 +65,10 @@ impl Schedule {
         }
         if layout.u8(..ATTACHED) == 0 {
             schedule.draw_attached(&mut rng, &mut layout);
+            return schedule;
+        }
+        if seed % CHANGE_SETS == CHANGE_SETS - 3 {
+            situations::sets::change_sets(&mut rng, &mut schedule);
             return schedule;
         }
         // Close seeds have similar first numbers.

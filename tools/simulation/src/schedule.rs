@@ -32,7 +32,7 @@ pub(crate) const BACKFILLED: &str = "backfilled";
 pub(crate) struct Schedule {
     pub(crate) seed: u64,
     pub(crate) settings: Settings,
-    /// Updates that upstream delivers, each with a unique request id.
+    /// Updates that upstream delivers, each with a unique request id, except for those of a change set.
     pub(crate) updates: Vec<Update>,
     pub(crate) steps: Vec<Step>,
     pub(crate) faults: Vec<Fault>,
@@ -42,6 +42,12 @@ impl Schedule {
     /// Returns `true` if another program or an operator makes such a change to an entity.
     pub(crate) fn is_edited(&self, entity: &str, is_it: impl Fn(&Edit) -> bool) -> bool {
         self.has(|kind| matches!(kind, StepKind::Edit(of, edit) if of == entity && is_it(edit)))
+    }
+
+    /// Returns the updates of a change set: all with the request id of this one. Only the update itself if it belongs to none.
+    pub(crate) fn set_of(&self, update: usize) -> Vec<usize> {
+        let is_of = |index: &usize| self.updates[*index].id == self.updates[update].id;
+        (0..self.updates.len()).filter(is_of).collect()
     }
 
     /// Returns `true` if there is such a step.

@@ -184,6 +184,7 @@ pub fn apply(update: &Update, stored: Option<&Item>, stamp: &Stamp) -> Result<It
         ),
         (names::SENDER, update.sender.as_deref().and_then(s)),
         (names::RESTORED_FROM, update.restored_from.map(Version::get).and_then(n)),
+        (names::CHANGE_SET_SIZE, update.change_set_size.and_then(n)),
         (names::TIMESTAMP, update.timestamp.map(|time| attributes::n(time.get()))),
     ] {
         match value {

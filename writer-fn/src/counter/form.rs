@@ -159,6 +159,7 @@ fn add_record(expression: &mut Expression, update: &Update, payload: &Payload, s
     for (placeholder, clause, value) in [
         ("#sender", "#sender = :sender", update.sender.as_ref().map(s)),
         ("#restored", "#restored = :restored", update.restored_from.map(n)),
+        ("#size", "#size = :size", update.change_set_size.map(n)),
     ] {
         match value {
             Some(value) => assign(expression, clause, value),

@@ -123,6 +123,31 @@ pub enum WriteError {
         /// Missing version.
         version: Version,
     },
+    /// A change set needs more actions than a transaction has. Nothing changed.
+    #[error(
+        "the change set has {entities} entities, and a transaction has room for {max}: send several sets with one ChangeSet, if they can be \
+         applied one after the other"
+    )]
+    TooManyActions {
+        /// Number of entities.
+        entities: usize,
+        /// Maximum number with these settings.
+        max: usize,
+    },
+    /// The items of a change set are larger than a transaction can be. Nothing changed.
+    #[error("the items of the change set have more than 4 MB, and a transaction has at most 4 MB")]
+    TooLargeTogether,
+    /// The time of an entity is far ahead of the writer's clock, and a change set would give it to the others. Nothing changed.
+    #[error(
+        "the time of version {version} is far ahead, and the other entities would get it: run `vzero admin repair`"
+    )]
+    FarAhead {
+        /// Latest version.
+        version: Version,
+    },
+    /// The change set was applied, but neither the latest item nor history has the version of this entity: another program removed it.
+    #[error("the change set was applied before, and the version of this entity was removed")]
+    VersionUnknown,
     /// A concurrent update won every attempt.
     #[error("concurrent updates won all {attempts} attempts")]
     Contended {
@@ -140,11 +165,17 @@ impl WriteError {
             | Self::NotRecorded { source: error, .. } => error.kind,
             Self::Contended { .. } => ErrorKind::Throttled,
             // DynamoDB also rejects an update of a counter that is not a number.
-            Self::Latest(_) | Self::NoMap { .. } | Self::RequestIdReused { .. } => ErrorKind::Rejected,
+            Self::Latest(_)
+            | Self::NoMap { .. }
+            | Self::RequestIdReused { .. }
+            | Self::TooManyActions { .. }
+            | Self::TooLargeTogether => ErrorKind::Rejected,
             Self::FailedWithoutViolation
             | Self::HistoryBehind { .. }
             | Self::TooManyToSearch
             | Self::Pruned { .. }
+            | Self::FarAhead { .. }
+            | Self::VersionUnknown
             | Self::CounterMissing { .. }
             | Self::TimeUnreadable { .. }
             | Self::Taken { .. } => ErrorKind::Unavailable,

@@ -57,7 +57,7 @@ pub enum Violation {
 }
 
 /// Attribute names of the placeholders, except `#hash`, which each request defines.
-const NAMES: [(&str, &str); 20] = [
+const NAMES: [(&str, &str); 21] = [
     ("#pk", names::PK),
     ("#latest", names::LATEST),
     ("#request", names::REQUEST_ID),
@@ -78,6 +78,7 @@ const NAMES: [(&str, &str); 20] = [
     ("#time", names::TIME),
     ("#sender", names::SENDER),
     ("#restored", names::RESTORED_FROM),
+    ("#size", names::CHANGE_SET_SIZE),
 ];
 
 macro_rules! rules {

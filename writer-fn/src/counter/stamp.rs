@@ -66,6 +66,16 @@ impl Stamp {
         }
     }
 
+    /// Returns one time for the versions of several latest items that are written together: that of the writer's clock, or the first one
+    /// after that of each of them.
+    pub fn common_time<'a>(now: RecordedAt, stored: impl Iterator<Item = &'a Item>) -> RecordedAt {
+        let last = stored
+            .filter_map(RecordedAt::of_latest)
+            .filter(|last| now <= *last)
+            .max();
+        last.map_or(now, RecordedAt::next_micro)
+    }
+
     /// Returns the stamp that fits a stored latest item after a request with this stamp failed: a tick, if the stamp was the
     /// reason, and the latest item is recent and not older than `first`, the time of the first request.
     #[must_use]
@@ -176,6 +186,31 @@ mod tests {
         assert!(!tick.holds_for(Some(&stored(at(5), 999))));
         // A tick is valid for ever: the version that was read protects against a second application.
         assert!(tick.holds_for(Some(&stored(at(500), 0))));
+    }
+
+    #[test]
+    fn versions_that_are_written_together_have_one_time_after_all_others() {
+        let ahead = stored(at(7), 3);
+        let mut other_form = Item::default();
+        other_form.insert(
+            names::RECORDED_AT.to_owned(),
+            AttributeValue::S("1970-01-01T00:00:06Z".to_owned()),
+        );
+        for (now, items, expected) in [
+            (5, vec![], at(5)),
+            (8, vec![&ahead, &other_form], at(8)),
+            (7, vec![&ahead], at(7).next_micro()),
+            (6, vec![&other_form], at(6).next_micro()),
+            (5, vec![&other_form, &ahead], at(7).next_micro()),
+        ] {
+            let time = Stamp::common_time(at(now), items.iter().copied());
+            assert_eq!(time, expected);
+            for item in items.into_iter().map(Some).chain([None]) {
+                let stamp = Stamp::fitting(time, item);
+                assert_eq!(stamp.time(item), time);
+                assert!(stamp.holds_for(item) && !matches!(stamp, Stamp::Tick { .. }));
+            }
+        }
     }
 
     #[test]

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use shared::{
     clock::Clock,
-    config::{Ordering, Window, WriteMode, WriteOptions},
+    config::{Idempotency, Ordering, Window, WriteMode, WriteOptions},
     domain::{
         AttributeValue, Item, change::Change, keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis,
         version::Version, version_item::VersionItem,
     },
     dynamodb::{Store, cancellation},
 };
-use testkit::replay::sent;
+use testkit::replay::{sent, sent_after};
 
 use crate::{
     counter::{
@@ -27,7 +27,7 @@ use crate::{
         stamp::Stamp,
         transaction,
     },
-    update::{Update, sent_at::SentAt},
+    update::{Update, sent_at::SentAt, set},
 };
 
 fn now() -> RecordedAt {
@@ -235,5 +235,38 @@ async fn write_transaction() {
         let items = transaction::items(update, version.version(), &parts, "Table", "Table").unwrap();
         let body = sent(async |client| cancellation::send(&client, items, &[]).await).await;
         insta::assert_json_snapshot!(name, body);
+    }
+}
+
+#[tokio::test]
+async fn change_set() {
+    let json = json!({"RequestId": "r-7", "Actor": "amy", "Updates": [
+        {"ID": "Equipment#1", "State": "OK"},
+        {"ID": "Equipment#2", "ExpectedVersion": 6, "Address": {"$update": {"City": "Bonn"}}},
+    ]});
+    let set = set::parse(json, "", Ordering::Arrival).unwrap();
+    let stored = |id: &str, recorded: &str| {
+        let address = json!({"M": {"City": {"S": "Ulm"}}});
+        json!({
+            "PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "6"}, "RecordedAt": {"S": recorded}, "Address": address,
+            "RecentRequests": {"M": {}}, "V0Id": {"S": "0"},
+        })
+    };
+    // The second time is that of a clock which is ahead.
+    let (first, second) = ("2026-11-22T06:24:48.000000000Z", "2026-11-22T06:24:49.000000000Z");
+    let read = json!({"Responses": {"Table": [stored("Equipment#1", first), stored("Equipment#2", second)]}});
+    for (name, idempotency, before) in [
+        ("read_change_set", Idempotency::default(), &[][..]),
+        ("read_change_set_ledger", Idempotency::Ledger, &[]),
+        ("write_change_set", Idempotency::default(), &[read]),
+    ] {
+        let options = WriteOptions {
+            idempotency,
+            ..WriteOptions::default()
+        };
+        let clock = Clock::new(|| std::time::Duration::from_secs(1_795_328_688));
+        let store = |client| Store::new(client, "Table", VersionDigits::default()).with_clock(clock.clone());
+        let write = async |client| counter::set::write(&store(client), &set, options).await.is_ok();
+        insta::assert_json_snapshot!(name, sent_after(before, write).await);
     }
 }

@@ -6,8 +6,14 @@
 use aws_sdk_dynamodb::types::TransactWriteItem;
 use shared::{
     config::{Idempotency, MARKER_RETENTION, WriteMode, WriteOptions},
-    domain::{Item, keys::LATEST_KEY, version::Version, version_item::VersionItem},
-    dynamodb::{Store, cancellation, client::error::ServiceError, key, n, write::Write},
+    domain::{Item, keys::LATEST_KEY, recorded_at::RecordedAt, version::Version, version_item::VersionItem},
+    dynamodb::{
+        Store,
+        cancellation::{self, OPERATION},
+        client::error::ServiceError,
+        key, n,
+        write::Write,
+    },
 };
 
 use crate::{
@@ -73,51 +79,20 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
             // A transaction that counts as lost may have been applied, or may still be applied.
             earlier = earlier.after_check(stored.as_ref())?;
         }
-        store.check_writable("TransactWriteItems")?;
+        store.check_writable(OPERATION)?;
         let now = store.now();
         let stamp = Stamp::fitting(now, stored.as_ref());
-        let image = apply(update, stored.as_ref(), &stamp)?;
-        let version_item = VersionItem::from_image(image, store.digits())?;
-        let version = version_item.version();
-        let recent_requests = match options.idempotency {
-            Idempotency::Ledger => RecentRequests::in_marker(update, now, stored.as_ref()),
-            Idempotency::Recent(window) => {
-                RecentRequests::fitting(update, window, now, stored.as_ref(), Contention::None)?
-            }
-        };
-        // It needs no earlier deliveries: the transaction requires the version that was checked.
-        let form = Form {
-            stamp,
-            lifetime: Lifetime::fitting(update, stored.as_ref()),
-            order: Order::fitting(stored.as_ref()),
-            ..Form::first(recent_requests, now)
-        };
-        let removes_all = form::removes_ended_state(update, &form);
-        if let Some(stored) = stored.as_ref().filter(|_| !removes_all && !update.deleted)
-            && Box::pin(remove_ended_state(store, &update.entity, stored)).await?
-        {
+        let plan = Plan::new(store, update, stored.as_ref(), options, (now, stamp)).await?;
+        if plan.remove_ended_state(store, stored.as_ref()).await? {
             continue;
         }
-        let parts = Parts {
-            form,
-            is_absent: stored.is_none(),
-            marker_expires: has_ledger.then(|| (now.to_duration() + MARKER_RETENTION).as_secs()),
-            version_items: match options.mode {
-                WriteMode::Transaction => store.stored(&version_item).await?,
-                _ => Vec::new(),
-            },
-        };
-        let items = items(update, version, &parts, store.latest_table(), store.history_table())?;
+        let items = plan.items(store)?;
         let request = store.client().transact_write_items().set_transact_items(Some(items));
         let Err(error) = request.send().await else {
-            if !removes_all && let Some(latest) = store.get(&update.entity, LATEST_KEY, true).await? {
-                Box::pin(end_state(store, update, version, &latest)).await?;
-            }
-            if options.mode == WriteMode::Inline {
-                put_with_retries(store, version, version_item).await?;
-            }
-            return Ok(WriteOutcome::Written { version });
+            return plan.complete(store, options.mode).await;
         };
+        let parts = &plan.parts;
+        let version = plan.version();
         match race(&error, parts.marker_expires.is_some(), !parts.version_items.is_empty()) {
             Some(Race::Lost) => {}
             // As after no response.
@@ -136,6 +111,87 @@ pub(super) async fn write(store: &Store, update: &Update, options: WriteOptions)
         }
     }
     Err(WriteError::Contended { attempts: MAX_ATTEMPTS })
+}
+
+/// Update that a transaction applies to the latest item that was read.
+pub(super) struct Plan<'a> {
+    update: &'a Update,
+    pub(super) parts: Parts,
+    pub(super) version_item: VersionItem,
+    /// `true` if the transaction removes all attributes whose state has ended.
+    removes_all: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans an update at a time of the writer's clock, with the stamp of its version.
+    pub(super) async fn new(
+        store: &Store,
+        update: &'a Update,
+        stored: Option<&Item>,
+        options: WriteOptions,
+        (now, stamp): (RecordedAt, Stamp),
+    ) -> Result<Self, WriteError> {
+        let version_item = VersionItem::from_image(apply(update, stored, &stamp)?, store.digits())?;
+        let recent_requests = match options.idempotency {
+            Idempotency::Ledger => RecentRequests::in_marker(update, now, stored),
+            Idempotency::Recent(window) => RecentRequests::fitting(update, window, now, stored, Contention::None)?,
+        };
+        // It needs no earlier deliveries: the transaction requires the version that was checked.
+        let form = Form {
+            stamp,
+            lifetime: Lifetime::fitting(update, stored),
+            order: Order::fitting(stored),
+            ..Form::first(recent_requests, now)
+        };
+        let has_ledger = options.idempotency == Idempotency::Ledger;
+        Ok(Self {
+            update,
+            removes_all: form::removes_ended_state(update, &form),
+            parts: Parts {
+                form,
+                is_absent: stored.is_none(),
+                marker_expires: has_ledger.then(|| (now.to_duration() + MARKER_RETENTION).as_secs()),
+                version_items: match options.mode {
+                    WriteMode::Transaction => store.stored(&version_item).await?,
+                    _ => Vec::new(),
+                },
+            },
+            version_item,
+        })
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.version_item.version()
+    }
+
+    /// Removes ended attributes of a tombstone for which the transaction has no room. Returns `true` if there were some: then the latest
+    /// item is read again.
+    pub(super) async fn remove_ended_state(&self, store: &Store, stored: Option<&Item>) -> Result<bool, WriteError> {
+        match stored.filter(|_| !self.removes_all && !self.update.deleted) {
+            Some(stored) => Ok(Box::pin(remove_ended_state(store, &self.update.entity, stored)).await?),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns the writes of the transaction.
+    pub(super) fn items(&self, store: &Store) -> Result<Vec<TransactWriteItem>, ServiceError> {
+        let (latest, history) = (store.latest_table(), store.history_table());
+        items(self.update, self.version(), &self.parts, latest, history)
+    }
+
+    /// Sends the requests that follow the transaction, and returns the outcome.
+    pub(super) async fn complete(self, store: &Store, mode: WriteMode) -> Result<WriteOutcome, WriteError> {
+        let version = self.version();
+        if !self.removes_all
+            && let Some(latest) = store.get(&self.update.entity, LATEST_KEY, true).await?
+        {
+            Box::pin(end_state(store, self.update, version, &latest)).await?;
+        }
+        if mode == WriteMode::Inline {
+            put_with_retries(store, version, self.version_item).await?;
+        }
+        Ok(WriteOutcome::Written { version })
+    }
 }
 
 /// Returns the outcome of an update that is not applied, or that was applied before and violates the rules now: the ledger

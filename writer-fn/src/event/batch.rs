@@ -1,6 +1,6 @@
 //! SQS batches: updates of one entity are applied in order, different entities concurrently.
 //!
-//! A batch is divided into lanes. Messages that share an entity or a FIFO message group are in the same lane, and a lane is
+//! A batch is divided into lanes. Messages that share an entity, of an update or of a change set, or a FIFO message group are in the same lane, and a lane is
 //! processed in order. Messages that fail or are not started are returned as batch item failures. Not started are:
 //!
 //! - messages that the deadline does not allow to start;
@@ -9,7 +9,7 @@
 //!   its entity;
 //! - the later messages of a FIFO group, after any failure.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use futures::{StreamExt as _, stream};
@@ -61,12 +61,12 @@ pub(crate) async fn write(
 struct Entry {
     id: Option<String>,
     group: Option<String>,
-    update: Result<Update, Error>,
+    updates: Result<Vec<Update>, Error>,
 }
 
 impl Entry {
-    /// Parses the update in a message. A panic fails only this message.
-    fn open(message: Message, open: impl FnOnce(Envelope, &Carrier) -> Result<Update, InvalidEvent>) -> Self {
+    /// Parses the content of a message. A panic fails only this message.
+    fn open(message: Message, open: impl FnOnce(Envelope, &Carrier) -> Result<Vec<Update>, InvalidEvent>) -> Self {
         let Message {
             id,
             group,
@@ -74,7 +74,7 @@ impl Entry {
             body,
         } = message;
         Self {
-            update: panics::caught(|| open(body?, &carrier))
+            updates: panics::caught(|| open(body?, &carrier))
                 .unwrap_or_else(|panicked| Err(panicked.into()))
                 .map_err(Error::from),
             id,
@@ -84,9 +84,9 @@ impl Entry {
 
     /// Returns what has an order that the message must keep.
     fn keys(&self) -> impl Iterator<Item = Key<'_>> {
-        let update = self.update.as_ref().ok();
-        let entity = update.map(|update| Key::Entity(update.entity.as_str()));
-        entity.into_iter().chain(self.group.as_deref().map(Key::Group))
+        let updates = self.updates.as_ref().map_or(&[][..], Vec::as_slice);
+        let entities = updates.iter().map(|update| Key::Entity(update.entity.as_str()));
+        entities.chain(self.group.as_deref().map(Key::Group))
     }
 }
 
@@ -111,14 +111,14 @@ async fn process_lane(
     let mut stopped = HashSet::new();
     for index in lane {
         let entry = &entries[index];
-        let (update, message) = (entry.update.as_ref(), entry.id.as_deref());
+        let (updates, message) = (entry.updates.as_ref(), entry.id.as_deref());
         let is_started = deadline.allows_start() && !entry.keys().any(|key| stopped.contains(&key));
-        let is_retryable = match update {
+        let is_retryable = match updates {
             _ if !is_started => {
-                log(update.ok(), message, None);
+                log(updates.map_or(&[][..], Vec::as_slice), message, None);
                 true
             }
-            Ok(update) => match writer.write(update, message, deadline, tally).await {
+            Ok(updates) => match writer.write(updates, message, deadline, tally).await {
                 Ok(_) => continue,
                 Err(error) => error.is_retryable(),
             },
@@ -140,23 +140,26 @@ fn lanes(entries: &[Entry]) -> Vec<Vec<usize>> {
     let mut lanes: Vec<Vec<usize>> = Vec::new();
     let mut by_key: HashMap<Key, usize> = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        let found: Vec<usize> = entry.keys().filter_map(|key| by_key.get(&key).copied()).collect();
-        let lane = found.first().copied().unwrap_or(lanes.len());
+        let found: BTreeSet<usize> = entry.keys().filter_map(|key| by_key.get(&key).copied()).collect();
+        // The smaller lanes move to the largest, so that a message moves seldom.
+        let largest = found.iter().copied().max_by_key(|lane| lanes[*lane].len());
+        let lane = largest.unwrap_or(lanes.len());
         if lane == lanes.len() {
             lanes.push(Vec::new());
         }
         for merged in found.into_iter().filter(|merged| *merged != lane) {
-            let moved = std::mem::take(&mut lanes[merged]);
-            lanes[lane].extend(moved);
-            lanes[lane].sort_unstable();
-            for other in by_key.values_mut().filter(|other| **other == merged) {
-                *other = lane;
+            for moved in std::mem::take(&mut lanes[merged]) {
+                by_key.extend(entries[moved].keys().map(|key| (key, lane)));
+                lanes[lane].push(moved);
             }
         }
         lanes[lane].push(index);
         by_key.extend(entry.keys().map(|key| (key, lane)));
     }
     lanes.retain(|lane| !lane.is_empty());
+    for lane in &mut lanes {
+        lane.sort_unstable();
+    }
     lanes
 }
 
@@ -166,13 +169,20 @@ mod tests {
     use shared::config::Ordering;
 
     use super::*;
+    use crate::update::set;
 
     fn entry((entity, group): &(&str, &str)) -> Entry {
-        let update = Update::parse(json!({"ID": entity}), "r", Ordering::Arrival);
+        let members: Vec<_> = entity.split('+').map(|entity| json!({"ID": entity})).collect();
+        let json = if members.len() > 1 {
+            json!({"Updates": members})
+        } else {
+            members[0].clone()
+        };
+        let updates = set::parse(json, "r", Ordering::Arrival);
         Entry {
             id: None,
             group: Some((*group).to_owned()).filter(|group| !group.is_empty()),
-            update: update.map_err(|error| InvalidEvent::from(error).into()),
+            updates: updates.map_err(|error| InvalidEvent::from(error).into()),
         }
     }
 
@@ -189,7 +199,7 @@ mod tests {
             envelope.open(carrier, Ordering::Arrival)
         };
         let entries = ["a", "b", "c"].map(|id| Entry::open(message(id), open));
-        let valid = entries.iter().map(|entry| entry.update.is_ok()).collect::<Vec<_>>();
+        let valid = entries.iter().map(|entry| entry.updates.is_ok()).collect::<Vec<_>>();
         assert_eq!(valid, [true, false, true]);
         assert_eq!(entries[1].id.as_deref(), Some("b"));
     }
@@ -205,6 +215,11 @@ mod tests {
         check(&[("a", "g"), ("b", "g"), ("c", "h")], &[&[0, 1], &[2]]);
         // The third message merges the lanes of the first two.
         check(&[("a", "g"), ("b", "h"), ("a", "h"), ("b", "g")], &[&[0, 1, 2, 3]]);
+        // So does a change set, for all of its entities.
+        check(
+            &[("a", ""), ("b", ""), ("c", ""), ("b+d+a", ""), ("c", ""), ("d", "")],
+            &[&[0, 1, 3, 5], &[2, 4]],
+        );
         // A message without a valid update has only its group.
         check(&[("", "g"), ("a", "g"), ("", "")], &[&[0, 1], &[2]]);
     }

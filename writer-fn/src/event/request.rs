@@ -13,12 +13,16 @@ use shared::{
 
 use crate::{
     error::InvalidEvent,
-    update::{self, Update, sent_at::SentAt},
+    update::{
+        self, Update,
+        sent_at::SentAt,
+        set::{self, is_set},
+    },
 };
 
 /// The content of an event.
 pub enum Request {
-    /// One update. The response is its outcome.
+    /// One update, or a change set. The response is its outcome.
     Update(Envelope),
     /// Messages of a queue. The response names those that failed.
     Batch(Vec<Message>),
@@ -82,7 +86,7 @@ impl Envelope {
         Ok(Self(text.to_owned()))
     }
 
-    /// Removes all envelopes and parses the update in the innermost one.
+    /// Removes all envelopes and parses the update, or the change set, in the innermost one.
     ///
     /// An update without a `RequestId` gets the id of its innermost envelope that has one. So a message that is delivered
     /// twice, by one queue or by two, is one update. The time at which an update was [sent](SentAt) belongs to the source of its id:
@@ -96,7 +100,7 @@ impl Envelope {
     /// | id of an invocation | since the start of its trace, if this is a later attempt |
     ///
     /// A time that is claimed to be after the `SentTimestamp` of the message is wrong, see [`SentAt::carried_at`].
-    pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Update, InvalidEvent> {
+    pub fn open(self, carrier: &Carrier, ordering: Ordering) -> Result<Vec<Update>, InvalidEvent> {
         let mut value = tree(&self.0)?;
         drop(self);
         let carried_at = |sent: SentAt| carrier.sent.map_or(sent, |carrier| sent.carried_at(carrier));
@@ -116,17 +120,21 @@ impl Envelope {
             }
         }
         let has_own_id = value.get(names::REQUEST_ID).is_some_and(|id| !id.is_null());
-        let mut update = Update::parse(value, &id, ordering)?;
-        let claimed = update.sent_at.map(carried_at).map(|claimed| SentAt {
+        let mut updates = set::parse(value, &id, ordering)?;
+        let claimed = updates.first().and_then(|update| update.sent_at);
+        let claimed = claimed.map(carried_at).map(|claimed| SentAt {
             latest: claimed.latest.max(carrier.sent),
             ..claimed
         });
-        update.sent_at = claimed.or(if has_own_id { of_all } else { sent_at });
-        update.sender = match (source, &carrier.sender) {
+        let sender = match (source, &carrier.sender) {
             (Some(source), Some(sender)) => Some(format!("{source} via {sender}")),
             (source, sender) => source.or_else(|| sender.clone()),
         };
-        Ok(update)
+        let sent_at = claimed.or(if has_own_id { of_all } else { sent_at });
+        for update in &mut updates {
+            (update.sent_at, update.sender) = (sent_at, sender.clone());
+        }
+        Ok(updates)
     }
 }
 
@@ -151,12 +159,17 @@ impl Kind {
     fn of(members: &Map<String, Value>) -> Option<Self> {
         let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
         match () {
-            () if members.contains_key(update::ID) => None,
+            () if is_update(members) => None,
             () if members.contains_key("detail-type") && members.contains_key("detail") => Some(Self::Event),
             () if text("Type") == "Notification" && !text("Message").is_empty() => Some(Self::Notification),
             () => None,
         }
     }
+}
+
+/// Returns `true` for the members of an update or of a change set.
+fn is_update(members: &Map<String, Value>) -> bool {
+    members.contains_key(update::ID) || is_set(members)
 }
 
 /// Content and members of an envelope.
@@ -192,15 +205,15 @@ fn remove_envelope(value: &mut Value) -> Result<Option<Inner>, InvalidEvent> {
     }))
 }
 
-/// Edits the update inside the envelopes of an event. Returns the result of `edit`, which is `true` if it changed the update; `None`
-/// if the event contains no update: a value with the member `ID`.
+/// Edits the update, or the change set, inside the envelopes of an event. Returns the result of `edit`, which is `true` if it changed the
+/// update; `None` if the event contains neither: no value with the member `ID` or `Updates`.
 pub fn edit_update(event: &mut Value, edit: impl FnOnce(&mut Map<String, Value>) -> bool) -> Option<bool> {
     let mut members = event.as_object_mut()?;
     while let Some(Kind::Event) = Kind::of(members) {
         members = members.get_mut("detail")?.as_object_mut()?;
     }
     let Some(Kind::Notification) = Kind::of(members) else {
-        return members.contains_key(update::ID).then(|| edit(members));
+        return is_update(members).then(|| edit(members));
     };
     let message = members.get_mut("Message")?;
     let mut content = tree(message.as_str()?).ok()?;

@@ -13,7 +13,7 @@ use shared::{
 };
 use thiserror::Error;
 
-use crate::update::MAX_ATTRIBUTES;
+use crate::update::{MAX_ATTRIBUTES, set::ENTITIES};
 
 /// Reason why a JSON value is not a valid update. No variant holds a value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -42,6 +42,24 @@ pub enum InvalidUpdate {
     /// `ChangeSet` is not the name of a change set.
     #[error("ChangeSet is not a string of 1 to {MAX_REQUEST_ID_BYTES} bytes")]
     ChangeSet,
+    /// [`UPDATES`](super::set::UPDATES) is not a list.
+    #[error("Updates is not a list")]
+    Updates,
+    /// A change set has too few or too many updates.
+    #[error("Updates has {0} updates, and {min} to {max} are allowed", min = ENTITIES.start(), max = ENTITIES.end())]
+    SetOf(usize),
+    /// A change set has a member of one entity.
+    #[error("{0} belongs to one entity: put it into each element of Updates")]
+    OfEachUpdate(String),
+    /// An update of a change set has a member of the set.
+    #[error("{0} belongs to the whole change set: put it beside Updates")]
+    OfSet(&'static str),
+    /// An update of a change set has the entity of an earlier one.
+    #[error("Updates[{0}] has the same ID")]
+    Twice(usize),
+    /// An update of a change set is invalid.
+    #[error("Updates[{0}] is invalid")]
+    InSet(usize, #[source] Box<InvalidUpdate>),
     /// [`EXPECTED_VERSION`](super::EXPECTED_VERSION) is not a whole number from 0.
     #[error("ExpectedVersion is not a whole number from 0")]
     ExpectedVersion,

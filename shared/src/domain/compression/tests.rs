@@ -23,6 +23,7 @@ fn order(lines: usize) -> Value {
     json!({
         "PK": {"S": "Order#1"}, "SK": {"S": "v7"}, "TTL": {"N": "1"}, "RequestId": {"S": "r-7"}, "Actor": {"S": "alice"},
         "ChangeSet": {"S": "import-7"},
+        "ChangeSetSize": {"N": "2"},
         "RecordedAt": {"S": "2026-11-22T06:24:48.123456000Z"}, "Lines": {"L": (0..lines).map(line).collect::<Vec<_>>()},
     })
 }
@@ -44,6 +45,7 @@ fn a_compressed_version_keeps_what_filters_use() {
     let kept = [
         "Actor",
         "ChangeSet",
+        "ChangeSetSize",
         IMAGE_DEFLATE,
         "PK",
         "RecordedAt",

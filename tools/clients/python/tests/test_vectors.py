@@ -75,6 +75,7 @@ class Domain(unittest.TestCase):
                 "Actor": self.optional(view.actor, expected["Actor"]),
                 "Reason": self.optional(view.reason, expected["Reason"]),
                 "ChangeSet": self.optional(view.change_set, expected["ChangeSet"]),
+                "ChangeSetSize": view.change_set_size,
                 "Sender": view.sender,
                 "RestoredFrom": view.restored_from,
                 "Attributes": {name: vectors.dynamodb_json(value) for name, value in view.attributes.items()},

@@ -39,6 +39,8 @@ export interface Version {
   readonly actor: Attribute | undefined;
   readonly reason: Attribute | undefined;
   readonly changeSet: Attribute | undefined;
+  /** Number of entities that the update changed together, as one change set. */
+  readonly changeSetSize: number | undefined;
   readonly sender: string | undefined;
   readonly restoredFrom: number | undefined;
   readonly attributes: Attributes;
@@ -59,7 +61,9 @@ const OF_LATEST = [
   "TimePartition",
   "InsertedAt",
 ];
-const OF_WRITER = ["Actor", "Reason", "ChangeSet", "Sender", "RestoredFrom", "RequestId", "RequestPayload"];
+const OF_WRITER = [
+  ...["Actor", "Reason", "ChangeSet", "ChangeSetSize", "Sender", "RestoredFrom", "RequestId", "RequestPayload"],
+];
 /** Attributes that belong to one version. */
 const OF_VERSION = [...OF_WRITER, "Time", "Timestamp"];
 const BOOKKEEPING = new Set([
@@ -88,6 +92,7 @@ export function view(entity: string, number: number, stored: Item): Version {
     actor: item.Actor && value(item.Actor),
     reason: item.Reason && value(item.Reason),
     changeSet: item.ChangeSet && value(item.ChangeSet),
+    changeSetSize: whole(item, "ChangeSetSize"),
     sender: text(item, "Sender"),
     restoredFrom: restored !== undefined && restored > 0 ? restored : undefined,
     attributes: object(attributes.map(([name, of]) => [name, value(of)])),

@@ -144,6 +144,7 @@ test("views", () => {
       Actor: optional(found.actor),
       Reason: optional(found.reason),
       ChangeSet: optional(found.changeSet),
+      ChangeSetSize: found.changeSetSize ?? null,
       Sender: found.sender ?? null,
       RestoredFrom: found.restoredFrom ?? null,
       Attributes: each(found.attributes, dynamodbJson),

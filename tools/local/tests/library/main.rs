@@ -5,6 +5,7 @@
 mod attached;
 mod audit;
 mod browsing;
+mod change_sets;
 mod conformance;
 mod consistency;
 mod costs;

@@ -86,8 +86,8 @@ fn views() {
         let shown = json!({
             "Version": view.version, "Deleted": view.deleted,
             "RecordedAt": view.recorded_at.map(|time| time.to_string()), "RecordedByStream": view.recorded_by_stream,
-            "RequestId": view.request_id, "Actor": view.actor, "Reason": view.reason, "ChangeSet": view.change_set, "Sender": view.sender,
-            "RestoredFrom": view.restored_from,
+            "RequestId": view.request_id, "Actor": view.actor, "Reason": view.reason, "ChangeSet": view.change_set,
+            "ChangeSetSize": view.change_set_size, "Sender": view.sender, "RestoredFrom": view.restored_from,
         });
         assert_eq!(shown, expected, "{}", vector["name"]);
         let attributes = serde_json::from_value(attributes).unwrap();

@@ -112,6 +112,7 @@ async fn work(stack: &Stack, client: &aws_sdk_dynamodb::Client) {
         ),
         (json!({"ID": "E", "RequestId": "3", "Deleted": true}), "Written"),
         (json!({"ID": "E", "RequestId": "4", "A": null}), "Written"),
+        (json!({"Updates": [{"ID": "S"}, {"ID": "T"}]}), "Written"),
     ] {
         assert_eq!(write(update).await["Outcome"], outcome);
     }

@@ -139,6 +139,7 @@ impl Mapping {
             sent_at: None,
             sender: None,
             restored_from: None,
+            change_set_size: None,
         })
     }
 

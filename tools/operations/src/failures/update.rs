@@ -23,7 +23,7 @@ use shared::{
 use writer_fn::{
     error::InvalidEvent,
     event::request::{Carrier, Envelope, edit_update},
-    update::{ID, REQUEST_SENT_AT},
+    update::{ID, REQUEST_SENT_AT, set::UPDATES},
 };
 
 /// The body of a message, an update or envelopes around one, or the event of an invocation with such a body.
@@ -40,7 +40,7 @@ pub struct UpdateMessage {
 const MAX_INVOCATION_AGE: SignedDuration = SignedDuration::from_hours(7);
 
 impl UpdateMessage {
-    /// Returns `None` if the body contains no update: a value with the member `ID`.
+    /// Returns `None` if the body contains neither an update nor a change set.
     pub fn find(body: &Value) -> Option<Self> {
         let (event, invocation) = failed_invocation(body).unzip();
         let mut body = event.unwrap_or(body).clone();
@@ -72,10 +72,14 @@ impl UpdateMessage {
         };
         let text = self.body.to_string();
         let open = |ordering| Envelope::parse(&text)?.open(&carrier, ordering);
-        let update = open(Ordering::Arrival).or_else(|error| open(Ordering::Time).map_err(|_| error))?;
-        let id = Some(id.to_owned()).filter(|id| update.request_id.as_str() == id);
+        let updates = open(Ordering::Arrival).or_else(|error| open(Ordering::Time).map_err(|_| error))?;
+        // All updates of a change set have the same id and time.
+        let update = updates.first();
+        let id = Some(id.to_owned()).filter(|id| update.is_some_and(|update| update.request_id.as_str() == id));
         // A time after that of the first message is wrong, and the next message cannot see it.
-        let has_time = update.sent_at.is_some_and(|sent| sent.is_claimed && !sent.is_ahead);
+        let has_time = update
+            .and_then(|update| update.sent_at)
+            .is_some_and(|sent| sent.is_claimed && !sent.is_ahead);
         let time = sent_at.filter(|_| !has_time).map(|time| format!("{time:.3}"));
         let mut body = self.body;
         let is_changed = edit_update(&mut body, |update| {
@@ -97,7 +101,9 @@ impl UpdateMessage {
 fn failed_invocation(body: &Value) -> Option<(&Value, (String, Option<Timestamp>))> {
     let id = text(body.get("requestContext")?.get("requestId"))?.to_owned();
     let recorded_at = text(body.get("timestamp")).and_then(|time| time.parse().ok());
-    let event = body.get("requestPayload").filter(|_| body.get(ID).is_none())?;
+    let event = body
+        .get("requestPayload")
+        .filter(|_| body.get(ID).or(body.get(UPDATES)).is_none())?;
     Some((event, (id, recorded_at)))
 }
 

@@ -42,7 +42,7 @@ impl<'a> Check<'a> {
                 // history.
                 Some(_) if image.era > 0 || self.has_manual_version(entity) || !is_kept => false,
                 Some(_) => updates
-                    .get(request)
+                    .get(&(request, entity))
                     .is_some_and(|(_, update)| self.is_traceable(update)),
             };
             if guaranteed {

@@ -11,6 +11,7 @@ mod history;
 mod merge;
 mod model;
 mod operators;
+mod sets;
 mod state;
 mod times;
 mod undo;
@@ -74,6 +75,7 @@ impl Check<'_> {
             self.check_times(name, &entity.images);
             self.check_times_of_clocks(name, &entity.images);
         }
+        self.check_sets(&entities);
         self.check_recovery(&entities);
         self.check_audit();
         self.check_pins();

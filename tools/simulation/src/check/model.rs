@@ -140,7 +140,7 @@ impl<'a> Check<'a> {
         entity: &mut Entity<'a>,
         (index, written): (usize, &'a Written),
         state: &mut State,
-        updates: &HashMap<&str, (usize, &Update)>,
+        updates: &HashMap<(&str, &str), (usize, &Update)>,
     ) -> Option<Image<'a>> {
         let image = written.image();
         let (by_operator, by_other) = (
@@ -193,7 +193,7 @@ impl<'a> Check<'a> {
             state.version = version;
         }
         if let Some(request) = request {
-            let Some((position, update)) = updates.get(request).filter(|(_, update)| update.entity == name) else {
+            let Some((position, update)) = updates.get(&(request, name)) else {
                 self.add::<2>(format!("{name} v{version}: no update has its request id"));
                 return None;
             };
@@ -294,9 +294,9 @@ impl<'a> Check<'a> {
         }
     }
 
-    pub(super) fn updates(&self) -> HashMap<&'a str, (usize, &'a Update)> {
+    pub(super) fn updates(&self) -> HashMap<(&'a str, &'a str), (usize, &'a Update)> {
         let updates = self.schedule.updates.iter().enumerate();
-        let by_id = updates.map(|(index, update)| (update.id.as_str(), (index, update)));
+        let by_id = updates.map(|(index, update)| ((update.id.as_str(), update.entity.as_str()), (index, update)));
         by_id.collect()
     }
 }

@@ -149,7 +149,11 @@ pub(super) fn version_item(image: &Value, key: &str, is_own: bool) -> Value {
     let mut item = plain(image);
     item.insert("PK".to_owned(), image["PK"].clone());
     item.insert("SK".to_owned(), json!({"S": key}));
-    let of_writer: &[_] = if is_own { &["RequestPayload", "Sender"] } else { &[] };
+    let of_writer: &[_] = if is_own {
+        &["RequestPayload", "Sender", "ChangeSetSize"]
+    } else {
+        &[]
+    };
     for name in ["V0Id", "RecordedSince"].iter().chain(of_writer) {
         if let Some(value) = image.get(*name) {
             item.insert((*name).to_owned(), value.clone());

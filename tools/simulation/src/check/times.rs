@@ -76,7 +76,7 @@ impl Check<'_> {
     /// 7: The time of a version is at most 1 s later than the clocks of the processes that have written its entity.
     pub(super) fn check_times_of_clocks(&mut self, entity: &str, images: &[Image]) {
         let is_far_ahead = |edit: &Edit| matches!(edit, Edit::FarAhead(_));
-        if self.sets_time(entity) || self.schedule.is_edited(entity, is_far_ahead) {
+        if self.has_sets() || self.sets_time(entity) || self.schedule.is_edited(entity, is_far_ahead) {
             return;
         }
         let mut processes = BTreeMap::new();

@@ -54,6 +54,7 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
                 }
             }
         }
+        "whole-set" | "set-time" if operation == "TransactWriteItems" => change_set(mutation, body),
         _ => {}
     }
     for update in writes("Update", operation, body) {
@@ -210,4 +211,24 @@ fn has_to_be_compressed(item: &Value) -> bool {
 /// Returns a value that fits into no item.
 fn too_large() -> Value {
     json!({"B": "A".repeat(MAX_ITEM_BYTES / 3 * 4 + 4)})
+}
+
+/// Changes the transaction of a change set, the only one that updates several items.
+fn change_set(mutation: Mutation, body: &mut Value) {
+    let updates = writes("Update", "TransactWriteItems", body);
+    if updates.len() < 2 {
+        return;
+    }
+    if mutation == "set-time"
+        && let Some(last) = updates.into_iter().last()
+        && let Some(Value::String(time)) = last.pointer_mut("/ExpressionAttributeValues/:recorded/S")
+    {
+        *time = time.replace("000Z", "001Z");
+    } else if mutation == "whole-set"
+        && let Some(items) = body["TransactItems"].as_array_mut()
+    {
+        let is_update = |item: &Value| item.get("Update").is_some();
+        let last = items.iter().rposition(is_update).unwrap_or_default();
+        items.truncate(last);
+    }
 }

@@ -37,12 +37,23 @@ impl World {
 
     /// Returns the event or message body that delivers an update. Every delivery has the same one.
     pub(crate) fn event(&self, index: usize) -> Value {
+        let set = self.schedule.set_of(index);
         let update = self.update(index);
         let now = self.clock.millis();
-        let sent = *lock(&self.seen).first_sent.entry(index).or_insert(now);
+        let sent = *lock(&self.seen).first_sent.entry(set[0]).or_insert(now);
         let sent = sent.saturating_add_signed(update.sent_offset);
-        let mut event = update.members.clone();
-        event["ID"] = json!(update.entity);
+        let content = |index: &usize| {
+            let update = self.update(*index);
+            let mut content = update.members.clone();
+            content["ID"] = json!(update.entity);
+            content
+        };
+        let mut event = content(&index);
+        if set.len() > 1 {
+            // The name of the set is the request id.
+            let content = |index: &usize| without(content(index), "ChangeSet");
+            event = json!({"Updates": set.iter().map(content).collect::<Vec<_>>()});
+        }
         match update.origin {
             Origin::Message | Origin::Invocation => {}
             Origin::Client | Origin::LedgerClient => event["RequestId"] = json!(update.id),
@@ -122,10 +133,18 @@ impl World {
     /// Invokes a writer with one update. Returns `true` if it responded, or a repetition cannot change its error.
     async fn invoke(&self, update: usize, event: Value, invocation: &Carrier) -> bool {
         let from = self.connector.stream.len();
-        let response = match self.write(&[update], event, invocation).await {
+        let set = self.schedule.set_of(update);
+        let response = match self.write(&set, event, invocation).await {
             Ok(response) => {
-                let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
-                UpstreamResponse::Outcome(outcome, response["Version"].as_u64().unwrap_or_default())
+                let outcome = |response: &Value, version: &Value| {
+                    let outcome = response["Outcome"].as_str().unwrap_or_default().to_owned();
+                    UpstreamResponse::Outcome(outcome, version["Version"].as_u64().unwrap_or_default())
+                };
+                let of_set = response["Updates"].as_array().into_iter().flatten();
+                for (update, version) in set.into_iter().zip(of_set).filter(|(member, _)| *member != update) {
+                    self.answer(update, outcome(&response, version), from);
+                }
+                outcome(&response, response["Updates"].get(0).unwrap_or(&response))
             }
             Err(error) if FINAL.contains(&&*error) => {
                 if error == "InvalidEvent" {
@@ -322,4 +341,12 @@ impl World {
             to,
         });
     }
+}
+
+/// Returns an object without a member.
+fn without(mut object: Value, name: &str) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.remove(name);
+    }
+    object
 }

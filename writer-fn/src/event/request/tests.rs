@@ -3,8 +3,8 @@ use testkit::cases::{cases, patched};
 
 use crate::event::request::*;
 
-/// Opens the only update of an event.
-fn opened(event: &Value) -> Result<Update, InvalidEvent> {
+/// Opens the only event or message.
+fn content(event: &Value) -> Result<Vec<Update>, InvalidEvent> {
     match parse(&event.to_string())? {
         Request::Update(envelope) => envelope.open(&Carrier::invocation("lambda"), Ordering::Arrival),
         Request::Batch(mut messages) => {
@@ -12,6 +12,11 @@ fn opened(event: &Value) -> Result<Update, InvalidEvent> {
             message.body?.open(&message.carrier, Ordering::Arrival)
         }
     }
+}
+
+/// Returns the first update of an event.
+fn opened(event: &Value) -> Result<Update, InvalidEvent> {
+    Ok(content(event)?.remove(0))
 }
 
 fn messages(event: &Value) -> Vec<Message> {
@@ -90,7 +95,8 @@ fn the_time_belongs_to_the_source_of_the_id() {
         });
         let record = json!({"messageId": "m", "body": body.to_string(), "attributes": attributes});
         let message = messages(&json!({"Records": [record]})).remove(0);
-        let update = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
+        let content = message.body.unwrap().open(&message.carrier, Ordering::Arrival).unwrap();
+        let update = &content[0];
         let bounds = update.sent_at.map(|sent| (sent.earliest.get(), sent.latest));
         assert_eq!(
             bounds,
@@ -104,6 +110,41 @@ fn the_time_belongs_to_the_source_of_the_id() {
     let update = opened(&bridge(&own)).unwrap();
     assert_eq!(update.sender.as_deref(), Some("app"));
     assert_eq!(update.sent_at, Some(SentAt::claimed(EpochMillis::new(2000))));
+}
+
+#[test]
+fn a_change_set_comes_in_every_envelope() {
+    let set = json!({"Actor": "amy", "Updates": [{"ID": "a"}, {"ID": "b"}]});
+    let own = json!({"RequestId": "own", "RequestSentAt": 20_000, "Updates": [{"ID": "a"}, {"ID": "b"}]});
+    let message = |body: &Value| json!({"Records": [{"messageId": "m", "body": body.to_string(), "attributes": {}}]});
+    for (event, id, sender) in [
+        (set.clone(), "lambda", None),
+        (own.clone(), "own", None),
+        (bridge(&set), "bridge", Some("app")),
+        (message(&set), "m", None),
+        (message(&own), "own", None),
+        (message(&sns(&set)), "sns", None),
+        (message(&bridge(&set)), "bridge", Some("app")),
+    ] {
+        let content = content(&event).unwrap();
+        let [first, second] = &content[..] else {
+            panic!("{event}")
+        };
+        assert_eq!((first.entity.as_str(), second.entity.as_str()), ("a", "b"));
+        for update in [first, second] {
+            assert_eq!(
+                (update.request_id.as_str(), update.sender.as_deref()),
+                (id, sender),
+                "{event}"
+            );
+            assert_eq!((update.sent_at, update.change_set_size), (first.sent_at, Some(2)));
+        }
+    }
+    // What identifies it is written beside the updates.
+    let mut event = sns(&set);
+    let edit = |members: &mut Map<String, Value>| members.insert("RequestId".to_owned(), json!("new")).is_none();
+    assert_eq!(edit_update(&mut event, edit), Some(true));
+    assert_eq!(opened(&event).unwrap().request_id.as_str(), "new");
 }
 
 /// Members that the function does not use. The types of `aws_lambda_events` reject most of these messages and events.

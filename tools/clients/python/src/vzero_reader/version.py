@@ -24,7 +24,8 @@ _OF_LATEST = {
 }  # fmt: skip
 # Attributes that belong to one version.
 _OF_VERSION = {
-    "Actor", "Reason", "ChangeSet", "Time", "Timestamp", "Sender", "RestoredFrom", "RequestId", "RequestPayload",
+    "Actor", "Reason", "ChangeSet", "ChangeSetSize", "Time", "Timestamp", "Sender", "RestoredFrom", "RequestId",
+    "RequestPayload",
 }  # fmt: skip
 BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
     "PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned",
@@ -51,6 +52,8 @@ class Version:
     actor: Any
     reason: Any
     change_set: Any
+    change_set_size: int | None
+    """Number of entities that the update changed together, as one change set."""
     sender: str | None
     restored_from: int | None
     attributes: dict[str, Any]
@@ -74,6 +77,7 @@ class Version:
             actor=value(item["Actor"]) if "Actor" in item else None,
             reason=value(item["Reason"]) if "Reason" in item else None,
             change_set=value(item["ChangeSet"]) if "ChangeSet" in item else None,
+            change_set_size=_whole(number(item, "ChangeSetSize")),
             sender=text(item, "Sender"),
             restored_from=restored or None,
             attributes={name: value(of) for name, of in item.items() if name not in BOOKKEEPING},

@@ -1,6 +1,7 @@
 //! Updates in messages, with and without envelopes, and in records of asynchronous invocations.
 
 use proptest::prelude::*;
+use writer_fn::update::Update;
 
 use super::*;
 
@@ -16,8 +17,9 @@ fn sent(body: &Value) -> Option<Value> {
 /// Returns the id by which writer-fn recognizes the request in a message.
 fn request_id(body: &Value, message_id: &str) -> Option<String> {
     let update = Envelope::parse(&body.to_string()).unwrap();
-    let update = update.open(&Carrier::invocation(message_id), Ordering::Arrival);
-    update.ok().map(|update| update.request_id.as_str().to_owned())
+    let updates = update.open(&Carrier::invocation(message_id), Ordering::Arrival);
+    let id = |updates: Vec<Update>| updates[0].request_id.as_str().to_owned();
+    updates.ok().map(id)
 }
 
 /// Puts a value into envelopes, the outermost first: `sns-MessageId` is a notification without this member, `bridge-id=7` an event

@@ -3,6 +3,7 @@
 mod deletions;
 mod functions;
 mod operators;
+pub(super) mod sets;
 mod writers;
 
 use fastrand::Rng;
