@@ -2,7 +2,7 @@
 
 mod all;
 mod selection;
-mod tally;
+mod stat;
 
 use std::time::Duration;
 

@@ -1,10 +1,7 @@
 //! Cost of a command that scans whole tables, which it says before it starts.
 
-use operations::connection::Connection;
-use shared::{
-    domain::layout::table_name,
-    dynamodb::{Store, read::describe_table::items_of},
-};
+use operations::{connection::Connection, table_size::TableSize};
+use shared::{domain::layout::table_name, dynamodb::Store};
 
 use crate::{confirmation::ask_to_read, error::CliError, next, output, plan};
 
@@ -40,17 +37,7 @@ pub(super) struct ReadCost {
 impl ReadCost {
     /// Says what an eventually consistent scan reads, and asks above the limit.
     pub(super) async fn of_scan(store: &Store, max: MaxCost) -> Result<Self, CliError> {
-        let (mut items, mut bytes) = (0, 0);
-        for name in store.tables() {
-            let table = Store::new(store.client().clone(), name, store.digits())
-                .description()
-                .await?;
-            items += items_of(&table);
-            bytes += table
-                .table_size_bytes
-                .and_then(|bytes| u64::try_from(bytes).ok())
-                .unwrap_or_default();
-        }
+        let TableSize { items, bytes } = TableSize::of(store).await?;
         let names: Vec<_> = store.tables().map(table_name).collect();
         let (tables, megabytes) = (names.join(" and "), bytes.div_ceil(1_000_000));
         let mut cost = Self {

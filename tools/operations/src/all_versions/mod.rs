@@ -19,6 +19,7 @@ pub mod pages;
 pub mod row;
 mod scan;
 pub mod sorted_files;
+pub mod tally;
 
 use std::{iter::Sum, time::Duration};
 

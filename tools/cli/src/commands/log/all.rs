@@ -12,6 +12,7 @@ use operations::{
         pages::VersionPages,
         row::VersionRow,
         sorted_files::SortedFiles,
+        tally::{Tally, names_of, paths_of},
     },
     connection::Connection,
     error::OperationError,
@@ -20,7 +21,7 @@ use operations::{
 };
 use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
 
-use super::tally::Tally;
+use super::stat;
 use crate::{
     commands::{
         read_cost::{MaxCost, ReadCost},
@@ -165,7 +166,10 @@ impl All {
                 printed += 1;
                 let words = key_words(store, view.entity.as_str());
                 match &mut tally {
-                    Some(tally) => tally.add(&view, &words.join(" "), comparison.as_ref()),
+                    Some(tally) => {
+                        let paths = comparison.as_ref().map(paths_of);
+                        tally.add(names_of(&view), &words.join(" "), paths.as_ref());
+                    }
                     None if output.is_full => output.version(&view, shown.times)?,
                     None => {
                         let key: Vec<_> = words.iter().map(|word| argument(word)).collect();
@@ -175,7 +179,7 @@ impl All {
                 }
             }
         }
-        tally.map_or(Ok(()), |tally| tally.print(output))?;
+        tally.map_or(Ok(()), |tally| stat::print(&tally, output))?;
         Ok((printed, pages.missing))
     }
 }
