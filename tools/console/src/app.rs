@@ -6,7 +6,7 @@ use operations::connection::Connection;
 use shared::{config::WriteOptions, dynamodb::Store};
 
 use crate::{
-    changes::kept::Changes, current::Current, error::PageError, health::audit::Audit, menu::Menu, options::Options,
+    changes::plan::Changes, current::Current, error::PageError, health::audit::Audit, menu::Menu, options::Options,
     secrets::Secrets,
 };
 

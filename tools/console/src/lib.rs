@@ -85,7 +85,7 @@ impl Console {
             secrets: Arc::clone(&secrets),
             options: Arc::new(options),
             audit: health::audit::Audit::default(),
-            changes: changes::kept::Changes::default(),
+            changes: changes::plan::Changes::default(),
         };
         let router = server::router(Tables::new(app), guard);
         let task = tokio::spawn(connections::serve(listener, router, connections::MAX_CONNECTIONS));

@@ -7,7 +7,7 @@ use std::{
 
 use operations::tables::{self, Kind};
 
-use super::{app::App, changes::kept::Changes, current::Current, health::audit::Audit};
+use super::{app::App, changes::plan::Changes, current::Current, health::audit::Audit};
 use crate::{error::PageError, lock::lock};
 
 pub(super) struct Tables {

@@ -193,7 +193,7 @@ fn items_of_an_attached_table_are_changed_back() {
     let (_, found) = run(&console, "/changes?actor=b", &[]);
     assert_eq!(found["Counts"]["Versions"], 1, "{found}");
     let undo = "/changes/undo?actor=b&since=2000-01-01";
-    assert_eq!(run(&console, undo, &[]).1["UnattributedDeletions"], 1);
+    assert_eq!(run(&console, undo, &[]).1["Counts"]["Unattributed"], 1);
     let options = ["with_unattributed_deletions", "actor_changed_only"];
     let page = console.page(undo);
     assert!(options.iter().all(|name| page.find("input", "name", name).is_some()));

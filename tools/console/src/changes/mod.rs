@@ -12,9 +12,8 @@ mod entity;
 mod filter;
 mod form;
 mod job;
-pub(super) mod kept;
 mod line;
-mod plan;
+pub(super) mod plan;
 mod scan;
 mod summary;
 pub(super) mod undo;
@@ -59,15 +58,16 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         Some(scan) => {
             let state = scan.job.state();
             json["State"] = state.name.into();
-            let result = match state.name == "Done" {
-                true => result(app, scan, &filter, query, &mut json).await?,
-                false => Markup::default(),
+            let content = match state.name {
+                "Running" => Markup::default(),
+                "Done" => {
+                    let result = result(app, scan, &filter, query, &mut json).await?;
+                    html! { (result) (before(app, &filter, None, &mut json).await) }
+                }
+                _ => before(app, &filter, None, &mut json).await,
             };
-            let again = html! { @if state.name != "Running" { (start_form(app, &filter, "Scan again", &mut json)) } };
-            (
-                html! { (form::state(app, &state, STOP)) (result) (again) },
-                state.name == "Running",
-            )
+            let content = html! { (form::state(app, &state, STOP)) (content) };
+            (content, state.name == "Running")
         }
     };
     Ok(View {
@@ -104,20 +104,15 @@ pub(super) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError
 
 /// Renders the cost of a scan, and the form that starts it.
 async fn before(app: &App, filter: &Filter, last: Option<&Scan>, json: &mut Value) -> Markup {
+    let mut fields = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
+    fields.extend(filter.pairs());
     html! {
         @if let Some(last) = last {
             p { a href=(last.filter.address(CHANGES, &[])) { "Last result" } ": " (value::word(&last.filter.text())) }
         }
         (cost(app, "Then it reads each version that the filter selects, and the one before it", json).await)
-        (start_form(app, filter, "Scan the table", json))
+        (post(CHANGES, &fields, &html! { button #changes-start { "Scan the table" } }, json))
     }
-}
-
-/// Renders the form that starts a scan, and adds it to JSON.
-fn start_form(app: &App, filter: &Filter, name: &str, json: &mut Value) -> Markup {
-    let mut fields = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
-    fields.extend(filter.pairs());
-    post(CHANGES, &fields, &html! { button #changes-start { (name) } }, json)
 }
 
 fn filters(filter: &Filter) -> Markup {
@@ -149,27 +144,18 @@ async fn result(
     query: &Query,
     json: &mut Value,
 ) -> Result<Markup, PageError> {
-    let page = query.parsed("page", str::parse::<usize>)?.unwrap_or(1).max(1);
+    let page = query.parsed("page", str::parse::<u64>)?.unwrap_or(1).max(1);
     let (scan, store, wanted) = (Arc::clone(scan), app.store().clone(), filter.clone());
     // A large file is read.
     let read = tokio::task::spawn_blocking(move || scan.summary(&store, &wanted, page - 1)).await;
-    let (summary, lines) = read.map_err(|_| PageError::Conflict("the result cannot be read".to_owned()))??;
+    let summary = read.map_err(|_| PageError::Conflict("the result cannot be read".to_owned()))??;
     json["Counts"] = summary.to_json();
-    json["List"] = lines.iter().map(Line::json).collect();
+    json["List"] = summary.lines.iter().map(Line::json).collect();
     json["CompleteUntil"] = summary.completeness["CompleteUntil"].clone();
     json["RestsOn"] = summary.completeness["RestsOn"].clone();
     let is_last = page >= summary.page_count();
-    let rows = html! { @for line in &lines { (row(line)) } };
-    let columns = [
-        "Time",
-        "Entity",
-        "Version",
-        "Changes",
-        "Actor",
-        "Reason",
-        "Change set",
-        "Undo",
-    ];
+    let rows = html! { @for line in &summary.lines { (row(line)) } };
+    let columns = ["Time", "Entity", "Version", "Changes", "Actor", "Reason", "Set", "Undo"];
     let pages = html! {
         nav.pages aria-label="Pages" {
             @if page > 1 {
@@ -190,7 +176,7 @@ async fn result(
             }
         }
         h2 { "Versions, newest first" }
-        @if !lines.is_empty() { (page::table("Versions", &columns, &rows)) }
+        @if !summary.lines.is_empty() { (page::table("Versions", &columns, &rows)) }
         (pages)
         @if is_last { (end(&summary)) }
     })

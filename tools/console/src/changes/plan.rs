@@ -22,6 +22,7 @@ use uuid::Uuid;
 use super::{
     entity::{Entity, OUTCOMES},
     job::{Job, Progress},
+    scan::Scan,
 };
 use crate::lock::lock;
 
@@ -34,6 +35,13 @@ pub(super) enum Of {
     Entity(EntityId),
     /// Entities whose keys begin with one of these texts.
     Table(Vec<String>),
+}
+
+/// The last result and the last undo of a table.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(super) scan: Mutex<Option<Arc<Scan>>>,
+    pub(super) undo: Mutex<Option<Arc<Undo>>>,
 }
 
 pub(super) struct Undo {
@@ -52,8 +60,6 @@ pub(super) struct Undo {
 #[derive(Default)]
 pub(super) struct Entities {
     file: Option<ValueFile<Entity>>,
-    /// Position of each page.
-    pages: Vec<u64>,
     pub(super) total: u64,
     /// Entities that change.
     pub(super) changing: u64,
@@ -70,9 +76,6 @@ impl Entities {
             Some(file) => file,
             none => none.insert(ValueFile::new()?),
         };
-        if self.total.is_multiple_of(PAGE as u64) {
-            self.pages.push(file.length);
-        }
         self.total += 1;
         if let Some(outcome) = entity.outcome {
             self.outcomes[outcome] += 1;
@@ -88,19 +91,17 @@ impl Entities {
         self.push(&entity)
     }
 
-    pub(super) fn page_count(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// Reads a page, from 0.
-    pub(super) fn page(&mut self, page: usize) -> Result<Vec<Entity>, OperationError> {
-        match (&mut self.file, self.pages.get(page)) {
-            (Some(file), Some(position)) => {
-                let entities = file.read_from(*position)?.take(PAGE);
-                entities.map(|entity| entity.map(|(entity, _)| entity)).collect()
+    /// Reads entities, and the position after them.
+    pub(super) fn read(&mut self, position: u64, skip: usize) -> Result<(Vec<Entity>, u64), OperationError> {
+        let mut read = (Vec::new(), position);
+        if let Some(file) = &mut self.file {
+            for entity in file.read_from(position)?.skip(skip).take(PAGE) {
+                let (entity, after) = entity?;
+                read.0.push(entity);
+                read.1 = after;
             }
-            _ => Ok(Vec::new()),
         }
+        Ok(read)
     }
 }
 
@@ -151,11 +152,13 @@ impl Undo {
         *run = Some(Arc::new(Job::start(async move |progress| {
             let (store, pace) = limited(&connection, limits);
             let all = lock(&planned).total;
-            for page in 0.. {
-                let entities = lock(&planned).page(page)?;
+            let mut position = 0;
+            loop {
+                let (entities, after) = lock(&planned).read(position, 0)?;
                 if entities.is_empty() {
-                    break;
+                    return Ok(());
                 }
+                position = after;
                 let mut to_apply = Vec::new();
                 for mut entity in entities {
                     if let Some(entity) = entity.to_apply() {
@@ -174,7 +177,6 @@ impl Undo {
                 apply_all(&store, &pace, to_apply, &options, done).await?;
                 connection.clear_meters();
             }
-            Ok(())
         })));
     }
 }

@@ -26,8 +26,6 @@ pub(super) struct Scan {
     pub(super) filter: Filter,
     pub(super) job: Job,
     found: Arc<Mutex<Option<Found>>>,
-    /// The last summary, with its filter.
-    summary: Mutex<Option<(Filter, Arc<Summary>)>>,
 }
 
 /// Versions, newest first.
@@ -52,31 +50,14 @@ impl Scan {
             *lock(&target) = Some(result);
             Ok(())
         });
-        Self {
-            filter,
-            job,
-            found,
-            summary: Mutex::default(),
-        }
+        Self { filter, job, found }
     }
 
-    /// Counts the versions that a filter selects, and reads a page of them.
-    pub(super) fn summary(
-        &self,
-        store: &Store,
-        filter: &Filter,
-        page: usize,
-    ) -> Result<(Arc<Summary>, Vec<Line>), OperationError> {
+    /// Counts the versions that a filter selects, with those of a page.
+    pub(super) fn summary(&self, store: &Store, filter: &Filter, page: u64) -> Result<Summary, OperationError> {
         let mut found = lock(&self.found);
-        let found = found.as_mut().ok_or(OperationError::NotFound("result".to_owned()))?;
-        let mut last = lock(&self.summary);
-        let summary = match last.take().filter(|(known, _)| known == filter) {
-            Some((_, summary)) => summary,
-            None => Arc::new(Summary::of(found, filter, store)?),
-        };
-        *last = Some((filter.clone(), Arc::clone(&summary)));
-        let lines = summary.page(found, filter, store, page)?;
-        Ok((summary, lines))
+        let none = || OperationError::NotFound("result".to_owned());
+        Summary::of(found.as_mut().ok_or_else(none)?, filter, store, page)
     }
 }
 

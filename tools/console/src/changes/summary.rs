@@ -15,7 +15,7 @@ use shared::{
 use super::{filter::Filter, line::Line, scan::Found};
 
 /// Versions of a page.
-pub(super) const PAGE: usize = 50;
+const PAGE: u64 = 50;
 /// Maximum number of bars.
 const BARS: i64 = 60;
 /// Maximum number of names of a group in JSON.
@@ -35,12 +35,13 @@ pub(super) struct Summary {
     pub(super) width: i64,
     /// Number of versions by the start of their bar.
     pub(super) bars: BTreeMap<i64, u64>,
-    /// Position of each page in the file.
-    pages: Vec<u64>,
+    /// Versions of the page.
+    pub(super) lines: Vec<Line>,
 }
 
 impl Summary {
-    pub(super) fn of(found: &mut Found, filter: &Filter, store: &Store) -> Result<Self, OperationError> {
+    /// Reads all versions, and keeps those of a page, from 0.
+    pub(super) fn of(found: &mut Found, filter: &Filter, store: &Store, page: u64) -> Result<Self, OperationError> {
         let ends = found.times.map(|[oldest, newest]| {
             let ends = [
                 filter.scanned.since.unwrap_or(oldest),
@@ -60,50 +61,32 @@ impl Summary {
             period,
             width: width.unwrap_or(length / BARS + 1),
             bars: BTreeMap::new(),
-            pages: Vec::new(),
+            lines: Vec::new(),
         };
-        let mut position = 0;
         for line in found.lines.read_from(0)? {
-            let (line, after) = line?;
-            if filter.selects(&line, store) {
-                summary.add(&line, position, store);
+            let (line, _) = line?;
+            if !filter.selects(&line, store) {
+                continue;
             }
-            position = after;
+            let names = [&line.actor, &line.reason, &line.change_set].map(Clone::clone);
+            let key = key_words(store, &line.entity).join(" ");
+            summary.tally.add(names, &key, line.paths.as_ref());
+            if let Some(time) = line.time() {
+                let millis = time.floor_millis().get();
+                *summary
+                    .bars
+                    .entry(millis - millis.rem_euclid(summary.width))
+                    .or_default() += 1;
+            }
+            if (summary.tally.versions - 1) / PAGE == page {
+                summary.lines.push(line);
+            }
         }
         Ok(summary)
     }
 
-    fn add(&mut self, line: &Line, position: u64, store: &Store) {
-        if self.tally.versions.is_multiple_of(PAGE as u64) {
-            self.pages.push(position);
-        }
-        let names = [&line.actor, &line.reason, &line.change_set].map(Clone::clone);
-        let key = key_words(store, &line.entity).join(" ");
-        self.tally.add(names, &key, line.paths.as_ref());
-        if let Some(time) = line.time() {
-            let millis = time.floor_millis().get();
-            *self.bars.entry(millis - millis.rem_euclid(self.width)).or_default() += 1;
-        }
-    }
-
-    pub(super) fn page_count(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// Reads a page of the versions, from 0.
-    pub(super) fn page(
-        &self,
-        found: &mut Found,
-        filter: &Filter,
-        store: &Store,
-        page: usize,
-    ) -> Result<Vec<Line>, OperationError> {
-        let Some(position) = self.pages.get(page) else {
-            return Ok(Vec::new());
-        };
-        let lines = found.lines.read_from(*position)?.map(|line| line.map(|(line, _)| line));
-        let selected = lines.filter(|line| line.as_ref().map_or(true, |line| filter.selects(line, store)));
-        selected.take(PAGE).collect()
+    pub(super) fn page_count(&self) -> u64 {
+        self.tally.versions.div_ceil(PAGE)
     }
 
     pub(super) fn ends(&self, start: i64) -> [RecordedAt; 2] {

@@ -19,7 +19,7 @@ use super::{
     entity::{Entity, OUTCOMES},
     filter::Filter,
     form::{self, CHANGES, REFRESH, UNDO, cost, post},
-    plan::{Entities, Of, Undo},
+    plan::{Entities, Of, PAGE, Undo},
 };
 use crate::{
     address,
@@ -70,8 +70,12 @@ fn selected(query: &Query) -> Result<(Of, Selection, String), PageError> {
 /// Returns which of actor, reason and change set the versions have a place for.
 fn places(table: Option<&AttachedTable>) -> [bool; 3] {
     table.map(AttachedTable::settings).map_or([true; 3], |settings| {
-        let [actor, reason] = [&settings.actor_attribute, &settings.reason_attribute].map(Option::is_some);
-        [actor, reason, settings.change_set_attribute.is_some()]
+        let attributes = [
+            &settings.actor_attribute,
+            &settings.reason_attribute,
+            &settings.change_set_attribute,
+        ];
+        attributes.map(Option::is_some)
     })
 }
 
@@ -205,7 +209,11 @@ fn planned(app: &App, undo: &Undo, query: &Query) -> Result<View, PageError> {
     let state = run.as_deref().unwrap_or(&undo.planning).state();
     let mut entities = lock(if run.is_some() { &undo.applied } else { &undo.planned });
     let is_running = state.name == "Running";
-    let shown = if is_running { Vec::new() } else { entities.page(at - 1)? };
+    let shown = if is_running {
+        Vec::new()
+    } else {
+        entities.read(0, (at - 1).saturating_mul(PAGE))?.0
+    };
     let mut json = json!({
         "Undo": undo.what, "Plan": undo.id, "State": state.name, "IsApplied": run.is_some(), "ChangeSet": undo.options.change_set,
         "List": shown.iter().map(Entity::json).collect::<Vec<_>>(), "AllowWrite": app.allows_writes(),
@@ -232,7 +240,7 @@ fn planned(app: &App, undo: &Undo, query: &Query) -> Result<View, PageError> {
             @if !is_running {
                 nav.pages aria-label="Pages" {
                     @if at > 1 { a rel="prev" href=(link(at - 1)) { "Previous" } }
-                    @if at < entities.page_count() { a rel="next" href=(link(at + 1)) { "Next" } }
+                    @if (at.saturating_mul(PAGE) as u64) < entities.total { a rel="next" href=(link(at + 1)) { "Next" } }
                 }
             }
         }
@@ -280,17 +288,15 @@ fn entity(entity: &Entity) -> Markup {
 /// Renders the counts of a plan and the form that carries it out.
 fn plan(app: &App, undo: &Undo, planned: &Entities, is_done: bool, json: &mut Value) -> Markup {
     let (counts, units) = (planned.counts, planned.write_units);
-    for (name, value) in [
+    let sums = [
         ("Entities", planned.changing),
         ("Conflicts", planned.conflicts),
         ("WriteUnits", units),
-        ("Versions", counts.versions),
-        ("Uncertain", counts.uncertain),
-        ("Marked", counts.marked),
-        ("UnattributedDeletions", counts.unattributed),
-    ] {
-        json[name] = value.into();
+    ];
+    for (name, sum) in sums {
+        json[name] = sum.into();
     }
+    json["Counts"] = json!(counts);
     #[allow(clippy::cast_precision_loss, reason = "an estimate of a few digits")]
     let price = app
         .options
