@@ -138,7 +138,7 @@ fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
     let fields = [("conflicts", "leave"), ("as_actor", "zoe")];
     let (shown, plan) = run(&console, "/changes/undo?actor=job", &fields);
     assert_eq!(
-        (&plan["Versions"], &plan["Conflicts"]),
+        (&plan["Counts"]["Versions"], &plan["Conflicts"]),
         (&json!(4), &json!(1)),
         "{plan}"
     );
