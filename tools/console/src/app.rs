@@ -5,7 +5,10 @@ use std::sync::Arc;
 use operations::connection::Connection;
 use shared::{config::WriteOptions, dynamodb::Store};
 
-use crate::{current::Current, error::PageError, health::audit::Audit, menu::Menu, options::Options, secrets::Secrets};
+use crate::{
+    changes::plan::Changes, current::Current, error::PageError, health::audit::Audit, menu::Menu, options::Options,
+    secrets::Secrets,
+};
 
 pub(super) struct App {
     pub(super) connection: Connection,
@@ -14,6 +17,7 @@ pub(super) struct App {
     pub(super) menu: Arc<Menu>,
     pub(super) current: Arc<Current>,
     pub(super) audit: Audit,
+    pub(super) changes: Changes,
 }
 
 impl App {

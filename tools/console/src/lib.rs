@@ -20,6 +20,7 @@ mod as_of;
 mod assets;
 mod background;
 mod blame;
+mod changes;
 mod compare;
 mod connections;
 mod current;
@@ -84,6 +85,7 @@ impl Console {
             secrets: Arc::clone(&secrets),
             options: Arc::new(options),
             audit: health::audit::Audit::default(),
+            changes: changes::plan::Changes::default(),
         };
         let router = server::router(Tables::new(app), guard);
         let task = tokio::spawn(connections::serve(listener, router, connections::MAX_CONNECTIONS));

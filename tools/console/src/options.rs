@@ -17,6 +17,8 @@ pub struct Options {
     pub lag: Duration,
     /// Maximum number of read units a second of an audit.
     pub max_read_units: Option<NonZeroU32>,
+    /// Returns the cost of read and write units on demand, in USD.
+    pub cost: Option<fn(f64, f64) -> f64>,
     pub hosts: Hosts,
 }
 
@@ -28,6 +30,7 @@ impl Default for Options {
             ordering: Ordering::default(),
             lag: Duration::from_secs(60),
             max_read_units: None,
+            cost: None,
             hosts: Hosts::default(),
         }
     }

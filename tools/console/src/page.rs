@@ -50,7 +50,11 @@ impl View {
 }
 
 /// Sections with their paths, and the keys that open them.
-const SECTIONS: [(&str, &str, &str); 2] = [("Entities", "/", "e"), ("Health", "/health", "h")];
+const SECTIONS: [(&str, &str, &str); 3] = [
+    ("Entities", "/", "e"),
+    ("Changes", "/changes", "c"),
+    ("Health", "/health", "h"),
+];
 
 pub(super) enum FormResponse {
     /// Another update was applied first, and nothing was changed.

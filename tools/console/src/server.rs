@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::{
     address,
     app::App,
-    as_of, assets, blame, compare, connections, current, entities, entity,
+    as_of, assets, blame, changes, compare, connections, current, entities, entity,
     guard::{self, Guard},
     health,
     page::ResponseFormat,
@@ -61,6 +61,11 @@ pub(super) fn router(tables: Tables, guard: Guard) -> Router {
             "/undelete",
             form!(page!(restore::undelete_view), restore::undelete_post),
         )
+        .route("/changes", form!(page!(changes::view), changes::start))
+        .route("/changes/stop", form!(MethodRouter::new(), changes::stop))
+        .route("/changes/undo", form!(page!(changes::undo::view), changes::undo::start))
+        .route("/changes/undo/apply", form!(MethodRouter::new(), changes::undo::apply))
+        .route("/changes/undo/stop", form!(MethodRouter::new(), changes::undo::stop))
         .route("/health", page!(health::view))
         .route("/health/audit", form!(MethodRouter::new(), health::start))
         .route("/health/audit/stop", form!(MethodRouter::new(), health::stop))

@@ -7,7 +7,7 @@ use std::{
 
 use operations::tables::{self, Kind};
 
-use super::{app::App, current::Current, health::audit::Audit};
+use super::{app::App, changes::plan::Changes, current::Current, health::audit::Audit};
 use crate::{error::PageError, lock::lock};
 
 pub(super) struct Tables {
@@ -49,6 +49,7 @@ impl Tables {
             options: Arc::clone(&first.options),
             menu: Arc::clone(&first.menu),
             audit: Audit::default(),
+            changes: Changes::default(),
         });
         Ok(Arc::clone(lock(&self.others).entry(name.to_owned()).or_insert(app)))
     }

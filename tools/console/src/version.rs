@@ -118,6 +118,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
                 a href=(address::compare(id, version, latest.get())) { "Compare with latest" }
                 @if app.allows_writes() { a href=(address::version("/restore", id, version)) { "Restore…" } }
             }
+            @if app.allows_writes() { a href=(address::version("/changes/undo", id, version)) { "Undo…" } }
         }
         dl.facts {
             (record::facts(view, "Created"))

@@ -37,9 +37,11 @@ pub mod segments;
 pub mod snapshot;
 pub mod stream_record;
 pub mod table;
+pub mod table_size;
 pub mod tables;
 pub mod time_index;
 pub mod undo;
+pub mod value_file;
 pub mod version_set;
 pub mod waiting;
 

@@ -16,6 +16,7 @@ use super::segments::ReadRate;
 use crate::{
     error::CliError,
     output::{self, Output},
+    plan::cost_of_units,
     write_options::Writing,
 };
 
@@ -31,7 +32,7 @@ pub(crate) struct Console {
     /// Do not open the web browser
     #[arg(long)]
     no_open: bool,
-    /// Allow actions that change the table: restore, undelete
+    /// Allow actions that change the table: restore, undelete, undo
     #[arg(long, alias = "allow-write")]
     write: bool,
     /// Listen on this address, for access from other machines
@@ -69,6 +70,7 @@ impl Console {
             ordering: self.writing.ordering,
             lag: Duration::from_secs(self.lag),
             max_read_units: self.audit_rate.max_read_units,
+            cost: Some(cost_of_units),
             hosts: Hosts {
                 bind: self.bind,
                 names: self.host.clone(),

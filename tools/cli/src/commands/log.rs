@@ -3,7 +3,7 @@
 mod all;
 mod follow;
 mod selection;
-mod tally;
+mod stat;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use operations::{
     connection::Connection,
     rate_limit::RateLimiter,
+    table_size::TableSize,
     time_index::{
         pages::{EMPTY_UNITS, sample},
         source::{Source, TimeIndex},
@@ -16,7 +17,7 @@ use shared::{
         recorded_at::RecordedAt,
         time_index::{INDEX_NAME, PARTITIONS},
     },
-    dynamodb::{Store, client::error::ServiceError, read::describe_table::items_of},
+    dynamodb::{Store, client::error::ServiceError},
 };
 
 use crate::{confirmation::ask_to_read, error::CliError, next, output, plan};
@@ -83,7 +84,7 @@ impl ReadCost {
             return Self::of_scan(store, max).await;
         };
         let (entries, units) = sample(store, pace, *window).await?;
-        let mut cost = Self::new(entries, size(store).await?, max);
+        let mut cost = Self::new(entries, TableSize::of(store).await?, max);
         cost.is_sampled = true;
         cost.round_units = 2.0 * f64::from(PARTITIONS) * EMPTY_UNITS;
         let table = table_name(store.history_table());
@@ -96,20 +97,21 @@ impl ReadCost {
 
     /// Says what an eventually consistent scan reads, and asks above the limit.
     pub(super) async fn of_scan(store: &Store, max: MaxCost) -> Result<Self, CliError> {
-        let (items, bytes) = size(store).await?;
+        let size = TableSize::of(store).await?;
+        let TableSize { items, bytes } = size;
         let names: Vec<_> = store.tables().map(table_name).collect();
         let (tables, megabytes) = (names.join(" and "), bytes.div_ceil(1_000_000));
-        let mut cost = Self::new(items, (items, bytes), max);
+        let mut cost = Self::new(items, size, max);
         let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
         cost.round_units = (bytes as f64 / 8192.0).ceil();
         cost.add(&scan, [cost.round_units, 0.0])?;
         Ok(cost)
     }
 
-    fn new(items: u64, (of_tables, bytes): (u64, u64), max: MaxCost) -> Self {
+    fn new(items: u64, size: TableSize, max: MaxCost) -> Self {
         Self {
             items,
-            item_bytes: bytes.checked_div(of_tables).unwrap_or_default(),
+            item_bytes: size.bytes.checked_div(size.items).unwrap_or_default(),
             usd: 0.0,
             max,
             is_sampled: false,
@@ -173,17 +175,4 @@ impl ReadCost {
             &format!("a greater --max-cost, or type {}", next::again("--yes")),
         )
     }
-}
-
-/// Returns the number of items and of bytes of all tables.
-async fn size(store: &Store) -> Result<(u64, u64), ServiceError> {
-    let (mut items, mut bytes) = (0, 0);
-    for name in store.tables() {
-        let table = Store::new(store.client().clone(), name, store.digits());
-        let table = table.description().await?;
-        items += items_of(&table);
-        let size = table.table_size_bytes.and_then(|bytes| u64::try_from(bytes).ok());
-        bytes += size.unwrap_or_default();
-    }
-    Ok((items, bytes))
 }

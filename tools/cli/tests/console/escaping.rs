@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::table::Table;
 
-use crate::{html::Page, http::encoded, new_table, served::Console};
+use crate::{changes::run, html::Page, http::encoded, new_table, served::Console};
 
 /// Marker that each hostile text contains.
 const MARK: &str = "zq";
@@ -128,7 +128,8 @@ fn paths(id: &str) -> Vec<String> {
         /compare?id={}&from={}&to={} /blame?id={} /blame?id={}&version=3 /blame?id={}&path={} /blame?id={}&version={} /as-of?id={} /as-of?id={}&at=2021-01-01 \
         /as-of?id={}&at={} /as-of?id={}&at=2027-01-01 /as-of?id={}&effective=2021-01-01 /as-of?id={}&effective={} \
         /as-of?id={}&version=1 /as-of?id={}&version=3 /health /health?audit={} /restore?id={}&version=1 \
-        /restore?id={}&version={} /undelete?id={}";
+        /restore?id={}&version={} /undelete?id={} /changes?actor={}&prefix={}&path={} /changes?since={} \
+        /changes/undo?id={}&version=2 /changes/undo?actor={} /changes/undo?plan={} /changes?{}=1";
     paths.split(' ').map(|path| path.replace("{}", &encoded(id))).collect()
 }
 
@@ -168,6 +169,17 @@ fn no_text_becomes_markup() {
                 is_inert(&path, &sign_in.body);
                 assert_eq!(sign_in.status, 401, "{path}");
             }
+            // The plan of an undo has names and values.
+            let undo = format!("/changes/undo?id={}&version=2", encoded(text));
+            let (plan, planned) = run(&console, &undo, &[("as_actor", text)]);
+            assert_eq!(planned["State"], "Done", "{planned}");
+            assert!(is_inert(&plan, &console.get(&plan).body).text.contains(MARK));
+        }
+        let (changes, found) = run(&console, "/changes", &[]);
+        assert!(found["Counts"]["Versions"].as_u64().unwrap() > 60, "{found}");
+        for page in ["", "?page=2", "?prefix=a"] {
+            let path = format!("{changes}{page}");
+            assert!(is_inert(&path, &console.get(&path).body).text.contains(MARK), "{path}");
         }
         let each = console.page(&format!("/entity?id={}", encoded(HOSTILE[0])));
         assert!(each.text.matches("zq()").count() > 10, "{each:?}");

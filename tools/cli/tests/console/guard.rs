@@ -60,7 +60,7 @@ fn many_large_forms_are_rejected() {
     console.requests("GET {page} | Cookie: {cookie} => 200");
 }
 
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 10] = [
     "/?find=E",
     "/entity?id=E",
     "/version?id=E&version=1",
@@ -69,6 +69,8 @@ const PATHS: [&str; 8] = [
     "/restore?id=E&version=1",
     "/undelete?id=E",
     "/health",
+    "/changes?actor=E",
+    "/changes/undo?id=E&version=1",
 ];
 
 #[test]

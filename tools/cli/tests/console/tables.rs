@@ -33,7 +33,7 @@ fn order(text: &str, rev: &str, by: &str) -> Value {
 }
 
 /// Creates orders 1, which changed once, and 2, which was deleted.
-fn orders() -> (Orders, Store) {
+pub(crate) fn orders() -> (Orders, Store) {
     let orders = Orders::with(env!("CARGO_BIN_EXE_vzero"), &json!({"ActorAttribute": "by"}));
     orders.put(1, &order("a", "1", "a"));
     orders.put(1, &order("b", "2", "b"));
@@ -82,6 +82,7 @@ fn each_kind_of_table_is_in_the_menu_and_served() {
         for path in [
             "/?",
             "/health?",
+            "/changes?",
             "/entity?id={}&",
             "/version?version=1&id={}&",
             "/compare?id={}&from=1&to=1&",

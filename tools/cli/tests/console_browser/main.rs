@@ -27,7 +27,7 @@ macro_rules! scenarios {
 }
 
 /// All scenarios, in one browser. The data come first, then the scenario without a cookie, and the one that writes comes last.
-const SCENARIOS: [(&str, &str); 12] = scenarios![
+const SCENARIOS: [(&str, &str); 13] = scenarios![
     data,
     the_token_signs_in,
     each_page_is_accessible,
@@ -40,6 +40,7 @@ const SCENARIOS: [(&str, &str); 12] = scenarios![
     an_audit_reports_findings,
     an_attached_item_is_restored,
     a_version_is_restored,
+    changes_are_undone,
 ];
 
 /// Runs scenarios until one fails.

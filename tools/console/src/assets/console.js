@@ -5,7 +5,7 @@ const PAGES = { "[": "prev", "]": "next" };
 const STEPS = { j: 1, k: -1 };
 const KEYS = [
   ["/", "Find entities"], ["j k", "Next and previous change, or version of a history"], ["[ ]", "Previous and next pair of versions"],
-  ["← →", "Previous and next version or page"], ["e", "Entities"], ["h", "Health"], ["?", "This help"],
+  ["← →", "Previous and next version or page"], ["e", "Entities"], ["c", "Changes"], ["h", "Health"], ["?", "This help"],
 ];
 
 function follow(rel) {

@@ -7,7 +7,7 @@ use shared::{
 };
 
 /// Conditions that a version fulfills. `None` is no condition.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct VersionFilter {
     /// Earliest time at which it was recorded.
     pub since: Option<RecordedAt>,

@@ -27,6 +27,7 @@ pub mod paths;
 pub mod row;
 mod scan;
 pub mod sorted_files;
+pub mod tally;
 
 use std::iter::Sum;
 

@@ -18,6 +18,8 @@ pub struct Applied {
     pub plan: EntityPlan,
     /// `true` if the entity is as the plan wanted it, and was not before.
     pub is_written: bool,
+    /// `true` if the entity changed since the plan that was seen, and so stays as it is.
+    pub is_stale: bool,
     /// New version. `None` on an attached table, whose versions come from its stream.
     pub version: Option<Version>,
 }
@@ -34,10 +36,10 @@ pub async fn apply(
     seen: Option<Version>,
     options: &Options,
 ) -> Result<Applied, OperationError> {
-    let mut attempts = 0;
+    let (mut attempts, mut is_changed) = (0, false);
     let written = loop {
-        let is_stale = seen.is_some_and(|seen| seen != plan.newest || attempts > 0);
-        let Some(write) = plan.write.as_ref().filter(|_| !is_stale && attempts < MAX_ATTEMPTS) else {
+        is_changed |= seen.is_some_and(|seen| seen != plan.newest);
+        let Some(write) = plan.write.as_ref().filter(|_| !is_changed && attempts < MAX_ATTEMPTS) else {
             break None;
         };
         attempts += 1;
@@ -45,6 +47,7 @@ pub async fn apply(
             Ok(version) => break Some(version),
             Err(OperationError::Changed | OperationError::Expected { .. }) => {
                 plan = self::plan(store, &plan.entity, options).await?;
+                is_changed = seen.is_some();
             }
             Err(error) => plan.refuse(reason_of(error)?),
         }
@@ -59,6 +62,7 @@ pub async fn apply(
     Ok(Applied {
         plan,
         is_written: written.is_some(),
+        is_stale: is_changed && written.is_none(),
         version: written.flatten(),
     })
 }

@@ -17,6 +17,7 @@ use operations::{
         paths::TracedPaths,
         row::VersionRow,
         sorted_files::SortedFiles,
+        tally::{Tally, names_of, paths_of},
     },
     connection::Connection,
     error::OperationError,
@@ -29,7 +30,7 @@ use shared::{
     dynamodb::Store,
 };
 
-use super::tally::Tally;
+use super::stat;
 use crate::{
     commands::{
         read_cost::{MaxCost, ReadCost, source},
@@ -233,13 +234,14 @@ impl All {
                 match &mut tally {
                     Some(tally) => {
                         let key = key_words(store, one.0.entity.as_str()).join(" ");
-                        tally.add(&one.0, &key, one.1.as_ref());
+                        let paths = one.1.as_ref().map(paths_of);
+                        tally.add(names_of(&one.0), &key, paths.as_ref());
                     }
                     None => shown.print(&one, store, output)?,
                 }
             }
         }
-        tally.map_or(Ok(()), |tally| tally.print(output))?;
+        tally.map_or(Ok(()), |tally| stat::print(&tally, output))?;
         Ok((printed, pages.missing))
     }
 }

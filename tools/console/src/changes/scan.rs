@@ -1,0 +1,112 @@
+//! Scan of a table for the versions that a filter selects. The last result is kept, and narrower filters are applied to it.
+
+use std::sync::{Arc, Mutex};
+
+use operations::{
+    all_versions::{AllVersions, Counts, pages::VersionPages, row::VersionRow, sorted_files::SortedFiles},
+    connection::Connection,
+    error::OperationError,
+    rate_limit::{Limits, RateLimiter},
+    segments::Plan,
+    table_size::TableSize,
+    value_file::ValueFile,
+};
+use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
+
+use super::{
+    filter::Filter,
+    job::{Job, Progress},
+    line::Line,
+    summary::Summary,
+};
+use crate::{lock::lock, options::Options};
+
+/// A scan with its filter.
+pub(super) struct Scan {
+    pub(super) filter: Filter,
+    pub(super) job: Job,
+    found: Arc<Mutex<Option<Found>>>,
+}
+
+/// Versions, newest first.
+pub(super) struct Found {
+    pub(super) lines: ValueFile<Line>,
+    pub(super) counts: Counts,
+    pub(super) before_start: RecordedAt,
+    /// Number of versions that do not exist any more, or not yet.
+    pub(super) missing: u64,
+    /// Times of the oldest and the newest version.
+    pub(super) times: Option<[RecordedAt; 2]>,
+}
+
+impl Scan {
+    pub(super) fn start(connection: &Connection, options: &Options, filter: Filter) -> Self {
+        let (connection, read) = (connection.clone(), options.max_read_units);
+        let (found, wanted) = (Arc::new(Mutex::new(None)), filter.clone());
+        let target = Arc::clone(&found);
+        let job = Job::start(async move |progress| {
+            let limits = Limits { read, write: None };
+            let result = find(&connection, limits, &wanted, &progress).await?;
+            *lock(&target) = Some(result);
+            Ok(())
+        });
+        Self { filter, job, found }
+    }
+
+    /// Counts the versions that a filter selects, with those of a page.
+    pub(super) fn summary(&self, store: &Store, filter: &Filter, page: u64) -> Result<Summary, OperationError> {
+        let mut found = lock(&self.found);
+        let none = || OperationError::NotFound("result".to_owned());
+        Summary::of(found.as_mut().ok_or_else(none)?, filter, store, page)
+    }
+}
+
+async fn find(
+    connection: &Connection,
+    limits: Limits,
+    filter: &Filter,
+    progress: &Progress,
+) -> Result<Found, OperationError> {
+    // A separate meter, so that only the requests of the scan are limited.
+    let (store, meter) = connection.metered();
+    let pace = RateLimiter::new(meter, limits);
+    let before_start = Counts::before_start(&store);
+    let size = TableSize::of(&store).await.unwrap_or_default();
+    let mut scan = AllVersions::new(Plan::new(&store, &pace), &filter.scanned)?;
+    let mut rows = SortedFiles::default();
+    while let Some(found) = scan.step().await? {
+        connection.clear_meters();
+        let mut found = found.into_iter();
+        found.try_for_each(|row| rows.push(row.ordered(false)))?;
+        let counts = scan.counts();
+        progress.set(counts.items, size.items);
+        progress.check(counts.rows * 200)?;
+    }
+    let counts = scan.counts();
+    let rows = rows.sorted()?.map(|row| row.map(VersionRow::from));
+    let mut pages = VersionPages::new(&store, &pace, rows, connection.consistent);
+    let (mut lines, mut times, mut read) = (ValueFile::new()?, None, 0);
+    while let Some(views) = pages.next_page(usize::MAX, true).await? {
+        connection.clear_meters();
+        read += views.len() as u64;
+        for (view, previous) in views {
+            let Some(line) = Line::of(&view, previous.as_ref(), filter.path.as_ref()) else {
+                continue;
+            };
+            lines.push(&line)?;
+            if let Some(time) = view.recorded_at {
+                let [oldest, newest] = times.unwrap_or([time; 2]);
+                times = Some([time.min(oldest), time.max(newest)]);
+            }
+        }
+        progress.set(read, counts.rows);
+        progress.check(lines.length)?;
+    }
+    Ok(Found {
+        lines,
+        counts,
+        before_start,
+        missing: pages.missing,
+        times,
+    })
+}
