@@ -255,7 +255,10 @@ async fn ended(mut command: Command) -> Result<Ended, BenchError> {
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "bench")
         .env("AWS_SECRET_ACCESS_KEY", "bench");
-    command.env("AWS_EC2_METADATA_DISABLED", "true");
+    // The embedded database can be busy with a page for longer than an attempt to connect.
+    command
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("AWS_MAX_ATTEMPTS", "10");
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
