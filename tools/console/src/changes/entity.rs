@@ -3,7 +3,7 @@
 use operations::undo::{
     apply::Applied,
     plan::{Action, EntityPlan},
-    table::Planned,
+    planned::Planned,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -70,7 +70,8 @@ impl Entity {
     pub(super) fn to_apply(&self) -> Option<Planned> {
         let entity = EntityId::new(self.id.as_str()).ok()?;
         let seen = Some((self.newest, self.versions.clone()));
-        self.is_changed.then_some(Planned { entity, seen })
+        let first = self.versions.first().copied();
+        self.is_changed.then_some(Planned { entity, first, seen })
     }
 
     /// Returns the members of `vzero undo --output json`, with `ID` for each kind of table, and `Outcome` if the plan was carried out.

@@ -209,11 +209,16 @@ fn row(line: &Line) -> Markup {
 fn end(summary: &Summary) -> Markup {
     let rests = &summary.completeness["RestsOn"];
     let without_time = rests["InQuarantineWithoutTime"].as_u64().unwrap_or_default();
+    let why = [
+        ("OldestMissingVersion", "the oldest version that history lacks"),
+        ("OldestInQuarantine", "the oldest record in quarantine"),
+    ];
+    let why = why.iter().find(|(name, _)| rests[*name] == summary.completeness["CompleteUntil"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     html! {
         p.note {
             "Complete until " (time::spaced(&text(&summary.completeness["CompleteUntil"]))) " UTC ("
-            @if rests["OldestInQuarantine"].is_string() { "the oldest record in quarantine" } @else { "2 minutes before the scan" }
+            (why.map_or("2 minutes before the scan", |(_, why)| *why))
             "), unless the stream or failure documents hold older versions."
             @if without_time > 0 { " " (count(without_time, "record")) " in quarantine without a time." }
             @if summary.undated > 0 { " " (count(summary.undated, "version")) " left out because their time is not known." }

@@ -32,7 +32,7 @@ pub(super) struct Scan {
 pub(super) struct Found {
     pub(super) lines: ValueFile<Line>,
     pub(super) counts: Counts,
-    pub(super) before_start: RecordedAt,
+    pub(super) completeness: Value,
     /// Number of versions that do not exist any more, or not yet.
     pub(super) missing: u64,
     /// Times of the oldest and the newest version.
@@ -70,7 +70,7 @@ async fn find(
     // A separate meter, so that only the requests of the scan are limited.
     let (store, meter) = connection.metered();
     let pace = RateLimiter::new(meter, limits);
-    let before_start = Counts::before_start(&store);
+    let start = store.now();
     let size = TableSize::of(&store).await.unwrap_or_default();
     let mut scan = AllVersions::new(Plan::new(&store, &pace), &filter.scanned)?;
     let mut rows = SortedFiles::default();
@@ -104,8 +104,15 @@ async fn find(
     }
     Ok(Found {
         lines,
+        completeness: Completeness {
+            start,
+            counts: &counts,
+            is_scan: true,
+            has_latest_items: store.attached_table().is_none(),
+            failures: None,
+        }
+        .to_json(),
         counts,
-        before_start,
         missing: pages.missing,
         times,
     })

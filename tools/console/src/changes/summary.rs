@@ -57,7 +57,7 @@ impl Summary {
             tally: Tally::default(),
             missing: found.missing,
             undated: found.counts.undated,
-            completeness: found.counts.completeness(found.before_start),
+            completeness: found.completeness.clone(),
             period,
             width: width.unwrap_or(length / BARS + 1),
             bars: BTreeMap::new(),
