@@ -347,7 +347,9 @@ async fn plans<'a>(
             member.earlier = member.earlier.after_check(stored).map_err(of(update))?;
         }
         let stamp = Stamp::fitting(time, stored);
-        let plan = Plan::new(store, member.update, stored, options, (now, stamp)).await.map_err(of(update))?;
+        let plan = Plan::new(store, member.update, stored, options, (now, stamp))
+            .await
+            .map_err(of(update))?;
         has_changed |= plan.remove_ended_state(store, stored).await.map_err(of(update))?;
         plans.push(plan);
     }

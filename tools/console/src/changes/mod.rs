@@ -213,7 +213,9 @@ fn end(summary: &Summary) -> Markup {
         ("OldestMissingVersion", "the oldest version that history lacks"),
         ("OldestInQuarantine", "the oldest record in quarantine"),
     ];
-    let why = why.iter().find(|(name, _)| rests[*name] == summary.completeness["CompleteUntil"]);
+    let why = why
+        .iter()
+        .find(|(name, _)| rests[*name] == summary.completeness["CompleteUntil"]);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     html! {
         p.note {

@@ -174,7 +174,7 @@ impl Undo {
                     progress.set(applied.total, all);
                     Ok(())
                 };
-                apply_all(&store, &pace, to_apply, &options, done).await?;
+                apply_all(&store, &pace, to_apply.into_iter().map(Ok), &options, done).await?;
                 connection.clear_meters();
             }
         })));

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use operations::{
-    all_versions::{AllVersions, Counts, pages::VersionPages, row::VersionRow, sorted_files::SortedFiles},
+    all_versions::{
+        AllVersions, Counts, completeness::Completeness, pages::VersionPages, row::VersionRow,
+        sorted_files::SortedFiles,
+    },
     connection::Connection,
     error::OperationError,
     rate_limit::{Limits, RateLimiter},
@@ -11,6 +14,7 @@ use operations::{
     table_size::TableSize,
     value_file::ValueFile,
 };
+use serde_json::Value;
 use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
 
 use super::{

@@ -10,7 +10,8 @@ use operations::{
         options::{self, Options},
         plan::{Action, EntityPlan, plan},
         selection::Selection,
-        table::{Planned, TablePlan, apply_all},
+        planned::Planned,
+        table::{TablePlan, apply_all},
     },
 };
 use shared::domain::{entity::EntityId, version::Version};
