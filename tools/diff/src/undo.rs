@@ -79,7 +79,7 @@ pub fn undo(before: Option<&Item>, revisions: &[Revision<'_>], on_conflict: OnCo
     selected.sort_unstable();
     others.sort_unstable();
     let current = states.last().and_then(Option::as_ref);
-    let (mut inverse, mut overwritten) = (Vec::new(), Vec::new());
+    let (mut inverse, mut overwritten, mut settled) = (Vec::new(), Vec::new(), Vec::new());
     let mut rest = selected.as_slice();
     while let Some(Changed { place, .. }) = rest.first() {
         let (changes, after) = rest.split_at(rest.partition_point(|change| place.contains(&change.place)));
@@ -100,7 +100,7 @@ pub fn undo(before: Option<&Item>, revisions: &[Revision<'_>], on_conflict: OnCo
             {
                 inverse.extend(changes);
             }
-            _ => {}
+            _ => settled.push((place, wanted, before)),
         }
     }
     let (mut target, mut conflicts) = (current.cloned(), Vec::new());
@@ -121,6 +121,12 @@ pub fn undo(before: Option<&Item>, revisions: &[Revision<'_>], on_conflict: OnCo
     };
     for place in values {
         restore(&mut target, place);
+    }
+    // A container that came back is that of between two selected changes.
+    for (place, wanted, before) in settled {
+        if !place.is_same(target.as_ref(), wanted.as_ref()) {
+            place.put(&mut target, wanted, before);
+        }
     }
     inverse.sort_by_key(|change| Reverse(change.version));
     for Changed { place, version } in inverse {

@@ -121,6 +121,16 @@ fn a_conflict_can_be_overwritten() {
             vec![(json!({"a": 1}), false), (Value::Null, true), (json!({"a": 2}), false)],
             json!({"a": 1}),
         ),
+        // The item comes back, but not with another change that was selected.
+        (
+            vec![
+                (json!({"a": 1}), false),
+                (json!({"a": 1, "b": 1}), true),
+                (json!({"a": 2, "b": 2}), true),
+                (Value::Null, false),
+            ],
+            json!({"a": 1}),
+        ),
         // The item comes back with the first value. The second one is a conflict all the same.
         (
             vec![
