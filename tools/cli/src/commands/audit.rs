@@ -28,7 +28,7 @@ pub(crate) struct Audit {
     /// Audit all entities of the table
     #[arg(long)]
     all: bool,
-    /// Compare the index TimeIndex with the versions of the table: both are read as a whole, and sorted in temporary files
+    /// Compare the index `TimeIndex` with the versions of the table: both are read as a whole, and sorted in temporary files
     #[arg(long, conflicts_with_all = ["all", "state"])]
     index: bool,
     /// Seconds to wait for versions that may still be in the stream, before a finding counts

@@ -62,7 +62,7 @@ pub(crate) struct Log {
     #[arg(long)]
     reverse: bool,
     /// Show the oldest version first, then wait for new ones until Ctrl-C, with reads every second. -n counts the versions before these.
-    /// With --all, it shows those from --since on [default: now]; without the index TimeIndex, each read is a scan, which finds versions
+    /// With --all, it shows those from --since on [default: now]; without the index `TimeIndex`, each read is a scan, which finds versions
     /// that are stored at most 15 minutes after they were recorded
     #[arg(long, conflicts_with_all = ["until", "to"])]
     follow: bool,

@@ -17,7 +17,7 @@ use shared::{
         recorded_at::RecordedAt,
         time_index::{INDEX_NAME, PARTITIONS},
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::Store,
 };
 
 use crate::{confirmation::ask_to_read, error::CliError, next, output, plan};

@@ -71,7 +71,9 @@ fn check(vzero: &Vzero, store: &Store, [first, since, until]: [&str; 3]) {
             lines.retain(|line| line.get("CompleteUntil").is_none());
             if !command.starts_with("log") {
                 // Each undo has a change set of its own.
-                lines.iter_mut().for_each(|line| line["ChangeSet"] = Value::Null);
+                for line in &mut lines {
+                    line["ChangeSet"] = Value::Null;
+                }
                 lines.sort_by_key(Value::to_string);
             }
             lines

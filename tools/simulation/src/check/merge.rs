@@ -42,7 +42,7 @@ pub(super) fn merge(before: Option<&Value>, versions: &[(Option<&Value>, bool)],
     let all: BTreeSet<_> = selected.iter().map(|change| &change.place).collect();
     let is_inner = |place: &&Place| (0..place.len()).any(|end| all.contains(&place[..end].to_vec()));
     let current = states.last().copied().flatten();
-    let (mut inverted, mut left) = (Vec::new(), Vec::new());
+    let (mut inverted, mut left, mut settled) = (Vec::new(), Vec::new(), Vec::new());
     for place in all.iter().copied().filter(|place| !is_inner(place)) {
         let inside: Vec<_> = selected
             .iter()
@@ -63,7 +63,7 @@ pub(super) fn merge(before: Option<&Value>, versions: &[(Option<&Value>, bool)],
         });
         let oldest = states[inside.last().map_or(0, |change| change.version)];
         match is_overwritten {
-            _ if get(current, place) == wanted.as_ref() => {}
+            _ if get(current, place) == wanted.as_ref() => settled.push((place, wanted, oldest)),
             true => left.push((place, wanted, oldest)),
             false => inverted.extend(inside),
         }
@@ -73,7 +73,8 @@ pub(super) fn merge(before: Option<&Value>, versions: &[(Option<&Value>, bool)],
     if has_conflicts && conflicts == Conflicts::Leave {
         return Merged { item, has_conflicts };
     }
-    for (place, wanted, like) in left.into_iter().filter(|_| conflicts == Conflicts::Overwrite) {
+    let left = left.into_iter().filter(|_| conflicts == Conflicts::Overwrite);
+    for (place, wanted, like) in left.chain(settled) {
         if get(item.as_ref(), place) != wanted.as_ref() {
             put(&mut item, place, wanted, like);
         }

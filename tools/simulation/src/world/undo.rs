@@ -9,8 +9,8 @@ use operations::{
     undo::{
         options::{self, Options},
         plan::{Action, EntityPlan, plan},
-        selection::Selection,
         planned::Planned,
+        selection::Selection,
         table::{TablePlan, apply_all},
     },
 };
@@ -63,7 +63,8 @@ impl World {
                     let versions = versions.into_iter().filter_map(Version::new).collect();
                     let seen = Version::new(newest).map(|newest| (newest, versions));
                     let entity = EntityId::new(&entity)?;
-                    planned.push(Planned { entity, seen });
+                    let first = None;
+                    planned.push(Planned { entity, first, seen });
                 }
             }
             None => {
@@ -72,6 +73,7 @@ impl World {
                         Action::None => self.report(undo, &plan, (false, None), from),
                         _ => planned.push(Planned {
                             entity: plan.entity,
+                            first: None,
                             seen: None,
                         }),
                     }
@@ -80,7 +82,7 @@ impl World {
         }
         let (store, limiter) = (&self.store, RateLimiter::unlimited());
         let from = self.connector.stream.len();
-        let applied = apply_all(store, &limiter, planned, &options, |applied| {
+        let applied = apply_all(store, &limiter, planned.into_iter().map(Ok), &options, |applied| {
             let version = applied.version.map(Version::get);
             self.report(undo, &applied.plan, (applied.is_written, version), from);
             Ok::<_, OperationError>(())

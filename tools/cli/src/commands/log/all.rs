@@ -47,7 +47,7 @@ use crate::{
 /// Options for the versions of all entities.
 #[derive(Debug, clap::Args)]
 pub(super) struct All {
-    /// Show the versions of all entities, in the order of their times. It scans the table, or reads the index TimeIndex
+    /// Show the versions of all entities, in the order of their times. It scans the table, or reads the index `TimeIndex`
     /// from --since on, and says before what that costs
     #[arg(id = "all", long, conflicts_with_all = ["from", "to"])]
     pub(super) is_on: bool,
@@ -141,12 +141,11 @@ impl All {
             cost.add_items(cost.items, connection)?;
         }
         let is_new = stored.is_none();
-        let beginning = match stored {
-            Some(stored) => stored,
-            None => {
-                let (start, failures) = (start.to_string(), self.failures(connection).await?);
-                Beginning { start, failures }
-            }
+        let beginning = if let Some(stored) = stored {
+            stored
+        } else {
+            let (start, failures) = (start.to_string(), self.failures(connection).await?);
+            Beginning { start, failures }
         };
         let plan = Plan {
             segments: self.segments,
@@ -350,9 +349,8 @@ fn end(completeness: &Completeness<'_>, output: &Output) -> Result<(), CliError>
     ];
     let without = names.into_iter().zip(completeness.without_time());
     let without = without.filter(|(_, (_, count))| *count > 0);
-    let without: String = without
-        .map(|(what, (_, count))| format!("; {count} {what} name no time"))
-        .collect();
+    let without = without.map(|(what, (_, count))| format!("; {count} {what} name no time"));
+    let without = without.collect::<Vec<_>>().concat();
     output::note(&format!(
         "complete until {} ({why}){unless}{without}",
         with_offset(until)
