@@ -13,7 +13,7 @@ use std::{collections::HashMap, ops::RangeInclusive};
 use serde_json::{Map, Value};
 use shared::{config::Ordering, domain::names, printable::shortened};
 
-use crate::update::{ID, InvalidUpdate, REQUEST_SENT_AT, Update, members::Members, payload::Payload, sent_at::SentAt};
+use crate::update::{ID, InvalidUpdate, REQUEST_SENT_AT, Update, members::Members, payload::Payload};
 
 /// Member of an event: the updates of a change set.
 pub const UPDATES: &str = "Updates";
