@@ -40,7 +40,19 @@ struct Purged {
 }
 
 async fn purge(wait: Duration, responses: &str) -> Purged {
-    purge_with(wait, Replay::new(responses.split_whitespace().map(response))).await
+    purge_with(wait, Replay::new(unheld(responses).into_iter().map(response))).await
+}
+
+/// Adds the responses that there is no hold: at the start, and before versions are deleted.
+fn unheld(responses: &str) -> Vec<&str> {
+    let mut words = vec!["-"];
+    for word in responses.split_whitespace() {
+        words.push(word);
+        if word.starts_with("keys=v") && word != "keys=v0" {
+            words.push("-");
+        }
+    }
+    words
 }
 
 async fn purge_with(wait: Duration, replay: Replay) -> Purged {
@@ -125,16 +137,16 @@ async fn a_purge_waits_for_the_stream_and_checks_again() {
     // The incarnation, and not the time, tells its versions from versions of a later entity: a time far ahead prolongs no wait.
     for v0 in ["v0=2@-5", "v0=2@31536000"] {
         // The stream was behind: version 2 arrived during the wait.
-        let responses = format!("{v0} {MARKED} keys=v0,v1 - {v0} keys=v0,v2 - - {GONE}");
+        let responses = format!("{v0} {MARKED} keys=v0,v1 - {v0} keys=v0,v2 - - - {GONE}");
         let purged = purge(DEFAULT_WAIT, &responses).await;
         assert_eq!((&purged.done, purged.deleted), (&"purged", [1, 2]));
-        let operations = "GetItem Query BatchGetItem PutItem Query BatchWriteItem GetItem Query BatchWriteItem \
-                          DeleteItem GetItem Query";
+        let operations = "GetItem GetItem Query BatchGetItem PutItem Query GetItem BatchWriteItem GetItem Query GetItem \
+                          BatchWriteItem GetItem DeleteItem GetItem Query";
         assert_eq!(purged.operations.join(" "), operations);
         assert_eq!(purged.waited, (Some(DEFAULT_WAIT), DEFAULT_WAIT));
-        assert_eq!(purged.bodies[3]["Item"], marker(NOW, json!({"current": {"N": "2"}})));
+        assert_eq!(purged.bodies[4]["Item"], marker(NOW, json!({"current": {"N": "2"}})));
     }
-    let purged = purge(ZERO, &format!("v0=1@0 {MARKED} keys=v0 - {GONE}")).await;
+    let purged = purge(ZERO, &format!("v0=1@0 {MARKED} keys=v0 - - {GONE}")).await;
     assert_eq!((purged.done, purged.waited), ("purged", (None, ZERO)));
 }
 
@@ -145,7 +157,7 @@ async fn all_incarnations_that_history_has_are_purged() {
         // Another program overwrote the latest item, and an update began a new incarnation.
         (
             "v0=11@0 history=v1:first,v10:current,v2:first markers -",
-            "keys=v0 -",
+            "keys=v0 - -",
             json!({"first": {"N": all}, "current": {"N": "11"}}),
         ),
         // Without a latest item, history tells the incarnations.
@@ -157,7 +169,7 @@ async fn all_incarnations_that_history_has_are_purged() {
     ] {
         let purged = purge(ZERO, &format!("{until_marked} {deletions} {GONE}")).await;
         assert_eq!(purged.done, "purged");
-        assert_eq!(purged.bodies[3]["Item"], marker(NOW, expected));
+        assert_eq!(purged.bodies[4]["Item"], marker(NOW, expected));
         let deletes_latest = until_marked.starts_with("v0");
         assert_eq!(purged.operations.contains(&"DeleteItem".to_owned()), deletes_latest);
     }
@@ -195,7 +207,7 @@ async fn what_a_marker_covers_never_decreases() {
     ] {
         // Another purge writes the marker in between.
         let found = markers(std::slice::from_ref(&stored));
-        let responses = "v0=1@-5 history= markers ConditionalCheckFailedException found - keys=v0 - - keys=";
+        let responses = "- v0=1@-5 history= markers ConditionalCheckFailedException found - keys=v0 - - - keys=";
         let responses = responses.split(' ').map(|word| match word {
             "found" => found.clone(),
             word => response(word),
@@ -203,11 +215,11 @@ async fn what_a_marker_covers_never_decreases() {
         let replay = Replay::new(responses);
         let purged = purge_with(ZERO, replay).await;
         let Some(expected) = expected else {
-            assert_eq!((purged.done, purged.operations.len()), ("unavailable", 5));
+            assert_eq!((purged.done, purged.operations.len()), ("unavailable", 6));
             continue;
         };
         assert_eq!(purged.done, "purged");
-        let put = &purged.bodies[5];
+        let put = &purged.bodies[6];
         assert_eq!(put["Item"], expected);
         assert_eq!(
             put["ConditionExpression"],
@@ -219,7 +231,7 @@ async fn what_a_marker_covers_never_decreases() {
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_retries_unprocessed_items() {
-    let responses = format!("v0=2@0 {MARKED} keys=v0,v1,v2 unprocessed=v2 - - {GONE}");
+    let responses = format!("v0=2@0 {MARKED} keys=v0,v1,v2 unprocessed=v2 - - - {GONE}");
     let purged = purge(ZERO, &responses).await;
     assert_eq!((purged.done, purged.deleted), ("purged", [1, 2]));
     // Items that stay unprocessed are throttled, and the latest item is kept.
@@ -238,15 +250,15 @@ async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
         "90 | v0=1@-5 | keys=v1 - v0=1@1 | written again, 0 1",
         "90 | - | keys=v1 - v0=1@1 | written again, 0 1",
         // Between the last check and the deletion of the latest item.
-        "0 | v0=2@0 | keys=v0 ConditionalCheckFailedException v0=3@1 | written again, 0 0",
+        "0 | v0=2@0 | keys=v0 - ConditionalCheckFailedException v0=3@1 | written again, 0 0",
         // After the deletion.
-        "0 | v0=2@0 | keys=v0 - v0=1@1 | written again, 1 0",
+        "0 | v0=2@0 | keys=v0 - - v0=1@1 | written again, 1 0",
         // The last check deletes versions of a slow writer.
-        "0 | v0=2@0 | keys=v0 - - keys=v2 - - keys= | purged, 1 1",
+        "0 | v0=2@0 | keys=v0 - - - keys=v2 - - keys= | purged, 1 1",
         // The response to the deletion of the latest item was lost.
-        "0 | v0=2@0 | keys=v0 InternalServerError ConditionalCheckFailedException - keys= | purged, 0 0",
+        "0 | v0=2@0 | keys=v0 - InternalServerError ConditionalCheckFailedException - keys= | purged, 0 0",
         // It expired, and DynamoDB deletes it meanwhile.
-        "90 | v0=2@0 | keys=v0 - keys= ConditionalCheckFailedException - keys= | purged, 0 0",
+        "90 | v0=2@0 | keys=v0 - keys= - ConditionalCheckFailedException - keys= | purged, 0 0",
     ] {
         let [wait, v0, responses, expected] = case.split(" | ").collect::<Vec<_>>().try_into().unwrap();
         let wait = Duration::from_secs(wait.parse().unwrap());
@@ -258,7 +270,7 @@ async fn a_purge_reports_a_writer_and_keeps_what_it_wrote() {
     let responses = format!("v0=2@-5 {MARKED} keys=v0,v1,v2,v3,v10 - v0=3@1");
     let purged = purge(DEFAULT_WAIT, &responses).await;
     assert_eq!((purged.done, purged.deleted), ("written again", [0, 2]));
-    let deletions = purged.bodies[5]["RequestItems"]["Table"].as_array().unwrap().iter();
+    let deletions = purged.bodies[7]["RequestItems"]["Table"].as_array().unwrap().iter();
     let keys: Vec<_> = deletions
         .map(|deletion| &deletion["DeleteRequest"]["Key"]["SK"]["S"])
         .collect();

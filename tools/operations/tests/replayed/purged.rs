@@ -50,13 +50,13 @@ async fn marker() -> Value {
         "PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "7"}, "RecordedAt": {"S": time(LATE)},
         "V0Id": {"S": "purged"},
     }});
-    let replay = Replay::new([latest, json!({"Items": []}), json!({}), json!({})]);
+    let replay = Replay::new([json!({}), latest, json!({"Items": []}), json!({}), json!({})]);
     let clock = Clock::new(|| Duration::from_secs(PURGED));
     let store = Store::new(replay.client(), "Table", VersionDigits::default()).with_clock(clock);
     let entity = EntityId::new("E").unwrap();
     // It stops after the marker, because there are no more responses.
     let _ = Purge::new(&store, entity).run(Duration::ZERO, |_| {}).await;
-    replay.bodies()[3]["Item"].clone()
+    replay.bodies()[4]["Item"].clone()
 }
 
 /// Handles records at `NOW`, compares the operations and the failed records, and returns the requests.
