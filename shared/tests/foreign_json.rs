@@ -29,7 +29,7 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, and the number of its lines.
-const ALLOWED: [(&str, usize); 7] = [
+const ALLOWED: [(&str, usize); 11] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
     // The reader itself.
@@ -37,9 +37,13 @@ const ALLOWED: [(&str, usize); 7] = [
     // Files of the commands, and structs without `Value`.
     ("tools/cli/src/plan/month.rs", 1),
     ("tools/console/src/entities/find.rs", 1),
+    ("tools/local/src/dynamodb/embedded.rs", 1),
     ("tools/local/src/mapping/position.rs", 1),
+    ("tools/operations/src/all_versions/journal.rs", 2),
     ("tools/operations/src/all_versions/sorted_files.rs", 1),
     ("tools/operations/src/segments/state.rs", 2),
+    ("tools/operations/src/undo/planned.rs", 1),
+    ("tools/operations/src/value_file.rs", 1),
 ];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -173,7 +173,7 @@ fn pages_of_many_versions_and_long_lists_are_fast_and_small() {
         ("/blame?id=E", "to 400 of 20002"),
         ("/blame?id=E&version=9999", "to 400 of 20002"),
         ("/blame?id=E&version=9997", "2 values of this page: set in version"),
-        ("/entity?id=E&path=List[3].id", "3 versions selected"),
+        ("/entity?id=E&path=List[3].id", "1 version selected"),
     ] {
         let start = Instant::now();
         let body = shown(&console, path);

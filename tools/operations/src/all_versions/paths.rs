@@ -15,6 +15,8 @@ use crate::read::history::{History, HistoryQuery};
 
 /// Maximum number of entities whose paths are kept.
 const MAX_ENTITIES: usize = 10_000;
+/// Maximum number of versions that are read ahead. Who asks for one version after the other does not send a request for each.
+const MAX_AHEAD: u64 = 255;
 
 pub struct TracedPaths {
     store: Store,
@@ -27,6 +29,8 @@ struct Traced {
     trace: Trace,
     /// Oldest version that was read.
     reached: Option<Version>,
+    /// Number of versions that the next read reads beyond the requested one.
+    ahead: u64,
     /// Paths by the newest version that has them. A path holds down to the next version of the map.
     paths: BTreeMap<u64, Option<Path>>,
 }
@@ -57,11 +61,14 @@ impl TracedPaths {
             paths: BTreeMap::from([(u64::MAX, trace.path.clone())]),
             trace,
             reached: None,
+            ahead: 0,
         });
         let before = Version::new(view.version.get() - 1);
         let is_read = |reached: Version| reached <= before.unwrap_or(view.version);
         if !traced.reached.is_some_and(is_read) {
-            traced.read(&self.store, &view.entity, before, self.consistent).await?;
+            let to = before.and_then(|before| Version::new(before.get().saturating_sub(traced.ahead).max(1)));
+            traced.ahead = (2 * traced.ahead + 1).min(MAX_AHEAD);
+            traced.read(&self.store, &view.entity, to, self.consistent).await?;
         }
         Ok([before.unwrap_or(view.version), view.version].map(|version| traced.at(version)))
     }
