@@ -23,7 +23,7 @@ pub(super) const OUTCOMES: [(&str, &str); 4] = [
 #[derive(Serialize, Deserialize)]
 pub(super) struct Entity {
     pub(super) id: String,
-    newest: Version,
+    newest: Option<Version>,
     versions: Vec<Version>,
     is_changed: bool,
     /// [`EntityPlan::to_json`].
@@ -69,7 +69,7 @@ impl Entity {
     /// Returns what is to be carried out, `None` if the entity stays as it is.
     pub(super) fn to_apply(&self) -> Option<Planned> {
         let entity = EntityId::new(self.id.as_str()).ok()?;
-        let seen = Some((self.newest, self.versions.clone()));
+        let seen = self.newest.map(|newest| (newest, self.versions.clone()));
         let first = self.versions.first().copied();
         self.is_changed.then_some(Planned { entity, first, seen })
     }

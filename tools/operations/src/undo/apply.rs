@@ -38,7 +38,7 @@ pub async fn apply(
 ) -> Result<Applied, OperationError> {
     let (mut attempts, mut is_changed) = (0, false);
     let written = loop {
-        is_changed |= seen.is_some_and(|seen| seen != plan.newest);
+        is_changed |= seen.is_some_and(|seen| Some(seen) != plan.newest);
         let Some(write) = plan.write.as_ref().filter(|_| !is_changed && attempts < MAX_ATTEMPTS) else {
             break None;
         };
@@ -46,7 +46,8 @@ pub async fn apply(
         match Box::pin(send(store, write, options)).await {
             Ok(version) => break Some(version),
             Err(OperationError::Changed | OperationError::Expected { .. }) => {
-                plan = self::plan(store, &plan.entity, options).await?;
+                let again = self::plan(store, &plan.entity, options).await;
+                plan = EntityPlan::or_refused(again, store, &plan.entity)?;
                 is_changed = seen.is_some();
             }
             Err(error) => plan.refuse(reason_of(error)?),

@@ -9,7 +9,7 @@ use shared::{
     config::{Idempotency, Ordering, WriteMode},
     domain::{
         Item,
-        attached::AttachedTable,
+        attached::{AttachedTable, key},
         attribution,
         change::Change,
         entity::EntityId,
@@ -52,8 +52,8 @@ pub struct EntityPlan {
     /// Key attributes of an item of an attached table.
     pub key: Option<Item>,
     pub action: Action,
-    /// Newest version that the plan saw.
-    pub newest: Version,
+    /// Newest version that the plan saw, `None` if the entity cannot be read.
+    pub newest: Option<Version>,
     /// Versions that are undone, and those of them whose author is uncertain.
     pub versions: Vec<Version>,
     pub uncertain: Vec<Version>,
@@ -104,8 +104,8 @@ impl EntityPlan {
     }
 
     /// Returns `{"ID": …, "Action": …, "Version": 7, "Versions": [4, 6], "Changes": […], "Conflicts": [{"Path", "From", "To"}]}`, with
-    /// `"Key": {…}` in place of `ID` for an item of an attached table. `Version` is the newest one that the plan saw, and a conflict of the
-    /// entity as a whole has a `Reason`. `Uncertain` has the versions whose author is.
+    /// `"Key": {…}` in place of `ID` for an item of an attached table. `Version` is the newest one that the plan saw, null if there
+    /// is none, and a conflict of the entity as a whole has a `Reason`. `Uncertain` has the versions whose author is.
     pub fn to_json(&self) -> Value {
         let (name, id) = match &self.key {
             Some(key) => ("Key", Value::Object(plain::attributes(key))),
@@ -133,6 +133,33 @@ impl EntityPlan {
             }
         }
         json
+    }
+
+    /// Replaces the error of an entity that does not exist, or whose items are not valid, by a plan that leaves it as it is.
+    pub(super) fn or_refused(
+        planned: Result<Self, OperationError>,
+        store: &Store,
+        entity: &EntityId,
+    ) -> Result<Self, OperationError> {
+        let error = match planned {
+            Err(error) if matches!(error.kind(), Kind::Conflict | Kind::NotFound) => error,
+            planned => return planned,
+        };
+        let table = store.attached_table();
+        Ok(Self {
+            entity: entity.clone(),
+            key: table.and_then(|table| key::attributes(table, entity.as_str()).ok()),
+            action: Action::None,
+            newest: None,
+            versions: Vec::new(),
+            uncertain: Vec::new(),
+            items: [None, None],
+            conflicts: Vec::new(),
+            reason: Some(chain(&error)),
+            counts: Counts::default(),
+            write_units: 0,
+            write: None,
+        })
     }
 
     /// Leaves the entity as it is, for this reason.
@@ -200,7 +227,7 @@ async fn attempt(
         entity: entity.clone(),
         key,
         action: Action::None,
-        newest: read.newest,
+        newest: Some(read.newest),
         versions: read.selected.clone(),
         uncertain: read.uncertain,
         items: [current.clone(), current],
@@ -340,7 +367,7 @@ async fn of_item(store: &Store, plan: &mut EntityPlan, last: &Item, options: &Op
     };
     let key = plan.key.clone().unwrap_or_default();
     let change = plan_item_change(store, key, Wanted::State(wanted.as_ref()), &changing).await?;
-    if change.newest != plan.newest.get() {
+    if Some(change.newest) != plan.newest.map(Version::get) {
         return Err(OperationError::Differs);
     }
     plan.items = [change.item.clone(), change.wanted.clone()];

@@ -63,6 +63,7 @@ impl TablePlan {
 }
 
 /// Plans entities, each with the first version that can be selected, if it is known. One that does not exist any more has no plan.
+/// One whose latest item is not valid has a conflict.
 async fn plan_all(
     table: &Paced,
     entities: Vec<(EntityId, Option<Version>)>,
@@ -73,7 +74,7 @@ async fn plan_all(
         options.selection.first = first;
         match table.send(async |store| plan(store, &entity, &options).await).await {
             Err(OperationError::NoEntity(_)) => Ok(None),
-            planned => planned.map(Some),
+            planned => EntityPlan::or_refused(planned, &table.store, &entity).map(Some),
         }
     });
     plans
@@ -115,7 +116,8 @@ pub async fn apply_all<E: From<OperationError>>(
         if let Some((_, versions)) = &seen {
             options.selection.versions = Some(versions.iter().copied().collect());
         }
-        let planned = table.send(async |store| plan(store, &entity, &options).await).await?;
+        let planned = table.send(async |store| plan(store, &entity, &options).await).await;
+        let planned = EntityPlan::or_refused(planned, store, &entity)?;
         let seen = seen.as_ref().map(|(newest, _)| *newest);
         let carry_out = async |store: &Store| apply(store, planned.clone(), seen, &options).await;
         table.send(carry_out).await

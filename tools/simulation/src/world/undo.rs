@@ -44,7 +44,7 @@ impl World {
             (None, Some(pause)) => {
                 let seen = |plan: EntityPlan| {
                     let versions = plan.versions.iter().map(|version| version.get()).collect();
-                    let newest = plan.newest.get();
+                    let newest = plan.newest.map_or(0, Version::get);
                     (plan.entity.as_str().to_owned(), Saved { newest, versions })
                 };
                 let plans = self.plans(undo, &options).await?;

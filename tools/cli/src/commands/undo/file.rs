@@ -83,18 +83,19 @@ pub(super) fn read(
             (None, Some(key)) => key.to_string(),
             _ => return Err(invalid("is no plan of an entity")),
         };
+        if text("Action") == Some(Action::None.name()) {
+            continue;
+        }
         let version = |value: &Value| value.as_u64().and_then(Version::new);
         let versions = json.get("Versions").and_then(Value::as_array);
         let versions = versions.and_then(|versions| versions.iter().map(version).collect::<Option<Vec<_>>>());
         let seen = json.get("Version").and_then(version).zip(versions);
         let seen = seen.ok_or_else(|| invalid("has no Version and Versions"))?;
-        if text("Action") != Some(Action::None.name()) {
-            entities.push(Planned {
-                entity: connection.entity(&id)?,
-                first: seen.1.first().copied(),
-                seen: Some(seen),
-            })?;
-        }
+        entities.push(Planned {
+            entity: connection.entity(&id)?,
+            first: seen.1.first().copied(),
+            seen: Some(seen),
+        })?;
     }
     match is_complete {
         true => Ok(()),
