@@ -8,24 +8,29 @@ use std::{
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use shared::{
-    domain::{recorded_at::RecordedAt, time_index::ALWAYS},
+    domain::{keys::VersionDigits, recorded_at::RecordedAt, time_index::ALWAYS},
     dynamodb::Store,
 };
 use testkit::{
+    attached::Orders,
     database::{add_time_index, at_second, entity, put_into, update},
     endpoint::is_skipped,
-    table::Table,
+    table::{Table, create_history},
     updates::{WriteMode, apply, mode, put_version},
     vzero::Vzero,
 };
-
-use crate::all_versions::{any_update, changed_orders, random, table};
 
 const SKIPPED: &str = "an index takes time to be created";
 
 /// Creates a table with the index, in a layout with history in its own table or not.
 fn indexed(is_own: bool) -> Table {
-    let mut table = table(is_own);
+    let mut table = crate::new_table();
+    if is_own && table.store.own_history().is_none() {
+        let history = table.endpoint.table("History");
+        table.block_on(create_history(&table.client, &history)).unwrap();
+        let store = Store::new(table.client.clone(), &table.name, VersionDigits::default());
+        table.store = store.with_history(Some(history));
+    }
     table.block_on(add_time_index(&table.client, table.store.history_table()));
     table.block_on(table.store.claim_layout()).unwrap();
     table.store = table.store.clone().with_time_index(None);
@@ -33,6 +38,15 @@ fn indexed(is_own: bool) -> Table {
         .block_on(table.store.store_time_index_since(Some(ALWAYS)))
         .unwrap();
     table
+}
+
+fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |bound| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % bound
+    }
 }
 
 /// Runs commands with the index, and then without it, and compares what they print.
@@ -93,7 +107,14 @@ fn the_index_finds_what_a_scan_finds() {
     for is_own in [false, true] {
         let (table, mut random) = (indexed(is_own), random(0x2026_1128));
         for number in 0..150 {
-            let (id, json) = any_update(&mut random, number);
+            let id = format!("Equipment#{}", random(25));
+            let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}});
+            if random(2) == 0 {
+                json["Actor"] = ["amy", "zoe"][usize::try_from(random(2)).unwrap()].into();
+            }
+            if random(10) == 0 {
+                json = json!({"ID": id, "Deleted": true});
+            }
             // Clocks differ, so that some versions are ahead of the clock that inserts them, and some are late.
             let second = 1500 + random(1500);
             let store = at_second(&table.store, second);
@@ -112,12 +133,18 @@ fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
     if is_skipped("the_index_of_an_attached_table_finds_what_a_scan_finds", SKIPPED) {
         return;
     }
-    let mut random = random(7);
-    let orders = changed_orders(&mut random, |orders| {
-        orders.block_on(add_time_index(&orders.client, &orders.history));
-    });
+    let (orders, mut random) = (Orders::with(crate::VZERO, &json!({"ActorAttribute": "by"})), random(7));
+    orders.block_on(add_time_index(&orders.client, &orders.history));
     let store = orders.store().with_time_index(None);
     orders.block_on(store.store_time_index_since(Some(ALWAYS))).unwrap();
+    for number in 0..100 {
+        let by = ["amy", "zoe"][usize::try_from(random(2)).unwrap()];
+        let order = json!({"A": {"N": random(3).to_string()}, "B": {"N": number.to_string()}, "by": {"S": by}});
+        match random(6) == 0 {
+            true => orders.delete(random(20) + 1),
+            false => orders.put(random(20) + 1, &order),
+        }
+    }
     let now = store.clock().now().as_secs();
     // Some records come late, in both meanings.
     for (second, records) in [(now, orders.records()), (now + 3000, orders.records())] {
@@ -187,32 +214,31 @@ fn an_audit_finds_what_differs_in_the_index() {
     let summary = table.json(audit, 0);
     assert_eq!((&summary["Versions"], &summary["Entries"]), (&json!(4), &json!(4)));
     let set = |version: &str, change: &str, value: &str| {
-        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let key =
+            [("PK", "E"), ("SK", version)].map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
         let request = table.client.update_item().table_name(table.store.history_table());
-        let request = request
-            .key("PK", text("E"))
-            .key("SK", text(version))
-            .update_expression(change);
-        let values = (!value.is_empty()).then(|| [(":value".to_owned(), text(value))].into());
+        let request = request.set_key(Some(key.into())).update_expression(change);
+        let value = (!value.is_empty()).then(|| AttributeValue::S(value.to_owned()));
+        let values = value.map(|value| [(":value".to_owned(), value)].into());
         table
             .block_on(request.set_expression_attribute_values(values).send())
             .unwrap();
     };
     set("v1", "REMOVE TimePartition, InsertedAt", "");
     set("v2", "SET TimePartition = :value", "late64");
-    let time = "1970-01-01T00:00:01Z";
     set(
         "v3",
         "SET InsertedAt = :value",
-        &format!("1970-01-01T00:00:01.000Z/{time}"),
+        "1970-01-01T00:00:01.000Z/1970-01-01T00:00:01Z",
     );
-    for item in [
-        json!({"PK": {"S": "E"}, "SK": {"S": "note"}, "TimePartition": {"S": "1"}, "InsertedAt": {"S": "2026-11-26T13:20:52.123Z/"}}),
-        // From before the index.
-        json!({"PK": {"S": "F"}, "SK": {"S": "v1"}, "Image": {"M": {"RecordedAt": {"S": time}}}}),
-    ] {
-        table.block_on(put_into(&table.client, table.store.history_table(), item));
-    }
+    let other = json!({
+        "PK": {"S": "E"}, "SK": {"S": "note"}, "TimePartition": {"S": "1"}, "InsertedAt": {"S": "2026-11-26T13:20:52.123Z/"},
+    });
+    table.block_on(put_into(&table.client, table.store.history_table(), other));
+    // From before the index.
+    let old =
+        json!({"PK": {"S": "F"}, "SK": {"S": "v1"}, "Image": {"M": {"RecordedAt": {"S": "1970-01-01T00:00:01Z"}}}});
+    table.block_on(put_into(&table.client, table.store.history_table(), old));
     let mut lines = table.lines(audit, 4);
     let summary = lines.pop().unwrap();
     assert_eq!(
