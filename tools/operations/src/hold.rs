@@ -8,9 +8,9 @@
 //! versions, and no version follows from it. Requests that mark or delete versions have no condition on another item: before each batch
 //! of them, the hold is read again. A batch that is under way when the hold is set is carried out.
 
-use std::{collections::HashMap, fmt};
+use std::fmt;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use shared::{
     domain::{
         AttributeValue, Item,
@@ -36,7 +36,8 @@ const HOLD: &str = "Hold";
 const HELD_AT: &str = "HeldAt";
 
 /// Hold of an entity.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
 pub struct Hold {
     /// Time at which it was set.
     pub held_at: String,
@@ -76,16 +77,11 @@ impl Hold {
         })
     }
 
-    /// Returns `{"HeldAt": …, "Reason": …, "Actor": …}`.
-    pub fn to_json(&self) -> Value {
-        json!({HELD_AT: self.held_at, names::REASON: self.reason, names::ACTOR: self.actor})
-    }
-
     fn value(&self) -> AttributeValue {
         let actor = self.actor.iter().map(|actor| (names::ACTOR, actor));
         let members = [(HELD_AT, &self.held_at), (names::REASON, &self.reason)].into_iter();
         let members = members.chain(actor).map(|(name, value)| (name.to_owned(), s(value)));
-        AttributeValue::M(members.collect::<HashMap<_, _>>())
+        AttributeValue::M(members.collect())
     }
 
     fn of_failed(failed: &Failed) -> Option<Self> {
@@ -132,10 +128,8 @@ pub async fn set(store: &Store, entity: &EntityId, hold: &Hold) -> Result<(), Op
         // The items of an entity without a valid latest item can be purged, too.
         _ => {}
     }
-    match set_request(entity, hold, store.history_table())
-        .send(store.client())
-        .await?
-    {
+    let set = set_request(entity, hold, store.history_table());
+    match set.send(store.client()).await? {
         // The response to an earlier attempt was lost.
         Err(failed) if Hold::of_failed(&failed).as_ref() != Some(hold) => refusal(&failed),
         _ => Ok(()),
@@ -156,10 +150,8 @@ pub(crate) fn set_request(entity: &EntityId, hold: &Hold, table: &str) -> Write 
 /// Returns [`ServiceError`] if a request fails.
 pub async fn release(store: &Store, entity: &EntityId) -> Result<bool, ServiceError> {
     let release = release_request(entity, store.history_table());
-    Ok(match release.send(store.client()).await? {
-        Ok(_) => true,
-        Err(failed) => failed.was_unanswered,
-    })
+    let released = release.send(store.client()).await?;
+    Ok(released.map_or_else(|failed| failed.was_unanswered, |_| true))
 }
 
 pub(crate) fn release_request(entity: &EntityId, table: &str) -> Write {

@@ -51,7 +51,6 @@ impl Hold {
         let text = found
             .as_ref()
             .map_or_else(|| "not on hold".to_owned(), ToString::to_string);
-        let found = found.map(|hold| hold.to_json());
         output.sentence(
             &json!({"ID": entity.as_str(), "Hold": found}),
             &format!("{id} is {text}"),

@@ -121,7 +121,7 @@ impl Prune {
                 left.iter().try_for_each(|(entity, why)| {
                     let mut line = json!({"ID": entity.as_str()});
                     match why {
-                        Left::Held(hold) => line["Held"] = hold.to_json(),
+                        Left::Held(hold) => line["Held"] = json!(hold),
                         Left::Failed(why) => line["Failed"] = why.as_str().into(),
                     }
                     output.object(&line)

@@ -80,43 +80,32 @@ pub(super) async fn source(
 impl ReadCost {
     /// Says what eventually consistent reads of the source cost, and asks above the limit.
     pub(super) async fn of(store: &Store, source: &Source, pace: &RateLimiter, max: MaxCost) -> Result<Self, CliError> {
-        let Source::Index(window) = source else {
-            return Self::of_scan(store, max).await;
-        };
-        let (entries, units) = sample(store, pace, *window).await?;
-        let mut cost = Self::new(entries, TableSize::of(store).await?, max);
-        cost.is_sampled = true;
-        cost.round_units = 2.0 * f64::from(PARTITIONS) * EMPTY_UNITS;
-        let table = table_name(store.history_table());
-        let queries = format!(
-            "queries of the index {INDEX_NAME} of {table}: about {entries} versions, if its partitions are alike"
-        );
-        cost.add(&queries, [units, 0.0])?;
-        Ok(cost)
-    }
-
-    /// Says what an eventually consistent scan reads, and asks above the limit.
-    pub(super) async fn of_scan(store: &Store, max: MaxCost) -> Result<Self, CliError> {
         let size = TableSize::of(store).await?;
-        let TableSize { items, bytes } = size;
-        let names: Vec<_> = store.tables().map(table_name).collect();
-        let (tables, megabytes) = (names.join(" and "), bytes.div_ceil(1_000_000));
-        let mut cost = Self::new(items, size, max);
-        let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
-        cost.round_units = (bytes as f64 / 8192.0).ceil();
-        cost.add(&scan, [cost.round_units, 0.0])?;
-        Ok(cost)
-    }
-
-    fn new(items: u64, size: TableSize, max: MaxCost) -> Self {
-        Self {
+        let (mut items, mut round_units) = (size.items, (size.bytes as f64 / 8192.0).ceil());
+        let (what, units) = if let Source::Index(window) = source {
+            let (entries, units) = sample(store, pace, *window).await?;
+            let table = table_name(store.history_table());
+            (items, round_units) = (entries, 2.0 * f64::from(PARTITIONS) * EMPTY_UNITS);
+            let queries = format!(
+                "queries of the index {INDEX_NAME} of {table}: about {entries} versions, if its partitions are alike"
+            );
+            (queries, units)
+        } else {
+            let tables = store.tables().map(table_name).collect::<Vec<_>>().join(" and ");
+            let megabytes = size.bytes.div_ceil(1_000_000);
+            let scan = format!("segmented scan of {tables}: about {items} items, {megabytes} MB");
+            (scan, round_units)
+        };
+        let mut cost = Self {
             items,
             item_bytes: size.bytes.checked_div(size.items).unwrap_or_default(),
             usd: 0.0,
             max,
-            is_sampled: false,
-            round_units: 0.0,
-        }
+            is_sampled: *source != Source::Scan,
+            round_units,
+        };
+        cost.add(&what, [units, 0.0])?;
+        Ok(cost)
     }
 
     /// Says what reads of at most so many items by their keys cost, and asks if all reads together are above the limit.

@@ -3,6 +3,7 @@
 use operations::{
     connection::Connection,
     snapshot::{Counts, Found, SnapshotRun, target::Target},
+    time_index::source::Source,
 };
 use shared::domain::{attached::AttachedTable, recorded_at::RecordedAt};
 
@@ -78,7 +79,7 @@ impl Snapshot {
         if target.is_some() && !self.segments.has_state() {
             output::note("without --state FILE, the copy cannot resume if it is interrupted");
         }
-        let mut cost = ReadCost::of_scan(store, self.max_cost).await?;
+        let mut cost = ReadCost::of(store, &Source::Scan, &pace, self.max_cost).await?;
         cost.add_searches(1, connection)?;
         if let Some(into) = &self.into {
             let question = format!("Write the states of {} at {time} into {into}?", connection.table);

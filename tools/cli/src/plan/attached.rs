@@ -17,7 +17,8 @@ const VERSION_BYTES: u64 = 2 + 50 + 2 + 11 + 6 + 23 + 9 + 21 + 10 + 30 + 10 + 6 
 const CHUNK: f64 = 25.0;
 
 /// Returns the cost of a month of history in JSON, for changes of items of an average size, with the prices that are compiled in.
-pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64) -> Value {
+pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64, has_time_index: bool) -> Value {
+    let writes = write_units(item_bytes.saturating_add(VERSION_BYTES)) + f64::from(u8::from(has_time_index));
     let prices = Prices::read();
     let (rate, version) = (changes_per_second, item_bytes.saturating_add(VERSION_BYTES));
     let millions = |per_change: f64, unit: &str| rate * per_change * MONTH_SECONDS / 1e6 * prices.of(unit);
@@ -28,7 +29,7 @@ pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64) -> Value {
     // A month of history.
     let storage = rate * version_gb * MONTH_SECONDS * (prices.of("Storage") + prices.of("Backup"));
     let parts = [
-        ("Writes", millions(write_units(version), "WriteRequestUnits")),
+        ("Writes", millions(writes, "WriteRequestUnits")),
         // Eventually consistent.
         ("Reads", millions(read_units(version) / 2.0, "ReadRequestUnits")),
         ("Storage", storage),
@@ -46,7 +47,9 @@ mod tests {
 
     #[test]
     fn the_cost_matches_a_manual_calculation() {
-        let cost = monthly_cost(10.0, 500);
+        let cost = monthly_cost(10.0, 500, false);
+        let indexed = monthly_cost(10.0, 500, true);
+        assert_eq!(indexed["Parts"]["Writes"], json!(32.85));
         // 26.28 million changes: one write unit and half a read unit each, and 788 bytes with the overhead of storage.
         for (part, expected) in [("Writes", 16.43), ("Reads", 1.64), ("Storage", 8.68)] {
             let found = cost["Parts"][part].as_f64().unwrap();
@@ -56,7 +59,7 @@ mod tests {
         let sum: f64 = parts.filter_map(Value::as_f64).sum();
         assert!((sum - cost["Total"].as_f64().unwrap()).abs() < 0.03, "{cost}");
         assert_eq!(
-            (&cost["GrowthPerMonth"], &monthly_cost(0.0, 0)["Total"]),
+            (&cost["GrowthPerMonth"], &monthly_cost(0.0, 0, true)["Total"]),
             (&cost["Parts"]["Storage"], &json!(0.0))
         );
         // Twice the write units above 1 KB.

@@ -35,6 +35,9 @@ pub(crate) struct PlanArgs {
     /// Table that stores history, that of latest items or a second one: `HistoryTable`
     #[arg(long, value_parser = ["same", "own"], default_value = "same")]
     history_table: String,
+    /// Index the versions by time: `TimeIndex`
+    #[arg(long)]
+    time_index: bool,
     #[command(flatten)]
     method: Method,
 }
@@ -60,6 +63,11 @@ pub(crate) fn cost_of_units(read: f64, write: f64) -> f64 {
 impl PlanArgs {
     fn has_own_history(&self) -> bool {
         self.history_table == "own"
+    }
+
+    /// Returns the write units of a version in the index.
+    fn index_units(&self) -> f64 {
+        f64::from(u8::from(self.time_index))
     }
 
     fn retention_days(&self) -> f64 {

@@ -32,8 +32,9 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
         "Mode": variant(&args.method.mode).to_lowercase(),
         "Idempotency": variant(&args.method.idempotency).to_lowercase(),
         "HistoryTable": args.history_table,
+        "TimeIndex": args.time_index,
         "Update": {
-            "WriteUnits": units.writes(),
+            "WriteUnits": units.writes() + args.index_units(),
             "PartitionWriteUnits": partition_writes,
             "ReadUnits": units.reads,
             "LatestItemBytes": units.latest_bytes,
@@ -55,7 +56,7 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
         "HottestEntity": { "MostUpdatesPerSecond": PARTITION_WRITE_UNITS / partition_writes },
         "StreamFunction": function(&load.stream),
         "WriterFunction": function(&load.writer),
-        "MonthlyCost": cost(args.updates_per_second, &load),
+        "MonthlyCost": cost(args, &load),
     });
     rounded(plan, |number| {
         // Six digits. The figures are less accurate than that.
@@ -64,13 +65,17 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
     })
 }
 
-fn cost(updates_per_second: f64, load: &Load) -> Value {
-    let prices = Prices::read();
+fn cost(args: &PlanArgs, load: &Load) -> Value {
+    let (prices, updates_per_second) = (Prices::read(), args.updates_per_second);
+    let index_writes = updates_per_second * args.index_units();
     let millions = |per_second: f64, unit: &str| per_second * MONTH_SECONDS / 1e6 * prices.of(unit);
     let sum = |amount: fn(&Table) -> f64| amount(&load.table) + load.history.as_ref().map_or(0.0, amount);
     let (storage_gb, growth_gb) = (sum(|table| table.storage_gb), sum(|table| table.growth_gb));
     let parts = [
-        ("Writes", millions(sum(|table| table.write_units), "WriteRequestUnits")),
+        (
+            "Writes",
+            millions(sum(|table| table.write_units) + index_writes, "WriteRequestUnits"),
+        ),
         (
             "Reads",
             millions(updates_per_second * load.units.reads, "ReadRequestUnits"),
@@ -159,7 +164,7 @@ mod tests {
         #[test]
         fn the_cost_is_valid_and_grows_with_each_input(
             rate in -3.0..=9.0f64, entities in 0..=12u32, item_bytes in 1..=409_600u64, mode in 0..3usize, has_ledger: bool,
-            has_own_history: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
+            has_own_history: bool, time_index: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
         ) {
             let args = PlanArgs {
                 updates_per_second: 10f64.powf(rate),
@@ -167,6 +172,7 @@ mod tests {
                 item_bytes,
                 retention_days,
                 history_table: if has_own_history { "own" } else { "same" }.to_owned(),
+                time_index,
                 method: Method {
                     mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][mode],
                     idempotency: if has_ledger { Idempotency::Ledger } else { Idempotency::default() },

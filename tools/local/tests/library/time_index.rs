@@ -56,34 +56,25 @@ fn version(id: &str, recorded_after: Option<i64>, attributes: Value) -> VersionI
     VersionItem::from_image(serde_json::from_value(image).unwrap(), VersionDigits::default()).unwrap()
 }
 
-fn versions() -> Vec<VersionItem> {
+/// Returns versions, and their sets and times of insertion in the index.
+fn versions() -> (Vec<VersionItem>, Vec<String>) {
     let random: Vec<_> = std::iter::repeat_with(|| fastrand::u8(..)).take(409_000).collect();
     let large = json!({"A": {"B": BASE64.encode(random)}});
     let marks = json!({"TimePartition": {"N": "1"}, "InsertedAt": {"BOOL": true}, "A": {"S": "a"}});
-    vec![
-        version("Ahead", Some(3600), json!({})),
-        version("InTime", Some(-900), json!({"A": {"S": "a"}})),
-        version("Large", Some(0), large),
-        version("Late", Some(-901), json!({})),
+    let cases = [
+        ("Ahead", Some(3600), json!({}), false, 3585),
+        ("InTime", Some(-900), json!({"A": {"S": "a"}}), false, 0),
+        ("Large", Some(0), large, false, 0),
+        ("Late", Some(-901), json!({}), true, 0),
         // Of another program, which has written attributes with these names.
-        version("Undated", None, marks),
-    ]
-}
-
-/// Returns the sets and the times of insertion of [`versions`].
-fn expected() -> [String; 5] {
-    let time = |after: u64| {
-        let time = RecordedAt::since_epoch(Duration::from_secs(INSERTED + after));
-        time.to_string().replace("000000Z", "Z")
-    };
-    let (now, ahead) = (time(0), time(3585));
-    [
-        format!("Ahead false {ahead}"),
-        format!("InTime false {now}"),
-        format!("Large false {now}"),
-        format!("Late true {now}"),
-        format!("Undated true {now}"),
-    ]
+        ("Undated", None, marks, true, 0),
+    ];
+    let cases = cases.map(|(id, recorded_after, attributes, is_late, inserted_after)| {
+        let time = RecordedAt::since_epoch(Duration::from_secs(INSERTED + inserted_after)).to_string();
+        let entry = format!("{id} {is_late} {}", time.replace("000000Z", "Z"));
+        (version(id, recorded_after, attributes), entry)
+    });
+    cases.into_iter().unzip()
 }
 
 async fn found(store: &Store) -> Vec<String> {
@@ -106,7 +97,7 @@ async fn each_version_is_in_the_index_once_and_a_second_delivery_finds_it() {
         ("OwnBatch", Some("OwnBatch-log"), true),
     ] {
         let store = indexed(&database, name, history).await;
-        let versions = versions();
+        let (versions, entries) = versions();
         for (second, expected) in [(INSERTED, PutOutcome::Recorded), (AGAIN, PutOutcome::AlreadyRecorded)] {
             let store = at_second(&store, second);
             let put = async |version: &VersionItem| store.put_version(version).await.unwrap();
@@ -127,7 +118,7 @@ async fn each_version_is_in_the_index_once_and_a_second_delivery_finds_it() {
                     assert_eq!(outcome, expected, "{name} {:?}", version.entity());
                 }
             }
-            assert_eq!(found(&store).await, self::expected(), "{name}");
+            assert_eq!(found(&store).await, entries, "{name}");
         }
         let undated = &versions[4];
         let stored = store
@@ -147,7 +138,7 @@ async fn history_that_moves_to_another_table_is_in_its_index_with_the_time_of_th
     let database = Database::start().await;
     let store = indexed(&database, "Moving", None).await;
     // The latest items of the versions, without which adoption has nothing to do.
-    for version in versions() {
+    for version in versions().0 {
         at_second(&store, INSERTED).put_version(&version).await.unwrap();
         let id = version.entity().as_str();
         let latest = json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "1"}});

@@ -1,28 +1,38 @@
 //! Time until which the versions of all entities are complete, and what it rests on.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::domain::{keys::VersionDigits, recorded_at::RecordedAt, time::EpochMillis};
 use stream_fn::record::{self, Content};
 
-use super::{Counts, earliest};
+use super::Counts;
 
-/// Oldest of the stream records that history lacks.
+/// Oldest of the versions or stream records that history lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct OldestRecord {
     pub time: Option<String>,
-    /// Number of records that name no time.
+    /// Number of those that name no time.
     pub without_time: u64,
 }
 
 impl OldestRecord {
     pub(crate) fn add(&mut self, record: &str, digits: VersionDigits) {
-        let time = time_of(record, digits).map(|time| time.to_string());
-        self.without_time += u64::from(time.is_none());
-        self.time = earliest(self.time.take(), time);
+        self.add_time(time_of(record, digits));
+    }
+
+    pub(super) fn add_time(&mut self, time: Option<RecordedAt>) {
+        let (time, without_time) = (time.map(|time| time.to_string()), u64::from(time.is_none()));
+        *self = mem::take(self).with(&Self { time, without_time });
+    }
+
+    pub(super) fn with(self, other: &Self) -> Self {
+        Self {
+            time: self.time.into_iter().chain(other.time.clone()).min(),
+            without_time: self.without_time + other.without_time,
+        }
     }
 }
 
@@ -59,22 +69,24 @@ impl Completeness<'_> {
         RecordedAt::since_epoch(self.start.to_duration().saturating_sub(Duration::from_secs(120)))
     }
 
-    fn oldest(&self) -> [(&'static str, Option<&String>); 3] {
+    /// Returns what history lacks, each with the names of its time and of the number of those without a time.
+    fn lacking(&self) -> [([&'static str; 2], Option<&OldestRecord>); 3] {
+        let Counts {
+            missing, quarantined, ..
+        } = self.counts;
         [
-            ("OldestMissingVersion", self.counts.oldest_missing.as_ref()),
-            ("OldestInQuarantine", self.counts.quarantined.time.as_ref()),
-            (
-                "OldestFailureDocument",
-                self.failures.and_then(|oldest| oldest.time.as_ref()),
-            ),
+            (["OldestMissingVersion", "MissingWithoutTime"], Some(missing)),
+            (["OldestInQuarantine", "InQuarantineWithoutTime"], Some(quarantined)),
+            (["OldestFailureDocument", "FailureDocumentsWithoutTime"], self.failures),
         ]
     }
 
     /// Returns the time before which all versions were found, as far as it is known, and the name of what it rests on.
     pub fn until(&self) -> (RecordedAt, &'static str) {
         let start = (self.before_start(), "TwoMinutesBeforeStart");
-        let oldest = self.oldest().into_iter();
-        let oldest = oldest.filter_map(|(name, time)| Some((RecordedAt::parse(time?).ok()?, name)));
+        let time = |oldest: &OldestRecord| RecordedAt::parse(oldest.time.as_ref()?).ok();
+        let oldest = self.lacking().into_iter();
+        let oldest = oldest.filter_map(|([name, _], oldest)| Some((time(oldest?)?, name)));
         oldest.chain([start]).min_by_key(|(time, _)| *time).unwrap_or(start)
     }
 
@@ -89,25 +101,19 @@ impl Completeness<'_> {
         unknown.map(|(name, _)| name).collect()
     }
 
-    /// Returns the number of records and entities whose time is not known, by their names.
-    pub fn without_time(&self) -> [(&'static str, u64); 3] {
-        [
-            ("MissingWithoutTime", self.counts.missing_without_time),
-            ("InQuarantineWithoutTime", self.counts.quarantined.without_time),
-            (
-                "FailureDocumentsWithoutTime",
-                self.failures.map_or(0, |oldest| oldest.without_time),
-            ),
-        ]
+    /// Returns the numbers of entities with missing versions, records in quarantine, and failed records whose time is not known.
+    pub fn without_time(&self) -> [u64; 3] {
+        self.lacking()
+            .map(|(_, oldest)| oldest.map_or(0, |oldest| oldest.without_time))
     }
 
     /// Returns `{"CompleteUntil": …, "RestsOn": {"TwoMinutesBeforeStart": …, "OldestMissingVersion": …, "MissingWithoutTime": 0, …,
     /// "NotKnown": […]}}`.
     pub fn to_json(&self) -> Value {
         let mut rests_on = json!({"TwoMinutesBeforeStart": self.before_start().to_string()});
-        for ((name, time), (name_of_count, count)) in self.oldest().into_iter().zip(self.without_time()) {
-            rests_on[name] = json!(time);
-            rests_on[name_of_count] = count.into();
+        for ([name, name_of_count], oldest) in self.lacking() {
+            rests_on[name] = json!(oldest.and_then(|oldest| oldest.time.as_ref()));
+            rests_on[name_of_count] = json!(oldest.map_or(0, |oldest| oldest.without_time));
         }
         rests_on["NotKnown"] = json!(self.not_known());
         json!({"CompleteUntil": self.until().0.to_string(), "RestsOn": rests_on})

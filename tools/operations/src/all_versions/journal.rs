@@ -39,14 +39,14 @@ impl Journal {
     pub fn open(state: &Path) -> Result<(Self, Option<Beginning>), OperationError> {
         let mut path = state.as_os_str().to_owned();
         path.push(".rows");
-        let (path, is_resumed) = (PathBuf::from(path), state.exists());
+        let path = PathBuf::from(path);
         let open = || -> io::Result<_> {
             let mut options = OpenOptions::new();
-            options.read(true).write(true).create(!is_resumed).truncate(!is_resumed);
-            let file = options.open(&path)?;
-            if !is_resumed {
-                return Ok((file, None));
+            options.read(true).write(true);
+            if !state.exists() {
+                return Ok((options.create(true).truncate(true).open(&path)?, None));
             }
+            let file = options.open(&path)?;
             let (mut reader, mut line, mut length) = (BufReader::new(file), Vec::new(), 0);
             reader.read_until(b'\n', &mut line)?;
             let beginning = serde_json::from_slice(&line)?;
@@ -61,22 +61,12 @@ impl Journal {
             file.seek(io::SeekFrom::End(0))?;
             Ok((file, Some(beginning)))
         };
-        match open() {
-            Ok((file, beginning)) => Ok((Self { path, file }, beginning)),
-            Err(source) => Err(OperationError::Checkpoint { path, source }),
-        }
+        let (file, beginning) = open().map_err(|error| failed(&path, error))?;
+        Ok((Self { path, file }, beginning))
     }
 
-    pub fn begin(&mut self, beginning: &Beginning) -> Result<(), OperationError> {
-        self.lines(&[beginning])
-    }
-
-    /// Adds the rows of a step.
-    pub fn add(&mut self, rows: &[VersionRow]) -> Result<(), OperationError> {
-        self.lines(rows)
-    }
-
-    fn lines(&mut self, values: &[impl Serialize]) -> Result<(), OperationError> {
+    /// Adds the beginning, or the rows of a step.
+    pub fn add(&mut self, values: &[impl Serialize]) -> Result<(), OperationError> {
         let mut write = || {
             let mut lines = Vec::new();
             for value in values {
@@ -92,8 +82,8 @@ impl Journal {
     /// Returns all rows, in no order.
     pub fn rows(&mut self) -> Result<impl Iterator<Item = Result<VersionRow, OperationError>>, OperationError> {
         self.file.rewind().map_err(|error| failed(&self.path, error))?;
-        let (path, lines) = (&self.path, BufReader::new(&self.file).lines().skip(1));
         let row = |line: io::Result<String>| -> io::Result<_> { Ok(serde_json::from_str(&line?)?) };
+        let (path, lines) = (&self.path, BufReader::new(&self.file).lines().skip(1));
         Ok(lines.map(move |line| row(line).map_err(|error| failed(path, error))))
     }
 
@@ -119,14 +109,14 @@ mod tests {
         let state = folder.path().join("state.json");
         let row = |number: u64| {
             let row = json!({"entity": format!("E{number}"), "version": number, "actor_unchanged": false});
-            serde_json::from_value(row).unwrap()
+            serde_json::from_value::<VersionRow>(row).unwrap()
         };
         for start in ["one", "two"] {
             // Without a state, the run begins again.
             let (mut journal, beginning) = Journal::open(&state).unwrap();
             assert!(beginning.is_none());
             let (start, failures) = (start.to_owned(), None);
-            journal.begin(&Beginning { start, failures }).unwrap();
+            journal.add(&[Beginning { start, failures }]).unwrap();
             journal.add(&[row(1), row(2)]).unwrap();
             journal.file.write_all(b"{\"recorded_at\"").unwrap();
         }

@@ -9,7 +9,7 @@
 //! | in history at the end of the segment | its own |
 //! | any other | not before that of the version before it |
 
-use std::{collections::HashMap, mem};
+use std::mem;
 
 use serde::{Deserialize, Serialize};
 use shared::{
@@ -24,13 +24,12 @@ use shared::{
         version_item::latest_of,
     },
     dynamodb::{
-        Store,
         client::error::ServiceError,
         read::{batch_get_items::MAX_KEYS, versions::ReadError},
     },
 };
 
-use super::{SegmentProgress, earliest};
+use super::SegmentProgress;
 use crate::{
     read::{lag::lag, paced::Paced, versions_in_history::versions_in_history},
     version_set::VersionSet,
@@ -52,7 +51,8 @@ const OF_LATEST: [&str; 5] = [
 pub struct Missing {
     /// Entity whose items are being read.
     current: Option<Seen>,
-    found: Vec<Gap>,
+    /// Entities with missing versions.
+    found: Vec<Seen>,
 }
 
 /// Items of an entity.
@@ -61,45 +61,43 @@ pub(super) struct Seen {
     entity: String,
     floor: Option<Version>,
     versions: VersionSet,
-    latest: Option<Latest>,
-}
-
-/// Version of a latest item. Its time is not known if another program wrote it.
-#[derive(Clone, Serialize, Deserialize)]
-struct Latest {
-    version: Version,
-    recorded_at: Option<String>,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct Gap {
-    entity: String,
-    first: Version,
-    latest: Latest,
-}
-
-impl Latest {
-    fn of(item: &Item) -> Option<Self> {
-        let version = latest_of(item).ok()?;
-        let is_own = WrittenBy::of(item, version) == WrittenBy::Own;
-        let recorded_at = RecordedAt::of_latest(item).filter(|_| is_own);
-        Some(Self {
-            version,
-            recorded_at: recorded_at.map(|time| time.to_string()),
-        })
-    }
+    /// Version of the latest item, and its time, which is not known if another program wrote it.
+    latest: Option<(Version, Option<String>)>,
 }
 
 impl Seen {
-    fn gap(self) -> Option<Gap> {
-        let latest = self.latest?;
+    fn add_latest(&mut self, item: &Item) {
+        self.latest = latest_of(item).ok().map(|version| {
+            let is_own = WrittenBy::of(item, version) == WrittenBy::Own;
+            let recorded_at = RecordedAt::of_latest(item).filter(|_| is_own);
+            (version, recorded_at.map(|time| time.to_string()))
+        });
+    }
+
+    fn first_missing(&self) -> Option<Version> {
         let floor = self.floor.unwrap_or(Version::FIRST).get();
-        let (first, _) = self.versions.gaps(floor, latest.version.get()).ranges().next()?;
-        Some(Gap {
-            entity: self.entity,
-            first: Version::new(first)?,
-            latest,
-        })
+        let (latest, _) = self.latest.as_ref()?;
+        let (first, _) = self.versions.gaps(floor, latest.get()).ranges().next()?;
+        Version::new(first)
+    }
+
+    /// Returns the time of the first missing version, or an earlier one. `None` if none is known.
+    async fn time(&self, table: &Paced) -> Result<Option<RecordedAt>, ServiceError> {
+        let (Some(first), Some((latest, recorded_at)), Ok(entity)) =
+            (self.first_missing(), &self.latest, EntityId::new(&*self.entity))
+        else {
+            return Ok(None);
+        };
+        if let Some(time) = recorded_at.as_ref().filter(|_| first == *latest) {
+            return Ok(RecordedAt::parse(time).ok());
+        }
+        for version in [first.get(), first.get() - 1].into_iter().filter_map(Version::new) {
+            let item = table.send(async |store| store.version_item(&entity, version, true).await);
+            if let Some(time) = item.await?.as_ref().and_then(RecordedAt::of) {
+                return Ok(Some(time));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -111,7 +109,7 @@ impl Missing {
         let seen = self.current.get_or_insert_default();
         id.clone_into(&mut seen.entity);
         match sort_key_of(item)? {
-            LATEST_KEY => seen.latest = Latest::of(item),
+            LATEST_KEY => seen.add_latest(item),
             FLOOR_KEY => seen.floor = floor_of(item),
             key => digits
                 .version_of(key)
@@ -130,21 +128,16 @@ pub(super) async fn add_entities(
     is_end: bool,
 ) -> Result<(), ServiceError> {
     ended.extend(progress.deferred.current.take_if(|_| is_end));
-    let found = &mut progress.deferred.found;
     match (table.store.has_own_history(), progress.is_latest) {
-        (true, true) => found.extend(without_history(table, ended).await?),
-        (true, false) => {
-            add_latest(table, &mut ended).await?;
-            found.extend(ended.into_iter().filter_map(Seen::gap));
-        }
-        (false, _) => found.extend(ended.into_iter().filter_map(Seen::gap)),
+        (true, true) => ended = without_history(table, ended).await?,
+        (true, false) => add_latest(table, &mut ended).await?,
+        (false, _) => {}
     }
+    let found = &mut progress.deferred.found;
+    found.extend(ended.into_iter().filter(|seen| seen.first_missing().is_some()));
     if is_end || found.len() > MAX_ENTITIES {
-        for gap in mem::take(found) {
-            let time = time_of(table, &gap).await?.map(|time| time.to_string());
-            progress.counts.missing_without_time += u64::from(time.is_none());
-            let oldest = &mut progress.counts.oldest_missing;
-            *oldest = earliest(oldest.take(), time);
+        for seen in mem::take(found) {
+            progress.counts.missing.add_time(seen.time(table).await?);
         }
     }
     Ok(())
@@ -152,71 +145,34 @@ pub(super) async fn add_entities(
 
 async fn add_latest(table: &Paced, seen: &mut [Seen]) -> Result<(), ServiceError> {
     for seen in seen.chunks_mut(MAX_KEYS) {
-        let entities: Vec<_> = seen
-            .iter()
-            .filter_map(|seen| EntityId::new(&*seen.entity).ok())
-            .collect();
-        let keys = entities.iter().map(|entity| (entity, LATEST_KEY));
-        let read = async |store: &Store| store.batch_get_only(&OF_LATEST, keys.clone(), false).await;
-        let items = table.send(read).await?.into_iter();
-        let items = items.filter_map(|item| Some((partition_key_of(&item)?.to_owned(), item)));
-        let items: HashMap<_, _> = items.collect();
+        let entities = seen.iter().filter_map(|seen| EntityId::new(&*seen.entity).ok());
+        let items = table.latest_items(&OF_LATEST, &entities.collect::<Vec<_>>()).await?;
         for seen in seen {
-            seen.latest = items.get(&seen.entity).and_then(Latest::of);
+            items
+                .get(&seen.entity)
+                .into_iter()
+                .for_each(|item| seen.add_latest(item));
         }
     }
     Ok(())
 }
 
-/// Returns the gaps of entities whose latest version is not in history. If they have other versions, they had arrived since.
-async fn without_history(table: &Paced, ended: Vec<Seen>) -> Result<Vec<Gap>, ServiceError> {
-    let latest = ended.into_iter().filter_map(|seen| {
-        let entity = EntityId::new(seen.entity).ok()?;
-        Some((entity, seen.latest?))
-    });
-    let latest: Vec<_> = latest.collect();
-    let keys: Vec<_> = latest
-        .iter()
-        .map(|(entity, latest)| (entity.clone(), latest.version))
-        .collect();
+/// Returns the entities whose latest version is not in history. If they have other versions, they had arrived since.
+async fn without_history(table: &Paced, mut ended: Vec<Seen>) -> Result<Vec<Seen>, ServiceError> {
+    let key = |seen: &Seen| Some((EntityId::new(&*seen.entity).ok()?, seen.latest.as_ref()?.0));
+    let keys: Vec<_> = ended.iter().filter_map(key).collect();
     let stored = table.send(async |store| versions_in_history(store, &keys, false).await);
-    let (stored, mut gaps) = (stored.await?, Vec::new());
-    for (entity, latest) in latest.into_iter().filter(|(entity, _)| !stored.contains(entity)) {
+    let stored = stored.await?;
+    ended.retain(|seen| key(seen).is_some_and(|(entity, _)| !stored.contains(&entity)));
+    for seen in &mut ended {
+        let Some((entity, latest)) = key(seen) else { continue };
         let lag = table.send(async |store| match lag(store, &entity).await {
             Err(ReadError::Service(error)) => Err(error),
             lag => Ok(lag.ok().flatten()),
         });
         let through = lag.await?.and_then(|lag| lag.through).map_or(0, Version::get);
-        gaps.push(Gap {
-            entity: entity.as_str().to_owned(),
-            first: Version::new(through + 1).map_or(latest.version, |first| first.min(latest.version)),
-            latest,
-        });
+        (seen.floor, seen.versions) = (None, VersionSet::default());
+        seen.versions.insert_range(1, through.min(latest.get() - 1));
     }
-    Ok(gaps)
-}
-
-/// Returns the time of the first missing version, or an earlier one. `None` if none is known.
-async fn time_of(table: &Paced, gap: &Gap) -> Result<Option<RecordedAt>, ServiceError> {
-    if let Some(time) = gap
-        .latest
-        .recorded_at
-        .as_ref()
-        .filter(|_| gap.first == gap.latest.version)
-    {
-        return Ok(RecordedAt::parse(time).ok());
-    }
-    let Ok(entity) = EntityId::new(&*gap.entity) else {
-        return Ok(None);
-    };
-    for version in [Some(gap.first), Version::new(gap.first.get() - 1)]
-        .into_iter()
-        .flatten()
-    {
-        let item = table.send(async |store| store.version_item(&entity, version, true).await);
-        if let Some(time) = item.await?.as_ref().and_then(RecordedAt::of) {
-            return Ok(Some(time));
-        }
-    }
-    Ok(None)
+    Ok(ended)
 }

@@ -56,10 +56,8 @@ pub struct Counts {
     pub undated: u64,
     /// Records in quarantine.
     pub quarantined: OldestRecord,
-    /// Earliest time of a version that a latest item counts, and that the scan did not find.
-    pub oldest_missing: Option<String>,
-    /// Number of entities with missing versions of which no time is known.
-    pub missing_without_time: u64,
+    /// Entities with a version that a latest item counts, and that the scan did not find.
+    pub missing: OldestRecord,
 }
 
 impl<'a> Sum<&'a Self> for Counts {
@@ -68,18 +66,10 @@ impl<'a> Sum<&'a Self> for Counts {
             items: sum.items + counts.items,
             rows: sum.rows + counts.rows,
             undated: sum.undated + counts.undated,
-            quarantined: OldestRecord {
-                time: earliest(sum.quarantined.time, counts.quarantined.time.clone()),
-                without_time: sum.quarantined.without_time + counts.quarantined.without_time,
-            },
-            oldest_missing: earliest(sum.oldest_missing, counts.oldest_missing.clone()),
-            missing_without_time: sum.missing_without_time + counts.missing_without_time,
+            quarantined: sum.quarantined.with(&counts.quarantined),
+            missing: sum.missing.with(&counts.missing),
         })
     }
-}
-
-fn earliest(one: Option<String>, other: Option<String>) -> Option<String> {
-    one.into_iter().chain(other).min()
 }
 
 type SegmentProgress = progress::Progress<Counts, Missing>;

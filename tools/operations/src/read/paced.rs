@@ -1,7 +1,14 @@
 //! Strongly consistent reads at the rate of a limiter.
 
+use std::collections::HashMap;
+
 use shared::{
-    domain::{Item, entity::EntityId, version::Version},
+    domain::{
+        Item,
+        entity::EntityId,
+        keys::{LATEST_KEY, partition_key_of},
+        version::Version,
+    },
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -55,6 +62,18 @@ impl Paced {
     pub(crate) async fn quarantined(&self, entity: &EntityId) -> Result<u64, ServiceError> {
         let records = self.send(async |store| quarantined(store, entity).await).await?;
         Ok(records.len() as u64)
+    }
+
+    /// Reads attributes, or all, of the latest items of at most 100 entities, eventually consistently, by partition key.
+    pub(crate) async fn latest_items(
+        &self,
+        attributes: &[&str],
+        entities: &[EntityId],
+    ) -> Result<HashMap<String, Item>, ServiceError> {
+        let keys = entities.iter().map(|entity| (entity, LATEST_KEY));
+        let read = self.send(async |store| store.batch_get_only(attributes, keys.clone(), false).await);
+        let by_entity = |item: Item| Some((partition_key_of(&item)?.to_owned(), item));
+        Ok(read.await?.into_iter().filter_map(by_entity).collect())
     }
 
     /// Reads all version items of an entity in the order of their sort keys, page by page.

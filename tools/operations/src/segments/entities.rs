@@ -189,12 +189,8 @@ impl SegmentEntities {
 
     /// Adds the latest items of entities that were found in history.
     async fn add_latest_items(&self, entities: &mut [SeenEntity]) -> Result<(), ServiceError> {
-        let keys = entities.iter().map(|seen| (&seen.entity, LATEST_KEY));
-        let latest = self
-            .table
-            .send(async |store| store.batch_get_only(&[], keys.clone(), false).await);
-        let by_entity = |item: Item| Some((partition_key_of(&item)?.to_owned(), item));
-        let mut latest: HashMap<_, _> = latest.await?.into_iter().filter_map(by_entity).collect();
+        let ids: Vec<_> = entities.iter().map(|seen| seen.entity.clone()).collect();
+        let mut latest = self.table.latest_items(&[], &ids).await?;
         for seen in entities {
             if let Some(item) = latest.remove(seen.entity.as_str()) {
                 seen.watch(&self.table.store, &item, self.watched.as_ref());

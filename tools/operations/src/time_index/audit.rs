@@ -9,7 +9,7 @@
 //! A version that is inserted or deleted meanwhile differs, too, and so does one that the index does not have yet. So both are read
 //! again: the version consistently, the entry by its key.
 
-use std::{iter::Peekable, time::Duration};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::scan::builders::ScanInputBuilder;
 use serde::{Deserialize, Serialize};
@@ -178,116 +178,86 @@ impl Entry {
 
     /// `{"ID": …, "Version": 7, "Finding": "NotInIndex"}`. An item that is no version has a `SortKey`.
     pub fn to_json(&self, store: &Store, finding: Finding) -> Value {
-        let version = store.digits().version_of(&self.sort_key);
-        let sort_key = Some(&self.sort_key).filter(|_| version.is_none());
         let mut json = json!({"ID": self.entity, "Finding": finding});
-        for (name, value) in [("Version", json!(version)), ("SortKey", json!(sort_key))] {
-            if !value.is_null() {
-                json[name] = value;
-            }
+        match store.digits().version_of(&self.sort_key) {
+            Some(version) => json["Version"] = json!(version),
+            None => json["SortKey"] = json!(self.sort_key),
         }
         json
     }
-}
 
-/// Comparison of versions and entries.
-pub struct Comparison {
-    table: Paced,
-    complete_from: Option<RecordedAt>,
-    sorted: Peekable<Box<dyn Iterator<Item = Result<Entry, OperationError>>>>,
-    /// Time until the index has what was inserted during the reads, unless it has passed.
-    lag: Option<Duration>,
-    /// Number of versions that were inserted before the index was complete.
-    pub older: u64,
-}
-
-impl Comparison {
-    /// Prepares the comparison of versions with entries of the index.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`OperationError`] if a file fails.
-    pub fn new(
-        plan: Plan<'_>,
-        index: TimeIndex,
-        all: SortedFiles<Entry>,
-        lag: Duration,
-    ) -> Result<Self, OperationError> {
-        let sorted: Box<dyn Iterator<Item = _>> = Box::new(all.sorted()?);
-        Ok(Self {
-            table: Paced::new(plan.store, plan.pace),
-            complete_from: index.complete_from(),
-            sorted: sorted.peekable(),
-            lag: Some(lag),
-            older: 0,
-        })
-    }
-
-    /// Returns the next finding. `None` at the end.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`OperationError`] if a request or a file fails.
-    pub async fn step(&mut self) -> Result<Option<(Entry, Finding)>, OperationError> {
-        while let Some(one) = self.sorted.next().transpose()? {
-            let is_other = |next: &Result<Entry, _>| next.as_ref().is_ok_and(|next| next.has_key_of(&one));
-            // An entry of the index sorts before its version.
-            let version = self.sorted.next_if(is_other).transpose()?;
-            match &version {
-                Some(version) if version.marks == one.marks && version.wrong_mark().is_none() => continue,
-                None if one.is_version && self.is_older(&one) => {
-                    self.older += 1;
-                    continue;
-                }
-                _ => {}
-            }
-            if let Some(lag) = self.lag.take() {
-                tokio::time::sleep(lag).await;
-            }
-            if let Some(finding) = self.read_again(&one).await? {
-                return Ok(Some((one, finding)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns `true` if a version without marks was inserted before the index was complete, as far as its time tells.
-    fn is_older(&self, version: &Entry) -> bool {
-        let recorded = version.recorded_at.as_ref();
+    /// Returns `true` for a version without marks that was inserted before the index was complete, as far as its time tells.
+    fn is_older(&self, index: TimeIndex) -> bool {
+        let recorded = self.recorded_at.as_ref();
         let recorded = recorded.and_then(|text| RecordedAt::parse(text).ok());
-        let is_before = recorded.zip(self.complete_from).is_none_or(|(time, from)| time < from);
-        version.marks == [None, None] && is_before
+        let is_before = recorded
+            .zip(index.complete_from())
+            .is_none_or(|(time, from)| time < from);
+        self.marks == [None, None] && is_before
     }
+}
 
-    /// Reads the item of a version or of an entry again, and its entry.
-    async fn read_again(&self, one: &Entry) -> Result<Option<Finding>, ServiceError> {
-        let get = async |store: &Store| {
-            let table = store.history_table();
-            store.get_stored(&one.entity, &one.sort_key, true, table).await
-        };
-        let stored = self.table.send(get).await?;
-        match stored.and_then(|item| Entry::of_version(&self.table.store, item)) {
-            None => Ok(self.is_in_index(one).await?.then_some(Finding::NoVersion)),
-            Some(version) => match version.wrong_mark() {
-                None => Ok((!self.is_in_index(&version).await?).then_some(Finding::NotInIndex)),
-                wrong => Ok(wrong),
-            },
+/// Compares versions with entries of the index, and calls `found` with each deviation that is there after the lag, too. Returns the number
+/// of versions that were inserted before the index was complete.
+///
+/// # Errors
+///
+/// Returns the error of `found`, or [`OperationError`] if a request or a file fails.
+pub async fn compare<E: From<OperationError>>(
+    plan: Plan<'_>,
+    index: TimeIndex,
+    all: SortedFiles<Entry>,
+    lag: Duration,
+    mut found: impl FnMut(&Entry, Finding) -> Result<(), E>,
+) -> Result<u64, E> {
+    let (table, mut sorted) = (Paced::new(plan.store, plan.pace), all.sorted()?.peekable());
+    let (mut lag, mut older) = (Some(lag), 0);
+    while let Some(one) = sorted.next().transpose()? {
+        let is_other = |next: &Result<Entry, _>| next.as_ref().is_ok_and(|next| next.has_key_of(&one));
+        // An entry of the index sorts before its version.
+        match sorted.next_if(is_other).transpose()? {
+            Some(version) if version.marks == one.marks && version.wrong_mark().is_none() => {}
+            None if one.is_version && one.is_older(index) => older += 1,
+            _ => {
+                if let Some(lag) = lag.take() {
+                    tokio::time::sleep(lag).await;
+                }
+                let finding = read_again(&table, &one).await.map_err(OperationError::from)?;
+                finding.map_or(Ok(()), |finding| found(&one, finding))?;
+            }
         }
     }
+    Ok(older)
+}
 
-    async fn is_in_index(&self, entry: &Entry) -> Result<bool, ServiceError> {
-        let [Some(partition), Some(inserted)] = &entry.marks else {
-            return Ok(false);
-        };
-        let Some((time, _)) = parse(inserted) else {
-            return Ok(true);
-        };
-        // The first page has all entries of the same millisecond.
-        let (table, window) = (self.table.clone(), Window::all().inserted_since(time));
-        let (found, _) = IndexPages { table, window }.page(partition, None).await?;
-        let mut found = found.iter().filter_map(Entry::of);
-        Ok(found.any(|found| found.has_key_of(entry)))
+/// Reads the item of a version or of an entry again, and its entry.
+async fn read_again(table: &Paced, one: &Entry) -> Result<Option<Finding>, ServiceError> {
+    let get = async |store: &Store| {
+        let history = store.history_table();
+        store.get_stored(&one.entity, &one.sort_key, true, history).await
+    };
+    let stored = table.send(get).await?;
+    match stored.and_then(|item| Entry::of_version(&table.store, item)) {
+        None => Ok(is_in_index(table, one).await?.then_some(Finding::NoVersion)),
+        Some(version) => match version.wrong_mark() {
+            None => Ok((!is_in_index(table, &version).await?).then_some(Finding::NotInIndex)),
+            wrong => Ok(wrong),
+        },
     }
+}
+
+async fn is_in_index(table: &Paced, entry: &Entry) -> Result<bool, ServiceError> {
+    let [Some(partition), Some(inserted)] = &entry.marks else {
+        return Ok(false);
+    };
+    let Some((time, _)) = parse(inserted) else {
+        return Ok(true);
+    };
+    // The first page has all entries of the same millisecond.
+    let (table, window) = (table.clone(), Window::all().inserted_since(time));
+    let (found, _) = IndexPages { table, window }.page(partition, None).await?;
+    let mut found = found.iter().filter_map(Entry::of);
+    Ok(found.any(|found| found.has_key_of(entry)))
 }
 
 /// Requests the compared attributes only.

@@ -166,7 +166,7 @@ impl Attach {
             "Bytes": table.bytes,
             "HistoryTable": attached.history_table(),
             "UpdatesPerSecond": rate.map(|rate| (rate * 1e3).round() / 1e3),
-            "MonthlyCost": rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table))),
+            "MonthlyCost": rate.map(|rate| plan::attached::monthly_cost(rate, item_bytes(&table), has_time_index)),
         }));
         let deploy = deploy.unwrap_or_default();
         if output.is_json() {

@@ -7,7 +7,7 @@ use operations::{
     connection::Connection,
     segments::Plan,
     time_index::{
-        audit::{Comparison, EntryRun},
+        audit::{Entry, EntryRun, Finding, compare},
         source::TimeIndex,
     },
 };
@@ -35,17 +35,17 @@ pub(super) async fn run(
         bar.set(run.counts().items, String::new());
     }
     drop(bar);
-    let mut comparison = Comparison::new(plan, index, all, lag)?;
     let (mut report, mut findings) = (output.listing(&["ID", "Finding", ""]), BTreeMap::<_, u64>::new());
-    while let Some((entry, finding)) = comparison.step().await? {
+    let add = |entry: &Entry, finding: Finding| {
         *findings.entry(format!("{finding:?}")).or_default() += 1;
-        report.add(&entry.to_json(plan.store, finding))?;
-    }
+        report.add(&entry.to_json(plan.store, finding))
+    };
+    let older = compare(plan, index, all, lag, add).await?;
     report.end(None)?;
     output.object(&json!({
         "Versions": run.counts().versions,
         "Entries": run.counts().entries,
-        "OlderThanIndex": comparison.older,
+        "OlderThanIndex": older,
         "Findings": findings,
         "ReadUnits": plan.pace.consumed().read,
     }))?;

@@ -15,13 +15,15 @@ use operations::{
         journal::{Beginning, Journal},
         pages::VersionPages,
         paths::TracedPaths,
-        row::VersionRow,
+        row::{OrderedRow, VersionRow},
         sorted_files::SortedFiles,
         tally::{Tally, names_of, paths_of},
     },
     connection::Connection,
     error::OperationError,
-    failures, redrive,
+    failures,
+    rate_limit::RateLimiter,
+    redrive,
     segments::Plan,
     time_index::source::Source,
 };
@@ -111,10 +113,8 @@ impl All {
 
     /// Returns the file of the rows, and what an earlier run began with.
     pub(super) fn journal(&self) -> Result<(Option<Journal>, Option<Beginning>), CliError> {
-        Ok(match self.state.as_deref().map(Journal::open).transpose()? {
-            Some((journal, beginning)) => (Some(journal), beginning),
-            None => (None, None),
-        })
+        let (journal, beginning) = self.state.as_deref().map(Journal::open).transpose()?.unzip();
+        Ok((journal, beginning.flatten()))
     }
 
     pub(super) fn filter(&self, shown: &Shown<'_>, since: Option<RecordedAt>) -> VersionFilter {
@@ -123,6 +123,21 @@ impl All {
             entity_prefix: self.entity_prefix.clone(),
             ..shown.filter.clone()
         }
+    }
+
+    /// Chooses the source, and says what the reads of the filter cost.
+    pub(super) async fn source(
+        &self,
+        filter: &VersionFilter,
+        pace: &RateLimiter,
+        connection: &Connection,
+    ) -> Result<(Source, ReadCost), CliError> {
+        let source = source(&connection.store, filter.since, filter.until).await?;
+        let mut cost = ReadCost::of(&connection.store, &source, pace, self.max_cost).await?;
+        if source != Source::Scan && filter.has_texts() {
+            cost.add_items(cost.items, connection)?;
+        }
+        Ok((source, cost))
     }
 
     pub(super) async fn run(
@@ -135,17 +150,15 @@ impl All {
     ) -> Result<(), CliError> {
         let filter = self.filter(&shown, shown.filter.since);
         let (pace, store) = (self.rate.limiter(connection), &connection.store);
-        let source = source(store, filter.since, filter.until).await?;
-        let mut cost = ReadCost::of(store, &source, &pace, self.max_cost).await?;
-        if source != Source::Scan && filter.has_texts() {
-            cost.add_items(cost.items, connection)?;
-        }
-        let is_new = stored.is_none();
+        let (source, mut cost) = self.source(&filter, &pace, connection).await?;
         let beginning = if let Some(stored) = stored {
             stored
         } else {
             let (start, failures) = (start.to_string(), self.failures(connection).await?);
-            Beginning { start, failures }
+            let beginning = Beginning { start, failures };
+            let journal = journal.as_mut().map(|journal| journal.add(&[&beginning]));
+            journal.transpose()?;
+            beginning
         };
         let plan = Plan {
             segments: self.segments,
@@ -154,9 +167,6 @@ impl All {
             ..Plan::new(store, &pace)
         };
         let mut scan = AllVersions::new(plan, &filter)?;
-        if let Some(journal) = journal.as_mut().filter(|_| is_new) {
-            journal.begin(&beginning)?;
-        }
         let rows = sorted_rows(&mut scan, journal.as_mut(), Bar::new(cost.items), shown.oldest_first).await?;
         let counts = scan.counts();
         if counts.rows > 0 {
@@ -201,9 +211,8 @@ impl All {
             return Ok(None);
         }
         let (services, counter) = (self.services.to_services(), Bar::counter("documents", 0));
-        Ok(Some(
-            redrive::oldest_record(connection, &services, &self.source, &counter).await?,
-        ))
+        let oldest = redrive::oldest_record(connection, &services, &self.source, &counter);
+        Ok(Some(oldest.await?))
     }
 
     /// Reads the versions, and prints them or their counts. Returns the number of versions, and of those that do not exist any more.
@@ -298,7 +307,7 @@ async fn sorted_rows(
     mut journal: Option<&mut Journal>,
     bar: Bar,
     oldest_first: bool,
-) -> Result<Rows, CliError> {
+) -> Result<Rows, OperationError> {
     if journal.is_some() {
         scan.keep_checkpoint();
         scan.save()?;
@@ -317,6 +326,10 @@ async fn sorted_rows(
     for row in journal.map(|journal| journal.rows()).transpose()?.into_iter().flatten() {
         rows.push(row?.ordered(oldest_first))?;
     }
+    sorted(rows)
+}
+
+pub(super) fn sorted(rows: SortedFiles<OrderedRow>) -> Result<Rows, OperationError> {
     Ok(Box::new(rows.sorted()?.map(|row| row.map(VersionRow::from))))
 }
 
@@ -348,8 +361,8 @@ fn end(completeness: &Completeness<'_>, output: &Output) -> Result<(), CliError>
         "records of failure documents",
     ];
     let without = names.into_iter().zip(completeness.without_time());
-    let without = without.filter(|(_, (_, count))| *count > 0);
-    let without = without.map(|(what, (_, count))| format!("; {count} {what} name no time"));
+    let without = without.filter(|(_, count)| *count > 0);
+    let without = without.map(|(what, count)| format!("; {count} {what} name no time"));
     let without = without.collect::<Vec<_>>().concat();
     output::note(&format!(
         "complete until {} ({why}){unless}{without}",

@@ -26,14 +26,9 @@ use shared::domain::{
 
 use super::{
     POLL,
-    all::{All, Rows, Shown},
+    all::{All, Shown, sorted},
 };
-use crate::{
-    commands::read_cost::{ReadCost, source},
-    error::CliError,
-    output::Output,
-    pager,
-};
+use crate::{error::CliError, output::Output, pager};
 
 /// Time by which clocks differ, and after which a read finds a version.
 const OVERLAP: Duration = Duration::from_secs(120);
@@ -51,13 +46,9 @@ impl All {
     ) -> Result<(), CliError> {
         let (store, pace) = (&connection.store, self.rate.limiter(connection));
         let since = shown.filter.since.unwrap_or(store.now());
-        let mut source = source(store, Some(since), None).await?;
-        let mut cost = ReadCost::of(store, &source, &pace, self.max_cost).await?;
-        if source != Source::Scan && shown.filter.has_texts() {
-            cost.add_items(cost.items, connection)?;
-        }
-        cost.add_rounds(POLL)?;
         let (mut filter, is_compared) = (self.filter(&shown, Some(since)), shown.is_compared(output));
+        let (mut source, mut cost) = self.source(&filter, &pace, connection).await?;
+        cost.add_rounds(POLL)?;
         let (mut printed, mut overlap, mut is_first) = (Places::new(), LATE, true);
         loop {
             // From there on, the next round reads.
@@ -86,8 +77,7 @@ impl All {
             if is_first {
                 cost.add_items(run.counts().rows * if is_compared { 2 } else { 1 }, connection)?;
             }
-            let rows: Rows = Box::new(rows.sorted()?.map(|row| row.map(VersionRow::from)));
-            let mut pages = VersionPages::new(store, &pace, rows, connection.consistent);
+            let mut pages = VersionPages::new(store, &pace, sorted(rows)?, connection.consistent);
             let mut paths = shown.paths(connection);
             let (limit, mut last) = (shown.limit.filter(|_| is_first), VecDeque::new());
             while let Some(views) = pages.next_page(usize::MAX, is_compared).await? {
