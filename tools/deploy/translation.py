@@ -24,6 +24,7 @@ ATTACHED = {
 MONITORED = {
     "StackName": "version-control",
     "Table": "Orders",
+    "HistoryTable": "Orders-history",
     "StreamFunction": "stream-fn",
     "StreamMapping": "a1b2c3d4-5678-90ab-cdef-11111EXAMPLE",
     "StreamLogs": "stream-logs",
