@@ -96,8 +96,8 @@ impl Schedule {
                 undo.selected = Selected::Version(self.undone(), version);
             }
             self.step(at, 4, Command::Undo(undo));
-            let is_job = rng.u8(..3) == 0;
-            self.draw_change(rng, at + rng.u64(..RUN), is_job);
+            let (meets, is_job) = (at + rng.u64(..RUN), rng.u8(..3) == 0);
+            self.draw_change(rng, meets, is_job);
         }
         self.faults = (0..rng.usize(0..=1)).map(|_| fault(rng)).collect();
     }
