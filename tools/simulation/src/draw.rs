@@ -59,6 +59,10 @@ impl Schedule {
         let settings = &mut schedule.settings;
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
+        if undo::has_races(seed) {
+            schedule.draw_races(&mut rng);
+            return schedule;
+        }
         if let Some(mut rng) = undo::numbers(seed) {
             schedule.draw_undos(&mut rng);
             return schedule;

@@ -49,10 +49,13 @@ pub(super) fn check(schedule: &Schedule, evidence: &Evidence, violations: &mut V
         return;
     }
     let is_attached = schedule.settings.attached;
-    let mut entities = Entities::new();
+    let (mut entities, mut recorded) = (Entities::new(), BTreeMap::<_, Vec<_>>::new());
     for (index, written) in evidence.stream.iter().enumerate() {
         if is_attached {
             add_change(&mut entities, index, written, schedule.settings.new_images);
+            if written.key().starts_with('v') {
+                recorded.entry(written.entity()).or_default().push(index);
+            }
         } else if written.key() == LATEST_KEY {
             add_version(&mut entities, index, written);
         }
@@ -60,6 +63,7 @@ pub(super) fn check(schedule: &Schedule, evidence: &Evidence, violations: &mut V
     let check = Check {
         evidence,
         entities,
+        recorded,
         is_attached,
         is_delayed: schedule.faults.iter().any(|fault| fault.kind == FaultKind::Delayed),
     };
@@ -94,7 +98,8 @@ fn add_version<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Writt
     });
 }
 
-/// Adds the version of an item of an attached table, if a record makes one. Without old images, its first one is part of no set.
+/// Adds the version of an item of an attached table, if a record makes one. A record without an old image is compared with the version
+/// before, so the first one of an item shows no change of its set. Every other one does.
 fn add_change<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Written, new_images: bool) {
     let key = text(&written.record, &format!("/dynamodb/Keys/{KEY}/S"));
     if key.is_empty() {
@@ -129,6 +134,8 @@ fn add_change<'a>(entities: &mut Entities<'a>, index: usize, written: &'a Writte
 struct Check<'a> {
     evidence: &'a Evidence,
     entities: Entities<'a>,
+    /// Of an attached table, indexes of the records of version items by entity.
+    recorded: BTreeMap<&'a str, Vec<usize>>,
     is_attached: bool,
     is_delayed: bool,
 }
@@ -136,6 +143,14 @@ struct Check<'a> {
 impl Check<'_> {
     fn saved(&self, undo: &Undo, entity: &str) -> Option<&Saved> {
         self.evidence.undos.saved.get(&undo.number)?.get(entity)
+    }
+
+    /// Returns `true` if this undo can have made a version. An item of an attached table can have named the set before, and a deletion from
+    /// it names none.
+    fn is_of(&self, version: &Version<'_>, undo: &Undo) -> bool {
+        let name = if self.is_attached { AUTHOR[1] } else { "ChangeSet" };
+        let is_named = text(version.image, &format!("/{name}/S")) == undo.change_set();
+        version.by_operator && (is_named || self.is_attached && version.state.is_none())
     }
 
     /// Returns what an undo makes of the last one of these versions, with its state before.
@@ -168,17 +183,16 @@ impl Check<'_> {
         for (entity, versions) in &self.entities {
             for (count, version) in versions.iter().enumerate().filter(|(_, version)| version.by_operator) {
                 let (before, name) = (&versions[..count], format!("{entity} v{}", version.number));
-                let is_right = |undo: &&&Undo| {
+                let is_right = |undo: &&Undo| {
                     let (current, merged) = self.merged(undo, entity, before);
                     let is_planned = undo.saved.is_none()
                         || self
                             .saved(undo, entity)
                             .is_some_and(|saved| Some(saved.newest) == before.last().map(|last| last.number));
-                    is_planned && merged.item == version.state && current != merged.item.as_ref()
+                    let is_undone = merged.item == version.state && current != merged.item.as_ref();
+                    self.is_of(version, undo) && is_planned && is_undone
                 };
-                // A deletion from an attached table names no set.
-                let is_of = |undo: &&&Undo| undo.change_set() == version.change_set || version.state.is_none();
-                if !undos.iter().filter(is_of).any(|undo| is_right(&undo)) {
+                if !undos.iter().any(is_right) {
                     let set = version.change_set;
                     found.push(format!(
                         "{name}: {set} makes another state than that without the selected changes"
@@ -218,16 +232,16 @@ impl Check<'_> {
     }
 
     fn is_false(&self, undo: &Undo, report: &Report, versions: &[Version<'_>]) -> Option<&'static str> {
-        let (set, range) = (undo.change_set(), report.from..report.to);
-        let is_own = |version: &&Version<'_>| {
-            let is_of = version.change_set == set || self.is_attached && version.state.is_none();
-            version.by_operator && is_of
-        };
-        let mut own = versions.iter().filter(is_own);
-        // States that held during the run. History of an attached table can be behind, which no plan without a change notices.
-        let from = if self.is_attached { 0 } else { report.from };
-        let start = versions.partition_point(|version| version.index < from);
+        let range = report.from..report.to;
+        let mut own = versions.iter().filter(|version| self.is_of(version, undo));
         let end = versions.partition_point(|version| version.index < report.to);
+        // History of an attached table can be behind, which no plan without a change notices. It has what it had before the run.
+        let recorded = self.recorded.get(&*report.entity).map_or(&[][..], Vec::as_slice);
+        let start = match self.is_attached && !report.is_written {
+            true => recorded.partition_point(|index| *index < report.from),
+            false => versions.partition_point(|version| version.index < report.from),
+        };
+        // States that held during the run.
         let mut held = (start..=end).filter(|count| *count > 0).map(|count| &versions[..count]);
         if report.is_written {
             let is_it = |version: &Version<'_>| match report.version {

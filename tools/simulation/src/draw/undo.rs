@@ -27,6 +27,16 @@ const SPAN: u64 = 4000;
 const RUN: u64 = 300;
 /// One in this number loses records, so that history can stay incomplete.
 const LOSSY: u8 = 4;
+/// The seeds with this remainder have undos in races, also to replace no others.
+const RACES: (u64, u64) = (48, 13);
+/// Milliseconds from one race to the next, which are enough for history to be complete again, and of the changes in it.
+const RACE: u64 = 8000;
+const CHANGES: [u64; 4] = [2500, 2000, 1500, 1000];
+
+/// Returns `true` if the schedule of a seed has undos in races.
+pub(super) fn has_races(seed: u64) -> bool {
+    seed % RACES.0 == RACES.1
+}
 
 /// Returns the random numbers of the undos, if the schedule of a seed has some.
 pub(super) fn numbers(seed: u64) -> Option<Rng> {
@@ -65,11 +75,69 @@ impl Schedule {
         self.steps.sort_by_key(|step| step.at);
     }
 
-    fn draw_undo(&self, rng: &mut Rng, number: usize) -> Undo {
-        let entity = match self.settings.attached {
+    /// Draws undos of one entity, each after changes by a job and others, and with a change between its plan and its write. In some, history is
+    /// behind.
+    pub(super) fn draw_races(&mut self, rng: &mut Rng) {
+        let settings = &mut self.settings;
+        (settings.startup, settings.attached) = (0, rng.u8(..ATTACHED) > 0);
+        (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
+        settings.has_authors = settings.attached;
+        for number in 0..3 {
+            let at = RACE * (number as u64 + 1);
+            for (count, before) in CHANGES.into_iter().enumerate() {
+                self.draw_change(rng, at - before, count % 2 == 0);
+            }
+            if rng.u8(..3) == 0 {
+                self.step(at - 1700, 4, StepKind::StopMapping(rng.u64(800..4000)));
+            }
+            let mut undo = self.draw_undo(rng, number);
+            if rng.bool() {
+                let version = 5 * number as u64 + rng.u64(1..=4);
+                undo.selected = Selected::Version(self.undone(), version);
+            }
+            self.step(at, 4, Command::Undo(undo));
+            let (meets, is_job) = (at + rng.u64(..RUN), rng.u8(..3) == 0);
+            self.draw_change(rng, meets, is_job);
+        }
+        self.faults = (0..rng.usize(0..=1)).map(|_| fault(rng)).collect();
+    }
+
+    /// Draws a change of the entity of the races.
+    fn draw_change(&mut self, rng: &mut Rng, at: u64, is_job: bool) {
+        let (value, attribute, set) = (rng.u8(..3), rng.u8(..2), rng.u8(1..3));
+        if self.settings.attached {
+            let kind = match rng.u8(..3) {
+                0 => ChangeKind::Update(value),
+                _ => ChangeKind::Work {
+                    set: if is_job { set } else { 0 },
+                    attribute: attribute.into(),
+                    value,
+                },
+            };
+            return self.step(at, 0, StepKind::Change { item: 0, kind });
+        }
+        let number = self.updates.len();
+        let mut members = json!({"Actor": "clerk", (format!("Of{number}")): number});
+        members[["A", "B"][usize::from(attribute)]] = json!(value);
+        if self.settings.by_time {
+            members["Timestamp"] = json!(number);
+        }
+        if is_job {
+            (members["Actor"], members["ChangeSet"]) = (json!("job"), json!(format!("job-{set}")));
+        }
+        self.updates.push(Update::new(number, "e0", members, Origin::Client));
+        self.step(at, 0, StepKind::Direct(number));
+    }
+
+    /// Returns the entity whose versions are undone by their numbers.
+    fn undone(&self) -> String {
+        match self.settings.attached {
             true => r#"{"id":"i0"}"#.to_owned(),
             false => e0(),
-        };
+        }
+    }
+
+    fn draw_undo(&self, rng: &mut Rng, number: usize) -> Undo {
         let earlier = format!("undo-{}", number.saturating_sub(1));
         let job = || Selected::Actor("job".to_owned());
         Undo {
@@ -77,7 +145,7 @@ impl Schedule {
             selected: match rng.u8(..6) {
                 0 => Selected::ChangeSet("job-1".to_owned()),
                 1 | 2 if number > 0 => Selected::ChangeSet(earlier),
-                3 => Selected::Version(entity, rng.u64(1..8)),
+                3 => Selected::Version(self.undone(), rng.u64(1..8)),
                 _ => job(),
             },
             conflicts: pick(
