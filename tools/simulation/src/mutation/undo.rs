@@ -76,6 +76,8 @@ pub(super) fn change_history(operation: &str, request: &Value, response: &mut Va
         .get_mut("Items")
         .and_then(Value::as_array_mut)
         .filter(|_| operation == "Query" && request["ScanIndexForward"] == false && request["ConsistentRead"] == true)
+        // That of an attached table ends with the newest state, and is read up to the greatest number.
+        .filter(|_| !text(&request[VALUES], "/:pk/S").starts_with('{'))
     else {
         return;
     };
@@ -87,8 +89,7 @@ pub(super) fn change_history(operation: &str, request: &Value, response: &mut Va
     let Some((lowest, width)) = items.iter().filter_map(|item| number(&item["SK"])).min() else {
         return;
     };
-    // That of an attached table ends with the newest state.
-    for missing in (lowest..newest).filter(|_| !text(&request[VALUES], "/:pk/S").starts_with('{')) {
+    for missing in lowest..newest {
         if let Some(before) = found.get(&(missing.max(1) - 1)).cloned() {
             let copy = json!({"S": format!("v{missing:0width$}")});
             let missing = found.entry(missing).or_insert_with(|| before);
