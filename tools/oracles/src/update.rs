@@ -61,7 +61,10 @@ pub(crate) fn check(update: &Update, ordering: Ordering) {
     again.sent_at = update.sent_at;
     // That of a change set is one of several.
     let is_alone = update.change_set_size.is_none();
-    assert!(!is_alone || again == *update, "the serialized update parses to a different one");
+    assert!(
+        !is_alone || again == *update,
+        "the serialized update parses to a different one"
+    );
     let digits = VersionDigits::default();
     let stamp = Stamp::At(RecordedAt::since_epoch(std::time::Duration::ZERO));
     let image = apply(update, None, &stamp).unwrap_or_else(|error| panic!("{error}"));
