@@ -8,7 +8,7 @@
 //! it for a record that is younger than [`MAX_UNCHECKED_AGE`](shared::domain::purge_marker::MAX_UNCHECKED_AGE); during the
 //! wait, the records of that age are processed.
 //!
-//! A purge refuses an entity on [hold](crate::hold). If the hold is set later, the purge ends before the next batch, and what it has
+//! A purge refuses an entity on [hold]. If the hold is set later, the purge ends before the next batch, and what it has
 //! deleted stays deleted.
 //!
 //! The latest item is deleted last: an interrupted purge keeps the counter and can be repeated, and no concurrent update is

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`source`] | the choice between the index and a scan |
 //! | [`pages`] | queries of its partitions |
-//! | [`entities`] | entities with versions in a window, or all of a table |
+//! | `entities` | entities with versions in a window, or all of a table |
 //! | [`audit`] | comparison with the versions of the table |
 //!
 //! Its reads are eventually consistent. It does not have records in quarantine, and versions that are not in history yet.
