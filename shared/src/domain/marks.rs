@@ -1,5 +1,5 @@
-//! Marks of a version item: `TTL`, which pruning sets, `Pinned`, and those of the [time index](super::time_index). They are not part of
-//! the version itself.
+//! Marks of a version item: `TTL`, which pruning sets, `Pinned`, and the marks of the [time index](super::time_index). The version itself
+//! does not contain them.
 
 use std::time::Duration;
 

@@ -57,7 +57,7 @@ pub fn marks(
 ) -> [(&'static str, AttributeValue); 2] {
     let number = Sha256::digest(partition_key)[0] % PARTITIONS;
     let inserted = RecordedAt::since_epoch(inserted);
-    // What is not a time counts as none.
+    // A text that is not a time counts as none.
     let recorded = recorded_at.and_then(|text| Some((RecordedAt::parse(text).ok()?, text)));
     let is_late = recorded.is_none_or(|(recorded, _)| inserted > recorded.after(LATE));
     let (inserted, recorded_at) = match recorded {

@@ -230,7 +230,7 @@ async fn the_start_stores_since_when_the_index_exists() {
         (false, config(&since), Some("REMOVE #since")),
         (false, unclaimed, Some("REMOVE #since")),
         (false, json!({}), None),
-        // What a removal leaves in a history table.
+        // The item that a removal leaves in a history table.
         (
             false,
             json!({"Item": {"PK": {"S": "#vzero"}, "SK": {"S": "config"}}}),

@@ -14,7 +14,7 @@ pub(crate) struct Hold {
     /// Set the hold, for this reason
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     reason: Option<String>,
-    /// Who sets the hold
+    /// Author of the hold
     #[arg(long, value_name = "NAME", requires = "reason")]
     as_actor: Option<String>,
     /// Release the hold

@@ -20,7 +20,7 @@ type Place = Option<&'static str>;
 
 /// Table of a test.
 pub(crate) trait Items {
-    /// Options that select the changes of the job, and those of the undo.
+    /// Options that select the changes of the job, and options of the undo.
     const OPTIONS: [&'static str; 2];
     fn vzero(&self) -> &Vzero;
     /// Writes the attributes of an item in plain JSON, null for a deletion.
@@ -215,7 +215,7 @@ pub(crate) fn check<I: Items>(items: &I) {
     for (number, entity) in entities.iter_mut().enumerate() {
         let authors = ["amy", "bob", JOB, "amy", JOB, "eve"];
         for step in 0..=random.below(7) {
-            // Some entities are those of the job alone.
+            // Only the job writes some entities.
             let author = match (number % 6, step) {
                 (0, _) => JOB,
                 (_, 0) => "amy",

@@ -91,7 +91,7 @@ impl Filter {
             && (self.path == other.path || other.path.is_none() && self.attribute().is_some())
     }
 
-    /// Returns the path if it is that of an attribute.
+    /// Returns the path if it names an attribute.
     fn attribute(&self) -> Option<&Path> {
         self.path.as_ref().filter(|path| path.0.len() == 1)
     }

@@ -28,7 +28,7 @@ pub(super) struct Progress(Arc<Mutex<State>>);
 
 #[derive(Clone)]
 pub(super) struct State {
-    /// What was done, and about how much there is, 0 if that is not known.
+    /// Amount of work done, and the expected total, 0 if it is not known.
     pub(super) done: (u64, u64),
     began: Instant,
     seen: Instant,

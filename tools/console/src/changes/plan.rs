@@ -29,7 +29,7 @@ use crate::lock::lock;
 /// Entities of a page, and of a step of the run.
 pub(super) const PAGE: usize = 20;
 
-/// What is undone.
+/// Selection to undo.
 #[derive(Clone)]
 pub(super) enum Of {
     Entity(EntityId),
@@ -46,7 +46,7 @@ pub(crate) struct Changes {
 
 pub(super) struct Undo {
     pub(super) id: String,
-    /// What is undone, in words.
+    /// The selection in words.
     pub(super) what: String,
     pub(super) options: Options,
     pub(super) planning: Job,
@@ -138,7 +138,7 @@ impl Undo {
         }
     }
 
-    /// Carries the plan out, unless that has begun.
+    /// Carries the plan out, unless it has already started.
     pub(super) fn apply(&self, connection: Connection, limits: Limits) {
         let mut run = lock(&self.run);
         if run.is_some() {

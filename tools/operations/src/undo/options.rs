@@ -18,7 +18,7 @@ pub enum Conflicts {
     Overwrite,
 }
 
-/// What is undone, and how.
+/// Selection of the changes to undo, and how they are undone.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub selection: Selection,

@@ -25,7 +25,7 @@ pub(super) struct Report {
     /// Entities with conflicts, and those of them that are not overwritten.
     conflicts: (u64, u64),
     write_units: u64,
-    /// Versions that are undone in these entities. The counts are those of the scan.
+    /// Versions that are undone in these entities. `counts` also covers entities that do not change.
     versions: u64,
     pub(super) counts: Counts,
     /// Time before the first write.
