@@ -138,8 +138,14 @@ impl Browser {
         }
     }
 
+    /// Clicks an element. The page can be replaced between the lookup and the click, then both are repeated.
     pub(crate) async fn click(&self, place: Locator<'_>) {
-        self.see(place).await.click().await.unwrap();
+        let clicked = async || match self.see(place).await.click().await {
+            Ok(()) => Some(()),
+            Err(error) if error.is_stale_element_reference() => None,
+            Err(error) => panic!("{place:?} is not clicked: {error}"),
+        };
+        eventually(&format!("a click on {place:?}"), clicked).await;
     }
 
     /// Returns the text of the first matching element. It is empty if no element matches.
