@@ -17,6 +17,14 @@ impl Query {
         self.0.get(name).map(String::as_str).filter(|text| !text.is_empty())
     }
 
+    /// Returns the parameters whose names begin with a text, sorted.
+    pub(super) fn starting(&self, prefix: &str) -> Vec<(&str, &str)> {
+        let pairs = self.0.iter().filter(|(name, _)| name.starts_with(prefix));
+        let mut pairs: Vec<_> = pairs.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
     pub(super) fn entity(&self) -> Result<EntityId, PageError> {
         Ok(current::entity(self.text("id").ok_or(PageError::Missing("id"))?)?)
     }

@@ -8,7 +8,7 @@ use operations::{
     table_size::TableSize,
     time_index::{
         pages::{EMPTY_UNITS, sample},
-        source::{Source, TimeIndex},
+        source::Source,
     },
 };
 use shared::{
@@ -64,15 +64,8 @@ pub(super) async fn source(
     since: Option<RecordedAt>,
     until: Option<RecordedAt>,
 ) -> Result<Source, CliError> {
-    let Some(index) = TimeIndex::find(store).await? else {
-        return Ok(Source::Scan);
-    };
-    let (source, why) = index.source(since, until);
-    if let Some(why) = why {
-        let exists = index.since.map(|since| format!(", which exists since {since},"));
-        let exists = exists.unwrap_or_default();
-        output::status(&format!("the index {INDEX_NAME}{exists} is not used: {why}"));
-    }
+    let (source, why) = Source::choose(store, since, until).await?;
+    why.iter().for_each(|why| output::status(why));
     Ok(source)
 }
 

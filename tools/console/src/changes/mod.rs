@@ -1,12 +1,13 @@
 //! Page of the whole table: its versions in the order of their times, with counts, and the undo of those that a filter selects.
 //!
 //! ```text
-//! filter ─▶ cost ─▶ scan in the background ─▶ result on disk ─▶ counts, time line, pages of versions ─▶ undo
+//! filter ─▶ cost ─▶ search in the background ─▶ result on disk ─▶ counts, time line, pages of versions ─▶ undo
 //!                                                ▲ narrower filter
 //! ```
 //!
 //! A table has one result and one undo at a time. A new one replaces it.
 
+mod cost;
 mod drawing;
 mod entity;
 mod filter;
@@ -15,6 +16,7 @@ mod job;
 mod line;
 pub(super) mod plan;
 mod scan;
+mod selected;
 mod summary;
 pub(super) mod undo;
 
@@ -22,12 +24,15 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use shared::domain::recorded_at::RecordedAt;
 
 use self::{
+    cost::Cost,
     filter::Filter,
-    form::{CHANGES, REFRESH, UNDO, cost, post},
+    form::{CHANGES, REFRESH, UNDO, post},
     line::Line,
     scan::Scan,
+    selected::PICK,
     summary::Summary,
 };
 use super::{
@@ -43,6 +48,7 @@ use crate::{error::PageError, lock::lock};
 const STOP: &str = "/changes/stop";
 /// Maximum number of characters of a value in the list.
 const MAX_TEXT: usize = 60;
+const THEN: &str = "Then it reads each version that the filter selects, and the one before it";
 
 pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let filter = Filter::of(query)?;
@@ -60,10 +66,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
             json["State"] = state.name.into();
             let content = match state.name {
                 "Running" => Markup::default(),
-                "Done" => {
-                    let result = result(app, scan, &filter, query, &mut json).await?;
-                    html! { (result) (before(app, &filter, None, &mut json).await) }
-                }
+                "Done" => result(app, scan, &filter, query, &mut json).await?,
                 _ => before(app, &filter, None, &mut json).await,
             };
             let content = html! { (form::state(app, &state, STOP)) (content) };
@@ -102,17 +105,21 @@ pub(super) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError
     Ok(FormResponse::SeeOther(to, json!({"State": "Stopped"})))
 }
 
-/// Renders the cost of a scan, and the form that starts it.
+/// Renders the cost of a search, and the form that starts it.
 async fn before(app: &App, filter: &Filter, last: Option<&Scan>, json: &mut Value) -> Markup {
-    let mut fields = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
-    fields.extend(filter.pairs());
+    let (cost, action) = Cost::before(app, &filter.scanned, THEN, json).await;
     html! {
         @if let Some(last) = last {
             p { a href=(last.filter.address(CHANGES, &[])) { "Last result" } ": " (value::word(&last.filter.text())) }
         }
-        (cost(app, "Then it reads each version that the filter selects, and the one before it", json).await)
-        (post(CHANGES, &fields, &html! { button #changes-start { "Scan the table" } }, json))
+        (cost) (start_form(app, filter, action, json))
     }
+}
+
+fn start_form(app: &App, filter: &Filter, action: &str, json: &mut Value) -> Markup {
+    let mut fields = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
+    fields.extend(filter.pairs());
+    post(CHANGES, &fields, &html! { button #changes-start { (action) } }, json)
 }
 
 fn filters(filter: &Filter) -> Markup {
@@ -147,15 +154,18 @@ async fn result(
     let page = query.parsed("page", str::parse::<u64>)?.unwrap_or(1).max(1);
     let (scan, store, wanted) = (Arc::clone(scan), app.store().clone(), filter.clone());
     // A large file is read.
-    let read = tokio::task::spawn_blocking(move || scan.summary(&store, &wanted, page - 1)).await;
+    let read = tokio::task::spawn_blocking(move || Summary::of(&scan, &wanted, &store, page - 1)).await;
     let summary = read.map_err(|_| PageError::Conflict("the result cannot be read".to_owned()))??;
     json["Counts"] = summary.to_json();
     json["List"] = summary.lines.iter().map(Line::json).collect();
     json["CompleteUntil"] = summary.completeness["CompleteUntil"].clone();
     json["RestsOn"] = summary.completeness["RestsOn"].clone();
     let is_last = page >= summary.page_count();
-    let rows = html! { @for line in &summary.lines { (row(line)) } };
-    let columns = ["Time", "Entity", "Version", "Changes", "Actor", "Reason", "Set", "Undo"];
+    json["ReadUnits"] = json!(summary.units);
+    let rows = html! { @for (at, line) in summary.lines.iter().enumerate() { (row(at, line)) } };
+    let columns = [
+        "Select", "Time", "Entity", "Version", "Changes", "Actor", "Reason", "Set",
+    ];
     let pages = html! {
         nav.pages aria-label="Pages" {
             @if page > 1 {
@@ -176,19 +186,28 @@ async fn result(
             }
         }
         h2 { "Versions, newest first" }
-        @if !summary.lines.is_empty() { (page::table("Versions", &columns, &rows)) }
+        @if !summary.lines.is_empty() {
+            form method="get" action=(UNDO) {
+                (page::table_field())
+                (page::table("Versions", &columns, &rows))
+                p { button #undo-selected { "Undo selected versions…" } }
+            }
+        }
         (pages)
         @if is_last { (end(&summary)) }
+        (summary.cost.shown(app, THEN, json))
+        (start_form(app, filter, summary.cost.action(), json))
     })
 }
 
-fn row(line: &Line) -> Markup {
+fn row(at: usize, line: &Line) -> Markup {
     let (id, version) = (line.entity.as_str(), line.version.get());
     let shown =
         |text: &Option<String>| html! { @if let Some(text) = text { bdi { (value::visible(text, MAX_TEXT)) } } };
     let time = line.time();
     html! {
         tr {
+            td { input type="checkbox" name={ (PICK) (at) } value=(json!([id, version])) aria-label={ "Select version " (version) " of " (value::plain(id)) }; }
             td { @match time { Some(time) => (time::brief(time.floor_millis())), None => span.muted { "Unknown" } } }
             th scope="row" { (entity_link(id)) }
             td.right { a href=(address::version("/version", id, version)) { (version) } }
@@ -200,7 +219,6 @@ fn row(line: &Line) -> Markup {
             td { (shown(&line.actor)) @if line.actor_unchanged { abbr title="The version before has this actor, too" { "?" } } }
             td { (shown(&line.reason)) }
             td { (shown(&line.change_set)) }
-            td { a href=(address::version(UNDO, id, version)) aria-label={ "Undo version " (version) } { "Undo…" } }
         }
     }
 }
@@ -216,12 +234,14 @@ fn end(summary: &Summary) -> Markup {
     let why = why
         .iter()
         .find(|(name, _)| rests[*name] == summary.completeness["CompleteUntil"]);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let until = summary.completeness["CompleteUntil"].as_str().unwrap_or_default();
+    let not_known = rests["NotKnown"].as_array();
+    let is_index = not_known.is_some_and(|names| names.iter().any(|name| name == "Quarantine"));
     html! {
         p.note {
-            "Complete until " (time::spaced(&text(&summary.completeness["CompleteUntil"]))) " UTC ("
-            (why.map_or("2 minutes before the scan", |(_, why)| *why))
-            "), unless the stream or failure documents hold older versions."
+            "Complete until " @if let Ok(until) = RecordedAt::parse(until) { (time::brief(until.floor_millis())) } " ("
+            (why.map_or("2 minutes before the search", |(_, why)| *why))
+            "), unless the stream, " @if is_index { "quarantine " } "or failure documents hold older versions."
             @if without_time > 0 { " " (count(without_time, "record")) " in quarantine without a time." }
             @if summary.undated > 0 { " " (count(summary.undated, "version")) " left out because their time is not known." }
             @if summary.missing > 0 { " " (count(summary.missing, "version")) " left out: removed meanwhile, or not in the history yet." }

@@ -1,13 +1,16 @@
 //! Plan of an undo, which is kept on disk under its id, and its run.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::{NonZeroU32, NonZeroU64},
+    sync::{Arc, Mutex},
+};
 
 use operations::{
+    all_versions::filter::VersionFilter,
     connection::Connection,
     error::OperationError,
-    rate_limit::{Limits, RateLimiter},
     segments,
-    table_size::TableSize,
     undo::{
         apply::Applied,
         options::{Counts, Options},
@@ -16,10 +19,11 @@ use operations::{
     },
     value_file::ValueFile,
 };
-use shared::{domain::entity::EntityId, dynamodb::Store};
+use shared::domain::{entity::EntityId, version::Version};
 use uuid::Uuid;
 
 use super::{
+    cost::{Cost, limited},
     entity::{Entity, OUTCOMES},
     job::{Job, Progress},
     scan::Scan,
@@ -32,7 +36,7 @@ pub(super) const PAGE: usize = 20;
 /// Selection to undo.
 #[derive(Clone)]
 pub(super) enum Of {
-    Entity(EntityId),
+    Versions(BTreeMap<EntityId, BTreeSet<Version>>),
     /// Entities whose keys begin with one of these texts.
     Table(Vec<String>),
 }
@@ -44,11 +48,26 @@ pub(crate) struct Changes {
     pub(super) undo: Mutex<Option<Arc<Undo>>>,
 }
 
-pub(super) struct Undo {
-    pub(super) id: String,
+/// What is undone, how much of it, and how fast.
+pub(super) struct Request {
+    pub(super) of: Of,
     /// The selection in words.
     pub(super) what: String,
+    /// Address of the page that plans the same undo.
+    pub(super) again: String,
+    /// Command of the same undo, if there is one.
+    pub(super) command: Option<String>,
     pub(super) options: Options,
+    /// Maximum number of entities that change.
+    pub(super) limit: Option<NonZeroU64>,
+    /// Maximum numbers of units a second.
+    pub(super) max_read_units: Option<NonZeroU32>,
+    pub(super) max_write_units: Option<NonZeroU32>,
+}
+
+pub(super) struct Undo {
+    pub(super) id: String,
+    pub(super) request: Arc<Request>,
     pub(super) planning: Job,
     pub(super) planned: Arc<Mutex<Entities>>,
     /// The run, if the plan was carried out.
@@ -83,6 +102,10 @@ impl Entities {
         file.push(entity)
     }
 
+    fn is_full(&self, request: &Request) -> bool {
+        request.limit.is_some_and(|limit| self.changing >= limit.get())
+    }
+
     fn plan(&mut self, plan: &EntityPlan) -> Result<(), OperationError> {
         self.conflicts += u64::from(plan.has_conflicts());
         self.write_units += plan.write_units;
@@ -107,30 +130,16 @@ impl Entities {
 
 impl Undo {
     /// Starts the plan.
-    pub(super) fn start(connection: Connection, limits: Limits, of: Of, what: String, options: Options) -> Self {
-        let (planned, wanted) = (Arc::new(Mutex::new(Entities::default())), options.clone());
-        let target = Arc::clone(&planned);
-        let planning = Job::start(async move |progress| {
-            let (store, pace) = limited(&connection, limits);
-            match of {
-                Of::Entity(entity) => {
-                    let plan = plan(&store, &entity, &wanted).await?;
-                    let mut target = lock(&target);
-                    target.counts = plan.counts;
-                    match plan.is_concerned() {
-                        true => target.plan(&plan),
-                        false => Ok(()),
-                    }
-                }
-                Of::Table(prefixes) => {
-                    plan_table((&connection, &store, &pace), prefixes, wanted, &target, &progress).await
-                }
-            }
+    pub(super) fn start(connection: Connection, request: Request) -> Self {
+        let (planned, request) = (Arc::new(Mutex::new(Entities::default())), Arc::new(request));
+        let (target, wanted) = (Arc::clone(&planned), Arc::clone(&request));
+        let planning = Job::start(async move |progress| match &wanted.of {
+            Of::Versions(versions) => plan_versions(&connection, versions, &wanted, &target, &progress).await,
+            Of::Table(prefixes) => plan_table(&connection, prefixes, &wanted, &target, &progress).await,
         });
         Self {
             id: Uuid::new_v4().to_string(),
-            what,
-            options,
+            request,
             planning,
             planned,
             run: Mutex::default(),
@@ -139,18 +148,18 @@ impl Undo {
     }
 
     /// Carries the plan out, unless it has already started.
-    pub(super) fn apply(&self, connection: Connection, limits: Limits) {
+    pub(super) fn apply(&self, connection: Connection) {
         let mut run = lock(&self.run);
         if run.is_some() {
             return;
         }
-        let (planned, applied, options) = (
+        let (planned, applied, request) = (
             Arc::clone(&self.planned),
             Arc::clone(&self.applied),
-            self.options.clone(),
+            Arc::clone(&self.request),
         );
         *run = Some(Arc::new(Job::start(async move |progress| {
-            let (store, pace) = limited(&connection, limits);
+            let (store, pace) = limited(&connection, request.max_read_units, request.max_write_units);
             let all = lock(&planned).total;
             let mut position = 0;
             loop {
@@ -174,37 +183,70 @@ impl Undo {
                     progress.set(applied.total, all);
                     Ok(())
                 };
-                apply_all(&store, &pace, to_apply.into_iter().map(Ok), &options, done).await?;
+                apply_all(&store, &pace, to_apply.into_iter().map(Ok), &request.options, done).await?;
                 connection.clear_meters();
             }
         })));
     }
 }
 
-/// Returns the store with a separate meter, so that only its requests are limited.
-fn limited(connection: &Connection, limits: Limits) -> (Store, RateLimiter) {
-    let (store, meter) = connection.metered();
-    (store, RateLimiter::new(meter, limits))
-}
-
-async fn plan_table(
-    (connection, store, pace): (&Connection, &Store, &RateLimiter),
-    prefixes: Vec<String>,
-    options: Options,
+async fn plan_versions(
+    connection: &Connection,
+    versions: &BTreeMap<EntityId, BTreeSet<Version>>,
+    request: &Request,
     planned: &Mutex<Entities>,
     progress: &Progress,
 ) -> Result<(), OperationError> {
-    let size = TableSize::of(store).await.unwrap_or_default();
-    let mut run = TablePlan::new(segments::Plan::new(store, pace), options, prefixes)?;
-    while let Some(plans) = run.step().await? {
+    let (store, pace) = limited(connection, request.max_read_units, None);
+    for (done, (entity, numbers)) in (0..).zip(versions) {
+        progress.set(done, versions.len() as u64);
+        let mut options = request.options.clone();
+        options.selection.versions = Some(numbers.clone());
+        let plan = pace.run(async || plan(&store, entity, &options).await).await?;
+        let mut planned = lock(planned);
+        if !planned.is_full(request) {
+            planned.counts = [&planned.counts, &plan.counts].into_iter().sum();
+            plan.is_concerned().then(|| planned.plan(&plan)).transpose()?;
+        }
+    }
+    Ok(())
+}
+
+async fn plan_table(
+    connection: &Connection,
+    prefixes: &[String],
+    request: &Request,
+    planned: &Mutex<Entities>,
+    progress: &Progress,
+) -> Result<(), OperationError> {
+    let (store, pace) = limited(connection, request.max_read_units, None);
+    let selection = &request.options.selection;
+    let filter = VersionFilter {
+        since: selection.since,
+        until: selection.until,
+        ..VersionFilter::default()
+    };
+    let cost = Cost::of((&store, &pace), connection.consistent, &filter).await?;
+    let plan = segments::Plan {
+        source: &cost.source,
+        ..segments::Plan::new(&store, &pace)
+    };
+    let mut run = TablePlan::new(plan, request.options.clone(), prefixes.to_vec())?;
+    while !lock(planned).is_full(request)
+        && let Some(plans) = run.step().await?
+    {
         connection.clear_meters();
         let length = {
             let mut planned = lock(planned);
-            plans.iter().try_for_each(|plan| planned.plan(plan))?;
+            for plan in &plans {
+                if !planned.is_full(request) {
+                    planned.plan(plan)?;
+                }
+            }
             planned.counts = run.counts();
             planned.file.as_ref().map_or(0, |file| file.length)
         };
-        progress.set(run.counts().items, size.items);
+        progress.set(run.counts().items, cost.items);
         progress.check(length)?;
     }
     Ok(())

@@ -1,6 +1,9 @@
-//! Scan of a table for the versions that a filter selects. The last result is kept, and narrower filters are applied to it.
+//! Search of a table for the versions that a filter selects, in its index or by a scan. The last result is kept, and narrower filters are applied to it.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex},
+};
 
 use operations::{
     all_versions::{
@@ -9,19 +12,18 @@ use operations::{
     },
     connection::Connection,
     error::OperationError,
-    rate_limit::{Limits, RateLimiter},
     segments::Plan,
-    table_size::TableSize,
+    time_index::source::Source,
     value_file::ValueFile,
 };
 use serde_json::Value;
-use shared::{domain::recorded_at::RecordedAt, dynamodb::Store};
+use shared::domain::recorded_at::RecordedAt;
 
 use super::{
+    cost::{Cost, limited},
     filter::Filter,
     job::{Job, Progress},
     line::Line,
-    summary::Summary,
 };
 use crate::{lock::lock, options::Options};
 
@@ -29,7 +31,7 @@ use crate::{lock::lock, options::Options};
 pub(super) struct Scan {
     pub(super) filter: Filter,
     pub(super) job: Job,
-    found: Arc<Mutex<Option<Found>>>,
+    pub(super) found: Arc<Mutex<Option<Found>>>,
 }
 
 /// Versions, newest first.
@@ -41,6 +43,9 @@ pub(super) struct Found {
     pub(super) missing: u64,
     /// Times of the oldest and the newest version.
     pub(super) times: Option<[RecordedAt; 2]>,
+    pub(super) cost: Arc<Cost>,
+    /// Read units that were consumed.
+    pub(super) units: f64,
 }
 
 impl Scan {
@@ -49,41 +54,35 @@ impl Scan {
         let (found, wanted) = (Arc::new(Mutex::new(None)), filter.clone());
         let target = Arc::clone(&found);
         let job = Job::start(async move |progress| {
-            let limits = Limits { read, write: None };
-            let result = find(&connection, limits, &wanted, &progress).await?;
+            let result = find(&connection, read, &wanted, &progress).await?;
             *lock(&target) = Some(result);
             Ok(())
         });
         Self { filter, job, found }
     }
-
-    /// Counts the versions that a filter selects, with those of a page.
-    pub(super) fn summary(&self, store: &Store, filter: &Filter, page: u64) -> Result<Summary, OperationError> {
-        let mut found = lock(&self.found);
-        let none = || OperationError::NotFound("result".to_owned());
-        Summary::of(found.as_mut().ok_or_else(none)?, filter, store, page)
-    }
 }
 
 async fn find(
     connection: &Connection,
-    limits: Limits,
+    read: Option<NonZeroU32>,
     filter: &Filter,
     progress: &Progress,
 ) -> Result<Found, OperationError> {
-    // A separate meter, so that only the requests of the scan are limited.
-    let (store, meter) = connection.metered();
-    let pace = RateLimiter::new(meter, limits);
+    let (store, pace) = limited(connection, read, None);
     let start = store.now();
-    let size = TableSize::of(&store).await.unwrap_or_default();
-    let mut scan = AllVersions::new(Plan::new(&store, &pace), &filter.scanned)?;
+    let cost = Cost::of((&store, &pace), connection.consistent, &filter.scanned).await?;
+    let plan = Plan {
+        source: &cost.source,
+        ..Plan::new(&store, &pace)
+    };
+    let mut scan = AllVersions::new(plan, &filter.scanned)?;
     let mut rows = SortedFiles::default();
     while let Some(found) = scan.step().await? {
         connection.clear_meters();
         let mut found = found.into_iter();
         found.try_for_each(|row| rows.push(row.ordered(false)))?;
         let counts = scan.counts();
-        progress.set(counts.items, size.items);
+        progress.set(counts.items, cost.items);
         progress.check(counts.rows * 200)?;
     }
     let counts = scan.counts();
@@ -111,7 +110,7 @@ async fn find(
         completeness: Completeness {
             start,
             counts: &counts,
-            is_scan: true,
+            is_scan: cost.source == Source::Scan,
             has_latest_items: store.attached_table().is_none(),
             failures: None,
         }
@@ -119,5 +118,7 @@ async fn find(
         counts,
         missing: pages.missing,
         times,
+        units: pace.consumed().read,
+        cost: Arc::new(cost),
     })
 }

@@ -1,6 +1,6 @@
 //! Counts of the versions that a filter selects from a result, and their time line.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use operations::{
     all_versions::{filter::key_words, tally::Tally},
@@ -12,7 +12,8 @@ use shared::{
     dynamodb::Store,
 };
 
-use super::{filter::Filter, line::Line, scan::Found};
+use super::{cost::Cost, filter::Filter, line::Line, scan::Scan};
+use crate::lock::lock;
 
 /// Versions of a page.
 const PAGE: u64 = 50;
@@ -37,11 +38,16 @@ pub(super) struct Summary {
     pub(super) bars: BTreeMap<i64, u64>,
     /// Versions of the page.
     pub(super) lines: Vec<Line>,
+    pub(super) cost: Arc<Cost>,
+    pub(super) units: f64,
 }
 
 impl Summary {
     /// Reads all versions, and keeps those of a page, from 0.
-    pub(super) fn of(found: &mut Found, filter: &Filter, store: &Store, page: u64) -> Result<Self, OperationError> {
+    pub(super) fn of(scan: &Scan, filter: &Filter, store: &Store, page: u64) -> Result<Self, OperationError> {
+        let mut found = lock(&scan.found);
+        let none = || OperationError::NotFound("result".to_owned());
+        let found = found.as_mut().ok_or_else(none)?;
         let ends = found.times.map(|[oldest, newest]| {
             let ends = [
                 filter.scanned.since.unwrap_or(oldest),
@@ -62,6 +68,8 @@ impl Summary {
             width: width.unwrap_or(length / BARS + 1),
             bars: BTreeMap::new(),
             lines: Vec::new(),
+            cost: Arc::clone(&found.cost),
+            units: found.units,
         };
         for line in found.lines.read_from(0)? {
             let (line, _) = line?;

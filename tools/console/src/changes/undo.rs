@@ -1,32 +1,29 @@
 //! Undo of the versions that a filter selects, or of one version: options, then the plan, then its run.
 
-use std::sync::Arc;
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    sync::Arc,
+};
 
 use maud::{Markup, html};
-use operations::{
-    item_change::ItemOptions,
-    rate_limit::Limits,
-    undo::{
-        options::{Conflicts, Options},
-        selection::Selection,
-    },
-};
+use operations::{all_versions::filter::VersionFilter, item_change::ItemOptions, undo::options::Options};
 use serde_json::{Value, json};
 use shared::domain::attached::AttachedTable;
 use uuid::Uuid;
 
 use super::{
+    cost::Cost,
     entity::{Entity, OUTCOMES},
-    filter::Filter,
-    form::{self, CHANGES, REFRESH, UNDO, cost, post},
-    plan::{Entities, Of, PAGE, Undo},
+    form::{self, CHANGES, REFRESH, UNDO, post},
+    plan::{Entities, Of, PAGE, Request, Undo},
+    selected::{CONFLICTS, command, own, selected},
 };
 use crate::{
     address,
     app::App,
     error::PageError,
     lock::lock,
-    page::{FormResponse, View, count, entity_link, more},
+    page::{FormResponse, View, copy, count, entity_link, more},
     query::Query,
     secrets::CSRF,
     value::{self, DisplayLimits},
@@ -36,35 +33,16 @@ const APPLY: &str = "/changes/undo/apply";
 const STOP: &str = "/changes/undo/stop";
 /// Maximum number of changes of an entity, and of conflicts, that are shown.
 const MAX_CHANGES: usize = 50;
-const CONFLICTS: [(&str, Conflicts, &str); 3] = [
-    ("leave", Conflicts::Leave, "leave the item as it is"),
-    ("skip-path", Conflicts::SkipPath, "undo the other paths of the item"),
-    (
-        "overwrite",
-        Conflicts::Overwrite,
-        "restore the value from before the selected changes",
-    ),
-];
 
-/// Returns what a query selects, in words too.
-fn selected(query: &Query) -> Result<(Of, Selection, String), PageError> {
-    if query.text("id").is_some() {
-        let (entity, version) = (query.entity()?, query.required_version("version")?);
-        let selection = Selection {
-            versions: Some([version].into()),
-            ..Selection::default()
-        };
-        let what = format!("version {version} of {}", entity.as_str());
-        return Ok((Of::Entity(entity), selection, what));
+/// Says how an undo that was interrupted continues.
+fn to_continue(undo: &Undo) -> Markup {
+    html! {
+        p.note {
+            "An undo that is interrupted, also by the end of the console, leaves the other items as they are. To continue, "
+            a href=(undo.request.again) { "preview it again" }
+            @if let Some(command) = &undo.request.command { ", or run " code { (value::visible(command, 4096)) } " " (copy(command, "the command")) }
+        }
     }
-    let filter = Filter::of(query)?;
-    let selection = filter.selection()?;
-    let what = filter.text();
-    Ok((
-        Of::Table(filter.scanned.entity_prefix.into_iter().collect()),
-        selection,
-        what,
-    ))
 }
 
 /// Returns which of actor, reason and change set the versions have a place for.
@@ -86,10 +64,8 @@ pub(crate) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     }
     let (of, selection, what) = selected(query)?;
     let mut json = json!({"Undo": what});
-    let names = "id version since until actor reason change_set prefix".split(' ');
-    let own = names.filter_map(|name| Some((name, query.text(name)?.to_owned())));
     let mut hidden = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
-    hidden.extend(own);
+    hidden.extend(own(query));
     let places = places(app.store().attached_table());
     let attached = app.store().attached_table().is_some() && matches!(of, Of::Table(_));
     let fields = html! {
@@ -103,12 +79,29 @@ pub(crate) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         @for ((label, name), _) in [("Actor", "as_actor"), ("Reason", "as_reason")].into_iter().zip(places).filter(|(_, has)| *has) {
             label.field { (label) " of the undo" input type="text" name=(name) maxlength="1024" autocomplete="off"; }
         }
+        @for (label, name) in [("Change at most this number of items (empty: all)", "limit"), ("Maximum write units per second (empty: no limit)", "max_wcu")] {
+            label.field { (label) input type="number" name=(name) min="1" step="1"; }
+        }
         button { "Preview" }
     };
     let options = post(UNDO, &hidden, &fields, &mut json);
+    let filter = VersionFilter {
+        since: selection.since,
+        until: selection.until,
+        ..VersionFilter::default()
+    };
     let cost = match of {
-        Of::Table(_) => cost(app, "Then it reads the history of each selected item", &mut json).await,
-        Of::Entity(_) => Markup::default(),
+        Of::Table(_) => {
+            Cost::before(
+                app,
+                &filter,
+                "Then it reads the history of each selected item",
+                &mut json,
+            )
+            .await
+            .0
+        }
+        Of::Versions(_) => Markup::default(),
     };
     let body = html! {
         p.crumbs { a href=(address::page(CHANGES)) { "Changes" } }
@@ -157,7 +150,17 @@ pub(crate) async fn start(app: &App, query: &Query) -> Result<FormResponse, Page
         let why = "another undo of the table is running: wait, or stop it";
         return Err(PageError::Conflict(why.to_owned()));
     }
-    let undo = Arc::new(Undo::start(app.connection.clone(), limits(app), of, what, options));
+    let request = Request {
+        again: address::link(UNDO, own(query).map(|(name, value)| (name, Some(value)))),
+        command: command(app, query, &of, &options),
+        limit: query.parsed("limit", str::parse::<NonZeroU64>)?,
+        max_read_units: app.options.max_read_units,
+        max_write_units: query.parsed("max_wcu", str::parse::<NonZeroU32>)?,
+        of,
+        what,
+        options,
+    };
+    let undo = Arc::new(Undo::start(app.connection.clone(), request));
     let to = of_plan(&undo.id);
     *last = Some(Arc::clone(&undo));
     Ok(FormResponse::SeeOther(to, json!({"Plan": undo.id})))
@@ -172,7 +175,7 @@ pub(crate) async fn apply(app: &App, query: &Query) -> Result<FormResponse, Page
             "the plan is not complete: preview the undo again".to_owned(),
         ));
     }
-    undo.apply(app.connection.clone(), limits(app));
+    undo.apply(app.connection.clone());
     Ok(FormResponse::SeeOther(of_plan(&undo.id), json!({"Plan": undo.id})))
 }
 
@@ -185,20 +188,18 @@ pub(crate) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError
     Ok(FormResponse::SeeOther(of_plan(&undo.id), json!({"State": "Stopped"})))
 }
 
-fn limits(app: &App) -> Limits {
-    Limits {
-        read: app.options.max_read_units,
-        write: None,
-    }
-}
-
 fn of_plan(id: &str) -> String {
     address::link(UNDO, [("plan", Some(id.to_owned()))])
 }
 
 fn kept(app: &App, id: &str) -> Result<Arc<Undo>, PageError> {
     let last = lock(&app.changes.undo).clone();
-    let gone = || PageError::NotFound("the console no longer has this plan: preview the undo again".to_owned());
+    let gone = || {
+        PageError::NotFound(
+            "the console no longer has this plan: preview the undo again, which leaves what is already undone"
+                .to_owned(),
+        )
+    };
     last.filter(|undo| undo.id == id).ok_or_else(gone)
 }
 
@@ -215,7 +216,8 @@ fn planned(app: &App, undo: &Undo, query: &Query) -> Result<View, PageError> {
         entities.read(0, (at - 1).saturating_mul(PAGE))?.0
     };
     let mut json = json!({
-        "Undo": undo.what, "Plan": undo.id, "State": state.name, "IsApplied": run.is_some(), "ChangeSet": undo.options.change_set,
+        "Undo": undo.request.what, "Plan": undo.id, "State": state.name, "IsApplied": run.is_some(), "ChangeSet": undo.request.options.change_set,
+        "Command": undo.request.command,
         "List": shown.iter().map(Entity::json).collect::<Vec<_>>(), "AllowWrite": app.allows_writes(),
     });
     let facts = match (run.is_some(), is_running) {
@@ -232,10 +234,11 @@ fn planned(app: &App, undo: &Undo, query: &Query) -> Result<View, PageError> {
     let body = html! {
         p.crumbs { a href=(address::page(CHANGES)) { "Changes" } }
         h1 { @if run.is_some() { "Undo" } @else { "Undo: preview" } }
-        p { "Takes back " b { (value::word(&undo.what)) } "." }
+        p { "Takes back " b { (value::word(&undo.request.what)) } "." }
         div #undo data-refresh=[is_running.then_some(REFRESH)] {
             (form::state(app, &state, STOP))
             (facts)
+            @if run.is_some() && state.name != "Done" { (to_continue(undo)) }
             @for entity in &shown { (self::entity(entity)) }
             @if !is_running {
                 nav.pages aria-label="Pages" {
@@ -264,10 +267,10 @@ fn entity(entity: &Entity) -> Markup {
     };
     html! {
         section.document {
-            h2 { (entity_link(&entity.id)) " " span.tag { (text(&json["Action"])) } @if let Some(outcome) = entity.outcome { " " span.tag { (OUTCOMES[outcome].1) } } }
+            h2 { (entity_link(&entity.id)) " " span.tag { (if json["Action"] == "none" { "stays".to_owned() } else { text(&json["Action"]) }) } @if let Some(outcome) = entity.outcome { " " span.tag { (OUTCOMES[outcome].1) } } }
             p.muted {
-                "Versions " (value::plain(&json["Versions"].to_string()))
-                @if json["Uncertain"].is_array() { ", of an uncertain actor " (value::plain(&json["Uncertain"].to_string())) }
+                "Version " (value::plain(&Entity::numbers(&json["Versions"])))
+                @if json["Uncertain"].is_array() { ", of an uncertain actor " (value::plain(&Entity::numbers(&json["Uncertain"]))) }
                 @if let Some(version) = entity.created { ", undone by " a href=(address::version("/version", &entity.id, version.get())) { "version " (version) } }
             }
             @for conflict in conflicts.iter().take(MAX_CHANGES) {
@@ -275,6 +278,7 @@ fn entity(entity: &Entity) -> Markup {
                     "Conflict: "
                     @match conflict["Reason"].as_str() {
                         Some(reason) => (value::plain(reason)),
+                        None if conflict["Path"] == "" => { "the whole item is " (side(conflict, "From")) ", and was " (side(conflict, "To")) },
                         None => { (value::name(&text(&conflict["Path"]))) " is " (side(conflict, "From")) ", and was " (side(conflict, "To")) },
                     }
                 }
@@ -302,27 +306,34 @@ fn plan(app: &App, undo: &Undo, planned: &Entities, is_done: bool, json: &mut Va
         .options
         .cost
         .map(|cost| format!(", USD {:.2} on demand", cost(0.0, units as f64)));
+    let (request, options) = (&undo.request, &undo.request.options);
+    let seconds = request
+        .max_write_units
+        .map(|max| format!(", in at least {} s", units.div_ceil(max.get().into())));
     let hidden = [(CSRF, app.secrets.csrf.as_str().to_owned()), ("plan", undo.id.clone())];
     html! {
         dl.facts {
             dt { "Changes" } dd { (count(counts.versions, "version")) " in " (planned.changing) " of " (planned.total) " items" }
             dt { "Conflicts" } dd { (count(planned.conflicts, "item")) }
-            dt { "Cost" } dd { "about " (count(units, "write unit")) (price.unwrap_or_default()) }
+            dt { "Cost" } dd { "about " (count(units, "write unit")) (price.unwrap_or_default()) (seconds.unwrap_or_default()) }
+            @if let Some(limit) = request.limit { dt { "Limit" } dd { "the first " (count(limit.get(), "item")) ", in no order" } }
             @if counts.uncertain > 0 { dt { "Uncertain" } dd { (counts.uncertain) " selected versions whose actor can be that of the version before" } }
             @if counts.marked > 0 { dt { "Left out" } dd { (counts.marked) " late, missed or baseline versions, which are no changes" } }
             @if counts.unattributed > 0 { dt { "Left out" } dd { (counts.unattributed) " deletions that name no author" } }
-            @for (name, value) in [("Actor", &undo.options.actor), ("Reason", &undo.options.reason), ("Change set", &undo.options.change_set)] {
+            @for (name, value) in [("Actor", &options.actor), ("Reason", &options.reason), ("Change set", &options.change_set)] {
                 @if let Some(value) = value { dt { (name) " of the undo" } dd { (value::word(value)) } }
             }
         }
-        @if planned.changing == 0 { p.note { "Nothing changes." } }
-        @else if !is_done { p.note { "The plan is not complete, so it cannot be applied. Preview the undo again." } }
+        @if !is_done { p.note { "The plan is not complete, so it cannot be applied. " a href=(request.again) { "Preview the undo again." } } }
+        @else if planned.changing == 0 {
+            p.note { "Nothing changes." @if planned.conflicts > 0 { " To undo items with conflicts, " a href=(request.again) { "choose what happens to them" } "." } }
+        }
         @else {
             p.note { "Whatever reads the stream of the table gets these changes, too: its triggers fire. An item that changes until then stays as it is." }
             @if app.allows_writes() {
                 (post(APPLY, &hidden, &html! { button #undo-apply { "Apply" } }, json))
             } @else {
-                p.note { "The console is read-only. To apply this plan, start the console with " code { "--write" } " or run " code { "vzero undo" } "." }
+                p.note { "The console is read-only. To apply this plan, start the console with " code { "--write" } " or run " code { (request.command.as_deref().map_or("vzero undo".to_owned(), |command| value::visible(command, 4096))) } "." }
             }
         }
     }
@@ -334,7 +345,7 @@ fn results(undo: &Undo, applied: &Entities, json: &mut Value) -> Markup {
     json["Outcomes"] = outcomes.iter().map(|((name, _), count)| (*name, *count)).collect();
     html! {
         dl.facts { @for ((_, name), count) in &outcomes { dt { (name) } dd { (count) } } }
-        @if let Some(set) = &undo.options.change_set {
+        @if let Some(set) = &undo.request.options.change_set {
             @let of_set = |page| address::link(page, [("change_set", Some(set.clone()))]);
             p {
                 "The undo is change set " (value::word(set)) ": " a href=(of_set(CHANGES)) { "show its versions" } ", or "

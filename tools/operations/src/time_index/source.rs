@@ -30,6 +30,28 @@ pub enum Source {
     Index(Window),
 }
 
+impl Source {
+    /// Chooses between the index and a scan for the versions that were recorded in a period. Returns the reason why an index is not used.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if a request fails.
+    pub async fn choose(
+        store: &Store,
+        since: Option<RecordedAt>,
+        until: Option<RecordedAt>,
+    ) -> Result<(Self, Option<String>), ServiceError> {
+        let Some(index) = TimeIndex::find(store).await? else {
+            return Ok((Self::Scan, None));
+        };
+        let (source, why) = index.source(since, until);
+        let exists = index.since.map(|since| format!(", which exists since {since},"));
+        let exists = exists.unwrap_or_default();
+        let why = why.map(|why| format!("the index {INDEX_NAME}{exists} is not used: {why}"));
+        Ok((source, why))
+    }
+}
+
 /// Versions that were recorded in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
