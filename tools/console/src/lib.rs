@@ -31,6 +31,7 @@ mod error;
 mod guard;
 mod health;
 pub mod hosts;
+mod job;
 mod lock;
 mod menu;
 mod options;

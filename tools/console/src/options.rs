@@ -2,6 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
+use operations::rate_limit::Limits;
 use shared::config::{Ordering, WriteOptions};
 
 use crate::hosts::Hosts;
@@ -20,6 +21,22 @@ pub struct Options {
     /// Returns the cost of read and write units on demand, in USD.
     pub cost: Option<fn(f64, f64) -> f64>,
     pub hosts: Hosts,
+}
+
+impl Options {
+    /// Returns the limits of long reads.
+    pub(crate) fn limits(&self) -> Limits {
+        let read = self.max_read_units;
+        Limits { read, write: None }
+    }
+
+    /// Returns the cost of units for a text, nothing if it is not known: `, USD 0.25 on demand`.
+    pub(crate) fn price(&self, read: f64, write: f64) -> String {
+        let price = self
+            .cost
+            .map(|cost| format!(", USD {:.2} on demand", cost(read, write)));
+        price.unwrap_or_default()
+    }
 }
 
 impl Default for Options {

@@ -3,8 +3,10 @@
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use shared::domain::time_index::ALWAYS;
 use testkit::{
-    database::at_second,
+    database::{add_time_index, at_second},
+    endpoint::is_skipped,
     table::{self, Table},
 };
 
@@ -113,6 +115,67 @@ fn versions_are_counted_and_a_narrower_filter_needs_no_scan() {
 }
 
 #[test]
+fn a_period_is_read_by_the_index_as_by_a_scan() {
+    if is_skipped(
+        "a_period_is_read_by_the_index_as_by_a_scan",
+        "an index takes time to be created",
+    ) {
+        return;
+    }
+    let mut table = new_table();
+    table.block_on(add_time_index(&table.client, table.store.history_table()));
+    table.block_on(table.store.claim_layout()).unwrap();
+    table.store = table.store.clone().with_time_index(None);
+    table
+        .block_on(table.store.store_time_index_since(Some(ALWAYS)))
+        .unwrap();
+    let job = |second, id: &str| (second, json!({"ID": id, "N": second, "Actor": "job"}));
+    let others = [(1300, json!({"ID": "B", "N": 0})), (2000, json!({"ID": "A", "M": 1}))];
+    write_all(
+        &table,
+        &[
+            job(1200, "A"),
+            others[0].clone(),
+            job(1900, "A"),
+            others[1].clone(),
+            job(2100, "B"),
+            job(2200, "C"),
+        ],
+    );
+    let results = [(Some(ALWAYS), "index"), (None, "scan")].map(|(since, source)| {
+        table.block_on(table.store.store_time_index_since(since)).unwrap();
+        let (console, period) = (
+            Console::of(&table),
+            "since=1970-01-01T00:30:00Z&until=1970-01-01T00:36:00Z&actor=job",
+        );
+        let paths = [format!("/changes?{period}"), format!("/changes/undo?{period}")];
+        let each = paths.map(|path| {
+            let (before, text) = (console.json(&path)["Estimate"].clone(), console.page(&path).text);
+            assert_eq!(
+                (&before["Source"], before["NoIndex"].is_null()),
+                (&json!(source), source == "index"),
+                "{before}"
+            );
+            assert_eq!(text.contains("The index TimeIndex has"), source == "index", "{text}");
+            assert_eq!(
+                text.contains("is not used: stream-fn has not stored"),
+                source == "scan",
+                "{text}"
+            );
+            let (_, found) = run(&console, &path, &[]);
+            let mut list = found["List"].as_array().unwrap().clone();
+            list.sort_by_key(|line| line["ID"].to_string());
+            list
+        });
+        // All members of a period can be selected without one, but only by a scan.
+        assert_eq!(console.json("/changes?actor=job")["Estimate"]["Source"], "scan");
+        each
+    });
+    assert_eq!((results[0][0].len(), results[0][1].len()), (2, 2), "{results:?}");
+    assert_eq!(results[0], results[1]);
+}
+
+#[test]
 fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
     let table = new_table();
     let mut updates = vec![(10, json!({"ID": "A", "s": 1, "n": 1}))];
@@ -127,6 +190,8 @@ fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
         ("actor=job&path=s", 400),
         ("plan=x", 404),
         ("id=A", 400),
+        ("pick0=[\"A\"]", 400),
+        ("pick0=[\"A\",0]", 400),
     ] {
         let answer = console.get(&format!("/changes/undo?{filter}"));
         assert_eq!(answer.status, status, "{filter}");
@@ -134,7 +199,47 @@ fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
     let (shown, plan) = run(&reading, "/changes/undo?actor=job", &[]);
     assert_eq!((&plan["Form"], &plan["Entities"]), (&Value::Null, &json!(3)), "{plan}");
     let text = reading.page(&shown).text;
-    assert!(!text.contains("Apply") && text.contains("--write"), "{text}");
+    // The command plans the same.
+    let command = plan["Command"].as_str().unwrap();
+    assert!(
+        !text.contains("Apply") && text.contains("--write") && text.contains(command),
+        "{text}"
+    );
+    let (words, _) = command.strip_prefix("vzero ").unwrap().split_once(" --table ").unwrap();
+    let printed = table.run(&format!("{words} --dry-run --output json"));
+    let sum = printed.lines.last().unwrap();
+    assert_eq!(
+        (&sum["Entities"], &sum["ChangeSet"]),
+        (&json!(3), &plan["ChangeSet"]),
+        "{}",
+        printed.stderr
+    );
+    // The limits and the selected versions of the form.
+    for (path, field, expected) in [
+        ("actor=job", ("limit", "1"), json!([1, 1])),
+        ("actor=job", ("max_wcu", "1"), json!([3, 4])),
+        (
+            "pick0=[%22A%22,2]&pick7=[%22D%22,2]&pick8=[%22A%22,1]",
+            ("limit", ""),
+            json!([2, 3]),
+        ),
+    ] {
+        let (shown, plan) = run(&reading, &format!("/changes/undo?{path}"), &[field]);
+        let versions = plan["List"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["Versions"].as_array().unwrap().len());
+        assert_eq!(
+            json!([plan["Entities"], versions.sum::<usize>()]),
+            expected,
+            "{path} {field:?}: {plan}"
+        );
+        assert_eq!(reading.page(&shown).text.contains("in at least"), field.0 == "max_wcu");
+    }
+    let (action, mut fields) = console.form("/changes/undo?actor=job");
+    fields.push(("max_wcu".to_owned(), "0".to_owned()));
+    assert_eq!(console.post(&action, &fields).status, 400);
     let fields = [("conflicts", "leave"), ("as_actor", "zoe")];
     let (shown, plan) = run(&console, "/changes/undo?actor=job", &fields);
     assert_eq!(
@@ -184,6 +289,16 @@ fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
     assert_eq!((&plan["Entities"], &plan["Conflicts"]), (&json!(1), &json!(1)));
     run(&console, &one, &[]);
     are([2, 1, 2], false);
+    // A plan that fails says why.
+    table
+        .block_on(table.client.delete_table().table_name(&table.name).send())
+        .unwrap();
+    let (shown, _) = run(&console, "/changes/undo?id=B&version=2", &[]);
+    let text = console.page(&shown).text;
+    assert!(
+        text.contains("Failed: ") && text.contains("not complete") && !text.contains("Nothing changes"),
+        "{text}"
+    );
 }
 
 #[test]

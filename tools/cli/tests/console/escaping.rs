@@ -129,7 +129,7 @@ fn paths(id: &str) -> Vec<String> {
         /as-of?id={}&at={} /as-of?id={}&at=2027-01-01 /as-of?id={}&effective=2021-01-01 /as-of?id={}&effective={} \
         /as-of?id={}&version=1 /as-of?id={}&version=3 /health /health?audit={} /restore?id={}&version=1 \
         /restore?id={}&version={} /undelete?id={} /changes?actor={}&prefix={}&path={} /changes?since={} \
-        /changes/undo?id={}&version=2 /changes/undo?actor={} /changes/undo?plan={} /changes?{}=1";
+        /changes/undo?id={}&version=2 /changes/undo?actor={} /changes/undo?plan={} /changes/undo?pick={} /changes?{}=1";
     paths.split(' ').map(|path| path.replace("{}", &encoded(id))).collect()
 }
 

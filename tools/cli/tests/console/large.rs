@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io::Write as _, time::Instant};
 use serde_json::{Value, json};
 use testkit::{endpoint::Engine, table::Table};
 
-use crate::{html::Page, http::encoded, new_table, served::Console};
+use crate::{changes::run, html::Page, http::encoded, new_table, served::Console};
 
 const MAX_BYTES: usize = 120_000;
 
@@ -70,7 +70,7 @@ fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
         Engine::DynamodbLocal => 30_000,
         _ => 60_000,
     };
-    let many: serde_json::Map<_, _> = (0..1000)
+    let many: serde_json::Map<_, _> = (0..10_000)
         .map(|n| (format!("A{n:04}"), json!({"N": n.to_string()})))
         .collect();
     let text = |text: &str, count: usize| json!({"A": {"S": format!("{}the end", text.repeat(count))}});
@@ -86,7 +86,7 @@ fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
         ("binary", binary, "the end"),
         ("deep map", deep_map, "the bottom"),
         ("deep list", deep_list, "the bottom"),
-        ("many", Value::Object(many), "A0999"),
+        ("many", Value::Object(many), "A9999"),
         ("list", json!({"A": {"L": numbers}}), "9999"),
         ("set", json!({"A": {"SS": members}}), "member 7999"),
         ("name", json!({"n".repeat(name_bytes): {"S": "the value"}}), "the value"),
@@ -100,7 +100,12 @@ fn large_items_are_truncated_in_lists_and_complete_on_their_page() {
         let path = format!("/version?id={id}&version=1");
         assert!(console.page(&path).text.contains(whole), "{id}");
         assert!(console.json(&path).to_string().contains(whole), "{id}");
+        let (path, plan) = run(&console, &format!("/changes/undo?id={id}&version=1"), &[]);
+        assert_eq!(plan["List"][0]["Action"], "delete", "{id}");
+        shown(&console, &path);
     }
+    assert_eq!(run(&console, "/changes", &[]).1["List"].as_array().unwrap().len(), 10);
+    shown(&console, "/changes");
 }
 
 #[test]

@@ -74,12 +74,6 @@ impl Entity {
         self.is_changed.then_some(Planned { entity, first, seen })
     }
 
-    /// Returns the numbers of the versions that are undone, or of those whose author is uncertain, as a text: `2, 5`.
-    pub(super) fn numbers(json: &Value) -> String {
-        let numbers = json.as_array().into_iter().flatten();
-        numbers.map(Value::to_string).collect::<Vec<_>>().join(", ")
-    }
-
     /// Returns the members of `vzero undo --output json`, with `ID` for each kind of table, and `Outcome` if the plan was carried out.
     pub(super) fn json(&self) -> Value {
         let mut json = json::parse(&self.plan).unwrap_or_default();

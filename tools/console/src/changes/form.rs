@@ -3,8 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::job::State;
-use crate::{address, app::App, page, value};
+use crate::{address, app::App, job::State, page, value};
 
 pub(super) const CHANGES: &str = "/changes";
 pub(super) const UNDO: &str = "/changes/undo";

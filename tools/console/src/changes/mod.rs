@@ -12,7 +12,6 @@ mod drawing;
 mod entity;
 mod filter;
 mod form;
-mod job;
 mod line;
 pub(super) mod plan;
 mod scan;
@@ -60,14 +59,14 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         _ => filter == scan.filter,
     };
     let (content, running) = match scan.as_ref().filter(|scan| is_kept(scan)) {
-        None => (before(app, &filter, scan.as_deref(), &mut json).await, false),
+        None => (before(app, &filter, scan.as_deref(), &mut json).await?, false),
         Some(scan) => {
             let state = scan.job.state();
             json["State"] = state.name.into();
             let content = match state.name {
                 "Running" => Markup::default(),
                 "Done" => result(app, scan, &filter, query, &mut json).await?,
-                _ => before(app, &filter, None, &mut json).await,
+                _ => before(app, &filter, None, &mut json).await?,
             };
             let content = html! { (form::state(app, &state, STOP)) (content) };
             (content, state.name == "Running")
@@ -106,20 +105,25 @@ pub(super) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError
 }
 
 /// Renders the cost of a search, and the form that starts it.
-async fn before(app: &App, filter: &Filter, last: Option<&Scan>, json: &mut Value) -> Markup {
-    let (cost, action) = Cost::before(app, &filter.scanned, THEN, json).await;
-    html! {
+async fn before(app: &App, filter: &Filter, last: Option<&Scan>, json: &mut Value) -> Result<Markup, PageError> {
+    let cost = Cost::before(app, &filter.scanned, THEN, json).await?;
+    Ok(html! {
         @if let Some(last) = last {
             p { a href=(last.filter.address(CHANGES, &[])) { "Last result" } ": " (value::word(&last.filter.text())) }
         }
-        (cost) (start_form(app, filter, action, json))
-    }
+        (cost) (start_form(app, filter, json))
+    })
 }
 
-fn start_form(app: &App, filter: &Filter, action: &str, json: &mut Value) -> Markup {
+fn start_form(app: &App, filter: &Filter, json: &mut Value) -> Markup {
     let mut fields = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
     fields.extend(filter.pairs());
-    post(CHANGES, &fields, &html! { button #changes-start { (action) } }, json)
+    post(
+        CHANGES,
+        &fields,
+        &html! { button #changes-start { "Read the versions" } },
+        json,
+    )
 }
 
 fn filters(filter: &Filter) -> Markup {
@@ -161,7 +165,6 @@ async fn result(
     json["CompleteUntil"] = summary.completeness["CompleteUntil"].clone();
     json["RestsOn"] = summary.completeness["RestsOn"].clone();
     let is_last = page >= summary.page_count();
-    json["ReadUnits"] = json!(summary.units);
     let rows = html! { @for (at, line) in summary.lines.iter().enumerate() { (row(at, line)) } };
     let columns = [
         "Select", "Time", "Entity", "Version", "Changes", "Actor", "Reason", "Set",
@@ -196,7 +199,7 @@ async fn result(
         (pages)
         @if is_last { (end(&summary)) }
         (summary.cost.shown(app, THEN, json))
-        (start_form(app, filter, summary.cost.action(), json))
+        (start_form(app, filter, json))
     })
 }
 

@@ -2,14 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    num::{NonZeroU32, NonZeroU64},
+    num::NonZeroU64,
     sync::{Arc, Mutex},
 };
 
 use operations::{
-    all_versions::filter::VersionFilter,
     connection::Connection,
     error::OperationError,
+    rate_limit::Limits,
     segments,
     undo::{
         apply::Applied,
@@ -23,22 +23,23 @@ use shared::domain::{entity::EntityId, version::Version};
 use uuid::Uuid;
 
 use super::{
-    cost::{Cost, limited},
+    cost::Cost,
     entity::{Entity, OUTCOMES},
-    job::{Job, Progress},
+    filter::Filter,
     scan::Scan,
 };
-use crate::lock::lock;
+use crate::{
+    job::{Job, Progress, limited},
+    lock::lock,
+};
 
 /// Entities of a page, and of a step of the run.
 pub(super) const PAGE: usize = 20;
 
 /// Selection to undo.
-#[derive(Clone)]
 pub(super) enum Of {
     Versions(BTreeMap<EntityId, BTreeSet<Version>>),
-    /// Entities whose keys begin with one of these texts.
-    Table(Vec<String>),
+    Table(Filter),
 }
 
 /// The last result and the last undo of a table.
@@ -60,9 +61,7 @@ pub(super) struct Request {
     pub(super) options: Options,
     /// Maximum number of entities that change.
     pub(super) limit: Option<NonZeroU64>,
-    /// Maximum numbers of units a second.
-    pub(super) max_read_units: Option<NonZeroU32>,
-    pub(super) max_write_units: Option<NonZeroU32>,
+    pub(super) limits: Limits,
 }
 
 pub(super) struct Undo {
@@ -80,6 +79,8 @@ pub(super) struct Undo {
 pub(super) struct Entities {
     file: Option<ValueFile<Entity>>,
     pub(super) total: u64,
+    /// Versions that are undone in them. The counts have those of other entities, too.
+    pub(super) versions: u64,
     /// Entities that change.
     pub(super) changing: u64,
     pub(super) conflicts: u64,
@@ -102,11 +103,16 @@ impl Entities {
         file.push(entity)
     }
 
-    fn is_full(&self, request: &Request) -> bool {
-        request.limit.is_some_and(|limit| self.changing >= limit.get())
+    fn is_full(&self, limit: Option<NonZeroU64>) -> bool {
+        limit.is_some_and(|limit| self.changing >= limit.get())
     }
 
-    fn plan(&mut self, plan: &EntityPlan) -> Result<(), OperationError> {
+    /// Adds a plan that changes something or has a conflict, up to a number of entities that change.
+    fn plan(&mut self, plan: &EntityPlan, limit: Option<NonZeroU64>) -> Result<(), OperationError> {
+        if !plan.is_concerned() || self.is_full(limit) {
+            return Ok(());
+        }
+        self.versions += plan.versions.len() as u64;
         self.conflicts += u64::from(plan.has_conflicts());
         self.write_units += plan.write_units;
         let entity = Entity::planned(plan);
@@ -134,8 +140,8 @@ impl Undo {
         let (planned, request) = (Arc::new(Mutex::new(Entities::default())), Arc::new(request));
         let (target, wanted) = (Arc::clone(&planned), Arc::clone(&request));
         let planning = Job::start(async move |progress| match &wanted.of {
-            Of::Versions(versions) => plan_versions(&connection, versions, &wanted, &target, &progress).await,
-            Of::Table(prefixes) => plan_table(&connection, prefixes, &wanted, &target, &progress).await,
+            Of::Versions(versions) => plan_versions(&connection, versions, &wanted, &target).await,
+            Of::Table(filter) => plan_table(&connection, filter, &wanted, &target, &progress).await,
         });
         Self {
             id: Uuid::new_v4().to_string(),
@@ -159,7 +165,7 @@ impl Undo {
             Arc::clone(&self.request),
         );
         *run = Some(Arc::new(Job::start(async move |progress| {
-            let (store, pace) = limited(&connection, request.max_read_units, request.max_write_units);
+            let (store, pace) = limited(&connection, request.limits);
             let all = lock(&planned).total;
             let mut position = 0;
             loop {
@@ -195,54 +201,41 @@ async fn plan_versions(
     versions: &BTreeMap<EntityId, BTreeSet<Version>>,
     request: &Request,
     planned: &Mutex<Entities>,
-    progress: &Progress,
 ) -> Result<(), OperationError> {
-    let (store, pace) = limited(connection, request.max_read_units, None);
-    for (done, (entity, numbers)) in (0..).zip(versions) {
-        progress.set(done, versions.len() as u64);
+    let (store, pace) = limited(connection, request.limits);
+    for (entity, numbers) in versions {
         let mut options = request.options.clone();
         options.selection.versions = Some(numbers.clone());
         let plan = pace.run(async || plan(&store, entity, &options).await).await?;
         let mut planned = lock(planned);
-        if !planned.is_full(request) {
-            planned.counts = [&planned.counts, &plan.counts].into_iter().sum();
-            plan.is_concerned().then(|| planned.plan(&plan)).transpose()?;
-        }
+        planned.counts = [&planned.counts, &plan.counts].into_iter().sum();
+        planned.plan(&plan, request.limit)?;
     }
     Ok(())
 }
 
 async fn plan_table(
     connection: &Connection,
-    prefixes: &[String],
+    filter: &Filter,
     request: &Request,
     planned: &Mutex<Entities>,
     progress: &Progress,
 ) -> Result<(), OperationError> {
-    let (store, pace) = limited(connection, request.max_read_units, None);
-    let selection = &request.options.selection;
-    let filter = VersionFilter {
-        since: selection.since,
-        until: selection.until,
-        ..VersionFilter::default()
-    };
-    let cost = Cost::of((&store, &pace), connection.consistent, &filter).await?;
+    let (store, pace) = limited(connection, request.limits);
+    let cost = Cost::of(connection, request.limits, &filter.scanned).await?;
     let plan = segments::Plan {
         source: &cost.source,
         ..segments::Plan::new(&store, &pace)
     };
-    let mut run = TablePlan::new(plan, request.options.clone(), prefixes.to_vec())?;
-    while !lock(planned).is_full(request)
+    let prefixes = filter.scanned.entity_prefix.iter().cloned().collect();
+    let mut run = TablePlan::new(plan, request.options.clone(), prefixes)?;
+    while !lock(planned).is_full(request.limit)
         && let Some(plans) = run.step().await?
     {
         connection.clear_meters();
         let length = {
             let mut planned = lock(planned);
-            for plan in &plans {
-                if !planned.is_full(request) {
-                    planned.plan(plan)?;
-                }
-            }
+            plans.iter().try_for_each(|plan| planned.plan(plan, request.limit))?;
             planned.counts = run.counts();
             planned.file.as_ref().map_or(0, |file| file.length)
         };

@@ -1,9 +1,6 @@
 //! Search of a table for the versions that a filter selects, in its index or by a scan. The last result is kept, and narrower filters are applied to it.
 
-use std::{
-    num::NonZeroU32,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use operations::{
     all_versions::{
@@ -12,6 +9,7 @@ use operations::{
     },
     connection::Connection,
     error::OperationError,
+    rate_limit::Limits,
     segments::Plan,
     time_index::source::Source,
     value_file::ValueFile,
@@ -19,13 +17,12 @@ use operations::{
 use serde_json::Value;
 use shared::domain::recorded_at::RecordedAt;
 
-use super::{
-    cost::{Cost, limited},
-    filter::Filter,
-    job::{Job, Progress},
-    line::Line,
+use super::{cost::Cost, filter::Filter, line::Line};
+use crate::{
+    job::{Job, Progress, limited},
+    lock::lock,
+    options::Options,
 };
-use crate::{lock::lock, options::Options};
 
 /// A scan with its filter.
 pub(super) struct Scan {
@@ -44,17 +41,15 @@ pub(super) struct Found {
     /// Times of the oldest and the newest version.
     pub(super) times: Option<[RecordedAt; 2]>,
     pub(super) cost: Arc<Cost>,
-    /// Read units that were consumed.
-    pub(super) units: f64,
 }
 
 impl Scan {
     pub(super) fn start(connection: &Connection, options: &Options, filter: Filter) -> Self {
-        let (connection, read) = (connection.clone(), options.max_read_units);
+        let (connection, limits) = (connection.clone(), options.limits());
         let (found, wanted) = (Arc::new(Mutex::new(None)), filter.clone());
         let target = Arc::clone(&found);
         let job = Job::start(async move |progress| {
-            let result = find(&connection, read, &wanted, &progress).await?;
+            let result = find(&connection, limits, &wanted, &progress).await?;
             *lock(&target) = Some(result);
             Ok(())
         });
@@ -64,13 +59,13 @@ impl Scan {
 
 async fn find(
     connection: &Connection,
-    read: Option<NonZeroU32>,
+    limits: Limits,
     filter: &Filter,
     progress: &Progress,
 ) -> Result<Found, OperationError> {
-    let (store, pace) = limited(connection, read, None);
+    let (store, pace) = limited(connection, limits);
     let start = store.now();
-    let cost = Cost::of((&store, &pace), connection.consistent, &filter.scanned).await?;
+    let cost = Cost::of(connection, limits, &filter.scanned).await?;
     let plan = Plan {
         source: &cost.source,
         ..Plan::new(&store, &pace)
@@ -118,7 +113,6 @@ async fn find(
         counts,
         missing: pages.missing,
         times,
-        units: pace.consumed().read,
         cost: Arc::new(cost),
     })
 }

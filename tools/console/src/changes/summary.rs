@@ -39,7 +39,6 @@ pub(super) struct Summary {
     /// Versions of the page.
     pub(super) lines: Vec<Line>,
     pub(super) cost: Arc<Cost>,
-    pub(super) units: f64,
 }
 
 impl Summary {
@@ -69,7 +68,6 @@ impl Summary {
             bars: BTreeMap::new(),
             lines: Vec::new(),
             cost: Arc::clone(&found.cost),
-            units: found.units,
         };
         for line in found.lines.read_from(0)? {
             let (line, _) = line?;

@@ -1,12 +1,9 @@
 //! Undo of the versions that a filter selects, or of one version: options, then the plan, then its run.
 
-use std::{
-    num::{NonZeroU32, NonZeroU64},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use maud::{Markup, html};
-use operations::{all_versions::filter::VersionFilter, item_change::ItemOptions, undo::options::Options};
+use operations::{item_change::ItemOptions, rate_limit::Limits, undo::options::Options};
 use serde_json::{Value, json};
 use shared::domain::attached::AttachedTable;
 use uuid::Uuid;
@@ -85,22 +82,9 @@ pub(crate) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         button { "Preview" }
     };
     let options = post(UNDO, &hidden, &fields, &mut json);
-    let filter = VersionFilter {
-        since: selection.since,
-        until: selection.until,
-        ..VersionFilter::default()
-    };
-    let cost = match of {
-        Of::Table(_) => {
-            Cost::before(
-                app,
-                &filter,
-                "Then it reads the history of each selected item",
-                &mut json,
-            )
-            .await
-            .0
-        }
+    let then = "Then it reads the history of each selected item";
+    let cost = match &of {
+        Of::Table(filter) => Cost::before(app, &filter.scanned, then, &mut json).await?,
         Of::Versions(_) => Markup::default(),
     };
     let body = html! {
@@ -153,9 +137,11 @@ pub(crate) async fn start(app: &App, query: &Query) -> Result<FormResponse, Page
     let request = Request {
         again: address::link(UNDO, own(query).map(|(name, value)| (name, Some(value)))),
         command: command(app, query, &of, &options),
-        limit: query.parsed("limit", str::parse::<NonZeroU64>)?,
-        max_read_units: app.options.max_read_units,
-        max_write_units: query.parsed("max_wcu", str::parse::<NonZeroU32>)?,
+        limit: query.parsed("limit", str::parse)?,
+        limits: Limits {
+            write: query.parsed("max_wcu", str::parse)?,
+            ..app.options.limits()
+        },
         of,
         what,
         options,
@@ -194,12 +180,7 @@ fn of_plan(id: &str) -> String {
 
 fn kept(app: &App, id: &str) -> Result<Arc<Undo>, PageError> {
     let last = lock(&app.changes.undo).clone();
-    let gone = || {
-        PageError::NotFound(
-            "the console no longer has this plan: preview the undo again, which leaves what is already undone"
-                .to_owned(),
-        )
-    };
+    let gone = || PageError::NotFound("the console no longer has this plan: preview the undo again".to_owned());
     last.filter(|undo| undo.id == id).ok_or_else(gone)
 }
 
@@ -255,9 +236,14 @@ fn planned(app: &App, undo: &Undo, query: &Query) -> Result<View, PageError> {
 fn entity(entity: &Entity) -> Markup {
     let json = entity.json();
     let list = |name: &str| json[name].as_array().cloned().unwrap_or_default();
-    let (changes, conflicts, text) = (list("Changes"), list("Conflicts"), |value: &Value| {
-        value.as_str().unwrap_or_default().to_owned()
-    });
+    let (changes, conflicts) = (list("Changes"), list("Conflicts"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let action = if json["Action"] == "none" {
+        "stays".to_owned()
+    } else {
+        text(&json["Action"])
+    };
+    let numbers = |name: &str| value::plain(&json[name].to_string().trim_matches(['[', ']']).replace(',', ", "));
     let side = |change: &Value, name: &str| {
         html! { @match change.get(name) {
             None => span.word { "none" },
@@ -267,10 +253,10 @@ fn entity(entity: &Entity) -> Markup {
     };
     html! {
         section.document {
-            h2 { (entity_link(&entity.id)) " " span.tag { (if json["Action"] == "none" { "stays".to_owned() } else { text(&json["Action"]) }) } @if let Some(outcome) = entity.outcome { " " span.tag { (OUTCOMES[outcome].1) } } }
+            h2 { (entity_link(&entity.id)) " " span.tag { (action) } @if let Some(outcome) = entity.outcome { " " span.tag { (OUTCOMES[outcome].1) } } }
             p.muted {
-                "Version " (value::plain(&Entity::numbers(&json["Versions"])))
-                @if json["Uncertain"].is_array() { ", of an uncertain actor " (value::plain(&Entity::numbers(&json["Uncertain"]))) }
+                "Versions " (numbers("Versions"))
+                @if json["Uncertain"].is_array() { ", of an uncertain actor " (numbers("Uncertain")) }
                 @if let Some(version) = entity.created { ", undone by " a href=(address::version("/version", &entity.id, version.get())) { "version " (version) } }
             }
             @for conflict in conflicts.iter().take(MAX_CHANGES) {
@@ -278,8 +264,7 @@ fn entity(entity: &Entity) -> Markup {
                     "Conflict: "
                     @match conflict["Reason"].as_str() {
                         Some(reason) => (value::plain(reason)),
-                        None if conflict["Path"] == "" => { "the whole item is " (side(conflict, "From")) ", and was " (side(conflict, "To")) },
-                        None => { (value::name(&text(&conflict["Path"]))) " is " (side(conflict, "From")) ", and was " (side(conflict, "To")) },
+                        None => { @match &*text(&conflict["Path"]) { "" => "the whole item", path => (value::name(path)) } " is " (side(conflict, "From")) ", and was " (side(conflict, "To")) },
                     }
                 }
             }
@@ -302,20 +287,15 @@ fn plan(app: &App, undo: &Undo, planned: &Entities, is_done: bool, json: &mut Va
     }
     json["Counts"] = json!(counts);
     #[allow(clippy::cast_precision_loss, reason = "an estimate of a few digits")]
-    let price = app
-        .options
-        .cost
-        .map(|cost| format!(", USD {:.2} on demand", cost(0.0, units as f64)));
+    let price = app.options.price(0.0, units as f64);
     let (request, options) = (&undo.request, &undo.request.options);
-    let seconds = request
-        .max_write_units
-        .map(|max| format!(", in at least {} s", units.div_ceil(max.get().into())));
+    let command = request.command.as_deref().unwrap_or("vzero undo");
     let hidden = [(CSRF, app.secrets.csrf.as_str().to_owned()), ("plan", undo.id.clone())];
     html! {
         dl.facts {
-            dt { "Changes" } dd { (count(counts.versions, "version")) " in " (planned.changing) " of " (planned.total) " items" }
+            dt { "Changes" } dd { (count(planned.versions, "version")) " in " (planned.changing) " of " (planned.total) " items" }
             dt { "Conflicts" } dd { (count(planned.conflicts, "item")) }
-            dt { "Cost" } dd { "about " (count(units, "write unit")) (price.unwrap_or_default()) (seconds.unwrap_or_default()) }
+            dt { "Cost" } dd { "about " (count(units, "write unit")) (price) @if let Some(max) = request.limits.write { ", in at least " (units.div_ceil(max.get().into())) " s" } }
             @if let Some(limit) = request.limit { dt { "Limit" } dd { "the first " (count(limit.get(), "item")) ", in no order" } }
             @if counts.uncertain > 0 { dt { "Uncertain" } dd { (counts.uncertain) " selected versions whose actor can be that of the version before" } }
             @if counts.marked > 0 { dt { "Left out" } dd { (counts.marked) " late, missed or baseline versions, which are no changes" } }
@@ -325,15 +305,13 @@ fn plan(app: &App, undo: &Undo, planned: &Entities, is_done: bool, json: &mut Va
             }
         }
         @if !is_done { p.note { "The plan is not complete, so it cannot be applied. " a href=(request.again) { "Preview the undo again." } } }
-        @else if planned.changing == 0 {
-            p.note { "Nothing changes." @if planned.conflicts > 0 { " To undo items with conflicts, " a href=(request.again) { "choose what happens to them" } "." } }
-        }
+        @else if planned.changing == 0 { p.note { "Nothing changes." @if planned.conflicts > 0 { " " a href=(request.again) { "Choose what happens to items with conflicts." } } } }
         @else {
             p.note { "Whatever reads the stream of the table gets these changes, too: its triggers fire. An item that changes until then stays as it is." }
             @if app.allows_writes() {
                 (post(APPLY, &hidden, &html! { button #undo-apply { "Apply" } }, json))
             } @else {
-                p.note { "The console is read-only. To apply this plan, start the console with " code { "--write" } " or run " code { (request.command.as_deref().map_or("vzero undo".to_owned(), |command| value::visible(command, 4096))) } "." }
+                p.note { "The console is read-only. To apply this plan, start the console with " code { "--write" } " or run " code { (value::visible(command, 4096)) } "." }
             }
         }
     }

@@ -9,18 +9,17 @@ use operations::{
     audit::{TableAudit, auditor::EntityFindings, collection::Finding, segment::Counts},
     connection::Connection,
     error::OperationError,
-    rate_limit::{Limits, RateLimiter},
+    rate_limit::RateLimiter,
     segments::Plan,
 };
 use serde_json::{Value, json};
 use shared::{
-    domain::{entity::EntityId, time::EpochMillis},
+    domain::entity::EntityId,
     dynamodb::{Store, read::describe_table::items_of},
-    logging::chain,
 };
 
 use crate::{
-    background::{self, Work},
+    job::{Job, State, limited},
     lock::lock,
     options::Options,
     time,
@@ -35,37 +34,28 @@ pub(crate) struct Audit(Mutex<Option<Run>>);
 
 struct Run {
     report: Arc<Mutex<Report>>,
-    work: Option<Work>,
+    job: Job,
     limiter: RateLimiter,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Report {
-    pub(super) started: EpochMillis,
+    pub(super) state: State,
     /// Approximate number of items of the table. DynamoDB updates it about every six hours.
     pub(super) approximate_items: u64,
     pub(super) counts: Counts,
     pub(super) read_units: f64,
     pub(super) findings: Vec<(EntityId, Finding)>,
-    pub(super) end: Option<(EpochMillis, End)>,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum End {
-    Done,
-    Stopped,
-    Failed(Arc<OperationError>),
 }
 
 impl Report {
     fn new() -> Self {
         Self {
-            started: time::now(),
+            state: State::new(),
             approximate_items: 0,
             counts: Counts::default(),
             read_units: 0.0,
             findings: Vec::new(),
-            end: None,
         }
     }
 
@@ -88,26 +78,17 @@ impl Report {
         self.counts = counts;
     }
 
-    pub(super) fn state(&self) -> &'static str {
-        match &self.end {
-            None => "Running",
-            Some((_, End::Done)) => "Done",
-            Some((_, End::Stopped)) => "Stopped",
-            Some((_, End::Failed(_))) => "Failed",
-        }
-    }
-
     pub(super) fn to_json(&self) -> Value {
-        let counts = &self.counts;
+        let (state, counts) = (&self.state, &self.counts);
         let mut json = json!({
-            "State": self.state(), "Began": time::iso(self.started), "Ended": self.end.as_ref().map(|(ended, _)| time::iso(*ended)),
+            "State": state.name, "Began": time::iso(state.began), "Ended": state.ended.map(time::iso),
             "Items": counts.items, "AboutItems": self.approximate_items, "Entities": counts.entities, "Versions": counts.versions,
             "ReadUnits": self.read_units, "Findings": counts.findings,
             "Found": self.findings.iter().map(|(entity, finding)| finding.to_json(entity)).collect::<Vec<_>>(),
             "NotKept": self.findings_not_kept(),
         });
-        if let Some((_, End::Failed(error))) = &self.end {
-            json["Error"] = json!(chain(error));
+        if state.name == "Failed" {
+            json["Error"] = json!(state.failure);
         }
         json
     }
@@ -117,31 +98,20 @@ impl Audit {
     /// Starts an audit, unless one is running.
     pub(super) fn start(&self, connection: &Connection, options: &Options) {
         let mut run = lock(&self.0);
-        if run.as_ref().is_some_and(|run| lock(&run.report).end.is_none()) {
+        if run.as_ref().is_some_and(|run| run.job.state().ended.is_none()) {
             return;
         }
         let report = Arc::new(Mutex::new(Report::new()));
-        // A separate meter, so that only the requests of the audit are limited.
-        let (store, meter) = connection.metered();
-        let read = options.max_read_units;
-        let limiter = RateLimiter::new(meter, Limits { read, write: None });
+        let (store, limiter) = limited(connection, options.limits());
         let (connection, audit_limiter, lag) = (connection.clone(), limiter.clone(), options.lag);
         let target = Arc::clone(&report);
-        let work = background::spawn(async move || {
-            let end = match work(&connection, &store, &audit_limiter, lag, &target).await {
-                Ok(()) => End::Done,
-                Err(error) => End::Failed(Arc::new(error)),
-            };
-            lock(&target).end.get_or_insert((time::now(), end));
-        });
-        let work = Some(work);
-        *run = Some(Run { report, work, limiter });
+        let job = Job::start(async move |_| work(&connection, &store, &audit_limiter, lag, &target).await);
+        *run = Some(Run { report, job, limiter });
     }
 
     pub(super) fn stop(&self) {
-        if let Some(run) = &mut *lock(&self.0) {
-            run.work = None;
-            lock(&run.report).end.get_or_insert((time::now(), End::Stopped));
+        if let Some(run) = &*lock(&self.0) {
+            run.job.stop();
         }
     }
 
@@ -149,6 +119,7 @@ impl Audit {
         lock(&self.0).as_ref().map(|run| {
             let mut report = lock(&run.report).clone();
             report.read_units = run.limiter.consumed().read;
+            report.state = run.job.state();
             report
         })
     }
@@ -204,7 +175,7 @@ mod tests {
         let json = report.to_json();
         assert_eq!(json["Findings"], json!({"Gap": 1400}));
         assert_eq!((&json["State"], &json["NotKept"]), (&json!("Running"), &json!(400)));
-        report.end = Some((time::now(), End::Failed(Arc::new(OperationError::NoVersion))));
+        report.state.end("Failed", "there is no such version".to_owned());
         assert_eq!(report.to_json()["Error"], "there is no such version");
     }
 }

@@ -5,12 +5,9 @@ pub(super) mod audit;
 use maud::{Markup, html};
 use operations::audit::collection::Finding;
 use serde_json::json;
-use shared::{
-    domain::{entity::EntityId, time::EpochMillis},
-    logging::chain,
-};
+use shared::domain::{entity::EntityId, time::EpochMillis};
 
-use self::audit::{End, Report};
+use self::audit::Report;
 use super::{
     address,
     app::App,
@@ -62,7 +59,7 @@ fn to_health(app: &App) -> FormResponse {
 }
 
 fn audit(app: &App, report: Option<&Report>) -> Markup {
-    let is_running = report.is_some_and(|report| report.end.is_none());
+    let is_running = report.is_some_and(|report| report.state.ended.is_none());
     html! {
         section aria-labelledby="audit-heading" {
             h2 #audit-heading { "Audit" }
@@ -88,20 +85,20 @@ fn audit(app: &App, report: Option<&Report>) -> Markup {
 }
 
 fn progress(app: &App, report: &Report) -> Markup {
-    let counts = &report.counts;
+    let (counts, state) = (&report.counts, &report.state);
     let found: u64 = counts.findings.values().sum();
-    let until = report.end.as_ref().map_or_else(time::now, |(ended, _)| *ended);
+    let until = state.ended.unwrap_or_else(time::now);
     html! {
         p #audit-state role="status" {
-            @match (&report.end, found) {
-                (None, _) => "The audit is running.",
-                (Some((_, End::Stopped)), _) => "The audit was stopped.",
-                (Some((_, End::Failed(error))), _) => { "The audit failed: " (chain(error)) },
-                (Some((_, End::Done)), 0) => "The audit is complete: no findings.",
-                (Some((_, End::Done)), found) => { "The audit is complete: " (count(found, "finding")) "." },
+            @match (state.name, found) {
+                ("Running", _) => "The audit is running.",
+                ("Stopped", _) => "The audit was stopped.",
+                ("Failed", _) => { "The audit failed: " (state.failure) },
+                (_, 0) => "The audit is complete: no findings.",
+                (_, found) => { "The audit is complete: " (count(found, "finding")) "." },
             }
         }
-        @if report.end.is_none() && report.approximate_items > 0 {
+        @if state.ended.is_none() && report.approximate_items > 0 {
             progress max=(report.approximate_items.max(counts.items)) value=(counts.items) aria-label="Items read" {}
         }
         dl.facts {
@@ -109,11 +106,11 @@ fn progress(app: &App, report: &Report) -> Markup {
             dt { "Entities" } dd { (counts.entities) }
             dt { "Versions" } dd { (counts.versions) }
             dt { "Read units" } dd { (format!("{:.1}", report.read_units)) }
-            dt { "Started" } dd { (time::iso(report.started)) }
-            @if let Some((ended, _)) = &report.end { dt { "Ended" } dd { (time::iso(*ended)) } }
-            dt { "Duration" } dd { (duration(report.started, until)) }
+            dt { "Started" } dd { (time::iso(state.began)) }
+            @if let Some(ended) = state.ended { dt { "Ended" } dd { (time::iso(ended)) } }
+            dt { "Duration" } dd { (duration(state.began, until)) }
         }
-        @if report.end.is_none() {
+        @if state.ended.is_none() {
             p.muted { "A missing version becomes a finding after " (app.options.lag.as_secs()) " seconds, because it may still arrive." }
         }
     }

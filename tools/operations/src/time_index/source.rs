@@ -45,10 +45,13 @@ impl Source {
             return Ok((Self::Scan, None));
         };
         let (source, why) = index.source(since, until);
-        let exists = index.since.map(|since| format!(", which exists since {since},"));
-        let exists = exists.unwrap_or_default();
-        let why = why.map(|why| format!("the index {INDEX_NAME}{exists} is not used: {why}"));
-        Ok((source, why))
+        let since = index
+            .since
+            .map_or_else(String::new, |since| format!(", which exists since {since},"));
+        Ok((
+            source,
+            why.map(|why| format!("the index {INDEX_NAME}{since} is not used: {why}")),
+        ))
     }
 }
 
