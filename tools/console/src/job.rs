@@ -18,7 +18,8 @@ use crate::{
     time,
 };
 
-const MAX_TIME: Duration = Duration::from_secs(60 * 60);
+/// Maximum duration, in milliseconds.
+const MAX_TIME: i64 = 60 * 60 * 1000;
 /// A browser does not refresh a page in the background.
 const MAX_UNSEEN: Duration = Duration::from_secs(10 * 60);
 
@@ -37,7 +38,6 @@ pub(crate) struct State {
     pub(crate) done: (u64, u64),
     pub(crate) began: EpochMillis,
     pub(crate) ended: Option<EpochMillis>,
-    started: Instant,
     seen: Instant,
     /// Name of the state, and the reason of a failure.
     pub(crate) name: &'static str,
@@ -84,7 +84,6 @@ impl State {
             done: (0, 0),
             began: time::now(),
             ended: None,
-            started: Instant::now(),
             seen: Instant::now(),
             name: "Running",
             failure: String::new(),
@@ -112,7 +111,7 @@ impl Progress {
         let state = lock(&self.0).clone();
         let why = match () {
             () if state.seen.elapsed() > MAX_UNSEEN => "its page was closed",
-            () if state.started.elapsed() > MAX_TIME => {
+            () if time::now().get() - state.began.get() > MAX_TIME => {
                 "it takes more than an hour: filter by more, or use the command line"
             }
             () if length > 1 << 30 => "its result has more than 1 GB: filter by more, or use the command line",

@@ -118,12 +118,8 @@ async fn before(app: &App, filter: &Filter, last: Option<&Scan>, json: &mut Valu
 fn start_form(app: &App, filter: &Filter, json: &mut Value) -> Markup {
     let mut fields = vec![(CSRF, app.secrets.csrf.as_str().to_owned())];
     fields.extend(filter.pairs());
-    post(
-        CHANGES,
-        &fields,
-        &html! { button #changes-start { "Read the versions" } },
-        json,
-    )
+    let button = html! { button #changes-start { "Read the versions" } };
+    post(CHANGES, &fields, &button, json)
 }
 
 fn filters(filter: &Filter) -> Markup {
@@ -166,9 +162,9 @@ async fn result(
     json["RestsOn"] = summary.completeness["RestsOn"].clone();
     let is_last = page >= summary.page_count();
     let rows = html! { @for (at, line) in summary.lines.iter().enumerate() { (row(at, line)) } };
-    let columns = [
-        "Select", "Time", "Entity", "Version", "Changes", "Actor", "Reason", "Set",
-    ];
+    let columns = "Select Time Entity Version Changes Actor Reason Set"
+        .split(' ')
+        .collect::<Vec<_>>();
     let pages = html! {
         nav.pages aria-label="Pages" {
             @if page > 1 {

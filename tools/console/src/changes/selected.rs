@@ -31,25 +31,20 @@ pub(super) const CONFLICTS: [(&str, Conflicts, &str); 3] = [
 /// Returns what a query selects, in words too.
 pub(super) fn selected(query: &Query) -> Result<(Of, Selection, String), PageError> {
     let mut versions = BTreeMap::<_, BTreeSet<_>>::new();
-    let mut what = String::new();
-    let mut picks = Vec::new();
     if query.text("id").is_some() {
-        picks.push((query.entity()?, query.required_version("version")?));
+        versions.insert(query.entity()?, [query.required_version("version")?].into());
     }
     for (_, pick) in query.starting(PICK) {
-        let (id, version) =
-            serde_json::from_str::<(String, _)>(pick).map_err(|error| PageError::Invalid(PICK, error.into()))?;
-        picks.push((current::entity(&id)?, version));
-    }
-    for (entity, version) in picks {
-        what = format!("version {version} of {}", entity.as_str());
-        versions.entry(entity).or_default().insert(version);
+        let pick = serde_json::from_str::<(String, _)>(pick);
+        let (id, version) = pick.map_err(|error| PageError::Invalid(PICK, error.into()))?;
+        versions.entry(current::entity(&id)?).or_default().insert(version);
     }
     let count = versions.values().map(BTreeSet::len).sum::<usize>();
-    if count > 1 {
-        what = format!("{count} versions of {} items", versions.len());
-    }
-    if count > 0 {
+    if let Some((entity, numbers)) = versions.first_key_value() {
+        let what = match numbers.first().filter(|_| count == 1) {
+            Some(version) => format!("version {version} of {}", entity.as_str()),
+            None => format!("{count} versions of {} items", versions.len()),
+        };
         return Ok((Of::Versions(versions), Selection::default(), what));
     }
     let filter = Filter::of(query)?;
@@ -70,26 +65,19 @@ pub(super) fn command(app: &App, query: &Query, of: &Of, options: &Options) -> O
     match of {
         Of::Table(filter) => selecting.extend(filter.pairs()),
         Of::Versions(versions) => {
-            let (entity, numbers) = versions
-                .first_key_value()
-                .filter(|(_, numbers)| versions.len() + numbers.len() == 2)?;
-            words.extend(
-                key_words(app.store(), entity.as_str())
-                    .iter()
-                    .map(|word| argument(word)),
-            );
-            words.extend(numbers.iter().map(ToString::to_string));
+            let (entity, numbers) = versions.first_key_value().filter(|_| versions.len() == 1)?;
+            let key = key_words(app.store(), entity.as_str());
+            words.extend(key.iter().map(|word| argument(word)));
+            words.push(numbers.first().filter(|_| numbers.len() == 1)?.to_string());
         }
     }
     let form = "conflicts actor_changed_only with_unattributed_deletions limit max_wcu as_actor".split(' ');
     let form = form.filter_map(|name| Some((name, query.text(name)?.to_owned())));
+    let ordering = options.ordering == Ordering::Time;
     let own = [
         ("as_reason", options.reason.clone()),
         ("as_change_set", options.change_set.clone()),
-        (
-            "ordering",
-            (options.ordering == Ordering::Time).then(|| "time".to_owned()),
-        ),
+        ("ordering", ordering.then(|| "time".to_owned())),
         ("table", Some(app.connection.table.clone())),
         ("endpoint_url", app.connection.endpoint_url.clone()),
     ];
