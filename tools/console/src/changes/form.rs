@@ -23,12 +23,13 @@ pub(super) fn post(action: &str, hidden: &[(&str, String)], more: &Markup, json:
     }
 }
 
-/// Renders the state of work. The form that stops it is sent to this address.
-pub(super) fn state(app: &App, state: &State, stop: &str) -> Markup {
+/// Renders the state of work, with the text of its end. The form that stops it is sent to this address.
+pub(super) fn state(app: &App, state: &State, done: &str, stop: &str) -> Markup {
+    let name = if state.name == "Done" { done } else { state.name };
     let (done, all) = state.done;
     let has_failed = !state.failure.is_empty();
     html! {
-        p #job-state role="status" class=[has_failed.then_some("note bad")] { (state.name) @if has_failed { ": " (value::plain(&state.failure)) } "." }
+        p #job-state role="status" class=[has_failed.then_some("note bad")] { (name) @if has_failed { ": " (value::plain(&state.failure)) } "." }
         @if state.name == "Running" {
             @if all > 0 { progress max=(all.max(done)) value=(done) aria-label="Progress" {} }
             p { (done) @if all > 0 { " of about " (all) } }

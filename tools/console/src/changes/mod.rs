@@ -68,7 +68,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
                 "Done" => result(app, scan, &filter, query, &mut json).await?,
                 _ => before(app, &filter, None, &mut json).await?,
             };
-            let content = html! { (form::state(app, &state, STOP)) (content) };
+            let content = html! { (form::state(app, &state, "Done", STOP)) (content) };
             (content, state.name == "Running")
         }
     };

@@ -31,6 +31,10 @@ const STOP: &str = "/changes/undo/stop";
 /// Maximum number of changes of an entity, and of conflicts, that are shown.
 const MAX_CHANGES: usize = 50;
 
+fn takes_back(of: &Of, what: &str) -> Markup {
+    html! { "Takes back " @if matches!(of, Of::Table(_)) { "the versions with " } b { (value::word(what)) } "." }
+}
+
 /// Says how an undo that was interrupted continues.
 fn to_continue(undo: &Undo) -> Markup {
     html! {
@@ -90,7 +94,7 @@ pub(crate) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let body = html! {
         p.crumbs { a href=(address::page(CHANGES)) { "Changes" } }
         h1 { "Undo" }
-        p { "Takes back " b { (value::word(&what)) } ". Changes that came after stay. The preview writes nothing." }
+        p { (takes_back(&of, &what)) " Changes that came after stay. The preview writes nothing." }
         (cost) (options)
     };
     Ok(page(body, json))
@@ -215,9 +219,9 @@ fn planned(app: &App, undo: &Undo, query: &Query) -> Result<View, PageError> {
     let body = html! {
         p.crumbs { a href=(address::page(CHANGES)) { "Changes" } }
         h1 { @if run.is_some() { "Undo" } @else { "Undo: preview" } }
-        p { "Takes back " b { (value::word(&undo.request.what)) } "." }
+        p { (takes_back(&undo.request.of, &undo.request.what)) }
         div #undo data-refresh=[is_running.then_some(REFRESH)] {
-            (form::state(app, &state, STOP))
+            (form::state(app, &state, if run.is_some() { "Done" } else { "Nothing is changed yet" }, STOP))
             (facts)
             @if run.is_some() && state.name != "Done" { (to_continue(undo)) }
             @for entity in &shown { (self::entity(entity)) }
