@@ -65,7 +65,9 @@ pub(super) async fn source(
     until: Option<RecordedAt>,
 ) -> Result<Source, CliError> {
     let (source, why) = Source::choose(store, since, until).await?;
-    why.iter().for_each(|why| output::status(why));
+    if let Some(why) = why {
+        output::status(&why);
+    }
     Ok(source)
 }
 
