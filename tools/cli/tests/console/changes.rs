@@ -155,14 +155,57 @@ fn a_period_is_read_by_the_index_as_by_a_scan() {
     assert_eq!((index[0].len(), &index), (2, &scan));
 }
 
-#[test]
-fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
+/// Creates a table in which a job changed `A`, `B` and `D`, created `C`, and others changed `A` and `B` afterwards.
+fn changed_by_job() -> Table {
     let table = new_table();
     let mut updates = vec![(10, json!({"ID": "A", "s": 1, "n": 1}))];
     updates.extend(["B", "D"].map(|id| (10, json!({"ID": id, "s": 1}))));
     updates.extend(["A", "B", "C", "D"].map(|id| (20, json!({"ID": id, "s": 2, "Actor": "job"}))));
     updates.extend([(30, json!({"ID": "A", "n": 5})), (30, json!({"ID": "B", "s": 3}))]);
     write_all(&table, &updates);
+    table
+}
+
+#[test]
+fn a_plan_names_its_command_and_is_limited() {
+    let table = changed_by_job();
+    let (reading, console) = (Console::of(&table), Console::writing(&table));
+    let (shown, plan) = run(&reading, "/changes/undo?actor=job", &[]);
+    let text = reading.page(&shown).text;
+    // The command of the plan plans the same.
+    let command = plan["Command"].as_str().unwrap();
+    let (words, _) = command["vzero ".len()..].split_once(" --table ").unwrap();
+    let printed = table.run(&format!("{words} --dry-run --output json"));
+    let sum = printed.lines.last().unwrap();
+    assert!(
+        text.contains(command) && sum["Entities"] == 3 && sum["ChangeSet"] == plan["ChangeSet"],
+        "{text}"
+    );
+    // Limits, and selected versions.
+    let picks = "pick0=[%22A%22,2]&pick7=[%22D%22,2]&pick8=[%22A%22,2]";
+    for (path, field, expected) in [
+        ("actor=job", ("limit", "1"), " in 1 of "),
+        ("actor=job", ("max_wcu", "1"), "4 versions in 3 of 4 items"),
+        (picks, ("", ""), "2 versions in 2 of 2 items"),
+    ] {
+        let (shown, _) = run(&reading, &format!("/changes/undo?{path}"), &[field]);
+        let text = reading.page(&shown).text;
+        assert!(text.contains(expected), "{path} {field:?}: {text}");
+        assert_eq!(text.contains("in at least"), field.0 == "max_wcu", "{text}");
+    }
+    let (action, mut fields) = console.form("/changes/undo?actor=job");
+    fields.push(("max_wcu".to_owned(), "0".to_owned()));
+    assert_eq!(console.post(&action, &fields).status, 400);
+    // A plan that fails says why.
+    let delete = table.client.delete_table().table_name(&table.name);
+    table.block_on(delete.send()).unwrap();
+    let text = console.page(&run(&console, "/changes/undo?id=B&version=2", &[]).0).text;
+    assert!(text.contains("Failed: ") && !text.contains("Nothing changes"), "{text}");
+}
+
+#[test]
+fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
+    let table = changed_by_job();
     let (reading, console) = (Console::of(&table), Console::writing(&table));
     for (filter, status) in [
         ("", 400),
@@ -180,40 +223,6 @@ fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
     assert_eq!((&plan["Form"], &plan["Entities"]), (&Value::Null, &json!(3)), "{plan}");
     let text = reading.page(&shown).text;
     assert!(!text.contains("Apply") && text.contains("--write"), "{text}");
-    // The command of the plan plans the same.
-    let command = plan["Command"].as_str().unwrap();
-    let (words, _) = command["vzero ".len()..].split_once(" --table ").unwrap();
-    let printed = table.run(&format!("{words} --dry-run --output json"));
-    let sum = printed.lines.last().unwrap();
-    assert!(
-        text.contains(command) && sum["Entities"] == 3 && sum["ChangeSet"] == plan["ChangeSet"],
-        "{text}"
-    );
-    // Limits, and selected versions.
-    for (path, field, [entities, versions]) in [
-        ("actor=job", ("limit", "1"), [1, 1]),
-        ("actor=job", ("max_wcu", "1"), [3, 4]),
-        (
-            "pick0=[%22A%22,2]&pick7=[%22D%22,2]&pick8=[%22A%22,2]",
-            ("", ""),
-            [2, 2],
-        ),
-    ] {
-        let (shown, plan) = run(&reading, &format!("/changes/undo?{path}"), &[field]);
-        let text = reading.page(&shown).text;
-        let sum = format!(
-            "{versions} version{} in {entities} of",
-            if versions == 1 { "" } else { "s" }
-        );
-        assert!(
-            plan["Entities"] == entities && text.contains(&sum),
-            "{path} {field:?}: {text}"
-        );
-        assert_eq!(text.contains("in at least"), field.0 == "max_wcu", "{text}");
-    }
-    let (action, mut fields) = console.form("/changes/undo?actor=job");
-    fields.push(("max_wcu".to_owned(), "0".to_owned()));
-    assert_eq!(console.post(&action, &fields).status, 400);
     let fields = [("conflicts", "leave"), ("as_actor", "zoe")];
     let (shown, plan) = run(&console, "/changes/undo?actor=job", &fields);
     assert_eq!(
@@ -263,11 +272,6 @@ fn a_plan_is_applied_as_it_was_shown_and_can_be_taken_back() {
     assert_eq!((&plan["Entities"], &plan["Conflicts"]), (&json!(1), &json!(1)));
     run(&console, &one, &[]);
     are([2, 1, 2], false);
-    // A plan that fails says why.
-    let delete = table.client.delete_table().table_name(&table.name);
-    table.block_on(delete.send()).unwrap();
-    let text = console.page(&run(&console, "/changes/undo?id=B&version=2", &[]).0).text;
-    assert!(text.contains("Failed: ") && !text.contains("Nothing changes"), "{text}");
 }
 
 #[test]

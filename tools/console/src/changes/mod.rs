@@ -26,9 +26,8 @@ use serde_json::{Value, json};
 use shared::domain::recorded_at::RecordedAt;
 
 use self::{
-    cost::Cost,
     filter::Filter,
-    form::{CHANGES, REFRESH, UNDO, post},
+    form::{CHANGES, REFRESH, UNDO, cost, post, shown},
     line::Line,
     scan::Scan,
     selected::PICK,
@@ -106,7 +105,7 @@ pub(super) async fn stop(app: &App, _: &Query) -> Result<FormResponse, PageError
 
 /// Renders the cost of a search, and the form that starts it.
 async fn before(app: &App, filter: &Filter, last: Option<&Scan>, json: &mut Value) -> Result<Markup, PageError> {
-    let cost = Cost::before(app, &filter.scanned, THEN, json).await?;
+    let cost = cost(app, &filter.scanned, THEN, json).await?;
     Ok(html! {
         @if let Some(last) = last {
             p { a href=(last.filter.address(CHANGES, &[])) { "Last result" } ": " (value::word(&last.filter.text())) }
@@ -194,7 +193,7 @@ async fn result(
         }
         (pages)
         @if is_last { (end(&summary)) }
-        (summary.cost.shown(app, THEN, json))
+        (shown(app, &summary.cost, THEN, json))
         (start_form(app, filter, json))
     })
 }

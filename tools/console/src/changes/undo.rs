@@ -9,9 +9,8 @@ use shared::domain::attached::AttachedTable;
 use uuid::Uuid;
 
 use super::{
-    cost::Cost,
     entity::{Entity, OUTCOMES},
-    form::{self, CHANGES, REFRESH, UNDO, post},
+    form::{self, CHANGES, REFRESH, UNDO, cost, post},
     plan::{Entities, Of, PAGE, Request, Undo},
     selected::{CONFLICTS, command, own, selected},
 };
@@ -88,7 +87,7 @@ pub(crate) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let options = post(UNDO, &hidden, &fields, &mut json);
     let then = "Then it reads the history of each selected item";
     let cost = match &of {
-        Of::Table(filter) => Cost::before(app, &filter.scanned, then, &mut json).await?,
+        Of::Table(filter) => cost(app, &filter.scanned, then, &mut json).await?,
         Of::Versions(_) => Markup::default(),
     };
     let body = html! {
