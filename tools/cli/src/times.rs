@@ -94,6 +94,11 @@ fn is_to_the_second(text: &str) -> bool {
 
 fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
     let text = text.trim();
+    // The parser accepts more than ISO 8601.
+    let offset = text.split_once(':').and_then(|(_, rest)| rest.split_once(['+', '-']));
+    if offset.is_some_and(|(_, hours)| hours.get(..2) > Some("23")) {
+        return None;
+    }
     let local = |time: DateTime| Some(time.to_zoned(now.time_zone().clone()).ok()?.timestamp());
     let day = |days: i64| now.date().checked_sub(Span::new().days(days)).ok();
     for (name, days) in [("today", 0), ("yesterday", 1)] {
@@ -164,7 +169,7 @@ mod tests {
             );
         }
         for text in
-            ",soon,5,-2d,14,25:00,25:00Z,14:05Z[UTC],yesterday14:05,yesterday soon,2026-13-01,2026-11-20T14:05[UTC]"
+            ",soon,5,-2d,14,25:00,25:00Z,2026-11-20T14:05+25:00,14:05-24:00,14:05Z[UTC],yesterday14:05,yesterday soon,2026-13-01,2026-11-20T14:05[UTC]"
                 .split(',')
         {
             assert_eq!(parse(text, &now), None, "{text}");

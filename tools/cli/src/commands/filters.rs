@@ -43,9 +43,14 @@ impl Filters {
     pub(super) fn filter(&self, now: RecordedAt) -> Result<VersionFilter, CliError> {
         let since = self.since.as_ref().map(|time| times::since("--since", time, now));
         let until = self.until.as_ref().map(|time| times::until("--until", time, now));
+        let (since, until) = (since.transpose()?, until.transpose()?);
+        if since.zip(until).is_some_and(|(since, until)| since > until) {
+            let usage = "--since is after --until, so no version is selected: exchange the times";
+            return Err(CliError::Usage(usage.to_owned()));
+        }
         Ok(VersionFilter {
-            since: since.transpose()?,
-            until: until.transpose()?,
+            since,
+            until,
             actor: self.actor.clone(),
             reason: self.reason.clone(),
             change_set: self.change_set.clone(),

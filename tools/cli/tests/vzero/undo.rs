@@ -186,3 +186,36 @@ fn an_entity_that_others_keep_changing_stays() {
     let attempts = item["b"]["N"].as_str().unwrap().parse::<u64>().unwrap();
     assert!(attempts >= 2, "{attempts}");
 }
+
+#[test]
+fn a_plan_is_carried_out_only_as_it_was_saved() {
+    let (table, folder) = (crate::new_table(), tempfile::tempdir().unwrap());
+    for (id, number, actor) in [("A", 1, "amy"), ("A", 2, JOB), ("B", 1, "amy"), ("B", 2, JOB)] {
+        Table::write(&table, json!({"ID": id, "a": number, "Actor": actor}));
+    }
+    let path = folder.path().join("plan");
+    let run = |options: &str| table.run(&format!("undo {options} {}", path.display()));
+    assert_eq!(run(&format!("--actor {JOB} --dry-run --plan")).code, 0);
+    let plan = std::fs::read_to_string(&path).unwrap();
+    let (first, end) = (plan.lines().next().unwrap(), plan.lines().last().unwrap());
+    for (edited, message) in [
+        (plan.replacen("\"To\":1", "\"To\":5", 1), "was changed"),
+        (plan.replacen("[2]", "[1,2]", 1), "was changed"),
+        (plan.replacen("update", "none", 1), "was changed"),
+        (plan.replace(first, "{\"ID\":\"C\",\"Action\":\"none\"}"), "was changed"),
+        (plan.replace("leave", "overwrite"), "was changed"),
+        (plan.replace(&format!("{first}\n"), ""), "was changed"),
+        (plan.replace(&table.name, "Other"), "is for the table Other"),
+        (format!("{plan}{end}\n"), "was changed"),
+        (format!("{plan}{first}\n"), "was changed"),
+        (plan.replace(&format!("{end}\n"), ""), "has no end"),
+        (plan[..plan.len() / 2].to_owned(), "is no JSON"),
+    ] {
+        std::fs::write(&path, edited).unwrap();
+        let run = run("--yes --mode inline --apply");
+        assert!(run.code == 2 && run.stderr.contains(message), "{message}: {run:?}");
+    }
+    assert_eq!(table.items_of("A")["v0"]["a"]["N"], "2");
+    std::fs::write(&path, &plan).unwrap();
+    assert_eq!(run("--yes --mode inline --apply").lines[2]["Entities"], 2);
+}

@@ -1,4 +1,5 @@
-//! File of a plan: the lines that the command prints in JSON.
+//! File of a plan: the lines that the command prints in JSON. The last one has the table, and a digest of all lines, so that a plan is carried
+//! out only as it was saved.
 
 use std::{
     fs::File,
@@ -15,12 +16,15 @@ use operations::{
     },
 };
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use shared::{domain::version::Version, json};
 
 use super::report::{Report, file_summary};
 use crate::error::CliError;
 
 const ON_CONFLICT: &str = "OnConflict";
+const TABLE: &str = "Table";
+const DIGEST: &str = "Digest";
 const MODES: [(Conflicts, &str); 3] = [
     (Conflicts::Leave, "leave"),
     (Conflicts::SkipPath, "skip-path"),
@@ -28,12 +32,20 @@ const MODES: [(Conflicts, &str); 3] = [
 ];
 
 /// File to which a plan is saved, `None` if it is not.
-pub(super) struct PlanFile(Option<BufWriter<File>>);
+pub(super) struct PlanFile {
+    file: Option<BufWriter<File>>,
+    table: String,
+    digest: Sha256,
+}
 
 impl PlanFile {
-    pub(super) fn create(path: Option<&Path>) -> Result<Self, CliError> {
+    pub(super) fn create(path: Option<&Path>, connection: &Connection) -> Result<Self, CliError> {
         let create = |path: &Path| File::create(path).map_err(|error| CliError::usage("--plan", error));
-        Ok(Self(path.map(create).transpose()?.map(BufWriter::new)))
+        Ok(Self {
+            file: path.map(create).transpose()?.map(BufWriter::new),
+            table: name(&connection.table).to_owned(),
+            digest: Sha256::new(),
+        })
     }
 
     pub(super) fn add(&mut self, plan: &EntityPlan) -> Result<(), CliError> {
@@ -46,13 +58,29 @@ impl PlanFile {
         summary[ON_CONFLICT] = mode.map(|(_, name)| *name).into();
         summary["Reason"] = options.reason.clone().into();
         summary["Actor"] = options.actor.clone().into();
+        summary[TABLE] = self.table.clone().into();
+        summary[DIGEST] = with_end(self.digest.clone(), &summary).into();
         self.line(&summary)?;
-        Ok(self.0.map_or(Ok(()), |mut file| file.flush())?)
+        Ok(self.file.map_or(Ok(()), |mut file| file.flush())?)
     }
 
     fn line(&mut self, line: &Value) -> Result<(), CliError> {
-        Ok(self.0.as_mut().map_or(Ok(()), |file| writeln!(file, "{line}"))?)
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let line = format!("{line}\n");
+        self.digest.update(&line);
+        Ok(file.write_all(line.as_bytes())?)
     }
+}
+
+/// Returns the name of a table, also from an ARN.
+fn name(table: &str) -> &str {
+    table.rsplit('/').next().unwrap_or(table)
+}
+
+/// Returns the digest of the lines of a plan, of which the last one has none yet.
+fn with_end(lines: Sha256, end: &Value) -> String {
+    let digest: [u8; 32] = lines.chain_update(end.to_string()).finalize().into();
+    uuid::Uuid::from_slice(&digest[..16]).unwrap_or_default().to_string()
 }
 
 /// Reads the entities that a plan changes, and its options.
@@ -63,21 +91,39 @@ pub(super) fn read(
     entities: &mut PlannedFile,
 ) -> Result<(), CliError> {
     let unreadable = |error| CliError::usage("--apply", error);
-    let (file, mut is_complete) = (File::open(path).map_err(unreadable)?, false);
+    let (file, mut is_complete, mut digest) = (File::open(path).map_err(unreadable)?, false, Sha256::new());
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(unreadable)?;
         let invalid = |why: &str| CliError::Usage(format!("--apply: line {} {why}", index + 1));
-        let json = json::parse(&line).map_err(|error| invalid(&format!("is no JSON: {error}")))?;
+        let mut json = json::parse(&line).map_err(|error| invalid(&format!("is no JSON: {error}")))?;
+        let changed = || {
+            CliError::Usage("--apply: the plan was changed after it was saved: save it again with --plan".to_owned())
+        };
+        if is_complete {
+            return Err(changed());
+        }
+        let saved = json.as_object_mut().and_then(|json| json.remove(DIGEST));
         let text = |name: &str| json.get(name).and_then(Value::as_str);
         if json.get("Entities").is_some() {
             let mode = MODES.iter().find(|(_, name)| text(ON_CONFLICT) == Some(name));
             options.conflicts = mode.ok_or_else(|| invalid("is not the end of a plan"))?.0;
+            let (of, own) = (text(TABLE).unwrap_or_default(), name(&connection.table));
+            if of != own {
+                return Err(CliError::Usage(format!(
+                    "--apply: the plan is for the table {of}, and not for {own}: pass --table {of}"
+                )));
+            }
+            if saved != Some(with_end(digest.clone(), &json).into()) {
+                return Err(changed());
+            }
             options.change_set = text("ChangeSet").map(str::to_owned);
             options.reason = text("Reason").map(str::to_owned);
             options.actor = options.actor.take().or_else(|| text("Actor").map(str::to_owned));
             is_complete = true;
             continue;
         }
+        digest.update(&line);
+        digest.update("\n");
         let id = match (text("ID"), json.get("Key")) {
             (Some(id), _) => id.to_owned(),
             (None, Some(key)) => key.to_string(),

@@ -22,6 +22,7 @@ use operations::{
         table::{TablePlan, apply_all},
     },
 };
+use shared::domain::request_id::RequestId;
 
 use self::{file::PlanFile, report::Report, selected::Selected};
 use super::{
@@ -68,7 +69,7 @@ pub(crate) struct Undo {
     #[arg(long, value_name = "TEXT")]
     as_reason: Option<String>,
     /// Set of changes of the undo, by which it can be undone [default: a new one]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = set_id)]
     as_change_set: Option<String>,
     /// Of a table of other programs: let DynamoDB delete an item if its time to live has passed
     #[arg(long)]
@@ -97,6 +98,11 @@ Examples:
   vzero undo --change-set 3f2a --conflicts skip-path --max-wcu 100 --yes
 Changes that came after stay. Exit code 4 if others changed the same since: such a conflict is shown with both values. A run that was
 interrupted is repeated.";
+
+fn set_id(text: &str) -> Result<String, &'static str> {
+    let id = RequestId::new(text).map_err(|_| "1 to 1000 bytes are allowed")?;
+    Ok(id.as_str().to_owned())
+}
 
 /// Makes the argument of [`Target`] optional with an option that selects versions.
 fn unless_selected(words: Arg) -> Arg {
@@ -255,6 +261,7 @@ impl Undoing<'_> {
         let (bar, store) = (Bar::new(entities.entities), &self.connection.store);
         let (mut report, mut done) = (left, 0);
         report.started = Some(store.now());
+        report.is_saved = is_saved;
         if let Some(set) = options.change_set.as_ref().filter(|_| entities.entities > 0) {
             output::note(&format!("the change set of the undo is {set}"));
         }
@@ -292,7 +299,7 @@ impl Plans {
             entities: PlannedFile::create()?,
             planned: Report::default(),
             left: Report::default(),
-            file: PlanFile::create(undoing.undo.plan.as_deref())?,
+            file: PlanFile::create(undoing.undo.plan.as_deref(), undoing.connection)?,
         })
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) counts: Counts,
     /// Time before the first write.
     pub(super) started: Option<RecordedAt>,
+    /// `true` if the plans are those of a file.
+    pub(super) is_saved: bool,
     /// `true` if an item of another program is deleted, without an author and a change set.
     has_deletion: bool,
 }
@@ -118,6 +120,9 @@ impl Report {
         };
         match (left, options.conflicts) {
             (0, _) => Ok(()),
+            (left, _) if self.is_saved => Err(CliError::Conflict(format!(
+                "entities with conflicts, which stay as they are: {left}; `vzero undo` with --plan plans the undo again"
+            ))),
             (left, Conflicts::Leave) => Err(CliError::Conflict(format!(
                 "entities with conflicts, which stay as they are: {left}; {} undoes their other paths, {} restores the values from before",
                 next::again("--conflicts skip-path"),
