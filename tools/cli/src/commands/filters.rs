@@ -39,6 +39,10 @@ impl Filters {
             .filter_map(|(name, value)| Some((name, value.as_ref()?)))
     }
 
+    pub(super) fn change_set(&self) -> Option<&String> {
+        self.change_set.as_ref()
+    }
+
     /// Returns the filter. Times such as `yesterday` are relative to `now`.
     pub(super) fn filter(&self, now: RecordedAt) -> Result<VersionFilter, CliError> {
         let since = self.since.as_ref().map(|time| times::since("--since", time, now));

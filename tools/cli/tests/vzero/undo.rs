@@ -30,7 +30,7 @@ script_tests! {
 }
 
 impl Items for Table {
-    const OPTIONS: [&'static str; 2] = ["--actor import-7", "--change-set U"];
+    const OF_JOB: &'static str = "--actor import-7";
 
     fn vzero(&self) -> &Vzero {
         self
@@ -135,7 +135,7 @@ fn an_entity_that_changed_since_its_plan_is_planned_again_or_stays() {
         let planned = table.block_on(plan(&table.store, &entity, &options)).unwrap();
         table.write(json!({"ID": id, name: 3, "Actor": "bob"}));
         let seen = planned.newest.filter(|_| is_strict);
-        let applied = table.block_on(apply(&table.store, planned, seen, &options));
+        let applied = table.block_on(apply(&table.store, planned, seen, &options, None));
         let applied = applied.unwrap();
         assert_eq!(
             (applied.is_written, applied.plan.has_conflicts()),
@@ -175,7 +175,9 @@ fn an_entity_that_others_keep_changing_stays() {
         since_epoch()
     });
     let store = table.store.clone().with_clock(clock);
-    let applied = table.block_on(apply(&store, planned.unwrap(), None, &options)).unwrap();
+    let applied = table
+        .block_on(apply(&store, planned.unwrap(), None, &options, None))
+        .unwrap();
     let reason = applied.plan.reason.unwrap_or_default();
     assert!(
         !applied.is_written && reason.contains("other clients keep changing it"),

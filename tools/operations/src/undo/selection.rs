@@ -1,6 +1,6 @@
 //! Selection of the versions that are undone.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use item_diff::line::text_of;
 use shared::domain::{
@@ -11,6 +11,7 @@ use shared::domain::{
     view::VersionView,
 };
 
+use super::set_file::UndoSet;
 use crate::backfill::mapping::REQUEST_PREFIX;
 
 /// Conditions that a version fulfills to be undone, all of them.
@@ -27,6 +28,8 @@ pub struct Selection {
     pub actor: Option<String>,
     pub reason: Option<String>,
     pub change_set: Option<String>,
+    /// Writes of an undo, of which the versions are those that are selected.
+    pub written: Option<Arc<UndoSet>>,
     /// `true` to leave out versions of an attached table whose author can be that of the version before.
     pub actor_changed_only: bool,
     /// `true` to add the deletions by clients from an attached table, which name no author.

@@ -14,6 +14,7 @@ use super::{
     plan::{EntityPlan, plan},
     planned::Planned,
     selection::Choice,
+    set_file::SetFile,
 };
 use crate::{
     error::OperationError,
@@ -62,6 +63,21 @@ impl TablePlan {
     }
 }
 
+/// Plans these entities. One that does not exist has no plan.
+///
+/// # Errors
+///
+/// Returns the error of a service that fails.
+pub async fn plan_listed(
+    store: &Store,
+    limiter: &RateLimiter,
+    entities: &[EntityId],
+    options: &Options,
+) -> Result<Vec<EntityPlan>, OperationError> {
+    let entities = entities.iter().map(|entity| (entity.clone(), None));
+    plan_all(&Paced::new(store, limiter), entities.collect(), options).await
+}
+
 /// Plans entities, each with the first version that can be selected, if it is known. One that does not exist any more has no plan.
 /// One whose latest item is not valid has a conflict.
 async fn plan_all(
@@ -86,7 +102,7 @@ async fn plan_all(
 
 /// Returns `true` if the id of an entity begins with one of the prefixes, or there is none. That of an item of an attached table are its
 /// key attributes with spaces in between.
-fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
+pub fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
     let words = store.attached_table().and_then(|table| {
         let item = key::attributes(table, entity.as_str()).ok()?;
         let words = table.keys().map(|key| key::to_text(item.get(&key.name)?));
@@ -106,6 +122,21 @@ pub async fn apply_all<E: From<OperationError>>(
     limiter: &RateLimiter,
     entities: impl IntoIterator<Item = Result<Planned, OperationError>>,
     options: &Options,
+    done: impl FnMut(Applied) -> Result<(), E>,
+) -> Result<(), E> {
+    apply_into(store, limiter, entities, (options, None), done).await
+}
+
+/// As [`apply_all`]. The set gets the writes of an attached table.
+///
+/// # Errors
+///
+/// As [`apply_all`], and that of the file of the set.
+pub async fn apply_into<E: From<OperationError>>(
+    store: &Store,
+    limiter: &RateLimiter,
+    entities: impl IntoIterator<Item = Result<Planned, OperationError>>,
+    (options, set): (&Options, Option<&SetFile>),
     mut done: impl FnMut(Applied) -> Result<(), E>,
 ) -> Result<(), E> {
     let table = Paced::new(store, limiter);
@@ -119,7 +150,7 @@ pub async fn apply_all<E: From<OperationError>>(
         let planned = table.send(async |store| plan(store, &entity, &options).await).await;
         let planned = EntityPlan::or_refused(planned, store, &entity)?;
         let seen = seen.as_ref().map(|(newest, _)| *newest);
-        let carry_out = async |store: &Store| apply(store, planned.clone(), seen, &options).await;
+        let carry_out = async |store: &Store| apply(store, planned.clone(), seen, &options, set).await;
         table.send(carry_out).await
     });
     let mut results = results.buffered(CONCURRENCY).boxed_local();
