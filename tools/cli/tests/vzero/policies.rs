@@ -228,7 +228,10 @@ async fn operators_need_exactly_the_documented_actions() {
     for digits in [1, 10] {
         for (sid, needed) in World::new(digits, false).await.needed(&policies).await {
             // The command that creates a table has another one.
-            let needed = needed.into_iter().map(|needed| Needed {
+            let needed = needed.into_iter();
+            // Of a new table, it also looks for a history, which may fail.
+            let needed = needed.filter(|needed| needed.table.as_deref() != Some("VersionControl-history"));
+            let needed = needed.map(|needed| Needed {
                 table: needed.table.map(|table| table.replace("Factory", LATEST)),
                 ..needed
             });
