@@ -2,16 +2,10 @@
 
 use std::cell::Cell;
 
-use operations::undo::{
-    apply::apply,
-    options::{Conflicts, Options},
-    plan::plan,
-    selection::Selection,
-    set_file::SetFile,
-};
+use operations::undo::{apply::apply, plan::plan, selection::Selection, set_file::SetFile};
 use serde_json::{Value, json};
 use shared::domain::version::Version;
-use testkit::{attached::Orders, command::Run, script_tests, table::Record, updates, vzero::Vzero};
+use testkit::{attached::Orders, command::Run, script_tests, table::Record, vzero::Vzero};
 
 use crate::{
     VZERO,
@@ -36,8 +30,8 @@ struct Imported {
 impl Items for Imported {
     const OF_JOB: &'static str = "--actor import-7 --since 4h --until 1h --with-unattributed-deletions";
 
-    fn set(&self) -> &str {
-        &self.set
+    fn set(&self) -> String {
+        self.set.clone()
     }
 
     fn of_deletions(&self) -> Option<&'static str> {
@@ -125,19 +119,10 @@ fn the_versions_of_a_set_are_found_among_those_of_others() {
     orders.deliver_all();
     let (store, folder) = (orders.store(), tempfile::tempdir().unwrap());
     let path = folder.path().join("set");
-    let options = Options {
-        selection: Selection {
-            versions: Version::new(2).map(|version| [version].into()),
-            ..Selection::default()
-        },
-        conflicts: Conflicts::Leave,
-        actor: None,
-        reason: None,
-        change_set: None,
-        ordering: updates::Ordering::Arrival,
-        write: updates::mode(updates::WriteMode::Stream),
-        allow_expired: false,
-    };
+    let options = undo_model::options(Selection {
+        versions: Version::new(2).map(|version| [version].into()),
+        ..Selection::default()
+    });
     let planned = orders.block_on(plan(&store, &orders.entity(1), &options)).unwrap();
     // Another client takes the next number.
     put(2, 5, "job");

@@ -5,8 +5,12 @@ use std::{
     io::{BufRead as _, BufReader},
 };
 
+use operations::undo::{
+    options::{Conflicts, Options},
+    selection::Selection,
+};
 use serde_json::{Map, Value, json};
-use testkit::vzero::Vzero;
+use testkit::{updates, vzero::Vzero};
 
 pub(crate) const JOB: &str = "import-7";
 /// The last one is set when an item is created, and never changes.
@@ -23,8 +27,8 @@ pub(crate) trait Items {
     /// Options that select the changes of the job.
     const OF_JOB: &'static str;
     /// Returns the set of changes of the undo.
-    fn set(&self) -> &str {
-        "U"
+    fn set(&self) -> String {
+        "U".to_owned()
     }
     /// Returns options that select the undo beside its set, if that lacks deletions. They select those of an undo of the undo, too, so that
     /// it cannot be killed.
@@ -40,6 +44,19 @@ pub(crate) trait Items {
     fn stored(&self, number: usize) -> (Value, usize);
     /// Returns the number of the item of a line.
     fn number(line: &Value) -> usize;
+}
+
+pub(crate) fn options(selection: Selection) -> Options {
+    Options {
+        selection,
+        conflicts: Conflicts::Leave,
+        actor: None,
+        reason: None,
+        change_set: None,
+        ordering: updates::Ordering::Arrival,
+        write: updates::mode(updates::WriteMode::Inline),
+        allow_expired: false,
+    }
 }
 
 /// A generator of numbers, the same ones in each run.

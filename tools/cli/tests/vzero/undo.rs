@@ -5,12 +5,7 @@ use std::{
     thread,
 };
 
-use operations::undo::{
-    apply::apply,
-    options::{Conflicts, Options},
-    plan::plan,
-    selection::Selection,
-};
+use operations::undo::{apply::apply, options::Options, plan::plan, selection::Selection};
 use serde_json::{Value, json};
 use shared::clock::{Clock, since_epoch};
 use testkit::{
@@ -80,17 +75,11 @@ fn an_undo_of_a_job_is_that_of_the_model() {
 
 fn options() -> Options {
     Options {
-        selection: Selection {
+        change_set: Some("U".to_owned()),
+        ..undo_model::options(Selection {
             actor: Some(JOB.to_owned()),
             ..Selection::default()
-        },
-        conflicts: Conflicts::Leave,
-        actor: None,
-        reason: None,
-        change_set: Some("U".to_owned()),
-        ordering: updates::Ordering::Arrival,
-        write: updates::mode(updates::WriteMode::Inline),
-        allow_expired: false,
+        })
     }
 }
 

@@ -91,7 +91,7 @@ impl SetFile {
 
     /// Adds a write before it is sent.
     pub(super) fn add(&self, table: &AttachedTable, change: &ItemChange) -> Result<(), OperationError> {
-        let hash = hash(table, change.item.as_ref(), change.wanted.as_ref());
+        let hash = hash(table, [change.item.as_ref(), change.wanted.as_ref()]);
         self.line(&json!({KEY: plain::attributes(&change.key), VERSION: change.newest, CHANGE: hash}))
     }
 
@@ -179,13 +179,12 @@ impl UndoSet {
             return Ok(BTreeSet::new());
         };
         let in_order: Vec<_> = views.iter().filter(|view| !view.is_late()).collect();
-        let state = |view: &'_ VersionView| (!view.deleted).then(|| view.attributes.clone());
         let known = in_order
             .windows(2)
             .filter(|pair| !pair.iter().any(|view| view.is_omitted()));
         let changes = known.map(|pair| {
-            let [before, after] = [pair[0], pair[1]].map(state);
-            (pair[1].version, hash(table, before.as_ref(), after.as_ref()))
+            let states = [pair[0], pair[1]].map(|view| (!view.deleted).then_some(&view.attributes));
+            (pair[1].version, hash(table, states))
         });
         let (changes, mut versions, mut missing) = (changes.collect::<Vec<_>>(), BTreeSet::new(), None);
         for (index, write) in writes.iter().enumerate() {
@@ -227,34 +226,40 @@ impl UndoSet {
 }
 
 /// Returns a hash of the change between two states, `None` for an item that does not exist. Attributes that make no version do not count.
-fn hash(table: &AttachedTable, from: Option<&Item>, to: Option<&Item>) -> String {
+fn hash(table: &AttachedTable, [from, to]: [Option<&Item>; 2]) -> String {
     let is_left_out = |name: &str| table.ignored().contains(name) || table.keys().any(|key| key.name == name);
     let names: BTreeSet<_> = [from, to].into_iter().flatten().flat_map(|item| item.keys()).collect();
     let changes = names.into_iter().filter(|name| !is_left_out(name)).filter_map(|name| {
-        let sides = [from, to].map(|item| item.and_then(|item| item.get(name)).map(canonical));
+        let sides = [from, to].map(|item| item.and_then(|item| item.get(name)).cloned().map(canonical));
         (sides[0] != sides[1]).then(|| json!([name, sides]))
     });
-    let change = json!([from.is_some(), to.is_some(), changes.collect::<Vec<_>>()]);
+    let mut change = json!([from.is_some(), to.is_some(), changes.collect::<Vec<_>>()]);
+    change.sort_all_objects();
     let mut hash = [0; 16];
     hash.copy_from_slice(&Sha256::digest(change.to_string())[..16]);
     format!("{:032x}", u128::from_be_bytes(hash))
 }
 
-/// Returns JSON that is equal for values that DynamoDB treats as equal.
-fn canonical(value: &AttributeValue) -> Value {
+/// Returns a value in the form that equal values have: numbers by value, sets in an order.
+fn canonical(value: AttributeValue) -> AttributeValue {
     use AttributeValue::{Bs, L, M, N, Ns, Ss};
-    let number = |text: &String| Decimal::parse(text).map_or_else(|_| text.clone(), |number| number.canonical());
+    let number = |text: String| Decimal::parse(&text).map_or(text, |number| number.canonical());
     match value {
-        N(text) => json!({"N": number(text)}),
-        Ns(texts) => json!({"NS": texts.iter().map(number).collect::<BTreeSet<_>>()}),
-        Ss(texts) => json!({"SS": texts.iter().collect::<BTreeSet<_>>()}),
-        Bs(bytes) => json!({"BS": bytes.iter().collect::<BTreeSet<_>>()}),
-        L(values) => json!({"L": values.iter().map(canonical).collect::<Vec<_>>()}),
-        M(members) => {
-            let members = members.iter().map(|(name, value)| (name, canonical(value)));
-            json!({"M": members.collect::<BTreeMap<_, _>>()})
-        }
-        value => json!(value),
+        N(text) => N(number(text)),
+        Ns(texts) => Ns(texts
+            .into_iter()
+            .map(number)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()),
+        Ss(texts) => Ss(texts.into_iter().collect::<BTreeSet<_>>().into_iter().collect()),
+        Bs(bytes) => Bs(bytes.into_iter().collect::<BTreeSet<_>>().into_iter().collect()),
+        L(values) => L(values.into_iter().map(canonical).collect()),
+        M(members) => M(members
+            .into_iter()
+            .map(|(name, value)| (name, canonical(value)))
+            .collect()),
+        value => value,
     }
 }
 

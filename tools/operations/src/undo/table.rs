@@ -4,7 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{attached::key, entity::EntityId, version::Version, view::VersionView},
+    domain::{entity::EntityId, version::Version, view::VersionView},
     dynamodb::Store,
 };
 
@@ -17,6 +17,7 @@ use super::{
     set_file::SetFile,
 };
 use crate::{
+    all_versions::filter::key_words,
     error::OperationError,
     rate_limit::RateLimiter,
     read::paced::Paced,
@@ -100,16 +101,10 @@ async fn plan_all(
         .await
 }
 
-/// Returns `true` if the id of an entity begins with one of the prefixes, or there is none. That of an item of an attached table are its
-/// key attributes with spaces in between.
+/// Returns `true` if the key of an entity begins with one of the prefixes, see [`key_words`], or there is none.
 pub fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
-    let words = store.attached_table().and_then(|table| {
-        let item = key::attributes(table, entity.as_str()).ok()?;
-        let words = table.keys().map(|key| key::to_text(item.get(&key.name)?));
-        Some(words.collect::<Option<Vec<_>>>()?.join(" "))
-    });
-    let id = words.as_deref().unwrap_or(entity.as_str());
-    prefixes.is_empty() || prefixes.iter().any(|prefix| id.starts_with(prefix))
+    let key = key_words(store, entity.as_str()).join(" ");
+    prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Plans entities again and carries the plans out, a few at a time and at the rate of a limiter. `done` gets each result.
