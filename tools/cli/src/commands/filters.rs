@@ -21,7 +21,7 @@ pub(super) struct Filters {
     reason: Option<String>,
     /// Only versions of this change set
     #[arg(long, value_name = "ID")]
-    change_set: Option<String>,
+    pub(super) change_set: Option<String>,
 }
 
 impl Filters {
@@ -37,10 +37,6 @@ impl Filters {
         conditions
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.as_ref()?)))
-    }
-
-    pub(super) fn change_set(&self) -> Option<&String> {
-        self.change_set.as_ref()
     }
 
     /// Returns the filter. Times such as `yesterday` are relative to `now`.

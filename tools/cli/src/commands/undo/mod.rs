@@ -124,7 +124,7 @@ impl Undo {
             .as_deref()
             .and_then(file_of)
             .filter(|_| table.is_some());
-        if named_file.is_some() && self.as_change_set.as_ref() == self.selected.change_set() {
+        if named_file.is_some() && self.as_change_set == self.selected.filters.change_set {
             let usage = "--as-change-set: name another file than that of the undo that is undone";
             return Err(CliError::Usage(usage.to_owned()));
         }

@@ -1,6 +1,6 @@
 //! Selection of the versions that an undo takes back.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use attach::shell::argument;
 use clap::Arg;
@@ -31,7 +31,7 @@ fn with_file(change_set: Arg) -> Arg {
 )]
 pub(super) struct Selected {
     #[command(flatten)]
-    filters: Filters,
+    pub(super) filters: Filters,
     /// Of entities whose key begins with this text, or is a line of @FILE; can be repeated
     #[arg(long, value_name = "PREFIX")]
     entity: Vec<String>,
@@ -46,10 +46,6 @@ pub(super) struct Selected {
 impl Selected {
     pub(super) fn is_none(&self) -> bool {
         self.filters.conditions().next().is_none() && self.entity.is_empty()
-    }
-
-    pub(super) fn change_set(&self) -> Option<&String> {
-        self.filters.change_set()
     }
 
     /// Returns the conditions as a part of a reason: `actor import-7, since 14:00`.
@@ -99,7 +95,7 @@ impl Selected {
         connection: &Connection,
         selection: &Selection,
     ) -> Result<Option<Vec<EntityId>>, CliError> {
-        let (prefixes, mut listed) = (self.prefixes(), Vec::new());
+        let (prefixes, mut listed) = (self.prefixes(), BTreeSet::new());
         if let Some(set) = selection
             .written
             .as_ref()
@@ -114,13 +110,13 @@ impl Selected {
             let option = format!("--entity {}", argument(text));
             let lines = std::fs::read_to_string(path).map_err(|error| CliError::usage(&option, error))?;
             for line in lines.lines().filter(|line| !line.is_empty()) {
-                listed.push(connection.entity(&id_of_line(connection, line)?)?);
+                listed.insert(connection.entity(&id_of_line(connection, line)?)?);
             }
         }
         match (listed.is_empty(), prefixes.is_empty()) {
             (true, _) if prefixes.len() == self.entity.len() => Ok(None),
             (true, _) => Err(CliError::Usage("--entity: the file has no lines".to_owned())),
-            (false, true) => Ok(Some(listed)),
+            (false, true) => Ok(Some(listed.into_iter().collect())),
             (false, false) => Err(CliError::Usage(
                 "--entity: a prefix needs a search of all entities, and a file names them: use two commands".to_owned(),
             )),
