@@ -77,6 +77,17 @@ impl Target {
     }
 }
 
+/// Returns the key in a line of a file, which [`Connection::entity`] accepts: key attributes with a space in between, or a JSON object.
+///
+/// # Errors
+///
+/// As [`Target::subject`].
+pub(crate) fn id_of_line(connection: &Connection, line: &str) -> Result<String, CliError> {
+    let table = connection.store.attached_table().filter(|table| !is_json(table, line));
+    let words = line.splitn(table.map_or(1, |table| table.keys().count()), ' ');
+    Ok(first_id(connection, &words.map(str::to_owned).collect::<Vec<_>>(), 0..=0)?.0)
+}
+
 fn arguments(words: &[String]) -> String {
     words.iter().map(|word| argument(word)).collect::<Vec<_>>().join(" ")
 }

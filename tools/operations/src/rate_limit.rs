@@ -72,10 +72,7 @@ impl RateLimiter {
     pub async fn run<T, E: Throttling>(&self, request: impl AsyncFn() -> Result<T, E>) -> Result<T, E> {
         let mut attempt = 0;
         loop {
-            // Concurrent requests can consume units during the wait.
-            while let Some(wait) = self.wait() {
-                tokio::time::sleep(wait).await;
-            }
+            self.ready().await;
             let result = request().await;
             self.consumed();
             match result {
@@ -85,6 +82,15 @@ impl RateLimiter {
                 }
                 result => return result,
             }
+        }
+    }
+
+    /// Waits until earlier requests are within the limit. A request after it counts at the next call.
+    pub(crate) async fn ready(&self) {
+        self.consumed();
+        // Concurrent requests can consume units during the wait.
+        while let Some(wait) = self.wait() {
+            tokio::time::sleep(wait).await;
         }
     }
 

@@ -46,11 +46,16 @@ fn statements(page: &str, sid: &str) -> Vec<Value> {
 
 /// Returns the actions with one of these prefixes in the statements of `docs/security.md` whose `Sid` starts with `sid`.
 pub fn policy_actions(sid: &str, prefixes: &[&str]) -> BTreeSet<String> {
-    let statements = statements("docs/security.md", sid).into_iter();
+    let statements = security_statements(sid).into_iter();
     let actions = statements.flat_map(|statement| statement["Action"].as_array().unwrap().clone());
     let actions = actions.map(|action| action.as_str().unwrap().to_owned());
     let has_prefix = |action: &String| prefixes.iter().any(|prefix| action.starts_with(prefix));
     actions.filter(has_prefix).collect()
+}
+
+/// Returns the statements of `docs/security.md` whose `Sid` starts with `sid`.
+pub fn security_statements(sid: &str) -> Vec<Value> {
+    statements("docs/security.md", sid)
 }
 
 /// Returns the statements of `docs/access.md` whose `Sid` starts with `sid`.

@@ -21,7 +21,7 @@ pub(super) struct Filters {
     reason: Option<String>,
     /// Only versions of this change set
     #[arg(long, value_name = "ID")]
-    change_set: Option<String>,
+    pub(super) change_set: Option<String>,
 }
 
 impl Filters {

@@ -17,12 +17,14 @@ use shared::{
         recorded_at::RecordedAt,
         time_index::{INDEX_NAME, PARTITIONS},
     },
-    dynamodb::Store,
+    dynamodb::{Store, read::describe_table::items_of},
 };
 
 use crate::{confirmation::ask_to_read, error::CliError, next, output, plan};
 
 const DAY_SECONDS: f64 = 86_400.0;
+/// Items that an undo reads of an entity, about: the latest one and the versions from the selected ones on, twice.
+const ITEMS_OF_UNDO: u64 = 10;
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct MaxCost {
@@ -100,6 +102,31 @@ impl ReadCost {
             round_units,
         };
         cost.add(&what, [units, 0.0])?;
+        if *source == Source::Scan && store.has_own_history() && store.attached_table().is_none() {
+            // Of each entity: the latest item, and what history has of it.
+            let reads = 2 * items_of(&store.description().await?);
+            let units = reads as f64 * plan::read_units(cost.item_bytes) * 0.5;
+            cost.add(
+                &format!("then reads of at most {reads} items by their keys"),
+                [units, 0.0],
+            )?;
+        }
+        Ok(cost)
+    }
+
+    /// Says what the undo of so many entities reads, and asks above the limit.
+    pub(super) async fn of_entities(entities: u64, connection: &Connection, max: MaxCost) -> Result<Self, CliError> {
+        let size = TableSize::of(&connection.store).await?;
+        let mut cost = Self {
+            items: entities,
+            item_bytes: size.bytes.checked_div(size.items).unwrap_or_default(),
+            usd: 0.0,
+            max,
+            is_sampled: true,
+            round_units: 0.0,
+        };
+        output::status(&format!("queries of the histories of {entities} entities"));
+        cost.add_items(entities * ITEMS_OF_UNDO, connection)?;
         Ok(cost)
     }
 

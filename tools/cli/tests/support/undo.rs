@@ -5,8 +5,12 @@ use std::{
     io::{BufRead as _, BufReader},
 };
 
+use operations::undo::{
+    options::{Conflicts, Options},
+    selection::Selection,
+};
 use serde_json::{Map, Value, json};
-use testkit::vzero::Vzero;
+use testkit::{updates, vzero::Vzero};
 
 pub(crate) const JOB: &str = "import-7";
 /// The last one is set when an item is created, and never changes.
@@ -20,8 +24,17 @@ type Place = Option<&'static str>;
 
 /// Table of a test.
 pub(crate) trait Items {
-    /// Options that select the changes of the job, and options of the undo.
-    const OPTIONS: [&'static str; 2];
+    /// Options that select the changes of the job.
+    const OF_JOB: &'static str;
+    /// Returns the set of changes of the undo.
+    fn set(&self) -> String {
+        "U".to_owned()
+    }
+    /// Returns options that select the undo beside its set, if that lacks deletions. They select those of an undo of the undo, too, so that
+    /// it cannot be killed.
+    fn of_deletions(&self) -> Option<&'static str> {
+        None
+    }
     fn vzero(&self) -> &Vzero;
     /// Writes the attributes of an item in plain JSON, null for a deletion.
     fn write(&self, number: usize, author: &str, attributes: Value);
@@ -31,6 +44,19 @@ pub(crate) trait Items {
     fn stored(&self, number: usize) -> (Value, usize);
     /// Returns the number of the item of a line.
     fn number(line: &Value) -> usize;
+}
+
+pub(crate) fn options(selection: Selection) -> Options {
+    Options {
+        selection,
+        conflicts: Conflicts::Leave,
+        actor: None,
+        reason: None,
+        change_set: None,
+        ordering: updates::Ordering::Arrival,
+        write: updates::mode(updates::WriteMode::Inline),
+        allow_expired: false,
+    }
 }
 
 /// A generator of numbers, the same ones in each run.
@@ -206,7 +232,7 @@ fn stored(items: &impl Items, number: usize) -> (State, usize) {
 
 /// Undoes a job, killed and run again, and undoes the undo.
 pub(crate) fn check<I: Items>(items: &I) {
-    let (table, mut random, [of_job, of_undo]) = (items.vzero(), Random(7), I::OPTIONS);
+    let (table, mut random, of_job) = (items.vzero(), Random(7), I::OF_JOB);
     let of = |number| Entity {
         number,
         versions: Vec::new(),
@@ -257,18 +283,22 @@ pub(crate) fn check<I: Items>(items: &I) {
         (&summary["Entities"], &summary["Conflicts"], run.code),
         (&json!(changed), &json!(conflicts), 4)
     );
-    // Killed at several places, and run again.
-    let command = format!("undo {of_job} --yes --mode inline --as-actor me --as-change-set U");
-    for lines in [1, 4, 9] {
-        let mut child = table.start(&command);
-        let printed = BufReader::new(child.stdout.take().unwrap()).lines().take(lines);
-        assert_eq!(printed.map(Result::unwrap).count(), lines);
-        child.kill().unwrap();
-        child.wait().unwrap();
+    let run_killed = |command: &str| {
+        for lines in [1, 4, 9] {
+            let mut child = table.start(command);
+            let printed = BufReader::new(child.stdout.take().unwrap()).lines().take(lines);
+            assert_eq!(printed.map(Result::unwrap).count(), lines);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            items.deliver();
+        }
+        let run = table.run(command);
         items.deliver();
-    }
-    assert_eq!(table.run(&command).code, 4);
-    items.deliver();
+        run
+    };
+    let set = items.set();
+    let command = format!("undo {of_job} --yes --mode inline --as-actor me --as-change-set {set}");
+    assert_eq!(run_killed(&command).code, 4);
     let check = |wanted: &dyn Fn(&Entity, &Expected) -> State, more: usize| {
         for entity in &entities {
             let (state, latest) = stored(items, entity.number);
@@ -287,11 +317,14 @@ pub(crate) fn check<I: Items>(items: &I) {
         }
     };
     check(&|_, expected| expected.target.clone(), 1);
-    let undone = table.run(&format!("undo {of_undo} --yes --mode inline"));
-    assert_eq!(
-        (undone.code, &undone.lines.last().unwrap()["Entities"]),
-        (0, &json!(changed))
-    );
+    let command = format!("undo --change-set {set} --as-change-set {set}2 --yes --mode inline");
+    match items.of_deletions() {
+        None => assert_eq!(run_killed(&command).code, 0),
+        Some(options) => {
+            let run = table.run(&format!("undo --change-set {set} {options} --yes --mode inline"));
+            assert_eq!((run.code, &run.lines.last().unwrap()["Entities"]), (0, &json!(changed)));
+        }
+    }
     items.deliver();
     check(&|entity, _| entity.current(), 2);
 }

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use shared::domain::keys::VersionDigits;
-use shared::dynamodb::Store;
 use testkit::{
     attached::Orders,
     database::{at_second, update},
     script_tests,
-    table::{Table, create_history},
+    table::Table,
     updates::{WriteMode, apply, mode},
     vzero::Vzero,
 };
+
+use crate::{random, random_order, random_update};
 
 script_tests! {
     Table;
@@ -26,16 +26,6 @@ mod attached {
         testkit::attached::Orders;
         fn all_versions_of_an_attached_table_are_listed_by_time();
         fn failure_documents_limit_what_is_complete();
-    }
-}
-
-/// Pseudorandom numbers below a bound.
-fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
-    move |bound| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
     }
 }
 
@@ -77,27 +67,12 @@ fn check(vzero: &Vzero, keys: &BTreeSet<String>) {
 #[test]
 fn all_versions_are_those_of_each_entity() {
     for is_own in [false, true] {
-        let mut table = crate::new_table();
-        if is_own && table.store.own_history().is_none() {
-            let history = table.endpoint.table("History");
-            table.block_on(create_history(&table.client, &history)).unwrap();
-            let store = Store::new(table.client.clone(), &table.name, VersionDigits::default());
-            table.store = store.with_history(Some(history));
-            table.block_on(table.store.claim_layout()).unwrap();
-        }
+        let table = crate::table_with_history(is_own);
+        table.block_on(table.store.claim_layout()).unwrap();
         let (mut random, mut keys) = (random(0x2026_1126), BTreeSet::new());
         for number in 0..200 {
             let id = format!("Equipment#{}", random(30));
-            let elements: Vec<_> = (0..random(4))
-                .map(|_| json!({"Id": random(5), "V": random(2)}))
-                .collect();
-            let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}, "L": elements});
-            if random(2) == 0 {
-                json["Actor"] = ["amy", "zoe"][usize::try_from(random(2)).unwrap()].into();
-            }
-            if random(10) == 0 {
-                json = json!({"ID": id, "Deleted": true});
-            }
+            let json = random_update(&mut random, &id, number);
             keys.insert(id);
             // History lacks some of them.
             let mode = mode([WriteMode::Stream, WriteMode::Inline][usize::from(random(5) > 0)]);
@@ -115,13 +90,9 @@ fn all_versions_of_an_attached_table_are_those_of_each_item() {
     for number in 0..100 {
         let no = random(30) + 1;
         keys.insert(Orders::key(no));
-        let by = ["amy", "zoe"][usize::try_from(random(2)).unwrap()];
-        let mut n = |bound| json!({"N": random(bound).to_string()});
-        let elements: Vec<_> = (0..3).map(|_| json!({"M": {"Id": n(5), "V": n(2)}})).collect();
-        let order = json!({"A": n(3), "B": {"N": number.to_string()}, "by": {"S": by}, "L": {"L": elements}});
-        match random(6) == 0 {
-            true => orders.delete(no),
-            false => orders.put(no, &order),
+        match random_order(&mut random, number) {
+            Some(order) => orders.put(no, &order),
+            None => orders.delete(no),
         }
     }
     // Some records come late.

@@ -17,12 +17,63 @@ mod undo;
 mod undo_model;
 mod unreachable;
 
-use testkit::{script_tests, table::Table};
+use serde_json::{Value, json};
+use shared::{domain::keys::VersionDigits, dynamodb::Store};
+use testkit::{
+    script_tests,
+    table::{Table, create_history},
+};
 
 const VZERO: &str = env!("CARGO_BIN_EXE_vzero");
 
 fn new_table() -> Table {
     Table::new(VZERO)
+}
+
+/// Creates a table with history in its own table or, unless the endpoint has only that layout, beside the latest items.
+fn table_with_history(is_own: bool) -> Table {
+    let mut table = new_table();
+    if is_own && table.store.own_history().is_none() {
+        let history = table.endpoint.table("History");
+        table.block_on(create_history(&table.client, &history)).unwrap();
+        let store = Store::new(table.client.clone(), &table.name, VersionDigits::default());
+        table.store = store.with_history(Some(history));
+    }
+    table
+}
+
+/// Pseudorandom numbers below a bound.
+fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |bound| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % bound
+    }
+}
+
+/// Returns a random order of the table `Orders`, or `None` for a deletion.
+fn random_order(random: &mut impl FnMut(u64) -> u64, number: u64) -> Option<Value> {
+    let by = ["amy", "zoe"][usize::from(random(2) > 0)];
+    let mut n = |bound| json!({"N": random(bound).to_string()});
+    let elements: Vec<_> = (0..3).map(|_| json!({"M": {"Id": n(5), "V": n(2)}})).collect();
+    let order = json!({"A": n(3), "B": {"N": number.to_string()}, "by": {"S": by}, "L": {"L": elements}});
+    (random(6) > 0).then_some(order)
+}
+
+/// Returns a random update of an entity, or a deletion.
+fn random_update(random: &mut impl FnMut(u64) -> u64, id: &str, number: u64) -> Value {
+    let elements: Vec<_> = (0..random(4))
+        .map(|_| json!({"Id": random(5), "V": random(2)}))
+        .collect();
+    let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}, "L": elements});
+    if random(2) == 0 {
+        json["Actor"] = ["amy", "zoe"][usize::from(random(2) > 0)].into();
+    }
+    match random(10) {
+        0 => json!({"ID": id, "Deleted": true}),
+        _ => json,
+    }
 }
 
 script_tests! {

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use testkit::{
     database::{add_time_index, put_item},
     endpoint::{is_skipped, sdk_config},
-    pages::{access_statements, policy_actions},
+    pages::{access_statements, security_statements},
     table,
     tap::{Needed, Tap},
 };
@@ -72,9 +72,9 @@ impl World {
             table::create_history(&client, HISTORY).await.unwrap();
             store = store.with_history(Some(HISTORY.to_owned()));
             store.claim_layout().await.unwrap();
-            add_time_index(&client, HISTORY).await;
-            store.store_time_index_since(Some(ALWAYS)).await.unwrap();
         }
+        add_time_index(&client, store.history_table()).await;
+        store.store_time_index_since(Some(ALWAYS)).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("DOCUMENT"), document(&stream_arn).to_string()).unwrap();
         fs::write(
@@ -178,27 +178,29 @@ fn quarantined() -> QuarantinedRecord {
     }
 }
 
-/// Returns the actions of a documented policy.
-fn documented(sid: &str) -> BTreeSet<Needed> {
-    let statements = access_statements(sid);
-    assert!(!statements.is_empty(), "there is no policy {sid}");
+/// Returns the actions of a policy with these statements.
+fn documented(statements: &[Value]) -> BTreeSet<Needed> {
     let texts = |value: &Value| match value {
         Value::Array(texts) => texts.iter().map(|text| text.as_str().unwrap().to_owned()).collect(),
         text => vec![text.as_str().unwrap().to_owned()],
     };
-    let table = |resource: &str| match resource {
-        "LATEST" => LATEST,
-        "HISTORY" => HISTORY,
-        "HISTORY/index/TimeIndex" => "Versions/index/TimeIndex",
-        other => panic!("{other} is not a table"),
+    let table = |resource: &str| match resource
+        .split_once('/')
+        .map_or((resource, ""), |(table, index)| (table, index))
+    {
+        ("LATEST" | "TABLE", "") => LATEST.to_owned(),
+        ("HISTORY", "") => HISTORY.to_owned(),
+        ("TABLE", index) => format!("{LATEST}/{index}"),
+        ("HISTORY", index) => format!("{HISTORY}/{index}"),
+        (other, _) => panic!("{other} is not a table"),
     };
     let mut found = BTreeSet::new();
-    for statement in &statements {
+    for statement in statements {
         for resource in texts(&statement["Resource"]) {
             let actions = texts(&statement["Action"]).into_iter();
             found.extend(actions.map(|action| Needed {
                 action,
-                table: Some(table(&resource).to_owned()),
+                table: Some(table(&resource)),
             }));
         }
     }
@@ -206,11 +208,12 @@ fn documented(sid: &str) -> BTreeSet<Needed> {
 }
 
 /// Compares what the commands of a policy need beside those that it extends with the documented actions.
-fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
-    found: &BTreeMap<&str, BTreeSet<T>>,
+fn assert_documented(
+    found: &BTreeMap<&str, BTreeSet<Needed>>,
     policies: &[Policy],
-    documented: impl Fn(&str) -> BTreeSet<T>,
+    statements: impl Fn(&str) -> Vec<Value>,
 ) {
+    let documented = |sid: &str| documented(&statements(sid));
     for Policy { sid, extended, .. } in policies {
         let allowed: BTreeSet<_> = extended.iter().flat_map(|sid| documented(sid)).collect();
         let besides: BTreeSet<_> = found[sid].difference(&allowed).cloned().collect();
@@ -221,14 +224,21 @@ fn assert_documented<T: Ord + Clone + std::fmt::Debug>(
 #[tokio::test]
 async fn operators_need_exactly_the_documented_actions() {
     let policies = policies(include_str!("../scripts/policies_of_operators"));
-    let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut found: BTreeMap<&str, BTreeSet<Needed>> = BTreeMap::new();
     for digits in [1, 10] {
         for (sid, needed) in World::new(digits, false).await.needed(&policies).await {
-            let actions = needed.into_iter().map(|needed| needed.action);
-            found.entry(sid).or_default().extend(actions);
+            // The command that creates a table has another one.
+            let needed = needed.into_iter();
+            // Of a new table, it also looks for a history, which may fail.
+            let needed = needed.filter(|needed| needed.table.as_deref() != Some("VersionControl-history"));
+            let needed = needed.map(|needed| Needed {
+                table: needed.table.map(|table| table.replace("Factory", LATEST)),
+                ..needed
+            });
+            found.entry(sid).or_default().extend(needed);
         }
     }
-    assert_documented(&found, &policies, |sid| policy_actions(sid, &["dynamodb:"]));
+    assert_documented(&found, &policies, security_statements);
 }
 
 #[tokio::test]
@@ -251,5 +261,5 @@ async fn readers_auditors_and_operators_need_exactly_the_documented_actions() {
             found.entry(sid).or_default().extend(actions);
         }
     }
-    assert_documented(&found, &policies, documented);
+    assert_documented(&found, &policies, access_statements);
 }

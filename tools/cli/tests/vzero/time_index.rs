@@ -8,29 +8,25 @@ use std::{
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use shared::{
-    domain::{keys::VersionDigits, recorded_at::RecordedAt, time_index::ALWAYS},
+    domain::{recorded_at::RecordedAt, time_index::ALWAYS},
     dynamodb::Store,
 };
 use testkit::{
     attached::Orders,
     database::{add_time_index, at_second, entity, put_into, update},
     endpoint::is_skipped,
-    table::{Table, create_history},
+    table::Table,
     updates::{WriteMode, apply, mode, put_version},
     vzero::Vzero,
 };
+
+use crate::{random, random_order, random_update};
 
 const SKIPPED: &str = "an index takes time to be created";
 
 /// Creates a table with the index, in a layout with history in its own table or not.
 fn indexed(is_own: bool) -> Table {
-    let mut table = crate::new_table();
-    if is_own && table.store.own_history().is_none() {
-        let history = table.endpoint.table("History");
-        table.block_on(create_history(&table.client, &history)).unwrap();
-        let store = Store::new(table.client.clone(), &table.name, VersionDigits::default());
-        table.store = store.with_history(Some(history));
-    }
+    let mut table = crate::table_with_history(is_own);
     table.block_on(add_time_index(&table.client, table.store.history_table()));
     table.block_on(table.store.claim_layout()).unwrap();
     table.store = table.store.clone().with_time_index(None);
@@ -38,15 +34,6 @@ fn indexed(is_own: bool) -> Table {
         .block_on(table.store.store_time_index_since(Some(ALWAYS)))
         .unwrap();
     table
-}
-
-fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
-    move |bound| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
-    }
 }
 
 /// Runs commands with the index, and then without it, and compares what they print.
@@ -108,13 +95,7 @@ fn the_index_finds_what_a_scan_finds() {
         let (table, mut random) = (indexed(is_own), random(0x2026_1128));
         for number in 0..150 {
             let id = format!("Equipment#{}", random(25));
-            let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}});
-            if random(2) == 0 {
-                json["Actor"] = ["amy", "zoe"][usize::try_from(random(2)).unwrap()].into();
-            }
-            if random(10) == 0 {
-                json = json!({"ID": id, "Deleted": true});
-            }
+            let json = random_update(&mut random, &id, number);
             // Clocks differ, so that some versions are ahead of the clock that inserts them, and some are late.
             let second = 1500 + random(1500);
             let store = at_second(&table.store, second);
@@ -138,11 +119,10 @@ fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
     let store = orders.store().with_time_index(None);
     orders.block_on(store.store_time_index_since(Some(ALWAYS))).unwrap();
     for number in 0..100 {
-        let by = ["amy", "zoe"][usize::try_from(random(2)).unwrap()];
-        let order = json!({"A": {"N": random(3).to_string()}, "B": {"N": number.to_string()}, "by": {"S": by}});
-        match random(6) == 0 {
-            true => orders.delete(random(20) + 1),
-            false => orders.put(random(20) + 1, &order),
+        let no = random(20) + 1;
+        match random_order(&mut random, number) {
+            Some(order) => orders.put(no, &order),
+            None => orders.delete(no),
         }
     }
     let now = store.clock().now().as_secs();

@@ -5,12 +5,7 @@ use std::{
     thread,
 };
 
-use operations::undo::{
-    apply::apply,
-    options::{Conflicts, Options},
-    plan::plan,
-    selection::Selection,
-};
+use operations::undo::{apply::apply, options::Options, plan::plan, selection::Selection};
 use serde_json::{Value, json};
 use shared::clock::{Clock, since_epoch};
 use testkit::{
@@ -30,7 +25,7 @@ script_tests! {
 }
 
 impl Items for Table {
-    const OPTIONS: [&'static str; 2] = ["--actor import-7", "--change-set U"];
+    const OF_JOB: &'static str = "--actor import-7";
 
     fn vzero(&self) -> &Vzero {
         self
@@ -46,7 +41,13 @@ impl Items for Table {
         Table::write(self, update);
     }
 
-    fn deliver(&self) {}
+    /// Puts the versions of runs that were killed after their write.
+    fn deliver(&self) {
+        for number in 0..30 {
+            let entity = database::entity(&format!("E{number}"));
+            self.block_on(updates::put_version(&self.store, &entity));
+        }
+    }
 
     fn stored(&self, number: usize) -> (Value, usize) {
         let mut items = self.items_of(&format!("E{number}"));
@@ -74,17 +75,11 @@ fn an_undo_of_a_job_is_that_of_the_model() {
 
 fn options() -> Options {
     Options {
-        selection: Selection {
+        change_set: Some("U".to_owned()),
+        ..undo_model::options(Selection {
             actor: Some(JOB.to_owned()),
             ..Selection::default()
-        },
-        conflicts: Conflicts::Leave,
-        actor: None,
-        reason: None,
-        change_set: Some("U".to_owned()),
-        ordering: updates::Ordering::Arrival,
-        write: updates::mode(updates::WriteMode::Inline),
-        allow_expired: false,
+        })
     }
 }
 
@@ -135,7 +130,7 @@ fn an_entity_that_changed_since_its_plan_is_planned_again_or_stays() {
         let planned = table.block_on(plan(&table.store, &entity, &options)).unwrap();
         table.write(json!({"ID": id, name: 3, "Actor": "bob"}));
         let seen = planned.newest.filter(|_| is_strict);
-        let applied = table.block_on(apply(&table.store, planned, seen, &options));
+        let applied = table.block_on(apply(&table.store, planned, seen, &options, None));
         let applied = applied.unwrap();
         assert_eq!(
             (applied.is_written, applied.plan.has_conflicts()),
@@ -175,7 +170,9 @@ fn an_entity_that_others_keep_changing_stays() {
         since_epoch()
     });
     let store = table.store.clone().with_clock(clock);
-    let applied = table.block_on(apply(&store, planned.unwrap(), None, &options)).unwrap();
+    let applied = table
+        .block_on(apply(&store, planned.unwrap(), None, &options, None))
+        .unwrap();
     let reason = applied.plan.reason.unwrap_or_default();
     assert!(
         !applied.is_written && reason.contains("other clients keep changing it"),

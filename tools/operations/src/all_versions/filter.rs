@@ -42,7 +42,7 @@ impl VersionFilter {
     }
 
     pub(super) fn is_in_period(&self, time: RecordedAt) -> bool {
-        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time <= until)
+        is_between([self.since, self.until], time)
     }
 
     /// Returns `false` if a stored version item is of another time, so that its further parts need not be read.
@@ -57,10 +57,7 @@ impl VersionFilter {
 
     /// Returns `true` if author, reason and change set of a version are the wanted ones.
     pub fn is_attributed(&self, view: &VersionView) -> bool {
-        let is = |wanted: &Option<String>, value: &Option<AttributeValue>| {
-            wanted.is_none() || value.as_ref().map(text_of) == *wanted
-        };
-        is(&self.actor, &view.actor) && is(&self.reason, &view.reason) && is(&self.change_set, &view.change_set)
+        is_of([&self.actor, &self.reason, &self.change_set], view)
     }
 
     /// Decides on a version of an entity that is selected. `None` if only its time is missing for a decision.
@@ -72,6 +69,18 @@ impl VersionFilter {
             None => Some(is_attributed),
         }
     }
+}
+
+pub(crate) fn is_between([since, until]: [Option<RecordedAt>; 2], time: RecordedAt) -> bool {
+    since.is_none_or(|since| time >= since) && until.is_none_or(|until| time <= until)
+}
+
+/// Returns `true` if a version has this author, reason and change set, as far as they are given.
+pub(crate) fn is_of([actor, reason, change_set]: [&Option<String>; 3], view: &VersionView) -> bool {
+    let is = |wanted: &Option<String>, value: &Option<AttributeValue>| {
+        wanted.is_none() || value.as_ref().map(text_of) == *wanted
+    };
+    is(actor, &view.actor) && is(reason, &view.reason) && is(change_set, &view.change_set)
 }
 
 /// Returns the words by which users name an entity: its partition key, or the key attributes of an item of an attached table.

@@ -11,7 +11,13 @@ use shared::{
     dynamodb::{Store, read::versions::ReadError},
 };
 
-use crate::read::history::{History, HistoryQuery};
+use crate::{
+    rate_limit::RateLimiter,
+    read::{
+        history::{History, HistoryQuery},
+        paced::Paced,
+    },
+};
 
 /// Maximum number of entities whose paths are kept.
 const MAX_ENTITIES: usize = 10_000;
@@ -19,7 +25,7 @@ const MAX_ENTITIES: usize = 10_000;
 const MAX_AHEAD: u64 = 255;
 
 pub struct TracedPaths {
-    store: Store,
+    table: Paced,
     path: Path,
     consistent: bool,
     entities: HashMap<EntityId, Traced>,
@@ -38,11 +44,18 @@ struct Traced {
 impl TracedPaths {
     pub fn new(store: &Store, path: &Path, consistent: bool) -> Self {
         Self {
-            store: store.clone(),
+            table: Paced::new(store, &RateLimiter::unlimited()),
             path: path.clone(),
             consistent,
             entities: HashMap::new(),
         }
+    }
+
+    /// Reads at the rate of a limiter.
+    #[must_use]
+    pub fn at_rate_of(mut self, limiter: &RateLimiter) -> Self {
+        self.table.limiter = limiter.clone();
+        self
     }
 
     /// Returns the paths in the version before and in the version, `None` where the value did not exist.
@@ -68,7 +81,7 @@ impl TracedPaths {
         if !traced.reached.is_some_and(is_read) {
             let to = before.and_then(|before| Version::new(before.get().saturating_sub(traced.ahead).max(1)));
             traced.ahead = (2 * traced.ahead + 1).min(MAX_AHEAD);
-            traced.read(&self.store, &view.entity, to, self.consistent).await?;
+            traced.read(&self.table, &view.entity, to, self.consistent).await?;
         }
         Ok([before.unwrap_or(view.version), view.version].map(|version| traced.at(version)))
     }
@@ -78,7 +91,7 @@ impl Traced {
     /// Reads versions back to one.
     async fn read(
         &mut self,
-        store: &Store,
+        Paced { store, limiter }: &Paced,
         entity: &EntityId,
         to: Option<Version>,
         consistent: bool,
@@ -89,10 +102,12 @@ impl Traced {
             consistent,
             ..HistoryQuery::default()
         };
+        limiter.ready().await;
         let Some(mut history) = History::read(store, entity, query).await? else {
             return Ok(());
         };
         while let Some(views) = history.next_page().await? {
+            limiter.ready().await;
             for view in views.iter().filter(|view| !view.is_late() && !view.is_omitted()) {
                 let [path, last] = self.trace.step(&view.attributes);
                 if path != last {

@@ -6,6 +6,7 @@ use writer_fn::counter::WriteOutcome;
 use super::{
     options::Options,
     plan::{Action, EntityPlan, Write, plan, reason_of},
+    set_file::SetFile,
 };
 use crate::{error::OperationError, item_change::change_item, revision::write_restored};
 
@@ -35,6 +36,7 @@ pub async fn apply(
     mut plan: EntityPlan,
     seen: Option<Version>,
     options: &Options,
+    set: Option<&SetFile>,
 ) -> Result<Applied, OperationError> {
     let (mut attempts, mut is_changed) = (0, false);
     let written = loop {
@@ -43,7 +45,7 @@ pub async fn apply(
             break None;
         };
         attempts += 1;
-        match Box::pin(send(store, write, options)).await {
+        match Box::pin(send(store, write, options, set)).await {
             Ok(version) => break Some(version),
             Err(OperationError::Changed | OperationError::Expected { .. }) => {
                 let again = self::plan(store, &plan.entity, options).await;
@@ -68,10 +70,20 @@ pub async fn apply(
     })
 }
 
-async fn send(store: &Store, write: &Write, options: &Options) -> Result<Option<Version>, OperationError> {
+async fn send(
+    store: &Store,
+    write: &Write,
+    options: &Options,
+    set: Option<&SetFile>,
+) -> Result<Option<Version>, OperationError> {
     let (update, latest) = match write {
         Write::Update { update, latest } => (update, latest),
-        Write::Item(change) => return change_item(store, change).await.map(|()| None),
+        Write::Item(change) => {
+            let set = set.zip(store.attached_table());
+            set.map_or(Ok(()), |(set, table)| set.add(table, change))?;
+            change_item(store, change).await?;
+            return set.map_or(Ok(()), |(set, _)| set.add_written(change)).map(|()| None);
+        }
     };
     match write_restored(store, update, Some(latest), options.write).await? {
         WriteOutcome::Written { version }

@@ -1,5 +1,7 @@
 //! History of an entity from the state before the first selected version on.
 
+use std::collections::BTreeSet;
+
 use shared::{
     domain::{entity::EntityId, version::Version, view::VersionView},
     dynamodb::Store,
@@ -39,7 +41,19 @@ impl Versions {
         selection: &Selection,
     ) -> Result<(Self, Option<OperationError>), OperationError> {
         let no_entity = || OperationError::NoEntity(entity.as_str().to_owned());
-        let (views, is_whole) = views(store, entity, selection).await?.ok_or_else(no_entity)?;
+        let mut selection = selection.clone();
+        if let Some(set) = &selection.written {
+            selection.first = selection.first.max(set.first(entity));
+        }
+        let (views, is_whole) = views(store, entity, &selection).await?.ok_or_else(no_entity)?;
+        let mut reason = None;
+        if let Some(set) = &selection.written {
+            let found = set.versions(store, entity, &views).await;
+            selection.versions = Some(found.unwrap_or_else(|error| {
+                reason = Some(error);
+                BTreeSet::new()
+            }));
+        }
         let (lowest, newest) = match (views.first(), views.last()) {
             (Some(lowest), Some(newest)) => (lowest.version.get(), newest.version),
             _ => return Err(no_entity()),
@@ -64,18 +78,17 @@ impl Versions {
         };
         let seen: VersionSet = views.iter().map(|view| view.version.get()).collect();
         let missing = seen.gaps(start, newest.get());
-        let mut reason = None;
         if let Some((lowest, _)) = missing.ranges().next() {
             let floor = store.floor(entity, true).await?;
             let next = missing.within(floor.get(), newest.get()).ranges().next();
-            reason = match first {
+            reason = reason.or(match first {
                 Some(_) if lowest < floor.get() => Some(OperationError::Incomplete(format!(
                     "the state before it was pruned: its history begins at version {floor}"
                 ))),
                 _ => next
                     .and_then(|(next, _)| Version::new(next))
                     .map(|version| OperationError::NotInHistory { version }),
-            };
+            });
         }
         let mut in_order: Vec<_> = views.into_iter().filter(|view| !view.is_late()).collect();
         let is_before = |view: &VersionView| first.is_some_and(|first| view.version.get() < first);

@@ -15,4 +15,5 @@ pub mod options;
 pub mod plan;
 pub mod planned;
 pub mod selection;
+pub mod set_file;
 pub mod table;

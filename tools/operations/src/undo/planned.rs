@@ -1,16 +1,10 @@
-//! Entities that are to be undone, in a temporary file, so that memory does not grow with their number. The file has no name: the
-//! operating system deletes it when it is closed.
-
-use std::{
-    fs::File,
-    io::{self, BufRead as _, BufReader, BufWriter, Seek as _, Write as _},
-};
+//! Entities that are to be undone, in a temporary file, so that memory does not grow with their number.
 
 use serde::{Deserialize, Serialize};
 use shared::domain::{entity::EntityId, version::Version};
 
 use super::plan::EntityPlan;
-use crate::error::OperationError;
+use crate::{error::OperationError, value_file::ValueFile};
 
 /// Entity that is to be undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +33,7 @@ struct Line(String, Option<Version>, Option<(Version, Vec<Version>)>);
 
 /// Entities in the order in which they were added.
 pub struct PlannedFile {
-    file: BufWriter<File>,
+    file: ValueFile<Line>,
     /// Number of entities.
     pub entities: u64,
 }
@@ -47,40 +41,26 @@ pub struct PlannedFile {
 impl PlannedFile {
     /// # Errors
     ///
-    /// Returns [`OperationError::TemporaryFile`] if the file cannot be created.
+    /// Returns [`OperationError::TemporaryFile`] if the file cannot be created. So do the other functions if it cannot be written or read.
     pub fn create() -> Result<Self, OperationError> {
-        let file = tempfile::tempfile().map_err(OperationError::TemporaryFile)?;
         Ok(Self {
-            file: BufWriter::new(file),
+            file: ValueFile::new()?,
             entities: 0,
         })
     }
 
     /// Adds an entity.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`OperationError::TemporaryFile`] if the file cannot be written.
     pub fn push(&mut self, planned: Planned) -> Result<(), OperationError> {
         let line = Line(planned.entity.as_str().to_owned(), planned.first, planned.seen);
         self.entities += 1;
-        let written = serde_json::to_writer(&mut self.file, &line).map_err(io::Error::from);
-        let written = written.and_then(|()| self.file.write_all(b"\n"));
-        written.map_err(OperationError::TemporaryFile)
+        self.file.push(&line)
     }
 
     /// Returns the entities.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`OperationError::TemporaryFile`] if the file cannot be written or read.
-    pub fn read(self) -> Result<impl Iterator<Item = Result<Planned, OperationError>>, OperationError> {
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error);
-        let file = file.and_then(|mut file| file.rewind().map(|()| file));
-        let lines = BufReader::new(file.map_err(OperationError::TemporaryFile)?).lines();
+    pub fn read(&mut self) -> Result<impl Iterator<Item = Result<Planned, OperationError>>, OperationError> {
+        let lines = self.file.read_from(0)?;
         Ok(lines.map(|line| {
-            let line = line.and_then(|line| Ok(serde_json::from_str(&line)?));
-            let Line(entity, first, seen) = line.map_err(OperationError::TemporaryFile)?;
+            let (Line(entity, first, seen), _) = line?;
             let entity = EntityId::new(entity)?;
             Ok(Planned { entity, first, seen })
         }))

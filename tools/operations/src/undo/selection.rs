@@ -1,17 +1,19 @@
 //! Selection of the versions that are undone.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
-use item_diff::line::text_of;
 use shared::domain::{
-    AttributeValue,
     attached::item::{BACKFILL, StateOrigin},
     recorded_at::RecordedAt,
     version::Version,
     view::VersionView,
 };
 
-use crate::backfill::mapping::REQUEST_PREFIX;
+use super::set_file::UndoSet;
+use crate::{
+    all_versions::filter::{is_between, is_of},
+    backfill::mapping::REQUEST_PREFIX,
+};
 
 /// Conditions that a version fulfills to be undone, all of them.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +29,8 @@ pub struct Selection {
     pub actor: Option<String>,
     pub reason: Option<String>,
     pub change_set: Option<String>,
+    /// Writes of an undo, of which the versions are those that are selected.
+    pub written: Option<Arc<UndoSet>>,
     /// `true` to leave out versions of an attached table whose author can be that of the version before.
     pub actor_changed_only: bool,
     /// `true` to add the deletions by clients from an attached table, which name no author.
@@ -49,19 +53,14 @@ pub(super) enum Choice {
 impl Selection {
     pub(super) fn choose(&self, view: &VersionView) -> Choice {
         let is_in_period = match view.recorded_at {
-            Some(time) => self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time <= until),
+            Some(time) => is_between([self.since, self.until], time),
             None => self.since.is_none() && self.until.is_none(),
         };
         let is_numbered = |versions: &BTreeSet<_>| versions.contains(&view.version);
         if !is_in_period || !self.versions.as_ref().is_none_or(is_numbered) {
             return Choice::Other;
         }
-        let is = |wanted: &Option<String>, own: &Option<AttributeValue>| {
-            let is_own = |wanted: &String| own.as_ref().is_some_and(|own| text_of(own) == *wanted);
-            wanted.as_ref().is_none_or(is_own)
-        };
-        let is_attributed =
-            is(&self.actor, &view.actor) && is(&self.reason, &view.reason) && is(&self.change_set, &view.change_set);
+        let is_attributed = is_of([&self.actor, &self.reason, &self.change_set], view);
         if !is_attributed {
             let is_unattributed = view.change.is_some() && view.deleted && view.actor.is_none();
             return match (is_unattributed, self.with_unattributed_deletions) {

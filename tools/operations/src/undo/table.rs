@@ -4,7 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use shared::{
-    domain::{attached::key, entity::EntityId, version::Version, view::VersionView},
+    domain::{entity::EntityId, version::Version, view::VersionView},
     dynamodb::Store,
 };
 
@@ -14,8 +14,10 @@ use super::{
     plan::{EntityPlan, plan},
     planned::Planned,
     selection::Choice,
+    set_file::SetFile,
 };
 use crate::{
+    all_versions::filter::key_words,
     error::OperationError,
     rate_limit::RateLimiter,
     read::paced::Paced,
@@ -62,6 +64,21 @@ impl TablePlan {
     }
 }
 
+/// Plans these entities. One that does not exist has no plan.
+///
+/// # Errors
+///
+/// Returns the error of a service that fails.
+pub async fn plan_listed(
+    store: &Store,
+    limiter: &RateLimiter,
+    entities: &[EntityId],
+    options: &Options,
+) -> Result<Vec<EntityPlan>, OperationError> {
+    let entities = entities.iter().map(|entity| (entity.clone(), None));
+    plan_all(&Paced::new(store, limiter), entities.collect(), options).await
+}
+
 /// Plans entities, each with the first version that can be selected, if it is known. One that does not exist any more has no plan.
 /// One whose latest item is not valid has a conflict.
 async fn plan_all(
@@ -84,16 +101,10 @@ async fn plan_all(
         .await
 }
 
-/// Returns `true` if the id of an entity begins with one of the prefixes, or there is none. That of an item of an attached table are its
-/// key attributes with spaces in between.
-fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
-    let words = store.attached_table().and_then(|table| {
-        let item = key::attributes(table, entity.as_str()).ok()?;
-        let words = table.keys().map(|key| key::to_text(item.get(&key.name)?));
-        Some(words.collect::<Option<Vec<_>>>()?.join(" "))
-    });
-    let id = words.as_deref().unwrap_or(entity.as_str());
-    prefixes.is_empty() || prefixes.iter().any(|prefix| id.starts_with(prefix))
+/// Returns `true` if the key of an entity begins with one of the prefixes, see [`key_words`], or there is none.
+pub fn has_prefix(store: &Store, entity: &EntityId, prefixes: &[String]) -> bool {
+    let key = key_words(store, entity.as_str()).join(" ");
+    prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Plans entities again and carries the plans out, a few at a time and at the rate of a limiter. `done` gets each result.
@@ -106,6 +117,21 @@ pub async fn apply_all<E: From<OperationError>>(
     limiter: &RateLimiter,
     entities: impl IntoIterator<Item = Result<Planned, OperationError>>,
     options: &Options,
+    done: impl FnMut(Applied) -> Result<(), E>,
+) -> Result<(), E> {
+    apply_into(store, limiter, entities, (options, None), done).await
+}
+
+/// As [`apply_all`]. The set gets the writes of an attached table.
+///
+/// # Errors
+///
+/// As [`apply_all`], and that of the file of the set.
+pub async fn apply_into<E: From<OperationError>>(
+    store: &Store,
+    limiter: &RateLimiter,
+    entities: impl IntoIterator<Item = Result<Planned, OperationError>>,
+    (options, set): (&Options, Option<&SetFile>),
     mut done: impl FnMut(Applied) -> Result<(), E>,
 ) -> Result<(), E> {
     let table = Paced::new(store, limiter);
@@ -119,7 +145,7 @@ pub async fn apply_all<E: From<OperationError>>(
         let planned = table.send(async |store| plan(store, &entity, &options).await).await;
         let planned = EntityPlan::or_refused(planned, store, &entity)?;
         let seen = seen.as_ref().map(|(newest, _)| *newest);
-        let carry_out = async |store: &Store| apply(store, planned.clone(), seen, &options).await;
+        let carry_out = async |store: &Store| apply(store, planned.clone(), seen, &options, set).await;
         table.send(carry_out).await
     });
     let mut results = results.buffered(CONCURRENCY).boxed_local();

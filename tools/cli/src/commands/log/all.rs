@@ -175,7 +175,8 @@ impl All {
             cost.add_items(versions.saturating_mul(each), connection)?;
         }
         let pages = VersionPages::new(store, &pace, rows, connection.consistent);
-        let (printed, missing) = Self::show(&shown, pages, connection, output).await?;
+        let paths = shown.paths(connection, &pace);
+        let (printed, missing) = Self::show(&shown, pages, paths, (connection, output)).await?;
         if printed == 0 && shown.limit != Some(0) && !shown.detail.stat {
             output::note(match shown.path.is_some() || filter.excludes() {
                 true => "no version matches",
@@ -219,11 +220,10 @@ impl All {
     async fn show(
         shown: &Shown<'_>,
         mut pages: VersionPages<Rows>,
-        connection: &Connection,
-        output: &Output,
+        mut paths: Option<TracedPaths>,
+        (connection, output): (&Connection, &Output),
     ) -> Result<(usize, u64), CliError> {
         let store = &connection.store;
-        let mut paths = shown.paths(connection);
         let (mut printed, mut tally) = (0, shown.detail.stat.then(Tally::default));
         let limit = shown.limit.unwrap_or(usize::MAX);
         while printed < limit && !pager::is_closed() {
@@ -261,9 +261,9 @@ impl Shown<'_> {
     }
 
     /// Returns the places of the path in all histories.
-    pub(super) fn paths(&self, connection: &Connection) -> Option<TracedPaths> {
+    pub(super) fn paths(&self, connection: &Connection, pace: &RateLimiter) -> Option<TracedPaths> {
         let path = self.path?;
-        Some(TracedPaths::new(&connection.store, path, connection.consistent))
+        Some(TracedPaths::new(&connection.store, path, connection.consistent).at_rate_of(pace))
     }
 
     /// Compares a version with the one before it. `None` if its change is not one of the path.

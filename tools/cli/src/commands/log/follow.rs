@@ -78,7 +78,7 @@ impl All {
                 cost.add_items(run.counts().rows * if is_compared { 2 } else { 1 }, connection)?;
             }
             let mut pages = VersionPages::new(store, &pace, sorted(rows)?, connection.consistent);
-            let mut paths = shown.paths(connection);
+            let mut paths = shown.paths(connection, &pace);
             let (limit, mut last) = (shown.limit.filter(|_| is_first), VecDeque::new());
             while let Some(views) = pages.next_page(usize::MAX, is_compared).await? {
                 for (view, previous) in views {

@@ -53,7 +53,7 @@ impl PlanFile {
     }
 
     pub(super) fn end(mut self, report: &Report, options: &Options) -> Result<(), CliError> {
-        let mut summary = file_summary(report, options);
+        let mut summary = file_summary(report);
         let mode = MODES.iter().find(|(mode, _)| *mode == options.conflicts);
         summary[ON_CONFLICT] = mode.map(|(_, name)| *name).into();
         summary["Reason"] = options.reason.clone().into();

@@ -19,12 +19,18 @@ use operations::{
         options::{self, Options},
         plan::{Action, EntityPlan, plan},
         planned::{Planned, PlannedFile},
-        table::{TablePlan, apply_all},
+        set_file::{SetFile, UndoSet},
+        table::{TablePlan, apply_into, plan_listed},
     },
 };
-use shared::domain::request_id::RequestId;
+use shared::domain::{entity::EntityId, request_id::RequestId};
+use uuid::Uuid;
 
-use self::{file::PlanFile, report::Report, selected::Selected};
+use self::{
+    file::PlanFile,
+    report::Report,
+    selected::{Selected, file_of},
+};
 use super::{
     read_cost::{MaxCost, ReadCost, source},
     segments::Rates,
@@ -38,6 +44,9 @@ use crate::{
     target::Target,
     write_options::Writing,
 };
+
+/// Number of entities that a file names and that are planned together.
+const PAGE: usize = 100;
 
 /// Options that select versions of all entities.
 const SELECTING: [&str; 7] = ["since", "until", "actor", "reason", "change_set", "entity", "apply"];
@@ -68,7 +77,8 @@ pub(crate) struct Undo {
     /// Reason for the undo [default: what is undone]
     #[arg(long, value_name = "TEXT")]
     as_reason: Option<String>,
-    /// Set of changes of the undo, by which it can be undone [default: a new one]
+    /// Set of changes of the undo, by which it can be undone [default: a new one]. Of a table of other programs, @FILE stores it in a
+    /// file, as does an undo without an attribute for it
     #[arg(long, value_name = "ID", value_parser = set_id)]
     as_change_set: Option<String>,
     /// Of a table of other programs: let DynamoDB delete an item if its time to live has passed
@@ -113,18 +123,30 @@ fn unless_selected(words: Arg) -> Arg {
 impl Undo {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let selection = self.selected.selection(connection)?;
+        let table = connection.store.attached_table();
+        let named_file = self
+            .as_change_set
+            .as_deref()
+            .and_then(file_of)
+            .filter(|_| table.is_some());
+        if named_file.is_some() && self.as_change_set == self.selected.filters.change_set {
+            let usage = "--as-change-set: name another file than that of the undo that is undone";
+            return Err(CliError::Usage(usage.to_owned()));
+        }
+        if let Some((path, table)) = named_file.filter(|path| path.exists()).zip(table) {
+            UndoSet::read(path, table).map_err(|error| CliError::usage("--as-change-set", error))?;
+        }
         let named = ItemOptions {
             actor: self.as_actor.clone(),
             reason: self.as_reason.clone(),
-            change_set: self.as_change_set.clone(),
+            change_set: self.as_change_set.clone().filter(|_| named_file.is_none()),
             ..ItemOptions::default()
         };
-        let table = connection.store.attached_table();
         let attribution = table.map(|table| named.attribution(table)).transpose();
         // The error names the option of other commands: `--actor`.
         attribution.map_err(|error| CliError::Usage(error.to_string().replacen("--", "--as-", 1)))?;
         let has_sets = table.is_none_or(|table| table.settings().change_set_attribute.is_some());
-        let new_set = || has_sets.then(|| uuid::Uuid::new_v4().to_string());
+        let new_set = || has_sets.then(|| Uuid::new_v4().to_string());
         let mut options = Options {
             conflicts: Conflicts::of_library(self.conflicts),
             actor: named.actor,
@@ -136,16 +158,21 @@ impl Undo {
             selection,
         };
         let limiter = self.rates.limiter(connection);
-        let undoing = Undoing {
+        let mut undoing = Undoing {
             undo: self,
             connection,
             output,
             limiter,
+            set_file: named_file.map(PathBuf::from),
         };
         match &self.apply {
             Some(path) => {
                 let mut plans = Plans::new(&undoing)?;
                 file::read(path, connection, &mut options, &mut plans.entities)?;
+                let file = options
+                    .change_set
+                    .take_if(|set| table.is_some() && file_of(set).is_some());
+                undoing.set_file = file.as_deref().and_then(file_of).map(PathBuf::from);
                 undoing.carry_out(plans, options).await
             }
             None if self.selected.is_none() => Box::pin(undoing.entity(options)).await,
@@ -168,6 +195,8 @@ struct Undoing<'a> {
     connection: &'a Connection,
     output: &'a Output,
     limiter: RateLimiter,
+    /// File of the set of changes, if one is named.
+    set_file: Option<PathBuf>,
 }
 
 impl Undoing<'_> {
@@ -206,8 +235,47 @@ impl Undoing<'_> {
         self.undo.confirmation.check()?;
         let selected = &self.undo.selected;
         set_reason(&mut options, self.connection, &selected.text());
-        let (store, confirmation) = (&self.connection.store, self.undo.confirmation);
+        let confirmation = self.undo.confirmation;
         let max_cost = MaxCost::new(self.undo.max_cost, !confirmation.must_ask() && !confirmation.dry_run);
+        let mut plans = Plans::new(&self)?;
+        match selected.listed(self.connection, &options.selection)? {
+            Some(entities) => self.list(&entities, &options, max_cost, &mut plans).await?,
+            None => self.search(&options, max_cost, &mut plans).await?,
+        }
+        self.carry_out(plans, options).await
+    }
+
+    /// Plans the undo of the entities that a file names.
+    async fn list(
+        &self,
+        entities: &[EntityId],
+        options: &Options,
+        max_cost: MaxCost,
+        plans: &mut Plans,
+    ) -> Result<(), CliError> {
+        let count = entities.len() as u64;
+        ReadCost::of_entities(count, self.connection, max_cost).await?;
+        let (bar, mut done, mut missing) = (Bar::new(count), 0, 0);
+        for entities in entities.chunks(PAGE) {
+            let page = plan_listed(&self.connection.store, &self.limiter, entities, options).await?;
+            (done, missing) = (done + entities.len(), missing + entities.len() - page.len());
+            let counts = &mut plans.planned.counts;
+            *counts = page.iter().map(|plan| &plan.counts).chain([&*counts]).sum();
+            if !plans.add_page(&page, self, &bar)? {
+                break;
+            }
+            bar.set(done as u64, format!(", {} entities change", plans.planned.entities));
+        }
+        drop(bar);
+        if missing > 0 {
+            output::note(&format!("{missing} entities of the file do not exist"));
+        }
+        Ok(())
+    }
+
+    /// Searches all entities for selected versions, and plans their undo.
+    async fn search(&self, options: &Options, max_cost: MaxCost, plans: &mut Plans) -> Result<(), CliError> {
+        let store = &self.connection.store;
         let (since, until) = (options.selection.since, options.selection.until);
         let source = source(store, since, until).await?;
         if source != Source::Scan {
@@ -219,33 +287,28 @@ impl Undoing<'_> {
             source: &source,
             ..segments::Plan::new(store, &self.limiter)
         };
-        let mut run = TablePlan::new(run, options.clone(), selected.prefixes()?)?;
-        let (mut plans, bar) = (Plans::new(&self)?, Bar::new(cost.items));
-        let limit = self.undo.limit.map_or(u64::MAX, NonZeroU64::get);
-        while plans.planned.entities < limit
-            && let Some(page) = run.step().await?
+        let mut run = TablePlan::new(run, options.clone(), self.undo.selected.prefixes())?;
+        let bar = Bar::new(cost.items);
+        while let Some(page) = run.step().await?
+            && plans.add_page(&page, self, &bar)?
         {
-            bar.suspend(|| {
-                page.iter().try_for_each(|plan| match plans.planned.entities < limit {
-                    true => plans.add(plan, &self),
-                    false => Ok(()),
-                })
-            })?;
             bar.set(run.counts().items, format!(", {} entities", plans.planned.entities));
         }
         drop(bar);
         plans.planned.counts = run.counts();
-        self.carry_out(plans, options).await
+        Ok(())
     }
 
     /// Asks, and carries out plans. The report counts the plans.
     async fn carry_out(self, plans: Plans, options: Options) -> Result<(), CliError> {
         let Plans {
-            entities,
-            planned,
+            mut entities,
+            mut planned,
             left,
             file,
         } = plans;
+        let set = self.set_file.as_ref().map(|path| format!("@{}", path.display()));
+        planned.set = set.or(options.change_set.clone());
         file.end(&planned, &options)?;
         let (confirmation, is_saved) = (self.undo.confirmation, self.undo.apply.is_some());
         if confirmation.dry_run {
@@ -260,15 +323,28 @@ impl Undoing<'_> {
         }
         let (bar, store) = (Bar::new(entities.entities), &self.connection.store);
         let (mut report, mut done) = (left, 0);
-        report.started = Some(store.now());
         report.is_saved = is_saved;
-        if let Some(set) = options.change_set.as_ref().filter(|_| entities.entities > 0) {
+        report.set = planned.set.take().filter(|_| entities.entities > 0);
+        let table = store.attached_table().filter(|_| entities.entities > 0);
+        let opened = match (table, self.set_file) {
+            (Some(table), named) if named.is_some() || report.set.is_none() => {
+                let path = named.unwrap_or_else(|| format!("undo-{}.jsonl", Uuid::new_v4()).into());
+                report.set = Some(format!("@{}", path.display()));
+                let opened = SetFile::open(&path, table);
+                Some(opened.map_err(|error| CliError::usage("--as-change-set", error))?)
+            }
+            _ => None,
+        };
+        // The file has deletions, too.
+        report.started = opened.is_none().then(|| store.now());
+        if let Some(set) = &report.set {
             output::note(&format!("the change set of the undo is {set}"));
         }
         report.counts = planned.counts;
         // Otherwise, the plan was shown.
         let is_shown = |applied: &Applied| !confirmation.must_ask() || applied.plan.has_conflicts();
-        let result = apply_all(store, &self.limiter, entities.read()?, &options, |applied| {
+        let options_and_set = (&options, opened.as_ref());
+        let result = apply_into(store, &self.limiter, entities.read()?, options_and_set, |applied| {
             done += 1;
             report.add(&applied.plan);
             bar.set(done, String::new());
@@ -301,6 +377,19 @@ impl Plans {
             left: Report::default(),
             file: PlanFile::create(undoing.undo.plan.as_deref(), undoing.connection)?,
         })
+    }
+
+    /// Adds the plans of a page. Returns `false` if no more entities are undone.
+    fn add_page(&mut self, page: &[EntityPlan], undoing: &Undoing<'_>, bar: &Bar) -> Result<bool, CliError> {
+        let limit = undoing.undo.limit.map_or(u64::MAX, NonZeroU64::get);
+        let mut concerned = page.iter().filter(|plan| plan.is_concerned());
+        bar.suspend(|| {
+            concerned.try_for_each(|plan| match self.planned.entities < limit {
+                true => self.add(plan, undoing),
+                false => Ok(()),
+            })
+        })?;
+        Ok(self.planned.entities < limit)
     }
 
     /// Adds a plan, and shows it if it is not carried out, or not yet.

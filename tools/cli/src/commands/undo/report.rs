@@ -28,7 +28,9 @@ pub(super) struct Report {
     /// Versions that are undone in these entities. `counts` also covers entities that do not change.
     versions: u64,
     pub(super) counts: Counts,
-    /// Time before the first write.
+    /// Text by which `--change-set` selects the undo.
+    pub(super) set: Option<String>,
+    /// Time before the first write, if the set can lack deletions.
     pub(super) started: Option<RecordedAt>,
     /// `true` if the plans are those of a file.
     pub(super) is_saved: bool,
@@ -86,7 +88,7 @@ impl Report {
         if is_dry && entities > 0 {
             output::note("whatever reads the stream of the table gets the changes of an undo, too");
         }
-        let again = options.change_set.as_ref().filter(|_| !is_dry && entities > 0);
+        let again = self.set.as_ref().filter(|_| !is_dry && entities > 0);
         // Times of a stream have no fractions of a second.
         let second = |time: RecordedAt| RecordedAt::since_epoch(Duration::from_secs(time.to_duration().as_secs()));
         let deleted = self.started.filter(|_| self.has_deletion).map(|started| {
@@ -107,7 +109,7 @@ impl Report {
             if is_dry { "would change" } else { "changed" },
             again.unwrap_or_default(),
         );
-        let mut summary = file_summary(&self, options);
+        let mut summary = file_summary(&self);
         summary["DryRun"] = is_dry.into();
         let conflicting = self.conflicts.0;
         output.sentence(
@@ -136,11 +138,11 @@ impl Report {
 }
 
 /// Returns the last line of a plan.
-pub(super) fn file_summary(report: &Report, options: &Options) -> serde_json::Value {
+pub(super) fn file_summary(report: &Report) -> serde_json::Value {
     json!({
         "Entities": report.entities, "Conflicts": report.conflicts.0, "WriteUnits": report.write_units,
         "Versions": report.versions, "Uncertain": report.counts.uncertain, "Marked": report.counts.marked,
-        "UnattributedDeletions": report.counts.unattributed, "ChangeSet": options.change_set,
+        "UnattributedDeletions": report.counts.unattributed, "ChangeSet": report.set,
     })
 }
 

@@ -1,12 +1,19 @@
 //! The command `local --attach`: a table that other programs write.
 
-use operations::read::items::scan_items;
+use aws_sdk_dynamodb::Client;
+use operations::{
+    all_versions::{AllVersions, filter::VersionFilter},
+    rate_limit::RateLimiter,
+    read::items::scan_items,
+    segments::Plan,
+    time_index::source::{Source, TimeIndex},
+};
 use serde_json::{Value, json};
 use shared::{
-    domain::{Item, attached::digits, attributes::text},
+    domain::{Item, attached::digits, attributes::text, recorded_at::RecordedAt},
     dynamodb::Store,
 };
-use testkit::{attached, wait::eventually};
+use testkit::{attached, serving::Serving, wait::eventually};
 
 use crate::{command::file, serving::serve};
 
@@ -35,6 +42,21 @@ fn order(customer: &str, number: u64, state: Option<u64>) -> Item {
     serde_json::from_value(item).unwrap()
 }
 
+async fn client_of(stack: &Serving) -> Client {
+    Client::new(&local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await)
+}
+
+/// Puts an order, or deletes that with this key.
+async fn change(client: &Client, order: Item, is_put: bool) {
+    if is_put {
+        let put = client.put_item().table_name("Orders").set_item(Some(order.into()));
+        put.send().await.unwrap();
+    } else {
+        let delete = client.delete_item().table_name("Orders").set_key(Some(order.into()));
+        delete.send().await.unwrap();
+    }
+}
+
 /// Returns the states of an order, oldest first, `None` for a deletion.
 async fn states(store: &Store, customer: &str, number: u64) -> Vec<Option<u64>> {
     let states = attached::states(store, &order(customer, number, None)).await;
@@ -55,8 +77,7 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
     let mut expected = vec![Vec::new(); usize::try_from(ITEMS).unwrap()];
     for start in 0..4 {
         let mut stack = serve(&["--attach", &path, "--data-dir", &data]);
-        let config = local::dynamodb::sdk_config(&format!("http://{}", stack.dynamodb)).await;
-        let client = aws_sdk_dynamodb::Client::new(&config);
+        let client = client_of(&stack).await;
         if start == 3 {
             let history = Store::new(client.clone(), "Orders-history", digits());
             let stored = history.stored_definition().await.unwrap().unwrap();
@@ -86,14 +107,7 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
             let number = step % ITEMS;
             let state = (step % 7 != 6).then_some(start * 1000 + step);
             for customer in ["c", "other"] {
-                let item = order(customer, number, state);
-                if state.is_some() {
-                    let put = client.put_item().table_name("Orders").set_item(Some(item.into()));
-                    put.send().await.unwrap();
-                } else {
-                    let delete = client.delete_item().table_name("Orders").set_key(Some(item.into()));
-                    delete.send().await.unwrap();
-                }
+                change(&client, order(customer, number, state), state.is_some()).await;
             }
             let states = &mut expected[usize::try_from(number).unwrap()];
             // A deletion of an item that does not exist changes nothing.
@@ -102,5 +116,59 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
             }
         }
         stack.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
+    let (folder, definition) = (tempfile::tempdir().unwrap(), definition().to_string());
+    let path = file(folder.path(), "orders.json", &definition);
+    let stack = serve(&["--attach", &path, "--parameter", "TimeIndex=true"]);
+    let client = client_of(&stack).await;
+    for (number, state) in [
+        (1, Some(1)),
+        (2, Some(2)),
+        (1, Some(3)),
+        (2, None),
+        (3, Some(4)),
+        (1, None),
+    ] {
+        change(&client, order("c", number, state), state.is_some()).await;
+    }
+    let store = Store::attached(client, attach::parse(&definition).unwrap());
+    let rows = async |source: &Source, actor: Option<&str>| {
+        let (pace, actor) = (RateLimiter::unlimited(), actor.map(str::to_owned));
+        let filter = VersionFilter {
+            actor,
+            ..VersionFilter::default()
+        };
+        let plan = Plan {
+            source,
+            ..Plan::new(&store, &pace)
+        };
+        let (mut run, mut rows) = (AllVersions::new(plan, &filter).unwrap(), Vec::new());
+        while let Some(found) = run.step().await.unwrap() {
+            rows.extend(found.into_iter().map(|row| match filter.has_texts() {
+                true => json!([row.recorded_at, row.entity, row.version, row.actor, row.actor_unchanged]).to_string(),
+                // The index has keys only.
+                false => json!([row.recorded_at, row.entity, row.version]).to_string(),
+            }));
+        }
+        rows.sort_unstable();
+        rows
+    };
+    let complete = async || (rows(&Source::Scan, None).await.len() == 6).then_some(());
+    eventually("six versions", complete).await;
+    let index = TimeIndex::find(&store).await.unwrap().unwrap();
+    let (by_index, why) = index.source(RecordedAt::parse("2020-01-01").ok(), None);
+    assert!(by_index != Source::Scan, "{why:?}");
+    // Deletions name no author.
+    for (actor, count) in [(None, 6), (Some("of the client"), 4), (Some("another"), 0)] {
+        let found = rows(&by_index, actor).await;
+        assert_eq!(
+            (found.len(), &found),
+            (count, &rows(&Source::Scan, actor).await),
+            "{actor:?}"
+        );
     }
 }
