@@ -65,36 +65,40 @@ impl Schedule {
         (settings.startup, settings.attached) = (0, rng.bool());
         (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
         (settings.has_authors, settings.stale_reads) = (settings.attached, rng.bool());
-        if rng.bool() {
-            "stream".clone_into(&mut settings.write_mode);
+        if rng.u8(..4) > 0 {
+            settings.write_by_update(rng, &[4, 16]);
+            // The time of a version after the plan does not protect it.
+            settings.clock_offsets.fill(rng.i64(-5000..=0));
         }
         let mut versions = 0;
         for number in 0..4 {
             let (at, set) = (RACE * (number as u64 + 1), number as u8 + 1);
             for (count, before) in CHANGES.into_iter().enumerate() {
                 // Mostly, only the job changes what it changes.
-                match count % 2 == 0 {
-                    true => self.draw_change(rng, at - before, set, 0..2, 3..4),
-                    false => self.draw_change(rng, at - before, 0, 1..3, 0..9),
-                }
+                let (set, attributes, kinds) = match count % 2 == 0 {
+                    true => (set, 0..2, 3..4),
+                    false => (0, pick(rng, &[1..3, 2..3]), 0..9),
+                };
+                self.draw_change(rng, at - before, set, attributes, kinds);
             }
-            if rng.bool() {
+            if rng.bool() && (!self.settings.attached || rng.bool()) {
                 self.step(at - 1700, 4, StepKind::StopMapping(rng.u64(800..4000)));
             }
             let mut undo = self.draw_undo(rng, number);
+            undo.saved = undo.saved.map(|pause| pause / 10);
             match rng.u8(..4) {
                 0 => {}
                 1 => undo.selected = Selected::ChangeSet(format!("job-{set}")),
-                _ => undo.selected = Selected::Version(self.undone(), versions + pick(rng, &[1, 1, 2, 3, 3, 4])),
+                _ => undo.selected = Selected::Version(self.undone(), versions + pick(rng, &[1, 3, 3, 3, 4])),
             }
             self.step(at, 4, Command::Undo(undo));
-            let kinds = pick(rng, &[0..3, 0..9, 3..9]);
-            let mut meets: Vec<_> = (0..rng.u64(1..5)).map(|_| at + rng.u64(SLOW_RUN)).collect();
+            let kinds = pick(rng, &[1..3, 1..3, 0..9, 3..9]);
+            let mut meets: Vec<_> = (0..rng.u64(1..4)).map(|_| at + rng.u64(SLOW_RUN)).collect();
             meets.sort_unstable();
             versions += CHANGES.len() as u64 + meets.len() as u64 + 1;
             for meets in meets {
                 let set = if rng.u8(..4) == 0 { set } else { 0 };
-                self.draw_change(rng, meets, set, 0..3, kinds.clone());
+                self.draw_change(rng, meets, set, 0..2, kinds.clone());
             }
         }
         self.faults = (0..rng.usize(0..=1)).map(|_| Fault::draw_of_undo(rng)).collect();
