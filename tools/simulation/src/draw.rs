@@ -42,20 +42,23 @@ const LARGE_ITEMS: u8 = 12;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
-/// Class of a schedule. Each seed has one.
+/// Class of a schedule. Each seed has one. Random numbers of a class are independent of the others.
 enum Class {
-    UndosInRaces,
+    /// Undos and changes at the same time.
+    Races,
     ChangeSets,
     Undos(Rng),
+    /// Changes of an attached table.
     Attached,
     Situation(Rng),
     Random(Rng),
 }
 
 impl Class {
+    /// Of 48 seeds, 3 have a class of their own. The others are distributed at random.
     fn of(seed: u64, layout: &mut Rng) -> Self {
         match seed % 48 {
-            13 => return Self::UndosInRaces,
+            13 => return Self::Races,
             29 | 45 => return Self::ChangeSets,
             _ => {}
         }
@@ -83,20 +86,20 @@ impl Schedule {
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
         match Class::of(seed, &mut layout) {
-            Class::UndosInRaces => schedule.draw_races(&mut rng),
+            Class::Races => schedule.draw_races(&mut rng),
             Class::ChangeSets => situations::sets::change_sets(&mut rng, &mut schedule),
             Class::Undos(mut rng) => schedule.draw_undos(&mut rng),
             Class::Attached => schedule.draw_attached(&mut rng, &mut layout),
             Class::Situation(mut kind) => situations::draw(&mut rng, &mut kind, &mut schedule),
             Class::Random(mut kind) => {
                 settings.vary_processes(&mut layout);
-                schedule.draw_updates_of_all_kinds(&mut rng, &mut kind);
+                schedule.draw_random(&mut rng, &mut kind);
             }
         }
         schedule
     }
 
-    fn draw_updates_of_all_kinds(&mut self, rng: &mut Rng, kind: &mut Rng) {
+    fn draw_random(&mut self, rng: &mut Rng, kind: &mut Rng) {
         let scale = Scale::draw(rng);
         let settings = &self.settings;
         let updates = (0..scale.updates).map(|number| Update::draw(rng, number, &scale, settings));

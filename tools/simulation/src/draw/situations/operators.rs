@@ -156,7 +156,7 @@ pub(super) fn two_purges(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.step(3 * MINUTE, 0, StopMapping(10 * MINUTE));
     let at = 4 * MINUTE;
     schedule.step(at, 0, Command::Purge(e0()));
-    schedule.hang(4);
+    schedule.hang(6);
     schedule.some(rng, "e0", at + 200, 1..3);
     schedule.step(at + SECOND, 0, Command::Purge(e0()));
 }
