@@ -25,8 +25,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-pub(crate) use self::faulty::{InjectedPanic, STALENESS};
 use self::faulty::killed;
+pub(crate) use self::faulty::{InjectedPanic, STALENESS};
 use crate::{
     caller::{Author, CALLER, Caller, lock},
     database::{self, put_all},

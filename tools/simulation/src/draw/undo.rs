@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     draw::script::{MINUTE, e0, pick},
-    schedule::{
-        ChangeKind, Command, Fault, FaultKind, Origin, Point, Schedule, Scope, StepKind, Update,
-    },
+    schedule::{ChangeKind, Command, Fault, FaultKind, Origin, Point, Schedule, Scope, StepKind, Update},
     undo::{Conflicts, Selected, Undo},
 };
 

@@ -102,7 +102,6 @@ pub(super) fn change(
             response["Item"]["TableId"] = json!({"S": ANY_TABLE});
         }
         ("hold", _) if is_operator => remove_all(response, "Hold"),
-        ("set-member", "BatchGetItem") if is_writer => keep_common_requests(response),
         ("redrive-marker", "BatchGetItem") if is_operator => {
             let is_marker = |item: &&mut Value| item["SK"]["S"] == purge_marker::SORT_KEY;
             for marker in items(response).into_iter().filter(is_marker) {
@@ -149,20 +148,6 @@ fn items(response: &mut Value) -> Vec<&mut Value> {
 fn remove_all(response: &mut Value, name: &str) {
     for item in items(response) {
         remove(item, name);
-    }
-}
-
-/// Removes the recent requests that not all latest items of a read have. Each looks as if it had lost none.
-fn keep_common_requests(response: &mut Value) {
-    let mut latest = items(response);
-    latest.retain(|item| item["SK"]["S"] == LATEST_KEY);
-    let has = |item: &Value, name: &str| item["RecentRequests"]["M"].get(name).is_some();
-    let before: Vec<_> = latest.iter().map(|item| (**item).clone()).collect();
-    for item in latest.into_iter().filter(|_| before.len() > 1) {
-        if let Some(requests) = item.pointer_mut("/RecentRequests/M").and_then(Value::as_object_mut) {
-            requests.retain(|name, _| before.iter().all(|item| has(item, name)));
-            (item["RequestsSince"], item["RequestsDropped"]) = (json!({"N": "0"}), json!({"N": "0"}));
-        }
     }
 }
 

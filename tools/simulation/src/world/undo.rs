@@ -35,7 +35,9 @@ impl World {
     /// Plans an undo, unless its plan is saved, and carries it out.
     pub(super) async fn undo(&self, undo: &Undo) -> CommandEnd {
         let caller = Caller::of_process(Author::Operator, Some(OF_UNDO));
-        process(&caller, COMMAND_TIMEOUT, Box::pin(self.undo_or_fail(undo))).await.ok()
+        process(&caller, COMMAND_TIMEOUT, Box::pin(self.undo_or_fail(undo)))
+            .await
+            .ok()
     }
 
     async fn undo_or_fail(&self, undo: &Undo) -> Result<(), OperationError> {
