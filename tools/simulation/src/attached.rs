@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use shared::domain::{attached::AttachedTable, quarantine::PREFIX};
 
 use crate::{
-    caller::lock,
     connector::Connector,
     database::create_table,
     error::SimulationError,
@@ -29,7 +28,6 @@ pub(crate) fn create_tables(connector: &Connector, settings: &Settings) -> Resul
     stream.open(database, &arn, settings.shards)?;
     let arn = create_table(database, HISTORY, &["PK", "SK"], Some("NEW_IMAGE"))?;
     stream.open_history(database, &arn)?;
-    lock(&connector.plan).reads_stale = settings.stale_reads;
     let mut definition = json!({
         "TableName": TABLE, "HistoryTable": HISTORY, "IgnoreAttributes": [IGNORED],
         "KeySchema": [{"AttributeName": KEY, "KeyType": "HASH"}],

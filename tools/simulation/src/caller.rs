@@ -14,6 +14,8 @@ use crate::requests::is_version_key;
 pub(crate) const MISDEPLOYED: usize = 1000;
 /// Number of the processes that use a copy of the table.
 pub(crate) const OF_COPY: usize = 1001;
+/// Number of the processes that undo.
+pub(crate) const OF_UNDO: usize = 1002;
 
 tokio::task_local! {
     pub(crate) static CALLER: Arc<Caller>;
@@ -78,6 +80,10 @@ impl Caller {
 
     pub(crate) fn is_operator(&self) -> bool {
         matches!(self.author, Author::Operator | Author::Redrive)
+    }
+
+    pub(crate) fn is_undo(&self) -> bool {
+        self.process == Some(OF_UNDO)
     }
 
     /// Notes that a fault hinders requests for items with these partition keys and sort keys.

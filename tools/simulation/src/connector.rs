@@ -25,8 +25,8 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-pub(crate) use self::faulty::InjectedPanic;
 use self::faulty::killed;
+pub(crate) use self::faulty::{InjectedPanic, STALENESS};
 use crate::{
     caller::{Author, CALLER, Caller, lock},
     database::{self, put_all},
@@ -221,10 +221,12 @@ impl Connector {
     }
 
     fn execute_as_is(&self, operation: &str, body: &[u8]) -> Response {
-        let is_stale = lock(&self.plan).reads_stale
-            && operation == "Query"
-            && Caller::current().is_some_and(|caller| caller.is_stream_function());
-        if is_stale && let Some(response) = self.read_earlier(body) {
+        let reads_stale = |caller: Arc<Caller>| match operation {
+            "Query" => caller.is_stream_function() || caller.is_undo(),
+            _ => operation == "Scan" && caller.is_undo(),
+        };
+        let is_stale = lock(&self.plan).reads_stale && Caller::current().is_some_and(reads_stale);
+        if is_stale && let Some(response) = self.read_earlier(operation, body) {
             return response;
         }
         database::respond(&self.database, operation, body)

@@ -19,10 +19,6 @@ use crate::schedule::{ChangeKind, Fault, FaultKind, Origin, Point, Schedule, Set
 
 /// Number of writer processes.
 const WRITERS: usize = 4;
-/// One schedule in this number is a situation.
-const SITUATION: u8 = 4;
-/// One schedule in this number is one of an attached table.
-const ATTACHED: u8 = 6;
 /// One of these in this number has records without old images, and one has late records.
 const NEW_IMAGES: u8 = 4;
 const LATE_RECORDS: u8 = 4;
@@ -32,8 +28,6 @@ const OWN_HISTORY: u8 = 3;
 const PROCESSES: u8 = 4;
 /// One schedule in this number has updates of a map.
 const MAPS: u8 = 8;
-/// One schedule in this number has change sets.
-const CHANGE_SETS: u64 = 16;
 const ORIGINS: [Origin; 5] = [
     Origin::Client,
     Origin::TimedClient,
@@ -48,6 +42,38 @@ const LARGE_ITEMS: u8 = 12;
 /// Characters of an attribute with which an item is close to the limit of 400 KB, or exceeds it.
 const LARGE: [usize; 3] = [395_000, 408_000, 409_600];
 
+/// Class of a schedule. Each seed has one. Random numbers of a class are independent of the others.
+enum Class {
+    /// Undos and changes at the same time.
+    Races,
+    ChangeSets,
+    Undos(Rng),
+    /// Changes of an attached table.
+    Attached,
+    Situation(Rng),
+    Random(Rng),
+}
+
+impl Class {
+    /// Of 48 seeds, 3 have a class of their own. The others are distributed at random.
+    fn of(seed: u64, layout: &mut Rng) -> Self {
+        match seed % 48 {
+            13 => return Self::Races,
+            29 | 45 => return Self::ChangeSets,
+            _ => {}
+        }
+        let mut undos = Rng::with_seed(seed.wrapping_mul(0x76BF_0FAA_8121_667B));
+        // Close seeds have similar first numbers.
+        let mut kind = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        match () {
+            () if undos.u8(..10) == 0 => Self::Undos(undos),
+            () if layout.u8(..6) == 0 => Self::Attached,
+            () if kind.u8(..4) == 0 => Self::Situation(kind),
+            () => Self::Random(kind),
+        }
+    }
+}
+
 impl Schedule {
     pub(crate) fn draw(seed: u64) -> Self {
         let (mut rng, mut layout) = (Rng::with_seed(seed), Rng::with_seed(!seed));
@@ -59,49 +85,41 @@ impl Schedule {
         let settings = &mut schedule.settings;
         settings.own_history = layout.u8(..OWN_HISTORY) == 0;
         settings.compresses = settings.own_history && seed.count_ones().is_multiple_of(2);
-        if undo::has_races(seed) {
-            schedule.draw_races(&mut rng);
-            return schedule;
+        match Class::of(seed, &mut layout) {
+            Class::Races => schedule.draw_races(&mut rng),
+            Class::ChangeSets => situations::sets::change_sets(&mut rng, &mut schedule),
+            Class::Undos(mut rng) => schedule.draw_undos(&mut rng),
+            Class::Attached => schedule.draw_attached(&mut rng, &mut layout),
+            Class::Situation(mut kind) => situations::draw(&mut rng, &mut kind, &mut schedule),
+            Class::Random(mut kind) => {
+                settings.vary_processes(&mut layout);
+                schedule.draw_random(&mut rng, &mut kind);
+            }
         }
-        if let Some(mut rng) = undo::numbers(seed) {
-            schedule.draw_undos(&mut rng);
-            return schedule;
-        }
-        if layout.u8(..ATTACHED) == 0 {
-            schedule.draw_attached(&mut rng, &mut layout);
-            return schedule;
-        }
-        if seed % CHANGE_SETS == CHANGE_SETS - 3 {
-            situations::sets::change_sets(&mut rng, &mut schedule);
-            return schedule;
-        }
-        // Close seeds have similar first numbers.
-        let mut kind = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        if kind.u8(..SITUATION) == 0 {
-            situations::draw(&mut rng, &mut kind, &mut schedule);
-            return schedule;
-        }
-        settings.vary_processes(&mut layout);
-        let scale = Scale::draw(&mut rng);
-        let updates = (0..scale.updates).map(|number| Update::draw(&mut rng, number, &scale, settings));
+        schedule
+    }
+
+    fn draw_random(&mut self, rng: &mut Rng, kind: &mut Rng) {
+        let scale = Scale::draw(rng);
+        let settings = &self.settings;
+        let updates = (0..scale.updates).map(|number| Update::draw(rng, number, &scale, settings));
         let mut updates: Vec<_> = updates.collect();
         if rng.u8(..40) == 0 {
-            updates.extend(large(&mut rng, updates.len(), settings));
+            updates.extend(large(rng, updates.len(), settings));
         }
         if kind.u8(..MAPS) == 0 {
             let first = updates.len();
-            updates.extend((first..first + 4).map(|number| map(&mut kind, number, settings)));
+            updates.extend((first..first + 4).map(|number| map(kind, number, settings)));
         }
-        steps(&mut rng, &mut schedule, &updates, &scale);
-        schedule.updates = updates;
-        schedule.faults = (0..rng.usize(0..=6)).map(|_| Fault::draw(&mut rng, &scale)).collect();
+        steps(rng, self, &updates, &scale);
+        self.updates = updates;
+        self.faults = (0..rng.usize(0..=6)).map(|_| Fault::draw(rng, &scale)).collect();
         if scale.is_hot {
             // Other updates follow while the writer waits for a response.
             let (nth, times) = (rng.u32(..40), rng.u32(1..=3));
-            let kind = pick(&mut rng, &[FaultKind::TimeOut, FaultKind::Delayed]);
-            schedule.fault(Point::Bump, nth, times, kind);
+            let kind = pick(rng, &[FaultKind::TimeOut, FaultKind::Delayed]);
+            self.fault(Point::Bump, nth, times, kind);
         }
-        schedule
     }
 
     /// Draws changes of clients to an attached table, and the faults of stream-fn beside them.

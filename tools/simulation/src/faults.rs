@@ -66,6 +66,8 @@ pub(crate) enum FaultKind {
     TimeOut,
     Hang,
     TransactionConflict,
+    /// The request arrives some hundred milliseconds later than others.
+    Slow,
     /// The connection is reset before the request is executed.
     RequestDropped,
     /// The response of a request arrives too late, if the request succeeds.
@@ -118,7 +120,7 @@ pub(crate) struct FaultPlan {
     seen: HashMap<Point, u32>,
     pub(crate) occurred: BTreeMap<String, u64>,
     stopped: bool,
-    /// `true` if eventually consistent queries of stream-fn return an earlier state.
+    /// `true` if eventually consistent reads of stream-fn and of undos return an earlier state.
     pub(crate) reads_stale: bool,
     /// The random numbers of the run.
     pub(crate) rng: Rng,

@@ -101,7 +101,7 @@ pub(crate) struct Settings {
     pub(crate) clock_offsets: Vec<i64>,
     /// `true` if other programs write the table, which has no updates then.
     pub(crate) attached: bool,
-    /// `true` if eventually consistent reads of stream-fn show an earlier state.
+    /// `true` if eventually consistent reads of stream-fn and of undos show an earlier state.
     pub(crate) stale_reads: bool,
     /// `true` if the items of an attached table have attributes for their author, set of changes and version.
     pub(crate) has_authors: bool,
@@ -156,6 +156,11 @@ pub(crate) enum ChangeKind {
     Large(u8),
     /// Changes an ignored attribute.
     Touch(u8),
+    /// Changes an attribute without its author and the version attribute, as a program does that knows neither.
+    Set {
+        attribute: usize,
+        value: u8,
+    },
     /// Changes an attribute, counts up the version attribute, and names the author: of a set of changes of a job, if it is not 0.
     Work {
         set: u8,
@@ -313,5 +318,8 @@ pub(crate) enum Command {
     UseCopy(String),
     /// Pins a version, so that pruning keeps it.
     Pin(String, u64),
+    /// Puts an entity on hold, so that it is neither pruned nor purged.
+    Hold(String),
+    Release(String),
     Undo(Undo),
 }

@@ -64,10 +64,12 @@ pub fn plan(seen: &Collection, options: &Options, now: Duration) -> Result<Optio
         }
     };
     // An attached table has no latest items: the newest version is the latest one, and the newest one that is not late is kept. In
-    // another table, the newest version that is no tombstone is kept, if there is one.
+    // another table, the newest version that is no tombstone is kept, if there is one. A version that is missing can be a tombstone.
+    let mut counted = versions.within(1, latest);
+    counted.insert(latest);
     let greatest = match seen.is_attached {
         true => versions.without(&seen.late).last(),
-        false => seen.tombstones.gaps(1, latest).last(),
+        false => counted.without(&seen.tombstones).last(),
     };
     let wanted = wanted.min(greatest.unwrap_or(latest));
     // The versions below the floor of an interrupted run, and those that were created below it.
@@ -81,8 +83,6 @@ pub fn plan(seen: &Collection, options: &Options, now: Duration) -> Result<Optio
     let undated = match options.rule {
         Rule::Keep(_) => 0,
         Rule::OlderThan(_) => {
-            let mut counted = versions.clone();
-            counted.insert(latest);
             let in_order = counted.within(floor, latest).without(&seen.late);
             let undated = in_order.numbers().filter(|version| !seen.times.contains_key(version));
             undated.count() as u64

@@ -79,6 +79,7 @@ impl Check<'_> {
         self.check_recovery(&entities);
         self.check_audit();
         self.check_pins();
+        self.check_holds();
         self.check_purges();
         self.check_redrives();
         self.check_answers(&entities);

@@ -1,7 +1,7 @@
 //! 1, 2: What the commands of operators promise: a pinned version does not expire, a purge deletes no version of a later update, and a
 //! redrive stores no version that is not counted.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use serde_json::Value;
 use shared::domain::{
@@ -25,6 +25,8 @@ use crate::{
 
 /// Number of versions from which a repair restores the recent requests.
 const RESTORED_REQUESTS: u64 = 10;
+/// Time after which a batch has removed versions before which it has read that there is no hold.
+const BATCH: Duration = Duration::from_secs(1);
 /// Seconds after which a redrive has put a version whose number it has compared.
 const REDRIVE: u64 = 120;
 
@@ -72,6 +74,25 @@ impl Check<'_> {
                 self.add::<1>(format!(
                     "{entity}: a purge deleted v0 with version {number}, which is later"
                 ));
+            }
+        }
+    }
+
+    /// 1: An operator removes no version of an entity on hold.
+    pub(super) fn check_holds(&mut self) {
+        let mut holds: HashMap<&str, Duration> = HashMap::new();
+        for written in &self.evidence.stream {
+            let (entity, key, at) = (written.entity(), written.key(), written.by.at);
+            if key == FLOOR_KEY && written.image().get("Hold").is_some() {
+                holds.entry(entity).or_insert(at);
+            } else if key == FLOOR_KEY {
+                holds.remove(entity);
+            }
+            let is_version = key == LATEST_KEY || self.digits.version_of(key).is_some();
+            let is_removed = written.is_removal() || written.image().get("TTL").is_some();
+            let is_held = holds.get(entity).is_some_and(|since| *since + BATCH < at);
+            if is_version && is_removed && is_held && written.by.author == Author::Operator {
+                self.add::<1>(format!("{entity} {key} was removed, and the entity is on hold"));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Responses to requests with a fault, and to reads that do not show the last writes.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::{Value, json};
@@ -11,14 +11,18 @@ use crate::{
     caller::Caller,
     database::{self, BATCH_EXECUTE_STATEMENT},
     http::Response,
+    requests::{is_version_key, text},
     schedule::FaultKind,
 };
 
 /// Time after which the sender of a request has stopped waiting.
 const TOO_LATE: Duration = Duration::from_millis(2500);
 
+/// Milliseconds after which a slow request arrives, at which its sender still waits for it.
+const SLOW: Range<u64> = 50..900;
+
 /// Time after which every read shows a write.
-const STALENESS: Duration = Duration::from_secs(1);
+pub(crate) const STALENESS: Duration = Duration::from_secs(1);
 
 /// Payload of a panic that a fault causes.
 pub(crate) struct InjectedPanic;
@@ -71,6 +75,11 @@ impl Connector {
                     sleep(TOO_LATE).await;
                 }
                 response
+            }
+            FaultKind::Slow => {
+                let millis = self.draw(|rng| rng.u64(SLOW));
+                sleep(Duration::from_millis(millis)).await;
+                execute()
             }
             FaultKind::Hang => std::future::pending().await,
             FaultKind::Delayed => {
@@ -130,21 +139,24 @@ impl Connector {
         response
     }
 
-    /// Executes an eventually consistent query without the items of the last moment. `None` for a strongly consistent one, and for
-    /// some others.
-    pub(super) fn read_earlier(&self, body: &[u8]) -> Option<Response> {
-        let mut query: Value = serde_json::from_slice(body).ok()?;
+    /// Executes an eventually consistent query without the items of the last moment, or such a scan without the versions. `None` for a strongly
+    /// consistent one, and for some others.
+    pub(super) fn read_earlier(&self, operation: &str, body: &[u8]) -> Option<Response> {
+        let (is_scan, mut query): (_, Value) = (operation == "Scan", serde_json::from_slice(body).ok()?);
         if query["ConsistentRead"] == true || self.draw(fastrand::Rng::bool) {
             return None;
         }
         let limit = query.as_object_mut()?.remove("Limit").and_then(|limit| limit.as_u64());
         let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let mut output = database::send(&self.database, "Query", &query).ok()?;
+        let read = if is_scan { "Scan" } else { "Query" };
+        let mut output = database::send(&self.database, read, &query).ok()?;
         let recent = self
             .stream
             .written_since(self.started.elapsed().saturating_sub(STALENESS));
         let items = output["Items"].as_array_mut()?;
-        items.retain(|item| !recent.contains(&json!({"PK": item["PK"], "SK": item["SK"]})));
+        // An item that was changed would be shown as it was before.
+        let is_shown = |item: &Value| is_scan && !is_version_key(text(item, "/SK/S"));
+        items.retain(|item| is_shown(item) || !recent.contains(&json!({"PK": item["PK"], "SK": item["SK"]})));
         if items.len() > limit {
             items.truncate(limit);
             let last = items.last()?;

@@ -53,6 +53,15 @@ const POINTS: [Point; 12] = [
     Point::Poll,
     Point::BatchGet,
 ];
+/// Points of undos.
+const OF_UNDOS: [Point; 6] = [
+    Point::Operator,
+    Point::Operator,
+    Point::OperatorWrite,
+    Point::OperatorWrite,
+    Point::Put,
+    Point::Bump,
+];
 /// Points of an attached table.
 const OF_ATTACHED: [Point; 6] = [
     Point::Put,
@@ -104,6 +113,19 @@ impl Fault {
             _ => pick(rng, &[Throttled, IteratorExpired]),
         };
         let (nth, times) = (rng.u32(..20), pick(rng, &[1, 1, 2, 3, 12]));
+        Self { on, nth, times, kind }
+    }
+
+    /// Draws a fault of an undo, or of the functions beside it.
+    pub(super) fn draw_of_undo(rng: &mut Rng) -> Self {
+        let on = pick(rng, &OF_UNDOS);
+        let (kind, nth) = match on {
+            // Only a request that changes the table can be executed late.
+            Point::OperatorWrite => (pick(rng, &[REQUESTS, &[Delayed]].concat()), rng.u32(..5)),
+            Point::Operator => (pick(rng, REQUESTS), rng.u32(..60)),
+            _ => (pick(rng, REQUESTS), rng.u32(..20)),
+        };
+        let times = pick(rng, &[1, 1, 1, 2, 3]);
         Self { on, nth, times, kind }
     }
 

@@ -1,61 +1,42 @@
 //! Undos beside updates: a job changes the same attributes as its colleagues, and operators take back what it did.
 
+use std::ops::Range;
+
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::{
     draw::script::{MINUTE, e0, pick},
-    schedule::{
-        ChangeKind, Command, Fault,
-        FaultKind::{
-            Delayed, ErrorAfter, ErrorBefore, Hang, KilledAfter, KilledBefore, Panic, ResponseDropped, Throttled,
-            TimeOut,
-        },
-        Origin, Point, Schedule, Scope, StepKind, Update,
-    },
+    schedule::{ChangeKind, Command, Fault, FaultKind, Origin, Point, Schedule, Scope, StepKind, Update},
     undo::{Conflicts, Selected, Undo},
 };
 
-/// Distributes the schedules with undos among the seeds, so that they replace none that `mutations` has for another guard.
-const STREAM: u64 = 0x76BF_0FAA_8121_667B;
-/// One schedule in this number has undos, and one of these is of an attached table.
-const UNDOS: u8 = 10;
+/// One schedule in this number is of an attached table.
 const ATTACHED: u8 = 3;
 /// Milliseconds in which the updates are delivered.
 const SPAN: u64 = 4000;
 /// Milliseconds in which most undos run.
 const RUN: u64 = 300;
+/// Milliseconds in which they write in races, in which writes are slow.
+const SLOW_RUN: Range<u64> = 100..1000;
 /// One in this number loses records, so that history can stay incomplete.
 const LOSSY: u8 = 4;
-/// The seeds with this remainder have undos in races, also to replace no others.
-const RACES: (u64, u64) = (48, 13);
 /// Milliseconds from one race to the next, which are enough for history to be complete again, and of the changes in it.
 const RACE: u64 = 8000;
 const CHANGES: [u64; 4] = [2500, 2000, 1500, 1000];
-
-/// Returns `true` if the schedule of a seed has undos in races.
-pub(super) fn has_races(seed: u64) -> bool {
-    seed % RACES.0 == RACES.1
-}
-
-/// Returns the random numbers of the undos, if the schedule of a seed has some.
-pub(super) fn numbers(seed: u64) -> Option<Rng> {
-    let mut rng = Rng::with_seed(seed.wrapping_mul(STREAM));
-    (rng.u8(..UNDOS) == 0).then_some(rng)
-}
 
 impl Schedule {
     pub(super) fn draw_undos(&mut self, rng: &mut Rng) {
         let settings = &mut self.settings;
         settings.startup = 0;
-        settings.attached = rng.u8(..ATTACHED) == 0;
+        (settings.attached, settings.stale_reads) = (rng.u8(..ATTACHED) == 0, rng.bool());
         if settings.attached || rng.u8(..LOSSY) > 0 {
             (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
         }
         let times: Vec<_> = (0..rng.usize(1..=3)).map(|_| rng.u64(500..SPAN + 1000)).collect();
         if settings.attached {
             settings.has_authors = true;
-            (settings.stale_reads, settings.new_images) = (rng.bool(), rng.u8(..4) == 0);
+            settings.new_images = rng.u8(..4) == 0;
             self.draw_changes(rng, &times);
         } else {
             self.draw_updates(rng, &times);
@@ -71,58 +52,77 @@ impl Schedule {
         if !self.settings.attached && rng.u8(..8) == 0 {
             self.window(rng.u64(..SPAN), 4, Scope::Partition(e0()), rng.u64(200..MINUTE / 10));
         }
-        self.faults = (0..rng.usize(0..=5)).map(|_| fault(rng)).collect();
+        self.faults = (0..rng.usize(0..=5)).map(|_| Fault::draw_of_undo(rng)).collect();
         self.steps.sort_by_key(|step| step.at);
     }
 
-    /// Draws undos of one entity, each after changes by a job and others, and with a change between its plan and its write. In some, history is
+    /// Draws undos of one entity, each after changes by a job and others, and with changes between its plan and its write. In some, history is
     /// behind.
     pub(super) fn draw_races(&mut self, rng: &mut Rng) {
         let settings = &mut self.settings;
-        (settings.startup, settings.attached) = (0, rng.u8(..ATTACHED) > 0);
+        (settings.startup, settings.attached) = (0, rng.bool());
         (settings.maximum_retry_attempts, settings.maximum_record_age) = (None, None);
-        settings.has_authors = settings.attached;
-        for number in 0..3 {
-            let at = RACE * (number as u64 + 1);
+        (settings.has_authors, settings.stale_reads) = (settings.attached, rng.bool());
+        if rng.u8(..4) > 0 {
+            settings.write_by_update(rng, &[4, 16]);
+            // The time of a version after the plan does not protect it.
+            settings.clock_offsets.fill(rng.i64(-5000..=0));
+        }
+        let mut versions = 0;
+        for number in 0..4 {
+            let (at, set) = (RACE * (number as u64 + 1), number as u8 + 1);
             for (count, before) in CHANGES.into_iter().enumerate() {
-                self.draw_change(rng, at - before, count % 2 == 0);
+                // Mostly, only the job changes what it changes.
+                let (set, attributes, kinds) = match count % 2 == 0 {
+                    true => (set, 0..2, 3..4),
+                    false => (0, pick(rng, &[1..3, 2..3]), 0..9),
+                };
+                self.draw_change(rng, at - before, set, attributes, kinds);
             }
-            if rng.u8(..3) == 0 {
+            if rng.bool() && (!self.settings.attached || rng.bool()) {
                 self.step(at - 1700, 4, StepKind::StopMapping(rng.u64(800..4000)));
             }
             let mut undo = self.draw_undo(rng, number);
-            if rng.bool() {
-                let version = 5 * number as u64 + rng.u64(1..=4);
-                undo.selected = Selected::Version(self.undone(), version);
+            undo.saved = undo.saved.map(|pause| pause / 10);
+            match rng.u8(..4) {
+                0 => {}
+                1 => undo.selected = Selected::ChangeSet(format!("job-{set}")),
+                _ => undo.selected = Selected::Version(self.undone(), versions + pick(rng, &[1, 3, 3, 3, 4])),
             }
             self.step(at, 4, Command::Undo(undo));
-            let (meets, is_job) = (at + rng.u64(..RUN), rng.u8(..3) == 0);
-            self.draw_change(rng, meets, is_job);
+            let kinds = pick(rng, &[1..3, 1..3, 0..9, 3..9]);
+            let mut meets: Vec<_> = (0..rng.u64(1..4)).map(|_| at + rng.u64(SLOW_RUN)).collect();
+            meets.sort_unstable();
+            versions += CHANGES.len() as u64 + meets.len() as u64 + 1;
+            for meets in meets {
+                let set = if rng.u8(..4) == 0 { set } else { 0 };
+                self.draw_change(rng, meets, set, 0..2, kinds.clone());
+            }
         }
-        self.faults = (0..rng.usize(0..=1)).map(|_| fault(rng)).collect();
+        self.faults = (0..rng.usize(0..=1)).map(|_| Fault::draw_of_undo(rng)).collect();
+        if rng.u8(..4) > 0 {
+            self.fault(Point::OperatorWrite, 0, u32::MAX, FaultKind::Slow);
+        }
     }
 
-    /// Draws a change of the entity of the races.
-    fn draw_change(&mut self, rng: &mut Rng, at: u64, is_job: bool) {
-        let (value, attribute, set) = (rng.u8(..3), rng.u8(..2), rng.u8(1..3));
+    /// Draws a change of the entity of the races, of a set of changes of the job if it is not 0.
+    fn draw_change(&mut self, rng: &mut Rng, at: u64, set: u8, attributes: Range<usize>, kinds: Range<u8>) {
+        let (value, attribute) = (rng.u8(..5), rng.usize(attributes));
         if self.settings.attached {
-            let kind = match rng.u8(..3) {
+            let kind = match rng.u8(kinds) {
                 0 => ChangeKind::Update(value),
-                _ => ChangeKind::Work {
-                    set: if is_job { set } else { 0 },
-                    attribute: attribute.into(),
-                    value,
-                },
+                1 | 2 => ChangeKind::Set { attribute, value },
+                _ => ChangeKind::Work { set, attribute, value },
             };
             return self.step(at, 0, StepKind::Change { item: 0, kind });
         }
         let number = self.updates.len();
         let mut members = json!({"Actor": "clerk", (format!("Of{number}")): number});
-        members[["A", "B"][usize::from(attribute)]] = json!(value);
+        members[["A", "B", "C"][attribute]] = json!(value);
         if self.settings.by_time {
             members["Timestamp"] = json!(number);
         }
-        if is_job {
+        if set > 0 {
             (members["Actor"], members["ChangeSet"]) = (json!("job"), json!(format!("job-{set}")));
         }
         self.updates.push(Update::new(number, "e0", members, Origin::Client));
@@ -225,38 +225,4 @@ fn time(rng: &mut Rng, undone: &[u64]) -> u64 {
         true => pick(rng, undone) + rng.u64(..RUN),
         false => rng.u64(..SPAN),
     }
-}
-
-fn fault(rng: &mut Rng) -> Fault {
-    let on = pick(
-        rng,
-        &[
-            Point::Operator,
-            Point::Operator,
-            Point::OperatorWrite,
-            Point::OperatorWrite,
-            Point::Put,
-            Point::Bump,
-        ],
-    );
-    let kinds = [
-        Throttled,
-        ErrorBefore,
-        ErrorAfter,
-        ResponseDropped,
-        TimeOut,
-        Hang,
-        Panic,
-        KilledBefore,
-        KilledAfter,
-        Delayed,
-    ];
-    let (kind, nth) = match on {
-        Point::OperatorWrite => (pick(rng, &kinds), rng.u32(..5)),
-        // Only a request that changes the table can be executed late.
-        Point::Operator => (pick(rng, &kinds[..9]), rng.u32(..60)),
-        _ => (pick(rng, &kinds[..9]), rng.u32(..20)),
-    };
-    let times = pick(rng, &[1, 1, 1, 2, 3]);
-    Fault { on, nth, times, kind }
 }

@@ -128,7 +128,7 @@ impl Mutations {
     pub(crate) fn response(self, operation: &str, caller: Option<&Caller>, request: &Value, response: &mut Value) {
         self.change(response, |mutation, response| {
             reads::change(mutation, operation, caller, request, response);
-            if mutation == "undo-lag" && caller.is_some_and(Caller::is_operator) {
+            if mutation == "undo-lag" && caller.is_some_and(Caller::is_undo) {
                 undo::change_history(operation, request, response);
             }
         });
@@ -136,7 +136,7 @@ impl Mutations {
 
     /// Replaces the response to a write of an operator.
     pub(crate) fn answer(self, caller: Option<&Caller>, request: &Value, response: &mut Response) {
-        if self.is("undo-replan") && caller.is_some_and(Caller::is_operator) && undo::succeed(request, response) {
+        if self.is("undo-replan") && caller.is_some_and(Caller::is_undo) && undo::succeed(request, response) {
             self.disable("undo-replan");
         }
     }

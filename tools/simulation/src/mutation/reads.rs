@@ -101,6 +101,7 @@ pub(super) fn change(
         ("copied-layout", "GetItem") if response["Item"]["TableId"].is_object() => {
             response["Item"]["TableId"] = json!({"S": ANY_TABLE});
         }
+        ("hold", _) if is_operator => remove_all(response, "Hold"),
         ("redrive-marker", "BatchGetItem") if is_operator => {
             let is_marker = |item: &&mut Value| item["SK"]["S"] == purge_marker::SORT_KEY;
             for marker in items(response).into_iter().filter(is_marker) {

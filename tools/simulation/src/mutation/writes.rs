@@ -66,6 +66,7 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
     for delete in writes("Delete", operation, body) {
         match mutation {
             "raise" => weaken(delete, "#latest = :read", "attribute_exists(#latest)"),
+            "hold" if has(delete, CONDITION, "(#hold)") => remove_condition(delete),
             "purge-condition" if sort_key(delete) == LATEST_KEY => remove_condition(delete),
             _ => {}
         }
@@ -154,6 +155,7 @@ fn change_update(mutation: Mutation, is_single: bool, update: &mut Value) {
         }
         "time-sequence" => replace(update, UPDATE, "#begin = :to,", ""),
         "floor" => weaken(update, "#floor < :floor", "#floor >= :floor"),
+        "hold" => weaken(update, "attribute_not_exists(#hold)", "attribute_exists(#hold)"),
         "pin" => weaken(update, "attribute_not_exists(#pinned)", "attribute_exists(#pinned)"),
         "mark" if marks => weaken(update, "attribute_exists(#pk)", "attribute_not_exists(#pk)"),
         "adopt" if has(update, UPDATE, "#latest = :one") => {

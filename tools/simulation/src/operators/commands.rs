@@ -7,6 +7,7 @@ use operations::{
     backfill::Import,
     error::OperationError,
     failures::source::Source,
+    hold::{self, Hold},
     latest::write::raise_latest,
     progress::Silent,
     prune::{
@@ -139,6 +140,13 @@ impl Operators {
                     true => Ok(()),
                     false => Err(OperationError::NoVersion),
                 }
+            }
+            Command::Hold(entity) => {
+                hold::set(store, &EntityId::new(entity)?, &Hold::new(store.now(), "case", None)).await
+            }
+            Command::Release(entity) => {
+                hold::release(store, &EntityId::new(entity)?).await?;
+                Ok(())
             }
             // Of other processes.
             Command::Redrive | Command::UseCopy(_) | Command::Undo(_) => Ok(()),

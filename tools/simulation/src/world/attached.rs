@@ -64,6 +64,7 @@ impl World {
             }
             ChangeKind::Update(value) => update("State", value),
             ChangeKind::Touch(value) => update(IGNORED, value),
+            ChangeKind::Set { attribute, value } => update(WORKED[attribute], value),
             ChangeKind::Work { set, attribute, value } => {
                 let [by, job, rev] = AUTHOR;
                 let mut work = json!({

@@ -41,7 +41,7 @@ use crate::{
     mutation::Mutation,
     operators::{Operators, commands::LAG},
     queue::Queues,
-    schedule::{HISTORY, Schedule, Step, StepKind, TABLE},
+    schedule::{Command, HISTORY, Schedule, Step, StepKind, TABLE},
     setup::{config, deployments, dynamodb_client},
 };
 
@@ -77,6 +77,7 @@ impl World {
     pub(crate) fn new(schedule: Schedule, mutation: Option<Mutation>) -> Result<Self, SimulationError> {
         let (clock, settings) = (Clock(Instant::now()), &schedule.settings);
         let connector = Connector::new(clock.database()?, schedule.seed, schedule.faults.clone(), mutation);
+        lock(&connector.plan).reads_stale = settings.stale_reads;
         let attached = match settings.attached {
             true => Some(create_tables(&connector, settings)?),
             false => None,
@@ -212,7 +213,8 @@ impl World {
             let settings = settings(&self.schedule.settings, self.connector.mutations);
             let mapping = mapping(settings, &self.connector, &self.function, &self.bucket, self.clock);
             // A mapping that is disabled or deleted goes on for some seconds (recorded: 15 s and 5 s).
-            let lag = match self.schedule.settings.attached {
+            let is_undo = |kind: &StepKind| matches!(kind, StepKind::Command(Command::Undo(_)));
+            let lag = match self.schedule.settings.attached || self.schedule.has(is_undo) {
                 true => Duration::ZERO,
                 false => (self.connector).draw(|rng| Duration::from_millis(rng.u64(0..2) * rng.u64(0..15_000))),
             };

@@ -18,8 +18,10 @@ use shared::domain::{entity::EntityId, version::Version};
 use tokio::time::sleep;
 
 use crate::{
-    caller::{Author, lock},
-    operators::{CommandEnd, is_done, run},
+    caller::{Author, Caller, OF_UNDO, lock},
+    connector::STALENESS,
+    functions::process,
+    operators::{COMMAND_TIMEOUT, CommandEnd, is_done},
     schedule::{Command, StepKind},
     setup::config,
     undo::{Conflicts, Report, Saved, Selected, Undo},
@@ -32,7 +34,10 @@ const ACTOR: &str = "undoer";
 impl World {
     /// Plans an undo, unless its plan is saved, and carries it out.
     pub(super) async fn undo(&self, undo: &Undo) -> CommandEnd {
-        run(Author::Operator, Box::pin(self.undo_or_fail(undo))).await
+        let caller = Caller::of_process(Author::Operator, Some(OF_UNDO));
+        process(&caller, COMMAND_TIMEOUT, Box::pin(self.undo_or_fail(undo)))
+            .await
+            .ok()
     }
 
     async fn undo_or_fail(&self, undo: &Undo) -> Result<(), OperationError> {
@@ -162,6 +167,7 @@ impl World {
             };
             for _ in 0..2 {
                 self.connector.settle().await;
+                sleep(STALENESS).await;
                 let from = self.connector.stream.len();
                 let end = self.undo(undo).await;
                 let to = self.connector.stream.len();

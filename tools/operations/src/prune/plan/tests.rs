@@ -97,6 +97,8 @@ fn the_version_before_a_tombstone_is_kept_while_the_tombstone_is_the_latest() {
         ("1@1 2@2 3@3 4@4 latest=4", "4: 1 2 3"),
         ("1@1 2@2 3@3 4@4+Deleted latest=4+Deleted", "3: 1 2"),
         ("1@1 2@2+Deleted 3@3+Deleted 4@4+Deleted latest=4+Deleted", "1:"),
+        // The version that is missing can be a tombstone, too.
+        ("1@1 2@2+Deleted 4@4+Deleted latest=4+Deleted", "1:"),
         // Entities that have nothing but tombstones, and such that were revived.
         ("1@1+Deleted 2@2+Deleted latest=2+Deleted", "2: 1"),
         ("1@1 2@2 3@3+Deleted 4@4 latest=4", "4: 1 2 3"),

@@ -86,10 +86,12 @@ pub(super) fn unchanged(rng: &mut Rng, schedule: &mut Schedule) {
 pub(super) fn unresponsive_table(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.settings.by_time = true;
     schedule.settings.queue_batch_size = 10;
-    schedule.window(0, 0, Scope::Unresponsive, LAG);
+    // Each writer checks the layout.
+    schedule.some(rng, "e1", 0, 12..13);
+    schedule.window(20 * SECOND, 0, Scope::Unresponsive, LAG);
     let update = |number: u64| schedule.update("e0", Origin::Message, json!({"A": number}));
     let updates = (0..8).map(update).collect();
-    schedule.step(1 + rng.u64(..SECOND), 0, Sqs(updates));
+    schedule.step(20 * SECOND + 1 + rng.u64(..SECOND), 0, Sqs(updates));
 }
 
 /// A latest item is replaced while history is behind, and a repair gives it a number.

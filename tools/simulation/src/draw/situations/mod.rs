@@ -47,6 +47,7 @@ const SITUATIONS: &[Situation] = &[
 /// Situations of deployments, operators and other programs: one situation in this number.
 const FURTHER: &[Situation] = &[
     functions::wrong_writer,
+    operators::hold_while_removing,
     functions::unchecked_layout,
     functions::rolled_back_deployment,
     functions::early_stream_function,

@@ -81,6 +81,25 @@ pub(super) fn two_prunes(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.step(3 * HOUR, 0, Expire);
 }
 
+/// An entity is put on hold about when it is pruned or purged, and released later, in some.
+pub(super) fn hold_while_removing(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.some(rng, "e0", 0, 3..8);
+    for minute in [3, 10] {
+        let (is_prune, at) = (rng.bool(), minute * MINUTE);
+        let (command, lasts) = match is_prune {
+            true => (Command::Prune(e0(), rng.u64(1..3)), 100),
+            false => (Command::Purge(e0()), PURGE + SECOND),
+        };
+        schedule.step(at, 0, command);
+        schedule.step(at - 50 + rng.u64(..lasts), 0, Command::Hold(e0()));
+        if rng.bool() {
+            schedule.step(at + 5 * MINUTE, 0, Command::Release(e0()));
+        }
+        schedule.some(rng, "e0", at + 6 * MINUTE, 0..4);
+    }
+    schedule.step(3 * HOUR, 0, Expire);
+}
+
 /// Versions are pinned while a prune is about to mark them.
 pub(super) fn pin_while_pruning(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.some(rng, "e0", 0, 6..7);
@@ -137,7 +156,7 @@ pub(super) fn two_purges(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.step(3 * MINUTE, 0, StopMapping(10 * MINUTE));
     let at = 4 * MINUTE;
     schedule.step(at, 0, Command::Purge(e0()));
-    schedule.hang(4);
+    schedule.hang(6);
     schedule.some(rng, "e0", at + 200, 1..3);
     schedule.step(at + SECOND, 0, Command::Purge(e0()));
 }

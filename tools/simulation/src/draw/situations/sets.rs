@@ -74,5 +74,12 @@ pub(in crate::draw) fn change_sets(rng: &mut Rng, schedule: &mut Schedule) {
         };
         schedule.fault(point, rng.u32(..16), rng.u32(1..=2), kind);
     }
+    if rng.bool() {
+        // One entity loses the requests of the sets from its map, and the others do not.
+        schedule.settings.window = Some(1);
+        for number in 0..rng.u64(10..20) {
+            schedule.direct(span + 20 * number, 3, "e0", Origin::Client, json!({"A": number}));
+        }
+    }
     schedule.steps.sort_by_key(|step| step.at);
 }
