@@ -1,5 +1,6 @@
 //! Entry of the log: 74 bytes without anything readable.
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -12,7 +13,7 @@ const FORMAT: u8 = 1;
 const TAG: &[u8] = b"vzero entity 1\0";
 
 /// What a leaf seals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kind {
     /// A version.

@@ -98,7 +98,7 @@ mod tests {
             text.replace("20852163", "99999999999999999999"),
             text.replace("Bw", "B"),
             text.clone() + "\n",
-            text.lines().take(2).map(|line| format!("{line}\n")).collect(),
+            text.lines().take(2).flat_map(|line| [line, "\n"]).collect(),
         ] {
             assert_eq!(open(&changed), Err(CheckpointError::Form), "{changed:?}");
         }

@@ -7,6 +7,8 @@ use ring::signature::{ED25519, UnparsedPublicKey};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::hex;
+
 /// Type of an Ed25519 signature.
 const TYPE: u8 = 1;
 /// Maximum length of a note in bytes, far above that of a checkpoint with signatures of witnesses.
@@ -67,7 +69,7 @@ impl VerifierKey {
             return Err(NoteError::Key);
         };
         let key = Self::new(name, key.try_into().map_err(|_| NoteError::Key)?)?;
-        match hex(key.id()) == id {
+        match hex(&key.id()) == id {
             true => Ok(key),
             false => Err(NoteError::Key),
         }
@@ -127,12 +129,8 @@ impl VerifierKey {
 impl fmt::Display for VerifierKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = BASE64.encode([&[TYPE], &self.key[..]].concat());
-        write!(f, "{}+{}+{key}", self.name, hex(self.id()))
+        write!(f, "{}+{}+{key}", self.name, hex(&self.id()))
     }
-}
-
-fn hex(id: [u8; 4]) -> String {
-    format!("{:08x}", u32::from_be_bytes(id))
 }
 
 #[cfg(test)]

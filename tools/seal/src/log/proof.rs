@@ -178,8 +178,7 @@ mod tests {
     }
 
     fn hex(hashes: &[Hash]) -> Vec<String> {
-        let hex = |hash: &Hash| hash[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        hashes.iter().map(hex).collect()
+        hashes.iter().map(|hash| crate::hex(&hash[..4])).collect()
     }
 
     /// Proofs of the reference implementation of RFC 6962, for its eight entries.

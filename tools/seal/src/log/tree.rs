@@ -67,8 +67,7 @@ mod tests {
         ];
         for (size, expected) in roots.iter().enumerate() {
             let hash = root(entries[..size].iter().map(|entry| leaf_hash(entry)));
-            let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(hash, *expected, "{size}");
+            assert_eq!(crate::hex(&hash), *expected, "{size}");
         }
     }
 }
