@@ -16,6 +16,7 @@ mod undo;
 #[path = "../support/undo.rs"]
 mod undo_model;
 mod unreachable;
+mod verify;
 
 use testkit::{script_tests, table::Table};
 

@@ -4,8 +4,8 @@ use shared::domain::{AttributeValue, number::Decimal};
 
 use super::{FormatError, put_bytes, put_length};
 
-/// Maximum depth of lists and maps in each other: more than the 32 of DynamoDB.
-const MAX_DEPTH: usize = 64;
+/// Maximum depth of lists and maps in each other, as in DynamoDB.
+const MAX_DEPTH: usize = 32;
 
 /// Returns the canonical bytes of a value.
 ///
@@ -19,7 +19,7 @@ pub fn canonical(value: &AttributeValue) -> Result<Vec<u8>, FormatError> {
 }
 
 fn put_value(value: &AttributeValue, depth: usize, out: &mut Vec<u8>) -> Result<(), FormatError> {
-    if depth > MAX_DEPTH {
+    if depth == MAX_DEPTH && matches!(value, AttributeValue::L(_) | AttributeValue::M(_)) {
         return Err(FormatError::TooDeep);
     }
     match value {
@@ -65,6 +65,9 @@ fn put_tagged(tag: u8, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), FormatErro
 
 fn put_set(tag: u8, mut elements: Vec<Vec<u8>>, out: &mut Vec<u8>) -> Result<(), FormatError> {
     elements.sort_unstable();
+    if elements.is_empty() {
+        return Err(FormatError::EmptySet);
+    }
     if elements.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err(FormatError::Duplicate);
     }
@@ -122,13 +125,15 @@ mod tests {
 
     #[test]
     fn values_without_a_canonical_form_are_errors() {
-        let nested = (0..=MAX_DEPTH).fold(AttributeValue::Null(true), |value, _| AttributeValue::L(vec![value]));
+        let nested = |levels| (0..levels).fold(AttributeValue::Null(true), |value, _| AttributeValue::L(vec![value]));
+        assert!(canonical(&nested(MAX_DEPTH)).is_ok());
         for (value, error) in [
             (AttributeValue::N("NaN".to_owned()), FormatError::Number),
             (AttributeValue::N("1e126".to_owned()), FormatError::Number),
             (AttributeValue::Ns(texts(&["1", "1.0"])), FormatError::Duplicate),
             (AttributeValue::Ss(texts(&["a", "a"])), FormatError::Duplicate),
-            (nested, FormatError::TooDeep),
+            (AttributeValue::Bs(Vec::new()), FormatError::EmptySet),
+            (nested(MAX_DEPTH + 1), FormatError::TooDeep),
         ] {
             assert_eq!(canonical(&value), Err(error));
         }

@@ -13,6 +13,9 @@ pub enum FormatError {
     /// A number that DynamoDB does not store.
     #[error("a number of the item cannot be stored by DynamoDB")]
     Number,
+    /// A set without elements.
+    #[error("a set of the item is empty")]
+    EmptySet,
     /// A set with two equal elements, as `1` and `1.0`.
     #[error("a set of the item has an element twice")]
     Duplicate,

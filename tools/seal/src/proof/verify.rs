@@ -49,8 +49,10 @@ pub enum VerifyError {
         "the log has no such leaf at index {0}: an attribute, a salt, the entity, the version or the table was changed"
     )]
     Leaf(u64),
-    /// Members out of order, one of them twice, one inside of another one, or without a path.
-    #[error("the leaf at index {0} shows a member twice, inside of another one, out of order, or without a path")]
+    /// Members out of order, one of them twice, one inside of another one, without a path, or a map that is not empty.
+    #[error(
+        "the leaf at index {0} shows a member twice, inside of another one, out of order, without a path, or a map as one member"
+    )]
     Members(u64),
     /// The metadata of the version contradict the document.
     #[error("the leaf at index {0} was sealed for another table, entity or version")]
@@ -111,6 +113,9 @@ impl Document {
             if !is_after {
                 return Err(VerifyError::Members(leaf.index));
             }
+            if matches!(&member.value.0, AttributeValue::M(map) if !map.is_empty()) {
+                return Err(VerifyError::Members(leaf.index));
+            }
             if path.namespace == Namespace::Metadata && !self.agrees(leaf, &path.names, &member.value.0) {
                 return Err(VerifyError::Metadata(leaf.index));
             }
@@ -132,7 +137,8 @@ impl Document {
             [name] if name == "Table" => AttributeValue::S(self.table.clone()),
             [name] if name == "Entity" => AttributeValue::S(self.entity.clone()),
             [name] if name == "Version" => AttributeValue::N(leaf.version.to_string()),
-            _ => return true,
+            [_] => return true,
+            _ => return false,
         };
         *value == expected
     }

@@ -138,6 +138,21 @@ fn json(document: &Document) -> String {
     serde_json::to_string(document).unwrap()
 }
 
+/// The files that other verifiers are tested with. With `UPDATE_VECTORS=1`, they are written.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the environment selects the update")]
+fn the_example_is_this_proof() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("example");
+    let proof = serde_json::to_string_pretty(&withhold(document(), 4)).unwrap() + "\n";
+    for (name, content) in [("proof.json", proof), ("vkey", format!("{}\n", verifier()))] {
+        let file = folder.join(name);
+        if std::env::var_os("UPDATE_VECTORS").is_some() {
+            std::fs::write(&file, &content).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), content, "{name}");
+    }
+}
+
 #[test]
 fn an_honest_proof_holds_with_any_member_withheld() {
     let whole = document();
@@ -221,6 +236,22 @@ fn values_are_not_moved_to_another_version_without_metadata() {
     assert_eq!(other.verify(&verifier()), Err(VerifyError::Leaf(0)));
 }
 
+/// A map that is not split into its members.
+fn map_member(path: Path) -> Disclosed {
+    let map = [("b".to_owned(), AttributeValue::Bool(true))].into_iter().collect();
+    Disclosed::new(path, [1; 32], ShownValue(AttributeValue::M(map)))
+}
+
+/// Metadata of two names, which none has.
+fn map_path() -> Disclosed {
+    let names = vec!["Table".to_owned(), "x".to_owned()];
+    let path = Path {
+        namespace: Namespace::Metadata,
+        names,
+    };
+    Disclosed::new(path, [1; 32], ShownValue(AttributeValue::Bool(true)))
+}
+
 #[test]
 fn a_member_inside_of_another_one_is_refused() {
     let path = |names: &[&str]| Path {
@@ -231,6 +262,11 @@ fn a_member_inside_of_another_one_is_refused() {
     let mut document = document();
     document.leaves[0].disclosed = vec![member(&["a"]), member(&["a", "b"])];
     assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
+    let (whole, metadata) = (map_member(path(&["a"])), map_path());
+    document.leaves[0].disclosed = vec![whole];
+    assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
+    document.leaves[0].disclosed = vec![metadata];
+    assert_eq!(document.verify(&verifier()), Err(VerifyError::Metadata(0)));
     document.leaves[0].disclosed = vec![member(&[])];
     assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
 }
