@@ -25,6 +25,7 @@ use crate::{
         state::State,
         table::Table,
         undo::Undo,
+        verify::Verify,
         write::Delete,
         write::Put,
     },
@@ -118,6 +119,8 @@ pub(crate) enum Admin {
     Redrive(Redrive),
     /// Restore missing versions and counters that an audit finds
     Repair(Repair),
+    /// Verify a proof of versions that an auditor received, without a table or a network
+    Verify(Verify),
     /// Estimate capacity, invocations and monthly costs for a rate of updates; needs no table
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),

@@ -13,6 +13,7 @@ use shared::{
 };
 use writer_fn::counter::WriteError;
 
+const UNPROVEN: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const NOT_FOUND: u8 = 3;
 pub(crate) const CONFLICT: u8 = 4;
@@ -27,6 +28,9 @@ pub(crate) enum CliError {
     /// The table contains a conflicting or inconsistent item.
     #[error("{0}")]
     Conflict(String),
+    /// A proof does not hold.
+    #[error("{0}")]
+    Unproven(String),
     /// The width of version keys is not known, or another one.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -55,6 +59,7 @@ impl CliError {
             Self::Load(LoadError::Service { source, .. }) if source.kind == ErrorKind::Rejected => USAGE,
             Self::Layout(_) | Self::Load(_) | Self::Io(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
+            Self::Unproven(_) => UNPROVEN,
             Self::Conflict(_) => CONFLICT,
             Self::Operation(error) => match error.kind() {
                 Kind::Invalid => USAGE,

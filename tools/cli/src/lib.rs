@@ -69,6 +69,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         }
         Some(Admin::Concepts) => return output::print(args::CONCEPTS),
         Some(Admin::Plan(plan)) => return plan::run(plan, output),
+        Some(Admin::Verify(verify)) => return verify.run(output),
         _ => {}
     }
     if globals.output.is_some_and(Format::is_of_snapshot) && !matches!(command, Command::Snapshot(_)) {
@@ -116,7 +117,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,
             Admin::Repair(repair) => repair.run(&connection, output).await,
-            Admin::Plan(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
+            Admin::Plan(_) | Admin::Verify(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
         },
     };
     let done = match done {

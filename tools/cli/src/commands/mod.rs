@@ -26,4 +26,5 @@ pub(crate) mod state;
 pub(crate) mod table;
 pub(crate) mod undo;
 pub(crate) mod values;
+pub(crate) mod verify;
 pub(crate) mod write;

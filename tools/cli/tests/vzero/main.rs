@@ -16,6 +16,7 @@ mod undo;
 #[path = "../support/undo.rs"]
 mod undo_model;
 mod unreachable;
+mod verify;
 
 use serde_json::{Value, json};
 use shared::{domain::keys::VersionDigits, dynamodb::Store};

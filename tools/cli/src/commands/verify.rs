@@ -1,0 +1,94 @@
+//! `vzero verify`.
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use seal::{
+    log::note::VerifierKey,
+    proof::{document::Document, verify::Proven},
+};
+use serde_json::json;
+
+use crate::{changes, error::CliError, output::Output};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Verify {
+    /// Proof, or - for standard input
+    #[arg(value_name = "FILE")]
+    proof: PathBuf,
+    /// File with the log's verifier key, which you received in another way than the proof
+    #[arg(long, value_name = "FILE")]
+    vkey: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+It needs no table, no network and no credentials. Exit codes: 0 all of the proof holds, 1 it does not.
+Example: vzero verify proof.json --vkey vkey";
+
+/// What a proof says, and what it cannot say.
+const MEANING: &str = "\
+Proven: the holder of the log's key signed a tree with these leaves; the values were sealed for this table, entity and version; a leaf without
+withheld members had no others.
+Not proven: that a value is true, or written by its actor; that RecordedAt is right; when it was sealed, except before the day on which you
+received the checkpoint; that there is no later version; that the log has no second leaf of a version; that others see the same log.";
+
+impl Verify {
+    pub(crate) fn run(&self, output: &Output) -> Result<(), CliError> {
+        let text = changes::text_of(&self.proof)?;
+        let key = changes::text_of(&self.vkey)?;
+        let fails = |error: &dyn std::error::Error| CliError::Unproven(format!("the proof does not hold: {error}"));
+        let key = VerifierKey::parse(&key).map_err(|error| CliError::usage("--vkey", error))?;
+        let document = Document::parse(&text).map_err(|error| fails(&error))?;
+        let Proven {
+            checkpoint,
+            versions,
+            members: (shown, withheld),
+        } = document.verify(&key).map_err(|error| fails(&error))?;
+        let object = json!({
+            "Holds": true, "Log": checkpoint.origin, "Size": checkpoint.size, "Table": document.table, "Entity": document.entity,
+            "Versions": versions, "Leaves": document.leaves.len(), "Shown": shown, "Withheld": withheld,
+        });
+        let sentence = format!(
+            "The proof holds: {} of {} in {}, in the log {} of {} entries; {shown} members shown, {withheld} withheld.\n\n{MEANING}",
+            ranges(&versions),
+            document.entity,
+            document.table,
+            checkpoint.origin,
+            checkpoint.size,
+        );
+        output.sentence(&object, &sentence)
+    }
+}
+
+/// Returns the numbers of versions in words, as `versions 1 to 3, 5`.
+fn ranges(versions: &BTreeSet<u64>) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for version in versions {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *version => *last = *version,
+            _ => ranges.push((*version, *version)),
+        }
+    }
+    let texts = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    });
+    let noun = if versions.len() == 1 { "version" } else { "versions" };
+    format!("{noun} {}", texts.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ranges() {
+        for (versions, text) in [
+            (vec![3], "version 3"),
+            (vec![1, 2, 3], "versions 1 to 3"),
+            (vec![1, 3, 4, 9], "versions 1, 3 to 4, 9"),
+        ] {
+            assert_eq!(ranges(&versions.into_iter().collect()), text);
+        }
+    }
+}

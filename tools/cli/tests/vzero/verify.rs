@@ -1,0 +1,41 @@
+//! `vzero verify`, without a table.
+
+use serde_json::json;
+use testkit::{command::Run, pages::root};
+
+#[test]
+fn a_proof_holds_only_if_nothing_was_changed() {
+    let folder = root().join("tools/seal/example");
+    let (proof, vkey) = (folder.join("proof.json"), folder.join("vkey"));
+    let verify = |proof: &std::path::Path, vkey: &std::path::Path, more: &str| {
+        let arguments = format!("verify {} --vkey {} {more}", proof.display(), vkey.display());
+        Run::alone(crate::VZERO, &[], &arguments)
+    };
+    let run = verify(&proof, &vkey, "--output json");
+    let expected = json!({
+        "Holds": true, "Log": "example.com/log", "Size": 8, "Entity": "Press#12", "Versions": [1, 2, 3, 4], "Leaves": 4, "Shown": 36,
+        "Withheld": 4, "Table": "arn:aws:dynamodb:us-east-1:000000000000:table/VersionControl",
+    });
+    assert_eq!((run.code, run.json()), (0, expected));
+    let run = verify(&proof, &vkey, "--output table");
+    assert!(
+        run.stdout.contains("versions 1 to 4") && run.stdout.contains("Not proven:"),
+        "{run:?}"
+    );
+
+    let text = std::fs::read_to_string(&proof).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let changed = temporary.path().join("proof.json");
+    for (from, to, reason) in [
+        ("H2", "H3", "no such leaf at index 2"),
+        ("\"Index\": 2", "\"Index\": 02", "is no proof"),
+        ("\"amy\"", "\"amy\", \"S\": \"bob\"", "is no proof"),
+    ] {
+        std::fs::write(&changed, text.replacen(from, to, 1)).unwrap();
+        let run = verify(&changed, &vkey, "");
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{from}");
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
+    }
+    let run = verify(&proof, &proof, "");
+    assert_eq!(run.code, 2, "{run:?}");
+}
