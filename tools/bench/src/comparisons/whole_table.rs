@@ -157,7 +157,7 @@ async fn run(vzero: &Path, entities: u64, is_metered: bool) -> Result<Vec<(Measu
             "20000",
             // Sets a limit for pages: without one, the embedded database reads all further items of the segment for each.
             "--max-read-units",
-            "20000",
+            "8000",
             "--endpoint-url",
             embedded.direct_endpoint(),
         ]);
