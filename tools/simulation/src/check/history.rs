@@ -15,7 +15,7 @@ use crate::{
     },
     mapping::records_of,
     requests::{sequence_number, text},
-    schedule::{Command, MALFORMED},
+    schedule::{Command, Edit, MALFORMED},
     stream::Written,
 };
 
@@ -125,6 +125,9 @@ impl<'a> Check<'a> {
         let quarantined: HashSet<&str> = self.evidence.quarantined.iter().map(sequence_number).collect();
         let floor = items.floor(name);
         let is_marked = self.is_marked_as_purged(name);
+        // A purge does not know an incarnation that another program ended while the stream was behind.
+        let is_replaced = |edit: &Edit| matches!(edit, Edit::Delete | Edit::Recreate);
+        let is_known = !self.schedule.is_edited(name, is_replaced);
         let before_recovery = |image: &&Image| image.version >= floor && image.index < self.evidence.recovered_from;
         for image in entity.images.iter().filter(before_recovery) {
             let version = image.version;
@@ -135,7 +138,7 @@ impl<'a> Check<'a> {
                     let mut later = entity.images.iter().filter(|other| other.index > image.index);
                     later.any(|other| other.version == version && other.is_stored_as(item))
                 };
-                if is_stored && !stored.is_some_and(is_of_later) && !image.by_operator {
+                if is_known && is_stored && !stored.is_some_and(is_of_later) && !image.by_operator {
                     self.add::<1>(format!("{name} v{version} was purged, and is in history"));
                 }
                 continue;

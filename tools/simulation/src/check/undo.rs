@@ -185,7 +185,9 @@ impl Check<'_> {
                 let (before, name) = (&versions[..count], format!("{entity} v{}", version.number));
                 let is_right = |undo: &&Undo| {
                     let (current, merged) = self.merged(undo, entity, before);
+                    // A write to an attached table names what it changes, so another attribute may have changed since the plan.
                     let is_planned = undo.saved.is_none()
+                        || self.is_attached
                         || self
                             .saved(undo, entity)
                             .is_some_and(|saved| Some(saved.newest) == before.last().map(|last| last.number));
