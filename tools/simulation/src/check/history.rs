@@ -9,6 +9,7 @@ use serde_json::Value;
 use shared::domain::keys::{FLOOR_KEY, LATEST_KEY};
 
 use crate::{
+    caller::Author,
     check::{
         Check,
         model::{Entity, Image},
@@ -19,12 +20,25 @@ use crate::{
     stream::Written,
 };
 
+/// Seconds within which a writer has read, and written: longer than its timeout.
+const WRITE_SECONDS: u64 = 60;
+
 impl<'a> Check<'a> {
-    /// 6: A version item is written once. An expiry can be added to it.
+    /// 6: A version item is written once. An expiry can be added to it. No update counts from 1 beside version items.
     pub(super) fn check_single_writes(&mut self) {
         let mut items: HashMap<(&str, &str), Value> = HashMap::new();
+        let mut last_stored: HashMap<&str, u64> = HashMap::new();
         for written in &self.evidence.stream {
             let (entity, key) = (written.entity(), written.key());
+            let is_first = key == LATEST_KEY && text(written.image(), "/Latest/N") == "1";
+            if is_first && matches!(written.by.author, Author::Writer(_)) {
+                let is_after = |stored: &u64| stored + WRITE_SECONDS < written.created();
+                if items.keys().any(|(of, _)| *of == entity) && last_stored.get(entity).is_some_and(is_after) {
+                    self.add::<6>(format!(
+                        "{entity}: an update counts from 1, although there are versions"
+                    ));
+                }
+            }
             if self.digits.version_of(key).is_none() {
                 continue;
             }
@@ -32,6 +46,7 @@ impl<'a> Check<'a> {
                 items.remove(&(entity, key));
                 continue;
             }
+            last_stored.insert(entity, written.created());
             // Without the marks of operators.
             let mut item = written.image().clone();
             if let Some(members) = item.as_object_mut() {

@@ -48,6 +48,7 @@ const SITUATIONS: &[Situation] = &[
 const FURTHER: &[Situation] = &[
     functions::wrong_writer,
     operators::hold_while_removing,
+    operators::update_after_loss,
     functions::unchecked_layout,
     functions::rolled_back_deployment,
     functions::early_stream_function,

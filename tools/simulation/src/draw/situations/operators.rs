@@ -161,6 +161,15 @@ pub(super) fn two_purges(rng: &mut Rng, schedule: &mut Schedule) {
     schedule.step(at + SECOND, 0, Command::Purge(e0()));
 }
 
+/// A latest item is deleted after its first versions have expired, and updates follow.
+pub(super) fn update_after_loss(rng: &mut Rng, schedule: &mut Schedule) {
+    schedule.some(rng, "e0", 0, 3..6);
+    schedule.step(3 * MINUTE, 0, Command::Prune(e0(), 1));
+    schedule.step(3 * HOUR, 0, Expire);
+    schedule.edit(4 * HOUR, 0, Edit::Delete);
+    schedule.some(rng, "e0", 4 * HOUR + MINUTE, 1..4);
+}
+
 /// Latest items are restored twice at once. The first one writes some of them last, after updates have counted further.
 pub(super) fn two_revives(rng: &mut Rng, schedule: &mut Schedule) {
     let entities = ["e0", "e1", "e2"];
