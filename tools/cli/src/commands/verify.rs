@@ -3,8 +3,12 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use seal::{
-    log::note::VerifierKey,
-    proof::{document::Document, verify::Proven},
+    log::{checkpoint::Checkpoint, note::VerifierKey, reader::Folder},
+    proof::{
+        document::Document,
+        in_log::{self, InLog},
+        verify::Proven,
+    },
 };
 use serde_json::json;
 
@@ -19,11 +23,16 @@ pub(crate) struct Verify {
     /// File with the log's verifier key, which you received in another way than the proof
     #[arg(long, value_name = "FILE")]
     vkey: PathBuf,
+    /// Also read all entries of the log, a folder: was a version sealed twice, or the log changed since?
+    #[arg(long, value_name = "FOLDER")]
+    log: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 It needs no table, no network and no credentials. Exit codes: 0 all of the proof holds, 1 it does not.
-Example: vzero verify proof.json --vkey vkey";
+Examples:
+  vzero verify proof.json --vkey vkey
+  vzero verify proof.json --vkey vkey --log log";
 
 /// What a proof says, and what it cannot say.
 const MEANING: &str = "\
@@ -39,17 +48,38 @@ impl Verify {
         let fails = |error: &dyn std::error::Error| CliError::Unproven(format!("the proof does not hold: {error}"));
         let key = VerifierKey::parse(&key).map_err(|error| CliError::usage("--vkey", error))?;
         let document = Document::parse(&text).map_err(|error| fails(&error))?;
+        let proven = document.verify(&key).map_err(|error| fails(&error))?;
+        let in_log = match &self.log {
+            Some(folder) => {
+                let found = in_log::find(&document, &proven, &Folder::new(folder), &key);
+                Some(found.map_err(|error| fails(&error))?)
+            }
+            None => None,
+        };
         let Proven {
             checkpoint,
             versions,
             members: (shown, withheld),
-        } = document.verify(&key).map_err(|error| fails(&error))?;
-        let object = json!({
+        } = proven;
+        let mut object = json!({
             "Holds": true, "Log": checkpoint.origin, "Size": checkpoint.size, "Table": document.table, "Entity": document.entity,
             "Versions": versions, "Leaves": document.leaves.len(), "Shown": shown, "Withheld": withheld,
         });
+        let mut more = String::new();
+        if let Some(InLog {
+            checkpoint: Checkpoint { size, .. },
+            versions: (count, newest),
+        }) = in_log
+        {
+            object["LogSize"] = size.into();
+            object["NewestInLog"] = newest.into();
+            more = format!(
+                "\nThe log has {size} entries now, and continues this checkpoint. It has {count} versions of the entity, up to version {newest}, \
+                 none of them twice.\n"
+            );
+        }
         let sentence = format!(
-            "The proof holds: {} of {} in {}, in the log {} of {} entries; {shown} members shown, {withheld} withheld.\n\n{MEANING}",
+            "The proof holds: {} of {} in {}, in the log {} of {} entries; {shown} members shown, {withheld} withheld.\n{more}\n{MEANING}",
             ranges(&versions),
             document.entity,
             document.table,

@@ -6,5 +6,6 @@ pub mod checkpoint;
 pub mod growth;
 pub mod note;
 pub mod proof;
+pub mod reader;
 pub mod tile;
 pub mod tree;

@@ -18,18 +18,31 @@ pub fn node_hash(left: &Hash, right: &Hash) -> Hash {
         .into()
 }
 
-/// Returns the root of a tree of these leaf hashes, or of complete subtrees of one size. Without any, it is the hash of nothing.
-pub fn root(hashes: impl IntoIterator<Item = Hash>) -> Hash {
-    // Roots of complete subtrees, the largest first, and their heights.
-    let mut subtrees: Vec<(u32, Hash)> = Vec::new();
-    for hash in hashes {
+/// A tree that grows, without its hashes: the roots of its complete subtrees, the largest first, with their heights.
+#[derive(Debug, Clone, Default)]
+pub struct Growing(Vec<(u32, Hash)>);
+
+impl Growing {
+    /// Adds a leaf hash, or the hash of a complete subtree of the size of all others.
+    pub fn push(&mut self, hash: Hash) {
         let mut new = (0, hash);
-        while let Some((_, left)) = subtrees.pop_if(|(height, _)| *height == new.0) {
+        while let Some((_, left)) = self.0.pop_if(|(height, _)| *height == new.0) {
             new = (new.0 + 1, node_hash(&left, &new.1));
         }
-        subtrees.push(new);
+        self.0.push(new);
     }
-    join(subtrees.into_iter().map(|(_, hash)| hash)).unwrap_or_else(|| Sha256::digest([]).into())
+
+    /// Returns the root. Of an empty tree, it is the hash of nothing.
+    pub fn root(&self) -> Hash {
+        join(self.0.iter().map(|(_, hash)| *hash)).unwrap_or_else(|| Sha256::digest([]).into())
+    }
+}
+
+/// Returns the root of a tree of these leaf hashes, or of complete subtrees of one size.
+pub fn root(hashes: impl IntoIterator<Item = Hash>) -> Hash {
+    let mut tree = Growing::default();
+    hashes.into_iter().for_each(|hash| tree.push(hash));
+    tree.root()
 }
 
 /// Joins the roots of complete subtrees, the largest first, to the root of all.

@@ -12,11 +12,13 @@ use crate::{
     log::{
         growth::Edge,
         proof::Plan,
+        reader::{Folder, LogError},
         tile::{self, Tile},
         tree,
     },
     proof::{
         document::{Digits, Disclosed},
+        in_log::{InLogError, find},
         value::ShownValue,
     },
 };
@@ -91,10 +93,7 @@ fn leaf(entity: &str, version: u64) -> Leaf {
 
 /// Returns a proof of all versions of [`ENTITY`] in a log that has those of another entity between them.
 fn document() -> Document {
-    let entries: Vec<Vec<u8>> = (1..=VERSIONS)
-        .flat_map(|version| [leaf(ENTITY, version), leaf("Other", version)])
-        .map(|leaf| leaf.bytes().to_vec())
-        .collect();
+    let entries: Vec<Vec<u8>> = all_leaves().iter().map(|leaf| leaf.bytes().to_vec()).collect();
     let mut edge = Edge::default();
     let stored: BTreeMap<Tile, Vec<Hash>> = edge
         .append(&entries)
@@ -132,6 +131,65 @@ fn withhold(mut document: Document, member: usize) -> Document {
         leaf.withheld.push(Digits(hash));
     }
     document
+}
+
+/// Returns the entries of the log of [`document`].
+fn all_leaves() -> Vec<Leaf> {
+    let of_version = |version| [leaf(ENTITY, version), leaf("Other", version)];
+    (1..=VERSIONS).flat_map(of_version).collect()
+}
+
+/// Writes a log of these leaves, signed.
+fn write_log(folder: &std::path::Path, leaves: &[Leaf]) {
+    let entries: Vec<_> = leaves.iter().map(|leaf| leaf.bytes().to_vec()).collect();
+    let mut edge = Edge::default();
+    for (tile, bytes) in edge.append(&entries).unwrap() {
+        let path = folder.join(tile.to_string());
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+    let checkpoint = Checkpoint {
+        origin: "example.com/log".to_owned(),
+        size: edge.size(),
+        root: edge.root(),
+    };
+    let text = checkpoint.text();
+    let note = verifier().note(&text, pair().sign(text.as_bytes()).as_ref());
+    std::fs::write(folder.join("checkpoint"), note).unwrap();
+}
+
+#[test]
+fn the_whole_log_shows_later_versions_and_those_that_were_sealed_twice() {
+    let (document, key) = (document(), verifier());
+    let proven = document.verify(&key).unwrap();
+    let find = |leaves: &[Leaf]| {
+        let folder = tempfile::tempdir().unwrap();
+        write_log(folder.path(), leaves);
+        find(&document, &proven, &Folder::new(folder.path()), &key)
+    };
+    let mut leaves = all_leaves();
+    assert_eq!(find(&leaves).unwrap().versions, (4, 4));
+    leaves.extend([leaf("Other", 2), leaf(ENTITY, 5)]);
+    let found = find(&leaves).unwrap();
+    assert_eq!((found.versions, found.checkpoint.size), ((5, 5), 10));
+    leaves.push(Leaf {
+        content: [1; 32],
+        ..leaf(ENTITY, 2)
+    });
+    assert!(matches!(
+        find(&leaves),
+        Err(InLogError::Twice {
+            version: 2,
+            first: 2,
+            second: 10
+        })
+    ));
+    leaves.swap(0, 1);
+    assert!(matches!(find(&leaves), Err(InLogError::Log(LogError::Root(8)))));
+    assert!(matches!(
+        find(&leaves[..7]),
+        Err(InLogError::Log(LogError::Truncated { .. }))
+    ));
 }
 
 fn json(document: &Document) -> String {
