@@ -5,7 +5,7 @@
 //!      format          path, value    salt                               log: RFC 6962, C2SP tlog-tiles, signed note
 //! ```
 //!
-//! [`format`] has the bytes that are hashed; `docs/log-format.md` specifies them. [`log`] has the public formats around them. [`proof`] is what an
+//! [`mod@format`] has the bytes that are hashed; `docs/log-format.md` specifies them. [`log`] has the public formats around them. [`proof`] is what an
 //! auditor receives, and verifies without AWS. None has a client, a clock or randomness.
 
 pub mod format;

@@ -1,5 +1,7 @@
 //! The test vectors of `docs/log-format.md`, in `vectors.json`. With `UPDATE_VECTORS=1`, the results are written.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
 use seal::format::{
     canonical::canonical,
     commitment::{MemberKey, commitment, content_root},
