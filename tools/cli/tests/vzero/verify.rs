@@ -23,6 +23,15 @@ fn a_proof_holds_only_if_nothing_was_changed() {
         "{run:?}"
     );
 
+    let log = |name: &str| format!("--log {} --output json", folder.join(name).display());
+    let run = verify(&proof, &vkey, &log("log"));
+    assert_eq!((run.code, &run.json()["NewestInLog"]), (0, &json!(4)));
+    let run = verify(&proof, &vkey, &log("log/tile"));
+    assert!(
+        run.code == 1 && run.stderr.contains("no readable file checkpoint"),
+        "{run:?}"
+    );
+
     let text = std::fs::read_to_string(&proof).unwrap();
     let temporary = tempfile::tempdir().unwrap();
     let changed = temporary.path().join("proof.json");

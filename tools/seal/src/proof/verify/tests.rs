@@ -202,6 +202,16 @@ fn json(document: &Document) -> String {
 fn the_example_is_this_proof() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("example");
     let proof = serde_json::to_string_pretty(&withhold(document(), 4)).unwrap() + "\n";
+    let log = folder.join("log");
+    if std::env::var_os("UPDATE_VECTORS").is_some() {
+        write_log(&log, &all_leaves());
+    }
+    let (document, key) = (document(), verifier());
+    let proven = document.verify(&key).unwrap();
+    assert_eq!(
+        find(&document, &proven, &Folder::new(&log), &key).unwrap().versions,
+        (4, 4)
+    );
     for (name, content) in [("proof.json", proof), ("vkey", format!("{}\n", verifier()))] {
         let file = folder.join(name);
         if std::env::var_os("UPDATE_VECTORS").is_some() {
