@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 /// Crates that read text from outside.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "shared",
     "writer-fn",
     "stream-fn",
@@ -16,6 +16,7 @@ const CRATES: [&str; 9] = [
     "tools/console",
     "tools/cli",
     "tools/local",
+    "tools/seal",
 ];
 /// Ways to deserialize with `serde_json`.
 const ENTRIES: [&str; 8] = [
@@ -29,7 +30,7 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, and the number of its lines.
-const ALLOWED: [(&str, usize); 11] = [
+const ALLOWED: [(&str, usize); 12] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
     // The reader itself.
@@ -44,6 +45,7 @@ const ALLOWED: [(&str, usize); 11] = [
     ("tools/operations/src/all_versions/sorted_files.rs", 1),
     ("tools/operations/src/segments/state.rs", 2),
     ("tools/operations/src/value_file.rs", 1),
+    ("tools/seal/src/proof/document.rs", 1),
 ];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
