@@ -70,7 +70,7 @@ impl Schedule {
         }
         let mut versions = 0;
         for number in 0..4 {
-            let (at, set) = (RACE * (number as u64 + 1), number as u8 + 1);
+            let (at, set) = (RACE * (u64::from(number) + 1), number + 1);
             for (count, before) in CHANGES.into_iter().enumerate() {
                 // Mostly, only the job changes what it changes.
                 let (set, attributes, kinds) = match count % 2 == 0 {
@@ -82,7 +82,7 @@ impl Schedule {
             if rng.bool() && (!self.settings.attached || rng.bool()) {
                 self.step(at - 1700, 4, StepKind::StopMapping(rng.u64(800..4000)));
             }
-            let mut undo = self.draw_undo(rng, number);
+            let mut undo = self.draw_undo(rng, number.into());
             undo.saved = undo.saved.map(|pause| pause / 10);
             match rng.u8(..4) {
                 0 => {}
