@@ -30,7 +30,7 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, and the number of its lines.
-const ALLOWED: [(&str, usize); 12] = [
+const ALLOWED: [(&str, usize); 13] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
     // The reader itself.
@@ -46,6 +46,7 @@ const ALLOWED: [(&str, usize); 12] = [
     ("tools/operations/src/segments/state.rs", 2),
     ("tools/operations/src/value_file.rs", 1),
     ("tools/seal/src/proof/document.rs", 1),
+    ("tools/seal/src/proof/value.rs", 1),
 ];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
