@@ -106,10 +106,7 @@ impl ReadCost {
             // Of each entity: the latest item, and what history has of it.
             let reads = 2 * items_of(&store.description().await?);
             let units = reads as f64 * plan::read_units(cost.item_bytes) * 0.5;
-            cost.add(
-                &format!("then reads of at most {reads} items by their keys"),
-                [units, 0.0],
-            )?;
+            cost.add(&format!("then at most {reads} items by their keys"), [units, 0.0])?;
         }
         Ok(cost)
     }
