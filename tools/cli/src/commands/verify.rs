@@ -34,7 +34,7 @@ Examples:
   vzero verify proof.json --vkey vkey
   vzero verify proof.json --vkey vkey --log log";
 
-/// What a proof says, and what it cannot say.
+/// Meaning and limits of a proof, printed below the result.
 const MEANING: &str = "\
 Proven: the holder of the log's key signed a tree with these leaves; the values were sealed for this table, entity and version; a leaf without
 withheld members had no others.

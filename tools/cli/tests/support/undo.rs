@@ -30,7 +30,7 @@ pub(crate) trait Items {
     fn set(&self) -> String {
         "U".to_owned()
     }
-    /// Returns options that select the undo beside its set, if that lacks deletions. They select those of an undo of the undo, too, so that
+    /// Returns further options that select the undo if its set lacks deletions. They also select the deletions of an undo of the undo, so that
     /// it cannot be killed.
     fn of_deletions(&self) -> Option<&'static str> {
         None

@@ -18,7 +18,7 @@ pub(super) struct Cost {
     pub(super) size: TableSize,
     /// Number of items of the tables, or of entries of the index.
     pub(super) items: u64,
-    /// Read units of the source, and those of the reads after it.
+    /// Read units of the source, and of the reads after it.
     pub(super) units: [f64; 2],
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Changes {
     pub(super) undo: Mutex<Option<Arc<Undo>>>,
 }
 
-/// What is undone, how much of it, and how fast.
+/// Selection, limit and rate of an undo.
 pub(super) struct Request {
     pub(super) of: Of,
     /// The selection in words.

@@ -183,7 +183,7 @@ fn of_plan(id: &str) -> String {
 
 fn kept(app: &App, id: &str) -> Result<Arc<Undo>, PageError> {
     let last = lock(&app.changes.undo).clone();
-    let gone = || PageError::NotFound("the console no longer has this plan: preview the undo again".to_owned());
+    let gone = || PageError::NotFound("the console has discarded this plan: preview the undo again".to_owned());
     last.filter(|undo| undo.id == id).ok_or_else(gone)
 }
 

@@ -12,7 +12,7 @@ pub const LENGTH: usize = 74;
 const FORMAT: u8 = 1;
 const TAG: &[u8] = b"vzero entity 1\0";
 
-/// What a leaf seals.
+/// Kind of leaf: a version, or an operation that removes versions or values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Kind {

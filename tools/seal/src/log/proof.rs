@@ -151,7 +151,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::log::{growth::Edge, tile, tree::leaf_hash};
+    use crate::log::{
+        growth::Edge,
+        tile,
+        tree::{leaf_hash, tests::ENTRIES},
+    };
 
     fn entry(index: u64) -> Vec<u8> {
         format!("entry {index}").into_bytes()
@@ -184,19 +188,7 @@ mod tests {
     /// Proofs of the reference implementation of RFC 6962, for its eight entries.
     #[test]
     fn proofs_are_those_of_the_reference() {
-        let entries: Vec<Vec<u8>> = [
-            &b""[..],
-            b"\x00",
-            b"\x10",
-            b"\x20\x21",
-            b"\x30\x31",
-            b"\x40\x41\x42\x43",
-            b"\x50\x51\x52\x53\x54\x55\x56\x57",
-        ]
-        .iter()
-        .map(|entry| entry.to_vec())
-        .chain([(0x60..=0x6f).collect()])
-        .collect();
+        let entries = ENTRIES.map(<[u8]>::to_vec);
         let stored = |size: usize| -> BTreeMap<_, _> {
             let tiles = Edge::default().append(&entries[..size]).unwrap();
             tiles

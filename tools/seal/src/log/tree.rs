@@ -51,22 +51,24 @@ pub(super) fn join(subtrees: impl DoubleEndedIterator<Item = Hash>) -> Option<Ha
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// Entries and roots of the reference implementation of RFC 6962.
+    /// Entries of the reference implementation of RFC 6962.
+    pub(in crate::log) const ENTRIES: [&[u8]; 8] = [
+        b"",
+        b"\x00",
+        b"\x10",
+        b"\x20\x21",
+        b"\x30\x31",
+        b"\x40\x41\x42\x43",
+        b"\x50\x51\x52\x53\x54\x55\x56\x57",
+        b"\x60\x61\x62\x63\x64\x65\x66\x67\x68\x69\x6a\x6b\x6c\x6d\x6e\x6f",
+    ];
+
+    /// Roots of the reference implementation.
     #[test]
     fn roots_are_those_of_the_reference() {
-        let entries: [&[u8]; 8] = [
-            b"",
-            b"\x00",
-            b"\x10",
-            b"\x20\x21",
-            b"\x30\x31",
-            b"\x40\x41\x42\x43",
-            b"\x50\x51\x52\x53\x54\x55\x56\x57",
-            b"\x60\x61\x62\x63\x64\x65\x66\x67\x68\x69\x6a\x6b\x6c\x6d\x6e\x6f",
-        ];
         let roots = [
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
             "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
@@ -79,7 +81,7 @@ mod tests {
             "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
         ];
         for (size, expected) in roots.iter().enumerate() {
-            let hash = root(entries[..size].iter().map(|entry| leaf_hash(entry)));
+            let hash = root(ENTRIES[..size].iter().map(|entry| leaf_hash(entry)));
             assert_eq!(crate::hex(&hash), *expected, "{size}");
         }
     }

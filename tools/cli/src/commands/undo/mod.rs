@@ -130,7 +130,7 @@ impl Undo {
             .and_then(file_of)
             .filter(|_| table.is_some());
         if named_file.is_some() && self.as_change_set == self.selected.filters.change_set {
-            let usage = "--as-change-set: name another file than that of the undo that is undone";
+            let usage = "--as-change-set: the file already contains the undo to be undone; name another file";
             return Err(CliError::Usage(usage.to_owned()));
         }
         if let Some((path, table)) = named_file.filter(|path| path.exists()).zip(table) {

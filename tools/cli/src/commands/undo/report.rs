@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) set: Option<String>,
     /// Time before the first write, if the set can lack deletions.
     pub(super) started: Option<RecordedAt>,
-    /// `true` if the plans are those of a file.
+    /// `true` if the plans were read from a file.
     pub(super) is_saved: bool,
     /// `true` if an item of another program is deleted, without an author and a change set.
     has_deletion: bool,

@@ -19,7 +19,7 @@ pub(super) fn file_of(text: &str) -> Option<&Path> {
 
 fn with_file(change_set: Arg) -> Arg {
     change_set.help(
-        "Only versions of this change set; of a table of other programs, also those of an undo with the set @FILE",
+        "Only versions of this change set. On a table of other programs, @FILE selects the versions of an undo that stored its set in the file",
     )
 }
 
