@@ -1,0 +1,1 @@
+//! Seals versions in a public log.
