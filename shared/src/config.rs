@@ -156,8 +156,9 @@ pub fn log_level() -> Option<String> {
     variable("LOG_LEVEL")
 }
 
+/// Returns an environment variable, `None` if it is missing or not Unicode.
 #[allow(clippy::disallowed_methods, reason = "this module owns the environment")]
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 

@@ -59,6 +59,10 @@ pub struct Args {
     #[arg(long = "parameter", value_name = "NAME=VALUE", value_parser = pair::<String>)]
     pub parameters: Vec<(String, String)>,
 
+    /// Seal the versions in a public log in this folder, which docs/log-format.md describes. Turns the time index on
+    #[arg(long, value_name = "FOLDER")]
+    pub seal: Option<PathBuf>,
+
     /// Program of a function, from sam build or cargo lambda build; can be repeated [default: built in]
     #[arg(long = "bootstrap", value_name = "FUNCTION=FILE", value_parser = pair::<PathBuf>)]
     pub bootstraps: Vec<(String, PathBuf)>,
@@ -71,6 +75,7 @@ Examples:
   local --data-dir data                          keep everything over restarts
   local --parameter VersionDigits=10             padded version keys
   local --parameter HistoryTable=own             history in a table of its own
+  local --data-dir data --seal log               a history that can be proven
   local --attach orders.json                     history of a table that your own programs write";
 
 fn pair<V: for<'a> From<&'a str>>(text: &str) -> Result<(String, V), &'static str> {

@@ -6,6 +6,8 @@ use std::{
     process::ExitCode,
 };
 
+use crate::seal;
+
 /// Hidden argument before the name of the function to run.
 pub const ARGUMENT: &str = "__function";
 
@@ -27,6 +29,7 @@ pub fn main(binary: &str) -> ExitCode {
     let ended = match binary {
         "writer-fn" => runtime.block_on(writer_fn::run()),
         "stream-fn" => runtime.block_on(stream_fn::run()),
+        seal::BINARY => runtime.block_on(Box::pin(sealing::run())),
         _ => return ExitCode::from(2),
     };
     match ended {

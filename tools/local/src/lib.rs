@@ -18,6 +18,7 @@ mod listener;
 pub mod mapping;
 pub mod report;
 pub mod run;
+pub mod seal;
 pub mod stack;
 pub mod template;
 

@@ -31,6 +31,7 @@ use crate::{
         history::{self, Collections},
         items, progress,
     },
+    seal,
     stack::{self, Options, Stack},
     template::Template,
 };
@@ -39,6 +40,8 @@ use crate::{
 const SAMPLE: &str = include_str!("../sample.jsonl");
 /// Default port of the history browser.
 const CONSOLE_PORT: u16 = 8100;
+/// Parameter of the template that sealing needs.
+const TIME_INDEX: &str = "TimeIndex";
 /// Minimum interval between two checks of the histories, also as a multiple of the time of a check.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const CHECK_PAUSE: u32 = 4;
@@ -58,7 +61,11 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
 
 async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
     let path = args.template.clone().map_or_else(find_template, Ok)?;
-    let template = Template::read(&path, &args.parameters);
+    let mut parameters = args.parameters.clone();
+    if args.seal.is_some() && !parameters.iter().any(|(name, _)| name == TIME_INDEX) {
+        parameters.push((TIME_INDEX.to_owned(), true.to_string()));
+    }
+    let template = Template::read(&path, &parameters);
     let mut template = template.map_err(failed(format!("cannot run the template {}", path.display())))?;
     template.mapping.startup = Duration::from_secs(args.mapping_startup.into());
     if let Some(path) = &args.attach {
@@ -72,13 +79,14 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
         lambda_port: args.lambda_port,
         data_dir: args.data_dir.clone(),
         program,
+        seal: args.seal.clone(),
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
     let console = (!args.once).then(|| console(args, &stack)).transpose()?;
     let url = console.as_ref().map(Console::url);
     if let Some(url) = url {
-        print(&commands::endpoints(&stack, url));
+        print(&commands::endpoints(&stack, url, args.seal.as_deref()));
     }
     let complete = tokio::select! {
         // First, so that no line is lost at the end.
@@ -99,8 +107,14 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&str>, feed: Option<F
     if let Some(path) = &args.dump {
         dump::write(path, &collections).map_err(failed(format!("{} cannot be written", path.display())))?;
     }
-    let complete = report(stack, &collections);
+    let mut complete = report(stack, &collections);
     let Some(console) = console else {
+        if args.seal.is_some()
+            && let Err(reason) = seal::run(&stack.lambda).await
+        {
+            error(&format!("not all versions are sealed: {reason}"));
+            complete = false;
+        }
         return Ok(complete);
     };
     print(&match stack.store.attached_table() {

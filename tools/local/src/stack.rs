@@ -32,6 +32,7 @@ use crate::{
     lambda::{self, FunctionInvoker, Host, Lambda},
     mapping::{Counters, Environment, Identity, Mapping, position::InFile},
     report::{activity::Activity, documents::Documents},
+    seal,
     template::{
         Template,
         resolve::{ACCOUNT, REGION},
@@ -45,6 +46,7 @@ const DATABASE: &str = "dynamodb.sqlite";
 const FAILED: &str = "failed";
 const LOCK: &str = "lock";
 const LOGS: &str = "logs";
+const SIGNING_KEY: &str = "signing-key";
 const POSITIONS: &str = "mapping.json";
 
 #[derive(Debug)]
@@ -60,6 +62,8 @@ pub struct Options {
     pub data_dir: Option<PathBuf>,
     /// Program that runs a function after [`function::ARGUMENT`].
     pub program: PathBuf,
+    /// Folder of the log in which versions are sealed.
+    pub seal: Option<PathBuf>,
     /// Programs of functions that replace `program`, by binary.
     pub bootstraps: BTreeMap<String, PathBuf>,
 }
@@ -78,6 +82,8 @@ pub struct Stack {
     endpoint: String,
     _embedded: Option<Embedded>,
     mapping_task: tokio::task::JoinHandle<()>,
+    /// Runs seal-fn again and again.
+    seal_task: Option<tokio::task::JoinHandle<()>>,
     _home: DataFolder,
 }
 
@@ -94,8 +100,13 @@ impl Environment for Local {
 
 impl Stack {
     pub async fn start(options: Options) -> Result<Self, LocalError> {
-        let Options { template, dynamodb, .. } = options;
+        let Options {
+            mut template, dynamodb, ..
+        } = options;
         check(&options.bootstraps, &template)?;
+        if let Some(folder) = &options.seal {
+            seal::check(folder, options.data_dir.is_none())?;
+        }
         // Ports first: if one is in use, nothing is created.
         let dynamodb_listener = dynamodb.is_none().then(|| listen(options.dynamodb_port)).transpose()?;
         let lambda_listener = listen(options.lambda_port)?;
@@ -110,6 +121,10 @@ impl Stack {
         let endpoint = Box::pin(Endpoint::of(dynamodb)).await?;
         let client = aws_sdk_dynamodb::Client::new(&endpoint.config);
         let (store, stream_arn) = Box::pin(tables(client, &template)).await?;
+        if let Some(folder) = &options.seal {
+            let function = seal::function(store.client(), &store, folder, home.path.join(SIGNING_KEY)).await?;
+            template.functions.push(function);
+        }
 
         let host = Host {
             program: options.program,
@@ -121,6 +136,7 @@ impl Stack {
         };
         let lambda = Lambda::serve(lambda_listener, &template.functions, &host);
         let lambda = lambda.map_err(failed("cannot serve the functions"))?;
+        let sealed = lambda.clone();
         let activity = Arc::new(Activity::default());
         let observer = activity.clone();
         lambda.observe(move |binary, event, output| observer.invoked(binary, event, output));
@@ -162,6 +178,7 @@ impl Stack {
                 .map_or(endpoint.url, |embedded| embedded.endpoint().to_owned()),
             _embedded: embedded,
             mapping_task: tokio::spawn(async move { mapping.run().await }),
+            seal_task: options.seal.map(|_| tokio::spawn(seal::schedule(sealed))),
             _home: home,
         })
     }
@@ -175,6 +192,7 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         self.mapping_task.abort();
+        self.seal_task.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
 

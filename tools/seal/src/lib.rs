@@ -16,7 +16,7 @@ pub mod proof;
 pub type Hash = [u8; 32];
 
 /// Returns lowercase hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         for half in [byte >> 4, byte & 15] {
             text.push(char::from_digit(half.into(), 16).unwrap_or_default());

@@ -1,1 +1,34 @@
-//! Seals versions in a public log.
+//! Seals versions in a [public log](seal::log), and works with what is sealed.
+//!
+//! ```text
+//! index by time ─> candidates ─> versions, keys ─> leaves, sorted ─> staging ─> swap of the state ─> tiles ─> checkpoint
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`run`] | what seal-fn does once a minute |
+//! | [`candidates`] | versions that the index by time shows and the log may lack |
+//! | [`members`], [`keys`] | a version as members, and the random keys of their salts |
+//! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |
+//! | [`log`], [`objects`], [`signer`] | the log: its objects in a folder or a bucket, and its key |
+//! | [`settings`], [`place`] | settings of seal-fn, and where the log of a table is |
+//!
+//! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
+
+pub mod candidates;
+pub mod error;
+pub mod keys;
+pub mod log;
+pub mod members;
+pub mod objects;
+pub mod place;
+pub mod run;
+#[cfg(feature = "runtime")]
+mod runtime;
+pub mod settings;
+pub mod signer;
+pub mod staged;
+pub mod state;
+
+#[cfg(feature = "runtime")]
+pub use crate::runtime::run;

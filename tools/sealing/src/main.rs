@@ -1,3 +1,6 @@
 //! The Lambda function `seal-fn`.
 
-fn main() {}
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), lambda_runtime::Error> {
+    sealing::run().await
+}

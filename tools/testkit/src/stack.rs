@@ -40,6 +40,7 @@ pub fn options(template: Template, program: Option<&str>) -> Options {
         lambda_port: 0,
         data_dir: None,
         program: program.map_or_else(function::this_program, PathBuf::from),
+        seal: None,
         bootstraps: BTreeMap::new(),
     }
 }

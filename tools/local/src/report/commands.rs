@@ -1,5 +1,7 @@
 //! Texts after the start: the endpoints of the stack, and what to try.
 
+use std::path::Path;
+
 use attach::shell::argument;
 use serde_json::json;
 use shared::domain::attached::{AttachedTable, key_attribute::KeyType};
@@ -7,7 +9,7 @@ use shared::domain::attached::{AttachedTable, key_attribute::KeyType};
 use crate::stack::Stack;
 
 /// Returns the addresses and folders of the stack, one in each line.
-pub fn endpoints(stack: &Stack, console: &str) -> String {
+pub fn endpoints(stack: &Stack, console: &str, log: Option<&Path>) -> String {
     let tables = match stack.store.own_history() {
         Some(history) => format!("tables {}, {history}", stack.table),
         None => format!("table {}", stack.table),
@@ -16,8 +18,9 @@ pub fn endpoints(stack: &Stack, console: &str) -> String {
         Some(_) => "stream-fn",
         None => "writer-fn, stream-fn",
     };
+    let log = log.map_or(String::new(), |folder| format!("sealed    {}\n", folder.display()));
     format!(
-        "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}\nconsole   {console}",
+        "DynamoDB  {}  ({tables})\nLambda    {}  ({functions})\nfailures  {}\nlogs      {}\n{log}console   {console}",
         stack.dynamodb_endpoint(),
         stack.lambda.endpoint(),
         stack.failed.display(),

@@ -6,7 +6,7 @@ pub mod histories;
 pub mod history;
 pub mod items;
 pub mod lag;
-pub(crate) mod paced;
+pub mod paced;
 pub mod scans;
 pub mod version_run;
 pub mod versions_in_history;

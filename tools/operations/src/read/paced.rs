@@ -25,13 +25,13 @@ use crate::{
 
 /// Store whose requests are sent at the rate of a limiter.
 #[derive(Debug, Clone)]
-pub(crate) struct Paced {
+pub struct Paced {
     pub store: Store,
     pub limiter: RateLimiter,
 }
 
 impl Paced {
-    pub(crate) fn new(store: &Store, limiter: &RateLimiter) -> Self {
+    pub fn new(store: &Store, limiter: &RateLimiter) -> Self {
         Self {
             store: store.clone(),
             limiter: limiter.clone(),

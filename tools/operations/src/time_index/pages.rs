@@ -26,9 +26,9 @@ pub const EMPTY_UNITS: f64 = 0.5;
 
 /// Reader of the partitions.
 #[derive(Clone)]
-pub(crate) struct IndexPages {
-    pub(crate) table: Paced,
-    pub(crate) window: Window,
+pub struct IndexPages {
+    pub table: Paced,
+    pub window: Window,
 }
 
 /// Returns the partitions of a segment, each of the first set with the one of the second set that has the same entities.
@@ -50,7 +50,11 @@ pub(crate) fn beginning(partition: &str) -> Item {
 
 impl IndexPages {
     /// Reads a page of a partition, and returns the keys of its versions and the cursor of the next page, if there may be one.
-    pub(crate) async fn page(
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn page(
         &self,
         partition: &str,
         start: Option<Cursor>,

@@ -60,8 +60,8 @@ impl Source {
 pub struct Window {
     since: RecordedAt,
     until: Option<RecordedAt>,
-    /// Time of insertion from which they are read, if not all are.
-    inserted: Option<RecordedAt>,
+    /// Time of insertion from which they are read, if not all are, and the one before which they are.
+    inserted: (Option<RecordedAt>, Option<RecordedAt>),
 }
 
 impl Window {
@@ -71,14 +71,21 @@ impl Window {
     }
 
     pub fn new(since: RecordedAt, until: Option<RecordedAt>) -> Self {
-        let inserted = None;
+        let inserted = (None, None);
         Self { since, until, inserted }
     }
 
     /// Returns the window of those that were inserted at this time or later.
     #[must_use]
     pub fn inserted_since(self, time: RecordedAt) -> Self {
-        let inserted = Some(time);
+        let inserted = (Some(time), self.inserted.1);
+        Self { inserted, ..self }
+    }
+
+    /// Returns the window of those that were inserted before this time.
+    #[must_use]
+    pub fn inserted_before(self, time: Option<RecordedAt>) -> Self {
+        let inserted = (self.inserted.0, time);
         Self { inserted, ..self }
     }
 
@@ -88,7 +95,10 @@ impl Window {
         let last = self.until.filter(|_| !is_late);
         // Sort keys have milliseconds, and something after them.
         let last = last.map(|until| millis(until.after(LATE + Duration::from_millis(1))));
-        (millis(self.inserted.map_or(first, |time| time.max(first))), last)
+        // The times of insertion in a millisecond sort after it.
+        let before = self.inserted.1.map(millis);
+        let last = last.into_iter().chain(before).min();
+        (millis(self.inserted.0.map_or(first, |time| time.max(first))), last)
     }
 
     /// Returns `true` if a version of this time belongs to the window. Without a time, it can.

@@ -120,15 +120,18 @@ impl Edge {
                 }
             }
         }
-        let partial = Self::tiles(self.size).into_iter().filter(|tile| !before.contains(tile));
-        tiles.extend(partial.map(|tile| {
-            let bytes = match tile.content {
-                Content::Hashes(level) => self.levels[usize::from(level)].concat(),
-                Content::Entries => bundle(&self.entries),
-            };
-            (tile, bytes)
-        }));
+        let partial = Self::tiles(self.size).into_iter().zip(self.parts());
+        tiles.extend(partial.filter(|(tile, _)| !before.contains(tile)));
         Ok(tiles)
+    }
+
+    /// Returns the bytes of the partial tiles, in the order of [`Self::tiles`].
+    pub fn parts(&self) -> Vec<Vec<u8>> {
+        let part = |tile: Tile| match tile.content {
+            Content::Hashes(level) => self.levels[usize::from(level)].concat(),
+            Content::Entries => bundle(&self.entries),
+        };
+        Self::tiles(self.size).into_iter().map(part).collect()
     }
 }
 

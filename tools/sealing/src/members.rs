@@ -1,0 +1,188 @@
+//! A version as the members that its leaf commits to.
+
+use std::collections::HashMap;
+
+use seal::{
+    Hash,
+    format::{
+        FormatError,
+        commitment::{commitment, content_root},
+        leaf::{Kind, Leaf},
+        member::{Namespace, Path, members},
+    },
+};
+use shared::domain::{
+    AttributeValue, Item,
+    attached::{
+        change::STREAM,
+        item::{ACTOR_UNCHANGED, AFTER, BACKFILL, ITEM_VERSION, OMITTED, StateOrigin},
+    },
+    attributes::{n, s},
+    names,
+    version_item::RECORDED_BY_STREAM,
+    view::VersionView,
+};
+
+use crate::keys::EntityKeys;
+
+/// Metadata that every leaf has.
+pub const ALWAYS: [&str; 4] = ["Table", "Entity", "Version", "Kind"];
+
+/// One member of a version.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// Its path.
+    pub path: Path,
+    /// What is committed.
+    pub content: Content,
+}
+
+/// What is committed for a path.
+#[derive(Clone, PartialEq)]
+pub enum Content {
+    /// A value.
+    Value(AttributeValue),
+    /// The value was erased, and this is its commitment.
+    Erased(Hash),
+}
+
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Value(_) => "Value",
+            Self::Erased(_) => "Erased",
+        })
+    }
+}
+
+/// Returns the members of a version of a table, in the order of their paths.
+pub fn members_of(table: &str, view: &VersionView) -> Vec<Member> {
+    let metadata = metadata(table, view);
+    let attributes = members(Namespace::Attribute, &view.attributes);
+    let whole = metadata.into_iter().map(|(name, value)| Member {
+        path: Path {
+            namespace: Namespace::Metadata,
+            names: vec![name.to_owned()],
+        },
+        content: Content::Value(value),
+    });
+    let attributes = attributes.into_iter().map(|(path, value)| Member {
+        path,
+        content: Content::Value(value.clone()),
+    });
+    let mut all: Vec<_> = attributes.chain(whole).collect();
+    all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    all
+}
+
+/// Returns what history says about a version. Each has one name; a map is a list with this map, so that it is one member.
+fn metadata(table: &str, view: &VersionView) -> Vec<(&'static str, AttributeValue)> {
+    let change = view.change.as_ref();
+    let kind = match change.map(|change| change.origin) {
+        Some(StateOrigin::Late) => "late",
+        Some(StateOrigin::Missed) => "missed",
+        Some(StateOrigin::Baseline) => "baseline",
+        _ if view.deleted => "delete",
+        _ => "write",
+    };
+    let recorded_by = view.recorded_by_stream.then(|| match change {
+        Some(change) if change.stream == BACKFILL => BACKFILL,
+        _ => RECORDED_BY_STREAM,
+    });
+    let omitted = change.and_then(|change| Some(s(serde_json::to_string(&change.omission?).ok()?)));
+    let all = [
+        ("Table", Some(s(table))),
+        ("Entity", Some(s(view.entity.as_str()))),
+        ("Version", Some(n(view.version))),
+        ("Kind", Some(s(kind))),
+        (names::DELETED, view.deleted.then_some(AttributeValue::Bool(true))),
+        (names::RECORDED_AT, view.recorded_at.map(|time| s(time.to_string()))),
+        (names::RECORDED_BY, recorded_by.map(s)),
+        (names::REQUEST_ID, view.request_id.as_ref().map(s)),
+        (names::ACTOR, view.actor.clone()),
+        (
+            ACTOR_UNCHANGED,
+            view.actor_unchanged.then_some(AttributeValue::Bool(true)),
+        ),
+        (names::REASON, view.reason.clone()),
+        (names::CHANGE_SET, view.change_set.clone()),
+        (names::CHANGE_SET_SIZE, view.change_set_size.map(n)),
+        (names::SENDER, view.sender.as_ref().map(s)),
+        (names::RESTORED_FROM, view.restored_from.map(n)),
+        (STREAM, change.map(|change| s(&change.stream))),
+        (ITEM_VERSION, change.and_then(|change| change.item_version.clone())),
+        (AFTER, change.and_then(|change| change.after.map(n))),
+        (OMITTED, omitted),
+    ];
+    let whole = |value| match value {
+        AttributeValue::M(map) => AttributeValue::L(vec![AttributeValue::M(map)]),
+        value => value,
+    };
+    all.into_iter()
+        .filter_map(|(name, value)| Some((name, whole(value?))))
+        .collect()
+}
+
+/// Returns the commitments of members, in their order. `None` if a path has no key.
+///
+/// # Errors
+///
+/// A value has no canonical form.
+pub fn commitments(
+    members: &[Member],
+    keys: &EntityKeys,
+    version: u64,
+    operation: Option<[u8; 16]>,
+) -> Result<Option<Vec<Hash>>, FormatError> {
+    let mut all = Vec::with_capacity(members.len());
+    for member in members {
+        all.push(match &member.content {
+            Content::Erased(hash) => *hash,
+            Content::Value(value) => {
+                let Some(key) = keys.of(&member.path)? else {
+                    return Ok(None);
+                };
+                let salt = match operation {
+                    Some(id) => key.salt_of_operation(&keys.table, version, id),
+                    None => key.salt(&keys.table, version),
+                };
+                commitment(&salt, &member.path, value)?
+            }
+        });
+    }
+    Ok(Some(all))
+}
+
+/// Returns the leaf of a version or an operation, `None` if a path has no key.
+///
+/// # Errors
+///
+/// A value has no canonical form.
+pub fn leaf(
+    kind: Kind,
+    members: &[Member],
+    keys: &EntityKeys,
+    version: u64,
+    operation: Option<[u8; 16]>,
+) -> Result<Option<Leaf>, FormatError> {
+    let Some(commitments) = commitments(members, keys, version, operation)? else {
+        return Ok(None);
+    };
+    Ok(Some(Leaf {
+        kind,
+        tag: keys.tag()?,
+        version,
+        content: content_root(commitments),
+    }))
+}
+
+/// Returns the members of an item of metadata, for a leaf of an operation.
+pub fn operation_members(metadata: HashMap<String, AttributeValue>) -> Vec<Member> {
+    let item = Item::from(metadata);
+    let all = members(Namespace::Metadata, &item);
+    let member = |(path, value): (Path, &AttributeValue)| Member {
+        path,
+        content: Content::Value(value.clone()),
+    };
+    all.into_iter().map(member).collect()
+}
