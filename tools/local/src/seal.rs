@@ -25,6 +25,7 @@ const KEYS_TABLE: &str = "SealKeys";
 /// Name of the log.
 const ORIGIN: &str = "vzero.local/log";
 const INTERVAL: Duration = Duration::from_secs(5);
+const AFTER_AN_ERROR: Duration = Duration::from_secs(1);
 
 /// Checks that a folder can have the log of a database.
 ///
@@ -100,6 +101,6 @@ pub async fn schedule(lambda: Lambda) {
             let _ = terminal::write_line(&mut std::io::stderr(), &format!("error: not sealed: {error}"));
         }
         reported = error;
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(if reported.is_some() { AFTER_AN_ERROR } else { INTERVAL }).await;
     }
 }

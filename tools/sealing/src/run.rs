@@ -50,7 +50,9 @@ use crate::{
 const READ_AGAIN: Duration = LATE;
 /// Time for which sealed versions are remembered: what is read again, and a minute for times that are ahead.
 const REMEMBERED: Duration = Duration::from_secs(LATE.as_secs() + 60);
-/// Maximum number of versions of a batch.
+/// Number of versions of the first batch of a run, and maximum number. The first ones are small, so that a function that is killed again and again
+/// makes progress.
+const FIRST_BATCH: usize = 500;
 const BATCH: usize = 10_000;
 /// Maximum number of versions of a period that is read at once. A longer outage is read in shorter periods.
 const PERIOD: usize = 200_000;
@@ -270,7 +272,7 @@ impl Sealer {
             .map_or(RecordedAt::since_epoch(Duration::ZERO), |cursor| {
                 cursor.before(READ_AGAIN)
             });
-        let mut period = None;
+        let (mut period, mut batch) = (None, FIRST_BATCH);
         loop {
             let end = period.map(|period| start.after(period)).filter(|end| *end < now);
             let is_shortest = period.is_some_and(|period| period <= SHORTEST_PERIOD);
@@ -288,12 +290,15 @@ impl Sealer {
             let (fresh, seen) = self.unsealed(&head, table, found).await?;
             let oldest = fresh.iter().map(|candidate| &candidate.inserted).min();
             sealed.oldest = sealed.oldest.iter().chain(oldest).min().cloned();
-            let chunks: Vec<_> = fresh.chunks(BATCH).collect();
-            for (number, chunk) in chunks.iter().enumerate() {
+            let mut left = fresh.as_slice();
+            while !left.is_empty() {
                 if Instant::now() >= deadline {
                     return Ok(Some((head, false)));
                 }
-                let cursor = cursor.filter(|_| number + 1 == chunks.len());
+                let chunk;
+                (chunk, left) = left.split_at(batch.min(left.len()));
+                batch = (batch * 4).min(BATCH);
+                let cursor = cursor.filter(|_| left.is_empty());
                 match self.seal_versions(head, table, (chunk, &seen), cursor, sealed).await? {
                     Some(next) => head = next,
                     None => return Ok(None),
