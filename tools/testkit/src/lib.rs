@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `replay` | DynamoDB clients that replay prepared responses | `replay` |
 //! | `scripted` | DynamoDB clients whose response follows from the request, or never comes | `replay` |
+//! | `cloud` | S3 and KMS for the SDK clients, with faults | `cloud` |
 //! | `cases` | tables of cases in a text | |
 //! | `requests` | an interceptor that counts requests, failed conditions, and units of transactions | |
 //! | `hostile` | documents that overflow the stack of a parser, and names that parsers reserve | |
@@ -37,6 +38,8 @@ pub mod attached;
 #[cfg(feature = "stack")]
 mod attached_actions;
 pub mod cases;
+#[cfg(feature = "cloud")]
+pub mod cloud;
 pub mod command;
 #[cfg(feature = "stack")]
 pub mod database;
