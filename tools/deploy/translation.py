@@ -14,11 +14,22 @@ TEMPLATE = ROOT / "template.yaml"
 ATTACH = ROOT / "tools/attach/template.yaml"
 EVENTS = ROOT / "tools/events/template.yaml"
 MONITORING = ROOT / "tools/monitoring/template.yaml"
+SEAL = ROOT / "tools/seal/template.yaml"
 WHOLE_TABLE = ROOT / "tools/whole-table/template.yaml"
 # A table to attach.
 ATTACHED = {
     "TableName": "Orders",
     "StreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/Orders/stream/2026-11-22T06:24:48.123",
+}
+# A table to seal, with everything that is optional.
+SEALED = {
+    "Tables": "Orders",
+    "TableArns": "arn:aws:dynamodb:us-east-1:123456789012:table/Orders,arn:aws:dynamodb:us-east-1:123456789012:table/Orders-history",
+    "LogOrigin": "example.com/log",
+    "CheckpointEmail": "auditor@example.com",
+    "CheckpointTopicArn": "arn:aws:sns:us-east-1:210987654321:checkpoints",
+    "ErasePrincipalArn": "arn:aws:iam::123456789012:role/eraser",
+    "AuditorPrincipalArn": "arn:aws:iam::123456789012:role/auditor",
 }
 # Values of the monitored stack's output, for the parameters without a default.
 MONITORED = {

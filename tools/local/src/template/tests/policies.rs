@@ -7,6 +7,18 @@ use super::TEMPLATE;
 use crate::template::{resolve::Resolver, yaml};
 
 const ATTACHED: &str = include_str!("../../../../attach/template.yaml");
+const SEAL: &str = include_str!("../../../../seal/template.yaml");
+/// Parameters of the template for sealing.
+const SEALED: [(&str, &str); 5] = [
+    ("Tables", "Orders"),
+    (
+        "TableArns",
+        "arn:aws:dynamodb:us-east-1:000000000000:table/Orders,arn:aws:dynamodb:us-east-1:000000000000:table/History",
+    ),
+    ("LogOrigin", "example.com/log"),
+    ("ErasePrincipalArn", "arn:aws:iam::000000000000:role/eraser"),
+    ("AuditorPrincipalArn", "arn:aws:iam::000000000000:role/auditor"),
+];
 
 fn all() -> Vec<Statement> {
     statements(TEMPLATE, &[])
@@ -18,9 +30,9 @@ fn arn(id: &str) -> String {
 
 #[test]
 fn no_statement_allows_everything() {
-    let found = all();
-    assert!(found.len() >= 15, "{found:?}");
-    for statement in found.iter().filter(|statement| statement.allows()) {
+    let [found, of_seal] = [all(), statements(SEAL, &SEALED)];
+    assert!(found.len() >= 15 && of_seal.len() >= 15, "{found:?} {of_seal:?}");
+    for statement in found.iter().chain(&of_seal).filter(|statement| statement.allows()) {
         assert!(
             !statement.resources().is_empty() && !statement.actions().is_empty(),
             "{statement:?}"
@@ -162,4 +174,58 @@ fn the_function_of_an_attached_table_reads_its_stream_and_only_inserts_into_hist
         (&json!("String"), json!("/vzero/attached/Orders"))
     );
     assert_eq!(value, r#"{"TableName": "Orders", "HistoryTable": "History"}"#);
+}
+
+/// Who changes what of a sealed history, with everything that denies it.
+#[test]
+fn seal_fn_only_creates_only_the_role_for_erasing_deletes_keys_and_the_auditor_only_reads() {
+    let found = statements(SEAL, &SEALED);
+    let lines: Vec<_> = found
+        .iter()
+        .filter(|statement| !statement.actions()[0].starts_with(['l', 'x']))
+        .map(|statement| {
+            let Statement { owner, body } = statement;
+            let effect = if statement.allows() { "may" } else { "denies" };
+            let others = body["NotResource"]
+                .as_str()
+                .map(|resource| format!("all but {resource}"));
+            let resources = others.unwrap_or_else(|| statement.resources().join(" "));
+            let condition = body
+                .get("Condition")
+                .map_or(String::new(), |condition| format!(" if {condition}"));
+            format!(
+                "{owner} {effect} {} of {resources}{condition}",
+                statement.actions().join(" ")
+            )
+            .replace("arn:aws:dynamodb:us-east-1:000000000000:table/", "")
+            .replace("arn:aws:local:us-east-1:000000000000:", "")
+            .replace("dynamodb:", "")
+        })
+        .collect();
+    let expected = include_str!("sealed.txt");
+    assert_eq!(lines.join("\n"), expected.trim_end());
+    // No policy of a role allows to sign, only that of the key.
+    let document = yaml::parse(SEAL).unwrap();
+    let resolver = Resolver::new(
+        &document,
+        &SEALED.map(|(name, value)| (name.to_owned(), value.to_owned())),
+    )
+    .unwrap();
+    let key = resolver.resolve(&document["Resources"]["SigningKey"]["Properties"]["KeyPolicy"]["Statement"]);
+    let key = key.unwrap();
+    let signs = key
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|statement| statement["Action"].to_string().contains("kms:Sign"));
+    assert_eq!(
+        signs
+            .map(|statement| &statement["Principal"]["AWS"])
+            .collect::<Vec<_>>(),
+        [&arn("SealRole")]
+    );
+    assert!(
+        !key.to_string().contains("kms:*") && !key.to_string().contains("CreateGrant"),
+        "{key}"
+    );
 }
