@@ -44,7 +44,7 @@ pub const REQUEST_SENT_AT: &str = "RequestSentAt";
 pub const TYPED_VALUES: &str = "TypedValues";
 /// Attributes that no update may set: keys, the counter, the record of the version, recent requests, and the
 /// [marks](shared::domain::marks).
-pub const RESERVED: [&str; 23] = [
+pub const RESERVED: [&str; 24] = [
     names::PK,
     names::SK,
     names::LATEST,
@@ -66,6 +66,7 @@ pub const RESERVED: [&str; 23] = [
     names::TOMBSTONE_STATE,
     names::TOMBSTONE_STAGED,
     names::PINNED,
+    names::ERASED,
     time_index::PARTITION,
     time_index::INSERTED_AT,
 ];

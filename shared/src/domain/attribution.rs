@@ -34,7 +34,7 @@ pub const OF_WRITER: [&str; 3] = [names::SENDER, names::RESTORED_FROM, names::CH
 /// Attributes of the request that created a version.
 pub const OF_REQUEST: [&str; 2] = [names::REQUEST_ID, names::REQUEST_PAYLOAD];
 /// Attributes that only latest items keep: a version does not take them from its image.
-pub const OF_LATEST: [&str; 12] = [
+pub const OF_LATEST: [&str; 13] = [
     names::LATEST,
     names::TOMBSTONE_STATE,
     names::TOMBSTONE_STAGED,
@@ -45,6 +45,7 @@ pub const OF_LATEST: [&str; 12] = [
     names::RECORDED_VERSION,
     names::RECORDED_TICK,
     names::TTL,
+    names::ERASED,
     time_index::PARTITION,
     time_index::INSERTED_AT,
 ];

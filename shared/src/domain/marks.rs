@@ -1,14 +1,15 @@
-//! Marks of a version item: `TTL`, which pruning sets, `Pinned`, and the marks of the [time index](super::time_index). The version itself
-//! does not contain them.
+//! Marks of a version item: `TTL`, which pruning sets, `Pinned`, `Erased` with the [erased values](super::erased), and the marks of the
+//! [time index](super::time_index). The version itself does not contain them.
 
 use std::time::Duration;
 
 use super::{AttributeValue, Item, attributes::number, names, number::Decimal, time_index};
 
 /// Names of the marks.
-pub const MARKS: [&str; 4] = [
+pub const MARKS: [&str; 5] = [
     names::TTL,
     names::PINNED,
+    names::ERASED,
     time_index::PARTITION,
     time_index::INSERTED_AT,
 ];

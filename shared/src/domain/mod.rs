@@ -8,6 +8,8 @@ pub mod attribution;
 pub mod change;
 pub mod compression;
 pub mod entity;
+pub mod erase;
+pub mod erased;
 pub mod incarnation;
 pub mod keys;
 pub mod layout;
@@ -55,6 +57,10 @@ pub mod names {
     pub const PARTS: &str = "Parts";
     /// `true` on a version item that pruning keeps.
     pub const PINNED: &str = "Pinned";
+    /// Members that were [erased](super::erased) from a version, on its version item.
+    pub const ERASED: &str = "Erased";
+    /// What was erased from the versions of an entity, on a [purge marker](super::purge_marker).
+    pub const ERASURES: &str = "Erasures";
     /// First version of history, on the item [`floor`](crate::domain::keys::FLOOR_KEY). Older versions were pruned.
     pub const FLOOR: &str = "Floor";
     /// `true` on a tombstone.

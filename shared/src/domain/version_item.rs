@@ -7,6 +7,7 @@ use super::{
     attributes::{s, same_item, text},
     attribution,
     entity::{EntityId, InvalidEntityId},
+    erased::{hide, of_either},
     keys::{VersionDigits, partition_key_of},
     marks::unmarked,
     names,
@@ -92,9 +93,16 @@ impl VersionItem {
 
     /// Returns `true` if the stored item is equal, except for its [marks](super::marks), its
     /// [incarnation](super::incarnation), which a restored latest item does not have, and for a `RecordedAt` that comes from the
-    /// stream: two deliveries can have it with different precision.
+    /// stream: two deliveries can have it with different precision. What was [erased](super::erased) from one of them equals any value.
     pub fn is_same_as(&self, stored: &Item) -> bool {
         is_same_version(stored, &self.item)
+    }
+
+    /// Returns the version with a changed item.
+    #[must_use]
+    pub(super) fn changed(mut self, change: impl FnOnce(&mut Item)) -> Self {
+        change(&mut self.item);
+        self
     }
 
     /// Returns the item to put.
@@ -105,9 +113,14 @@ impl VersionItem {
 
 /// Returns `true` if two items of one version are equal, except for what [`VersionItem::is_same_as`] ignores.
 pub fn is_same_version(one: &Item, other: &Item) -> bool {
+    let erased = of_either(one, other);
     let (mut one, mut other) = (unmarked(one), unmarked(other));
     for item in [&mut one, &mut other] {
         item.remove(names::INCARNATION);
+        if !erased.is_empty() {
+            hide(item, &erased);
+            item.remove(names::REQUEST_PAYLOAD);
+        }
     }
     let is_timed_by_writer =
         |item: &Item| item.contains_key(names::RECORDED_AT) && !item.contains_key(names::RECORDED_BY);

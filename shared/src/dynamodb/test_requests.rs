@@ -279,6 +279,7 @@ async fn attached_inserts() {
             },
             around,
             omission: None,
+            erased: crate::domain::erased::Erased::default(),
         };
         let entity = key::of_item(&attached(), &item(image)).unwrap();
         Append::new(&attached(), &entity, version(number), &state, Compression::None).unwrap()

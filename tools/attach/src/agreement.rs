@@ -6,20 +6,19 @@ use shared::{
     domain::{
         Item,
         attached::{
-            decision::{Tail, is_same},
-            item::KnownState,
+            decision::{Tail, has_state},
+            item::{KnownState, Recorded},
         },
         entity::EntityId,
     },
     dynamodb::{Store, client::error::ServiceError},
 };
 
-/// Returns `true` if an item, `None` if it was deleted, can be in a state of history, except for ignored attributes.
-pub fn agrees(state: &KnownState, item: Option<&Item>, ignored: &BTreeSet<String>) -> bool {
-    match (state, item) {
-        (KnownState::Item(state), Some(item)) => is_same(state, item, ignored),
-        (KnownState::Unknown, Some(_)) | (KnownState::Deleted, None) => true,
-        _ => false,
+/// Returns `true` if an item, `None` if it was deleted, can be in the state of a version, see [`has_state`].
+pub fn agrees(version: &Recorded, item: Option<&Item>, ignored: &BTreeSet<String>) -> bool {
+    match item {
+        Some(item) => has_state(version, item, ignored),
+        None => version.state == KnownState::Deleted,
     }
 }
 
@@ -38,6 +37,7 @@ pub async fn tail_in_order(store: &Store, entity: &EntityId, consistent: bool) -
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use shared::domain::version::Version;
 
     use super::*;
 
@@ -48,16 +48,25 @@ mod tests {
         // The form of numbers and the order of sets do not count.
         let same = item(json!({"id": {"S": "a"}, "n": {"N": "1"}, "set": {"SS": ["y", "x"]}, "seen": {"S": "2"}}));
         let other = item(json!({"id": {"S": "a"}, "n": {"N": "2"}, "set": {"SS": ["x", "y"]}, "seen": {"S": "1"}}));
-        let state = KnownState::Item(stored);
+        let version = |outer: serde_json::Value| {
+            Recorded::of_parts(Version::FIRST, &serde_json::from_value(outer).unwrap(), stored.clone())
+        };
+        let (state, deleted) = (version(json!({})), version(json!({"Deleted": {"BOOL": true}})));
+        let unknown = version(json!({"Omitted": {"M": {}}}));
+        let entry = json!({"M": {"At": {"S": "2026-11-26T13:20:52.000000000Z"}, "Reason": {"S": "asked"}}});
+        let erased = version(json!({"Erased": {"M": {"[\"Attribute\",\"n\"]": entry}}}));
         for (state, current, expected) in [
             (&state, Some(&same), true),
             (&state, Some(&other), false),
             (&state, None, false),
-            (&KnownState::Deleted, None, true),
-            (&KnownState::Deleted, Some(&same), false),
+            (&deleted, None, true),
+            (&deleted, Some(&same), false),
             // Nothing shows that another state is not the omitted one.
-            (&KnownState::Unknown, Some(&same), true),
-            (&KnownState::Unknown, None, false),
+            (&unknown, Some(&same), true),
+            (&unknown, None, false),
+            // An erased value equals any value.
+            (&erased, Some(&other), true),
+            (&erased, None, false),
         ] {
             assert_eq!(
                 agrees(state, current, &["seen".to_owned()].into()),

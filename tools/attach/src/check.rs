@@ -76,7 +76,7 @@ pub async fn check(
         ..Counts::default()
     };
     let keyed = |item| Some((key::of_item(table, item).ok()?, item));
-    let compare = |item: Option<&Item>, tail: &Tail| Some(agrees(&tail.last()?.state, item, table.ignored()));
+    let compare = |item: Option<&Item>, tail: &Tail| Some(agrees(tail.last()?, item, table.ignored()));
     let mut different = Vec::new();
     for (entity, item, tail) in tails(store, items.iter().filter_map(keyed)).await? {
         match compare(Some(item), &tail) {

@@ -28,7 +28,13 @@ use super::{
     item::{Around, ChangedBy, KnownState, Recorded, State, StateOrigin, author_of_deletion, author_of_item},
 };
 use crate::domain::{
-    AttributeValue, Item, attributes::same_value, purge_marker::CLOCK_TOLERANCE, recorded_at::RecordedAt, size,
+    AttributeValue, Item,
+    attributes::same_value,
+    erase::erase_state,
+    erased::{Erased, ErasedPath, Erasures, Namespace, hide},
+    purge_marker::CLOCK_TOLERANCE,
+    recorded_at::RecordedAt,
+    size,
     version::Version,
 };
 
@@ -209,7 +215,7 @@ fn is_part_of_baseline(table: &AttachedTable, change: &Change, before: &Recorded
         return created < read.saturating_sub(tolerance);
     }
     let follows = match (&before.state, &change.old) {
-        (KnownState::Item(baseline), Some(old)) => is_same(baseline, old, table.ignored()),
+        (KnownState::Item(_), Some(old)) => has_state(before, old, table.ignored()),
         _ => false,
     };
     !follows && created <= read.saturating_add(tolerance)
@@ -220,12 +226,10 @@ fn old_state(table: &AttachedTable, change: &Change, last: Option<&Recorded>) ->
     if !change.has_old_images {
         return None;
     }
-    let is_same = match (last.map(|last| &last.state), &change.old) {
-        (Some(KnownState::Item(last)), Some(old)) => is_same(last, old, table.ignored()),
-        // Nothing shows that it is another one.
-        (Some(KnownState::Unknown), Some(_)) => true,
-        (Some(KnownState::Item(_) | KnownState::Unknown), None) => matches!(change.new, NewState::Deleted(_)),
-        (Some(KnownState::Deleted) | None, old) => old.is_none(),
+    let is_same = match (last, &change.old) {
+        (Some(last), Some(old)) => has_state(last, old, table.ignored()),
+        (Some(last), None) => last.state == KnownState::Deleted || matches!(change.new, NewState::Deleted(_)),
+        (None, old) => old.is_none(),
     };
     let origin = match last {
         Some(_) => StateOrigin::Missed,
@@ -235,7 +239,12 @@ fn old_state(table: &AttachedTable, change: &Change, last: Option<&Recorded>) ->
     let before = last.and_then(|last| last.state.known(&none));
     let old = change.old.as_ref();
     let changed_by = old.map(|old| author_of_item(table, old, before)).unwrap_or_default();
-    (!is_same).then(|| state(change, change.place.of_old(), old, changed_by, origin))
+    let mut state = (!is_same).then(|| state(change, change.place.of_old(), old, changed_by, origin))?;
+    // The old image can have the value that was erased from the last version.
+    if let Some(last) = last {
+        erase_state(&mut state, &Erasures::again(&last.erased), table);
+    }
+    Some(state)
 }
 
 /// Returns the state after a change, if it differs from the state before: the old image, or that of the version before if the
@@ -268,7 +277,28 @@ fn state(change: &Change, place: Place, item: Option<&Item>, changed_by: Changed
         origin,
         around: None,
         omission: None,
+        erased: Erased::default(),
     }
+}
+
+/// Returns `true` if an item can have the state of a version. Ignored attributes are not compared, and a value that was erased from the
+/// version equals any value. Nothing shows that a state that is not known is another one.
+pub fn has_state(version: &Recorded, item: &Item, ignored: &BTreeSet<String>) -> bool {
+    let state = match &version.state {
+        KnownState::Item(state) => state,
+        KnownState::Unknown => return true,
+        KnownState::Deleted => return false,
+    };
+    if version.erased.is_empty() {
+        return is_same(state, item, ignored);
+    }
+    let of_attributes = |path: &&ErasedPath| path.namespace() == Namespace::Attribute;
+    let [state, item] = [state, item].map(|item| {
+        let mut item = item.clone();
+        hide(&mut item, version.erased.paths().filter(of_attributes));
+        item
+    });
+    is_same(&state, &item, ignored)
 }
 
 /// Returns `true` if two items are equal except for the ignored attributes: numbers are compared by value, sets in any order.

@@ -58,15 +58,18 @@ fn is_ours(name: &str) -> bool {
 /// Converts a stored version item to one whose attributes are flat. Other items stay as they are.
 #[must_use]
 pub fn flat(mut item: Item) -> Item {
-    let Some(image) = layout::take_image(&mut item) else {
-        return item;
-    };
-    item.extend(
-        HashMap::from(image)
-            .into_iter()
-            .map(|(name, value)| (shown(name), value)),
-    );
-    item
+    match layout::take_image(&mut item) {
+        Some(image) => join_flat(item, image),
+        None => item,
+    }
+}
+
+/// Joins the library's attributes and the user's attributes, the inverse of [`split_flat`].
+#[must_use]
+pub fn join_flat(mut outer: Item, image: Item) -> Item {
+    let image = HashMap::<String, AttributeValue>::from(image).into_iter();
+    outer.extend(image.map(|(name, value)| (shown(name), value)));
+    outer
 }
 
 /// Splits a flat item into the library's attributes and the user's attributes. The user's attributes get their original names.
@@ -100,7 +103,8 @@ pub fn dividing(version: Version, flat: &Item) -> (Version, Option<RecordedAt>) 
 /// Returns the latest item that a version of an entity stands for: its flat attributes, with `Latest`.
 #[must_use]
 pub fn latest(mut flat: Item, version: Version) -> Item {
-    for mark in MARKS {
+    // Readers of the latest item see what was erased.
+    for mark in MARKS.into_iter().filter(|mark| *mark != names::ERASED) {
         flat.remove(mark);
     }
     // The attributes in the version of a deletion are not the state before the deletion.

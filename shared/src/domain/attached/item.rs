@@ -33,7 +33,7 @@ use super::{
     digits,
 };
 pub use super::{
-    flat::{StreamChange, as_written, dividing, flat, latest, split_flat},
+    flat::{StreamChange, as_written, dividing, flat, join_flat, latest, split_flat},
     names::*,
     recorded::{KnownState, Recorded},
     state::{Around, ChangedBy, Omission, OmissionReason, State, StateOrigin, author_of_deletion, author_of_item},
@@ -75,6 +75,7 @@ pub fn stored(
         members.insert(IN_ORDER, n(around.in_order));
         members.extend(around.in_order_at.map(|time| (IN_ORDER_AT, time.value())));
     }
+    members.extend(state.erased.value().map(|erased| (names::ERASED, erased)));
     if let Some(omission) = state.omission {
         members.insert(OMITTED, serde_dynamo::to_attribute_value(omission).ok()?);
     }
@@ -166,6 +167,12 @@ fn version_item(
         }
     }
     Some(item)
+}
+
+/// Returns the item that the history table stores for a flat version item that was changed. `None` if it cannot be serialized.
+pub fn stored_flat(flat: Item, compression: Compression) -> Option<Item> {
+    let (outer, image) = split_flat(flat);
+    layout::add_image(outer.into(), image, compression)
 }
 
 #[cfg(test)]

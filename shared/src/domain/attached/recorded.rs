@@ -8,7 +8,8 @@ use super::{
     state::{State, StateOrigin},
 };
 use crate::domain::{
-    AttributeValue, Item, attributes::text, layout, recorded_at::RecordedAt, tombstone::is_deleted, version::Version,
+    AttributeValue, Item, attributes::text, erased::Erased, layout, recorded_at::RecordedAt, tombstone::is_deleted,
+    version::Version,
 };
 
 /// Version that history has.
@@ -26,6 +27,8 @@ pub struct Recorded {
     pub is_backfilled: bool,
     /// State of the item.
     pub state: KnownState,
+    /// What was erased from the state.
+    pub erased: Erased,
 }
 
 /// State of an item in a version.
@@ -90,6 +93,7 @@ impl Recorded {
             recorded_at: RecordedAt::of(outer),
             is_backfilled: text(outer, STREAM) == Some(BACKFILL),
             state: KnownState::new(is_deleted(outer), outer.contains_key(OMITTED), image),
+            erased: Erased::of(outer),
         }
     }
 
@@ -102,6 +106,7 @@ impl Recorded {
             recorded_at: state.recorded_at,
             is_backfilled: false,
             state: KnownState::new(state.is_deleted, state.omission.is_some(), state.image),
+            erased: state.erased,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
 use crate::domain::{
     AttributeValue, Item,
     attributes::{s, same_value},
+    erased::Erased,
     names,
     recorded_at::RecordedAt,
     size,
@@ -40,6 +41,8 @@ pub struct State {
     pub around: Option<Around>,
     /// Reason why the version has no state.
     pub omission: Option<Omission>,
+    /// What was erased from the image and the author.
+    pub erased: Erased,
 }
 
 impl State {

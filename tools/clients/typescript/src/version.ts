@@ -69,7 +69,7 @@ const OF_VERSION = [...OF_WRITER, "Time", "Timestamp"];
 const BOOKKEEPING = new Set([
   ...OF_LATEST,
   ...OF_WRITER,
-  ...["PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned"],
+  ...["PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned", "Erased"],
 ]);
 /** Attributes of a latest item that is a tombstone and are not state. Its state is in `TombstoneState`. */
 const OF_TOMBSTONE = new Set([...BOOKKEEPING, "Time", "Timestamp"]);

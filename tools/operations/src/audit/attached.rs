@@ -17,7 +17,7 @@ use attach::{agreement::agrees, selection::Selection};
 /// The newest state of an item in history that is not late.
 pub(super) struct Newest {
     pub(super) version: Version,
-    state: KnownState,
+    recorded: Recorded,
     /// The item, or the key attributes of a deleted or omitted one.
     image: Item,
 }
@@ -31,8 +31,12 @@ impl Newest {
 
     pub(super) fn of(version: Version, flat: Item) -> Self {
         let (outer, image) = item::split_flat(flat);
-        let state = Recorded::of_parts(version, &outer, image.clone()).state;
-        Self { version, state, image }
+        let recorded = Recorded::of_parts(version, &outer, image.clone());
+        Self {
+            version,
+            recorded,
+            image,
+        }
     }
 
     /// Returns the key attributes of the item. `None` if the image does not have them.
@@ -45,8 +49,8 @@ impl Newest {
     /// Returns `true` if the item in the table is in another state, and its change should be part of history. Ignored attributes
     /// are not compared.
     pub(super) fn differs(&self, table: &AttachedTable, selection: &Selection, item: Option<&Item>) -> bool {
-        let state = (self.state != KnownState::Deleted).then_some(&self.image);
-        !agrees(&self.state, item, table.ignored()) && selection.has_change(state, item)
+        let state = (self.recorded.state != KnownState::Deleted).then_some(&self.image);
+        !agrees(&self.recorded, item, table.ignored()) && selection.has_change(state, item)
     }
 }
 

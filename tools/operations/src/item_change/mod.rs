@@ -128,7 +128,7 @@ pub async fn plan_item_change(
         }
         Wanted::Version(_) | Wanted::State(_) | Wanted::BeforeDeletion => {
             let state = tail.last().ok_or(OperationError::NoVersion)?;
-            if !agrees(&state.state, item.as_ref(), table.ignored()) {
+            if !agrees(state, item.as_ref(), table.ignored()) {
                 return Err(OperationError::Differs);
             }
             let tombstone = state.version;

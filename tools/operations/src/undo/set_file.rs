@@ -213,7 +213,7 @@ impl UndoSet {
         // Read after history, which is older than the item if they differ.
         let item = attached_item(store, &key).await?;
         let last = tail.last();
-        if last.is_none_or(|last| !agrees(&last.state, item.as_ref(), table.ignored())) {
+        if last.is_none_or(|last| !agrees(last, item.as_ref(), table.ignored())) {
             return Err(OperationError::Differs);
         }
         match is_written {

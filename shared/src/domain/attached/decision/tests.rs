@@ -8,6 +8,7 @@ use super::*;
 use crate::domain::{
     attached::{change::Principal, definition::KeyType},
     entity::EntityId,
+    erased::Erasure,
     test_values::{self, orders},
 };
 
@@ -54,14 +55,14 @@ fn change(number: u64, from: &str, to: &str) -> Change {
 }
 
 /// Versions, the newest first: `v2:7#old=a` is version 2, from record 7's old image, with state a; `+` marks a late one, and `*` is a
-/// state that is not known. `@9` is the time in seconds, and `read` in place of a number the baseline of a backfill.
+/// state that is not known. `!` instead of `=` erases the state. `@9` is the time in seconds, and `read` in place of a number the baseline of a backfill.
 fn tail(versions: &[&str], is_complete: bool) -> Tail {
     let version = |text: &&str| {
         let (text, second) = text.split_once('@').unwrap_or((text, ""));
         let (version, rest) = text[1..].trim_end_matches('+').split_once(':').unwrap();
-        let (id, state) = rest.split_once('=').unwrap();
+        let (id, state) = rest.split_once(['=', '!']).unwrap();
         let recorded_at = second.parse().map(Duration::from_secs).map(RecordedAt::since_epoch);
-        Recorded {
+        let mut recorded = Recorded {
             version: Version::new(version.parse().unwrap()).unwrap(),
             place: Place::parse(STREAM, id),
             is_late: text.ends_with('+'),
@@ -72,13 +73,30 @@ fn tail(versions: &[&str], is_complete: bool) -> Tail {
                 "*" => KnownState::Unknown,
                 state => KnownState::Item(item(state)),
             },
+            erased: Erased::default(),
+        };
+        if rest.contains('!')
+            && let KnownState::Item(item) = &mut recorded.state
+        {
+            let path = ErasedPath::attribute(["state"]).unwrap();
+            item.remove("state");
+            recorded.erased.add(path, erasure().value());
         }
+        recorded
     };
     Tail {
         versions: versions.iter().map(version).collect(),
         is_complete,
         is_consistent: true,
         floor: Some(Version::FIRST),
+    }
+}
+
+fn erasure() -> Erasure {
+    Erasure {
+        at: RecordedAt::since_epoch(Duration::from_secs(9)),
+        to: Version::FIRST,
+        reason: "asked".to_owned(),
     }
 }
 
@@ -90,6 +108,7 @@ fn decided(change: &Change, tail: &Tail) -> String {
                 let letter = match (state.is_deleted, state.image.get("state")) {
                     (true, None) => "-",
                     (false, Some(AttributeValue::S(letter))) => letter,
+                    (false, None) if state.erased.value().is_some() => "erased",
                     _ => "invalid",
                 };
                 format!("{:?} {}={letter}", state.origin, state.place.request_id())
@@ -124,6 +143,15 @@ fn new_changes() {
         ("-", "b", vec!["v1:5=a"], "Missed 7#old=-, Record 7=b"),
         ("-", "a", vec!["v1:5=a"], "Missed 7#old=-, Record 7=a"),
         ("-", "-", vec!["v1:5=a"], "Record 7=-"),
+        // The state of the version was erased.
+        ("a", "b", vec!["v1:5!x"], "Record 7=b"),
+        ("a", "-", vec!["v1:5!x"], "Record 7=-"),
+        ("a", "ax", vec!["v1:5!x"], "Unchanged"),
+        ("-", "b", vec!["v1:5!x"], "Missed 7#old=-, Record 7=b"),
+        ("aB", "c", vec!["v1:5!x"], "Missed 7#old=erased, Record 7=c"),
+        ("aB", "c", vec!["v2:6=b", "v1:5!x"], "Missed 7#old=a, Record 7=c"),
+        // Without old images, the new state shows a value that the item has again.
+        ("?", "b", vec!["v1:5!x"], "Record 7=b"),
         // It was interrupted after the old state.
         ("b", "c", vec!["v2:7#old=b", "v1:5=a"], "Record 7=c"),
         ("-", "c", vec!["v2:7#old=-", "v1:5=a"], "Record 7=c"),

@@ -4,6 +4,7 @@ use super::{super::flat::ours, *};
 use crate::domain::{
     attached::{change::Principal, definition::KeyType},
     attributes::text,
+    erased::Erased,
     keys::sort_key_of,
     marks, size,
     test_values::{self, item, names as names_of, nested, orders, version},
@@ -26,6 +27,7 @@ fn state(image: Value) -> State {
         origin: StateOrigin::Record,
         around: None,
         omission: None,
+        erased: Erased::default(),
     }
 }
 
@@ -182,7 +184,7 @@ fn a_deep_or_compressed_image_is_read_as_it_was() {
 
 #[test]
 fn attributes_of_the_user_are_never_ours() {
-    assert_eq!(ours().count(), 43);
+    assert_eq!(ours().count(), 44);
     let names: Vec<_> = ours().chain(["item:PK", "item:", "status", "Time"]).collect();
     let user = names.iter().map(|name| ((*name).to_owned(), json!({"S": "user"})));
     let mut image: Value = user.collect();
@@ -257,6 +259,7 @@ fn a_baseline_of_a_backfill_has_no_place() {
         recorded_at: Some(read_at),
         is_backfilled: true,
         state: KnownState::Item(item(image)),
+        erased: Erased::default(),
     };
     assert_eq!(Recorded::of(stored.clone()), Some(expected.clone()));
     assert_eq!(Recorded::of_flat(flat(stored)), Some(expected));

@@ -28,7 +28,7 @@ _OF_VERSION = {
     "RequestPayload",
 }  # fmt: skip
 BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
-    "PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned",
+    "PK", "SK", "RecordedAt", "RecordedBy", "RecordedSince", "V0Id", "Deleted", "Pinned", "Erased",
 }  # fmt: skip
 # Attributes of a latest item that is a tombstone and are not state. Its state is in `TombstoneState`.
 _OF_TOMBSTONE = BOOKKEEPING | {"Time", "Timestamp"}
