@@ -32,8 +32,8 @@ pub enum SealError {
     /// An item or an object is not what this release writes.
     #[error("{0} cannot be read: another release or another program wrote it")]
     Unreadable(String),
-    /// The keys of an entity changed again and again while it was sealed.
-    #[error("the keys of an entity changed {0} times while it was sealed")]
+    /// Another instance, or an erasure, changed the same again and again.
+    #[error("others changed what is sealed {0} times at the same time")]
     Contended(u32),
     /// A setting is missing or invalid.
     #[error("{0}")]

@@ -23,7 +23,7 @@ const CHECKPOINT: &str = "checkpoint";
 /// Maximum number of requests at the same time.
 const CONCURRENCY: usize = 16;
 /// Number of attempts to replace the checkpoint, which another instance replaces at the same time.
-const ATTEMPTS: usize = 20;
+const ATTEMPTS: u32 = 20;
 
 /// Objects of a log.
 #[derive(Debug, Clone)]
@@ -88,9 +88,7 @@ impl Log {
                 return Ok(());
             }
         }
-        Err(SealError::Setting(
-            "the checkpoint was replaced again and again".to_owned(),
-        ))
+        Err(SealError::Contended(ATTEMPTS))
     }
 
     /// Reads tiles.

@@ -20,6 +20,8 @@ use crate::error::SealError;
 
 /// Folder for unfinished files and the lock, beside the staged batches of a folder.
 const UNFINISHED: &str = "staging/unfinished";
+/// Number of attempts to create an object, against others.
+const ATTEMPTS: u32 = 5;
 
 /// Place of objects.
 #[derive(Debug, Clone)]
@@ -69,19 +71,26 @@ impl Objects {
     ///
     /// [`SealError::Contradiction`] if it exists with another content, or the error of a request.
     pub async fn create(&self, path: &str, bytes: &[u8]) -> Result<(), SealError> {
-        let is_new = match self {
-            Self::Folder(folder) => create_file(folder, path, bytes).map_err(file(path))?,
-            Self::Bucket(bucket) => bucket.put(path, bytes, None).await?,
-        };
-        if is_new {
-            return Ok(());
+        for _ in 0..ATTEMPTS {
+            let is_new = match self {
+                Self::Folder(folder) => create_file(folder, path, bytes).map_err(file(path))?,
+                Self::Bucket(bucket) => bucket.put(path, bytes, None).await?,
+            };
+            if is_new {
+                return Ok(());
+            }
+            match self.get(path).await? {
+                Some(object) if object.bytes == bytes => return Ok(()),
+                Some(_) => {
+                    return Err(SealError::Contradiction(format!(
+                        "{path} exists with another content, so the log was sealed by another state"
+                    )));
+                }
+                // Another put of it was in progress, and has failed.
+                None => {}
+            }
         }
-        match self.get(path).await? {
-            Some(object) if object.bytes == bytes => Ok(()),
-            _ => Err(SealError::Contradiction(format!(
-                "{path} exists with another content, so the log was sealed by another state"
-            ))),
-        }
+        Err(SealError::Contended(ATTEMPTS))
     }
 
     /// Reads an object, `None` if there is none.

@@ -50,12 +50,6 @@ use crate::{
 const READ_AGAIN: Duration = LATE;
 /// Time for which sealed versions are remembered: what is read again, and a minute for times that are ahead.
 const REMEMBERED: Duration = Duration::from_secs(LATE.as_secs() + 60);
-/// Number of versions of the first batch of a run, and maximum number. The first ones are small, so that a function that is killed again and again
-/// makes progress.
-const FIRST_BATCH: usize = 500;
-const BATCH: usize = 10_000;
-/// Maximum number of versions of a period that is read at once. A longer outage is read in shorter periods.
-const PERIOD: usize = 200_000;
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// Maximum number of versions that are read together.
 const CHUNK: usize = 100;
@@ -70,6 +64,27 @@ pub struct Table {
     pub store: Store,
     /// Its id in leaves.
     pub arn: String,
+}
+
+/// Numbers of versions that are handled together.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// First batch of a run. It is small, so that a function that is killed again and again makes progress; the next ones are larger.
+    pub first_batch: usize,
+    /// Batch.
+    pub batch: usize,
+    /// Period of the index that is read at once. A longer outage is read in shorter periods.
+    pub period: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            first_batch: 500,
+            batch: 10_000,
+            period: 200_000,
+        }
+    }
 }
 
 /// Seals the versions of tables in one log.
@@ -88,6 +103,8 @@ pub struct Sealer {
     pub signer: Signer,
     /// Clock.
     pub clock: Clock,
+    /// Limits.
+    pub limits: Limits,
 }
 
 /// What a run has done.
@@ -272,17 +289,17 @@ impl Sealer {
             .map_or(RecordedAt::since_epoch(Duration::ZERO), |cursor| {
                 cursor.before(READ_AGAIN)
             });
-        let (mut period, mut batch) = (None, FIRST_BATCH);
+        let (mut period, mut batch) = (None, self.limits.first_batch);
         loop {
             let end = period.map(|period| start.after(period)).filter(|end| *end < now);
             let is_shortest = period.is_some_and(|period| period <= SHORTEST_PERIOD);
-            let limit = if is_shortest { usize::MAX } else { PERIOD };
+            let limit = if is_shortest { usize::MAX } else { self.limits.period };
             let Some(found) = candidates(&table.store, start, end, limit).await? else {
                 let length = end.unwrap_or(now).to_duration().saturating_sub(start.to_duration());
                 period = Some((length / 2).max(SHORTEST_PERIOD));
                 continue;
             };
-            let is_small = found.len() < PERIOD / 4;
+            let is_small = found.len() < self.limits.period / 4;
             // A clock that is ahead, of this function or of a writer, does not move the cursor beyond both.
             let newest = found.iter().map(|candidate| candidate.known.inserted).max();
             let newest = newest.map(|millis| RecordedAt::since_epoch(Duration::from_millis(millis)));
@@ -297,7 +314,7 @@ impl Sealer {
                 }
                 let chunk;
                 (chunk, left) = left.split_at(batch.min(left.len()));
-                batch = (batch * 4).min(BATCH);
+                batch = (batch * 4).min(self.limits.batch);
                 let cursor = cursor.filter(|_| left.is_empty());
                 match self.seal_versions(head, table, (chunk, &seen), cursor, sealed).await? {
                     Some(next) => head = next,

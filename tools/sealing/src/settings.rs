@@ -14,7 +14,7 @@ use crate::{
     log::Log,
     objects::{Bucket, Objects, Retention},
     place::Place,
-    run::{Sealer, Table},
+    run::{Limits, Sealer, Table},
     signer::Signer,
     state::StateTable,
 };
@@ -167,6 +167,7 @@ impl Settings {
             keys: KeysTable::new(client.clone(), &self.keys),
             signer,
             clock: Clock::default(),
+            limits: Limits::default(),
         })
     }
 

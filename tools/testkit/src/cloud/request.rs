@@ -55,7 +55,7 @@ impl Request {
     }
 
     /// Returns `true` for a service other than S3 and KMS.
-    pub(super) fn is_other(&self) -> bool {
+    pub fn is_other(&self) -> bool {
         self.header("x-amz-target")
             .is_some_and(|target| !target.starts_with("TrentService."))
     }

@@ -1,0 +1,223 @@
+//! Kills, and other instances between any two requests.
+
+use std::{future::ready, sync::Arc};
+
+use sealing::error::SealError;
+use testkit::{
+    cloud::{Fault, Request},
+    database::Database,
+};
+
+use crate::world::World;
+
+/// Queries of the index, of which each run has 128, change nothing.
+fn changes_something(request: &Request) -> bool {
+    request.operation != "Query"
+}
+
+/// Returns a world in which one batch is sealed and another one waits.
+async fn world(database: &Arc<Database>) -> World {
+    let world = World::new(database).await;
+    world.insert_all(3, 1..=2).await;
+    world.seal_now().await.unwrap();
+    world.insert_all(4, 3..=4).await;
+    world
+}
+
+const VERSIONS: usize = 3 * 2 + 4 * 2;
+
+/// Returns the number of requests of a run that can change something.
+async fn requests(database: &Arc<Database>) -> usize {
+    let world = world(database).await;
+    let before = world.cloud.requests().len();
+    world.seal_now().await.unwrap();
+    world.check(VERSIONS);
+    world.cloud.requests()[before..]
+        .iter()
+        .filter(|request| changes_something(request))
+        .count()
+}
+
+#[tokio::test]
+async fn a_run_that_is_killed_at_any_request_is_finished_by_the_next_one() {
+    let database = Arc::new(Database::start().await);
+    let count = requests(&database).await;
+    assert!(count > 20, "{count}");
+    for number in 0..count {
+        for executed in [false, true] {
+            let world = world(&database).await;
+            let mut sent = 0;
+            let killed = world.seal(move |request| {
+                let is_here = changes_something(request) && sent == number;
+                sent += usize::from(changes_something(request));
+                ready(is_here.then_some(Fault::Killed { executed }))
+            });
+            assert!(killed.await.is_err(), "{number}");
+            // What is signed is right, also before the next run.
+            world.log();
+            world.seal_now().await.unwrap();
+            world.check(VERSIONS);
+            assert_eq!(world.seal_now().await.unwrap(), 0);
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_instance_can_run_between_any_two_requests() {
+    let database = Arc::new(Database::start().await);
+    let count = requests(&database).await;
+    for number in 0..count {
+        let world = world(&database).await;
+        let (other, mut sent) = (world.clone(), 0);
+        let outcome = world.seal(move |request| {
+            let is_here = changes_something(request) && sent == number;
+            sent += usize::from(changes_something(request));
+            let other = other.clone();
+            async move {
+                if is_here {
+                    other.insert_and_seal_elsewhere("E#9").await;
+                }
+                None
+            }
+        });
+        outcome.await.unwrap();
+        world.seal_now().await.unwrap();
+        world.check(VERSIONS + 1);
+    }
+}
+
+#[tokio::test]
+async fn faults_of_the_services_lose_and_repeat_nothing() {
+    let database = Arc::new(Database::start().await);
+    for seed in 0..12 {
+        let world = World::new(&database).await;
+        let mut random = fastrand::Rng::with_seed(seed);
+        for round in 1..=4 {
+            world.insert_all(3, round..=round).await;
+            world.pass(60);
+            let mut random = random.fork();
+            let outcome = world.seal(move |request| {
+                let is_faulty = changes_something(request) && random.f32() < 0.3;
+                ready(
+                    is_faulty
+                        .then(|| Fault::draw(&mut random))
+                        .filter(|_| !request.is_other()),
+                )
+            });
+            if let Err(SealError::Contradiction(what)) = outcome.await {
+                panic!("{seed}: {what}");
+            }
+            world.log();
+        }
+        world.seal_now().await.unwrap();
+        world.check(12);
+        random.bool();
+    }
+}
+
+#[tokio::test]
+async fn a_restored_state_stops_sealing() {
+    let database = Arc::new(Database::start().await);
+    let world = world(&database).await;
+    let (client, state) = (&database.client, world.settings.state.clone());
+    let old = client.scan().table_name(&state).send().await.unwrap().items.unwrap();
+    world.seal_now().await.unwrap();
+    let objects = world.cloud.objects("log");
+    for item in client.scan().table_name(&state).send().await.unwrap().items.unwrap() {
+        let key = ["PK", "SK"].map(|name| (name.to_owned(), item[name].clone()));
+        client
+            .delete_item()
+            .table_name(&state)
+            .set_key(Some(key.into()))
+            .send()
+            .await
+            .unwrap();
+    }
+    let is_stopped = |outcome| matches!(outcome, Err(SealError::Contradiction(_)));
+    assert!(is_stopped(world.seal_now().await));
+    for item in old {
+        client
+            .put_item()
+            .table_name(&state)
+            .set_item(Some(item))
+            .send()
+            .await
+            .unwrap();
+    }
+    world.insert("E#9", 1, 0).await;
+    assert!(is_stopped(world.seal_now().await));
+    assert_eq!(world.cloud.objects("log"), objects);
+}
+
+#[tokio::test]
+async fn without_the_staged_batch_the_log_shows_what_is_sealed() {
+    let database = Arc::new(Database::start().await);
+    let world = world(&database).await;
+    world.seal_now().await.unwrap();
+    let s3 = aws_sdk_s3::Client::new(&world.cloud.process(|_| ready(None)).config());
+    for key in world.cloud.objects("staging").into_keys() {
+        s3.delete_object().bucket("staging").key(key).send().await.unwrap();
+    }
+    assert_eq!(world.seal_now().await.unwrap(), 0);
+    world.insert("E#9", 1, 0).await;
+    assert_eq!(world.seal_now().await.unwrap(), 1);
+    world.check(VERSIONS + 1);
+}
+
+#[tokio::test]
+async fn a_version_that_was_removed_and_inserted_again_is_sealed_once() {
+    let database = Arc::new(Database::start().await);
+    // Inserted again on time, shortly after, or late; then the cursor moves on by other versions.
+    for (again, recorded_ago) in [(60, 60), (13 * 60, 13 * 60), (3600, 3600)] {
+        let world = World::new(&database).await;
+        world.insert("E#1", 1, 0).await;
+        world.seal_now().await.unwrap();
+        let table = world.store.history_table();
+        testkit::database::delete_item(&database.client, table, "E#1", "v1").await;
+        for minute in 1..=again / 60 {
+            world.pass(60);
+            world.insert("E#2", minute, 0).await;
+            world.seal_now().await.unwrap();
+        }
+        world.insert("E#1", 1, recorded_ago).await;
+        for minute in 1..=20 {
+            world.seal_now().await.unwrap();
+            world.pass(60);
+            world.insert("E#3", minute, 0).await;
+        }
+        world.seal_now().await.unwrap();
+        world.check(usize::try_from(1 + again / 60 + 20).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn an_outage_is_caught_up_in_small_periods_and_batches() {
+    let database = Arc::new(Database::start().await);
+    let mut world = World::new(&database).await;
+    (world.limits.first_batch, world.limits.batch, world.limits.period) = (2, 5, 12);
+    for minute in 1..=40 {
+        world.insert_all(2, minute..=minute).await;
+        world.pass(3 * 3600 / 40);
+    }
+    world.seal_now().await.unwrap();
+    world.check(80);
+    // The index shows a version ten minutes after its insertion.
+    world.insert("E#9", 1, 10 * 60).await;
+    world.seal_now().await.unwrap();
+    world.check(81);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_ahead_skips_no_version() {
+    let database = Arc::new(Database::start().await);
+    let world = World::new(&database).await;
+    world.insert("E#1", 1, 0).await;
+    let year = 365 * 24 * 3600;
+    world.pass(year);
+    world.seal_now().await.unwrap();
+    world.now.fetch_sub(year * 1000, std::sync::atomic::Ordering::Relaxed);
+    world.pass(60);
+    world.insert("E#1", 2, 0).await;
+    world.seal_now().await.unwrap();
+    world.check(2);
+}
