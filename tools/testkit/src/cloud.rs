@@ -43,9 +43,8 @@ impl Fault {
     pub const THROTTLED: Self = Self::Rejected(503, "SlowDown");
     /// S3 executes another write of the key. The SDK does not retry it.
     pub const CONFLICT: Self = Self::Rejected(409, "ConditionalRequestConflict");
-    pub const DENIED: Self = Self::Rejected(403, "AccessDenied");
 
-    /// Draws one of the faults that do not end the process, except denied access.
+    /// Draws a fault that does not end the process.
     pub fn draw(rng: &mut fastrand::Rng) -> Self {
         let (executed, retried) = (rng.bool(), rng.bool());
         [Self::THROTTLED, Self::CONFLICT, Self::Lost { executed, retried }][rng.usize(..3)]

@@ -9,13 +9,13 @@ use aws_sdk_s3::{
     Client,
     error::ProvideErrorMetadata,
     primitives::{Blob, ByteStream, DateTime},
-    types::ObjectLockMode,
+    types::{Object, ObjectLockMode},
 };
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 use testkit::{
     cases::cases,
-    cloud::{Cloud, Fault, Process, Version},
+    cloud::{Cloud, Fault, Process},
     replay::Replay,
 };
 
@@ -27,93 +27,52 @@ fn cloud() -> Cloud {
     cloud
 }
 
-fn code(error: impl ProvideErrorMetadata) -> String {
-    error.code().unwrap_or("none").to_owned()
+fn outcome<T, E: ProvideErrorMetadata>(result: Result<T, E>) -> String {
+    result.map_or_else(|error| error.code().unwrap_or("none").to_owned(), |_| "ok".to_owned())
 }
 
-/// Executes `[operation, bucket, key, content or version, condition]`. A condition is `*`, or the content whose `ETag` it is.
+/// Executes `[operation, bucket, key, content, condition]`. The condition `=` is the current `ETag`.
 async fn step(cloud: &Cloud, process: &Process, step: &Value) -> String {
     let s3 = Client::new(&process.config());
     let text = |index: usize| step[index].as_str().unwrap_or_default();
-    let (bucket, key, condition) = (text(1), text(2), step[4].as_str());
-    let etag = |content: &str| {
-        Version {
-            id: String::new(),
-            content: Some(content.into()),
-            headers: [].into(),
-        }
-        .etag()
+    let (bucket, key, content) = (text(1), text(2), text(3).as_bytes());
+    let (versions, delete) = (cloud.versions(bucket, key), s3.delete_object().bucket(bucket).key(key));
+    let put = s3.put_object().bucket(bucket).key(key).body(content.to_vec().into());
+    let put = match text(4) {
+        "" => put,
+        "*" => put.if_none_match("*"),
+        "=" => put.if_match(versions.last().unwrap().etag()),
+        tag => put.if_match(tag),
     };
-    let done = match text(0) {
-        "list" => {
-            let list = s3
-                .list_objects_v2()
-                .bucket(bucket)
-                .prefix(key)
-                .send()
-                .await
-                .map_err(code);
-            return list
-                .unwrap()
-                .contents()
-                .iter()
-                .filter_map(|object| object.key())
-                .collect();
+    match text(0) {
+        "put" => outcome(put.send().await),
+        "corrupt" => outcome(put.checksum_crc32("AAAAAA==").send().await),
+        "stream" => {
+            let stream = ByteStream::from_path("Cargo.toml").await.unwrap();
+            outcome(put.body(stream).send().await)
         }
-        "get" => match s3.get_object().bucket(bucket).key(key).send().await {
-            Ok(object) => return String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap(),
-            Err(error) => Err(code(error)),
-        },
-        "head" => s3
-            .head_object()
-            .bucket(bucket)
-            .key(key)
-            .send()
-            .await
-            .map(|_| ())
-            .map_err(code),
-        "delete" => s3
-            .delete_object()
-            .bucket(bucket)
-            .key(key)
-            .send()
-            .await
-            .map(|_| ())
-            .map_err(code),
+        "retain" => {
+            let put = put.object_lock_retain_until_date(DateTime::from_secs(1_900_000_000));
+            outcome(put.object_lock_mode(ObjectLockMode::Compliance).send().await)
+        }
+        "delete" => outcome(delete.send().await),
         "erase" => {
-            let id = &cloud.versions(bucket, key)[usize::try_from(step[3].as_u64().unwrap()).unwrap()].id;
-            s3.delete_object()
-                .bucket(bucket)
-                .key(key)
-                .version_id(id)
-                .send()
-                .await
-                .map(|_| ())
-                .map_err(code)
+            let mut erased = versions
+                .iter()
+                .skip_while(|version| version.content.as_deref() != Some(content));
+            outcome(delete.version_id(&erased.next().unwrap().id).send().await)
         }
-        operation => {
-            let mut put = s3
-                .put_object()
-                .bucket(bucket)
-                .key(key)
-                .body(text(3).as_bytes().to_vec().into());
-            match condition {
-                Some("*") => put = put.if_none_match("*"),
-                tag => put = put.set_if_match(tag.map(etag)),
-            }
-            match operation {
-                "retain" => {
-                    put = put.object_lock_mode(ObjectLockMode::Compliance);
-                    put = put.object_lock_retain_until_date(DateTime::from_secs(1_900_000_000));
-                }
-                "corrupt" => put = put.checksum_crc32("AAAAAA=="),
-                "stream" => put = put.body(ByteStream::from_path("Cargo.toml").await.unwrap()),
-                _ => {}
-            }
-            put.send().await.map(|_| ()).map_err(code)
+        "head" => outcome(s3.head_object().bucket(bucket).key(key).send().await),
+        "list" => {
+            let list = s3.list_objects_v2().bucket(bucket).prefix(key).send().await.unwrap();
+            let keys: Vec<_> = list.contents().iter().filter_map(Object::key).collect();
+            format!("{keys:?}")
         }
-    };
-    done.err().unwrap_or_else(|| "ok".to_owned())
+        _ => match s3.get_object().bucket(bucket).key(key).send().await {
+            Ok(object) => String::from_utf8(object.body.collect().await.unwrap().to_vec()).unwrap(),
+            error => outcome(error),
+        },
+    }
 }
 
 #[tokio::test]
@@ -123,59 +82,47 @@ async fn buckets() {
     let table = r#"
         ["get", "log", "a"] -> NoSuchKey
         ["head", "log", "a"] -> NotFound
-        ["put", "log", "a", "1", "1"] -> NoSuchKey
+        ["put", "log", "a", "1", "x"] -> NoSuchKey
         ["put", "log", "a", "1", "*"] -> ok
         ["head", "log", "a"] -> ok
         ["put", "log", "a", "1", "*"] -> PreconditionFailed
         ["put", "log", "a", "2", "x"] -> PreconditionFailed
-        ["retain", "log", "a", "2", "1"] -> ok
+        ["retain", "log", "a", "2", "="] -> ok
         ["get", "log", "a"] -> 2
         ["corrupt", "log", "a", "3"] -> BadDigest
         ["stream", "log", "a"] -> NotImplemented
         ["put", "log", "b/å +%", "3", "*"] -> ok
-        ["list", "log", ""] -> ab/å +%
-        ["list", "log", "b/"] -> b/å +%
+        ["list", "log", ""] -> ["a", "b/å +%"]
         ["delete", "log", "a"] -> ok
         ["get", "log", "a"] -> NoSuchKey
-        ["list", "log", "a"] ->
-        ["erase", "log", "a", 1] -> AccessDenied
-        ["erase", "log", "a", 2] -> ok
-        ["get", "log", "a"] -> 2
+        ["list", "log", "a"] -> []
+        ["erase", "log", "a", "2"] -> AccessDenied
+        ["erase", "log", "a", "1"] -> ok
+        ["put", "log", "a", "4", "*"] -> ok
         ["retain", "staging", "a", "1"] -> InvalidRequest
         ["put", "staging", "a", "1", "*"] -> ok
-        ["put", "staging", "a", "2"] -> ok
+        ["put", "staging", "a", "2", "="] -> ok
         ["delete", "staging", "a"] -> ok
         ["put", "staging", "a", "3", "*"] -> ok
-        ["put", "none", "a", "1"] -> NoSuchBucket
     "#;
     for (case, expected) in cases(table) {
         assert_eq!(step(&cloud, &process, &case).await, expected, "{case}");
     }
     let versions = cloud.versions("log", "a");
-    assert_eq!(
-        versions
-            .iter()
-            .map(|version| version.content.as_deref().unwrap())
-            .collect::<Vec<_>>(),
-        [b"1", b"2"]
-    );
-    assert_eq!(
-        versions[1].headers["x-amz-object-lock-retain-until-date"],
-        "2030-03-17T17:46:40Z"
-    );
-    assert!(versions[1].headers.contains_key("x-amz-checksum-crc32"));
+    let contents = versions.iter().map(|version| version.content.as_deref());
+    assert_eq!(contents.collect::<Vec<_>>(), [Some(&b"2"[..]), None, Some(b"4")]);
+    let retained_until = &versions[0].headers["x-amz-object-lock-retain-until-date"];
+    assert_eq!(retained_until, "2030-03-17T17:46:40Z");
     assert_eq!(cloud.versions("staging", "a").len(), 1);
-    assert_eq!(cloud.requests()[3].to_string(), "PutObject log/a if-none-match: *");
 }
 
-/// A conditional put: its outcome, the number of its attempts, and the outcome of a following process that reads.
+/// A conditional put: its outcome, its attempts, and what the next process reads.
 #[tokio::test]
 async fn faults() {
     let lost = |executed, retried| Fault::Lost { executed, retried };
     let table = [
         (Fault::THROTTLED, "ok", 2, "1"),
         (Fault::CONFLICT, "ConditionalRequestConflict", 1, "NoSuchKey"),
-        (Fault::DENIED, "AccessDenied", 1, "NoSuchKey"),
         (lost(false, true), "ok", 2, "1"),
         (lost(false, false), "none", 1, "NoSuchKey"),
         // The SDK retries a put that succeeded.
@@ -187,17 +134,17 @@ async fn faults() {
     for (fault, outcome, attempts, stored) in table {
         let cloud = cloud();
         let process = cloud.process(move |request| ready((request.number == 0).then_some(fault)));
-        let put = json!(["put", "log", "a", "1", "*"]);
+        let (put, get) = (json!(["put", "log", "a", "1", "*"]), json!(["get", "log", "a"]));
         assert_eq!(step(&cloud, &process, &put).await, outcome, "{fault:?}");
         assert_eq!(cloud.requests().len(), attempts, "{fault:?}");
-        let (get, next) = (json!(["get", "log", "a"]), cloud.process(|_| ready(None)));
         let read = if process.is_killed() { "none" } else { stored };
         assert_eq!(step(&cloud, &process, &get).await, read, "{fault:?}");
+        let next = cloud.process(|_| ready(None));
         assert_eq!(step(&cloud, &next, &get).await, stored, "{fault:?}");
     }
 }
 
-/// Another process writes between two requests of a process, whose requests to DynamoDB end with it.
+/// A process is overtaken by another one, and is killed by a request to DynamoDB.
 #[tokio::test]
 async fn processes() {
     let cloud = cloud();
@@ -205,65 +152,40 @@ async fn processes() {
     let process = cloud.process(move |request| {
         let (cloud, other, number) = (inner.clone(), other.clone(), request.number);
         async move {
-            if number == 1 {
+            if number == 0 {
                 step(&cloud, &other, &json!(["put", "log", "a", "1"])).await;
             }
-            (number == 3).then_some(Fault::Killed { executed: true })
+            (number == 2).then_some(Fault::Killed { executed: true })
         }
     });
-    assert_eq!(step(&cloud, &process, &json!(["get", "log", "a"])).await, "NoSuchKey");
-    assert_eq!(
-        step(&cloud, &process, &json!(["put", "log", "a", "2", "*"])).await,
-        "PreconditionFailed"
-    );
-    let replay = Replay::new([json!({}), json!({}), json!({})]);
-    let config = process.config().to_builder().http_client(replay.http()).build();
+    let put = json!(["put", "log", "a", "2", "*"]);
+    assert_eq!(step(&cloud, &process, &put).await, "PreconditionFailed");
+    let replay = Replay::new([json!({}), json!({})]);
+    let config = process.config().into_builder().http_client(replay.http()).build();
     let dynamodb = aws_sdk_dynamodb::Client::new(&process.wrap(&config));
-    let is_ok = [dynamodb.list_tables().send().await, dynamodb.list_tables().send().await].map(|result| result.is_ok());
-    assert_eq!(is_ok, [true, false]);
-    assert!(process.is_killed() && dynamodb.list_tables().send().await.is_err());
+    for is_ok in [true, false, false] {
+        assert_eq!(dynamodb.list_tables().send().await.is_ok(), is_ok);
+    }
     assert_eq!(replay.operations(), ["ListTables"; 2]);
-    let processes: Vec<_> = cloud
-        .requests()
-        .iter()
-        .map(|request| (request.process, request.number))
-        .collect();
-    assert_eq!(processes, [(1, 0), (1, 1), (0, 0), (1, 2), (1, 3)]);
+    let senders = cloud.requests().into_iter().map(|request| request.process);
+    assert_eq!(senders.collect::<Vec<_>>(), [1, 0, 1, 1]);
 }
 
 #[tokio::test]
 async fn signatures() {
     let kms = aws_sdk_kms::Client::new(&cloud().process(|_| ready(None)).config());
     let sign = async |id: &str, message: &[u8]| {
-        let request = kms
-            .sign()
-            .key_id(id)
-            .message(Blob::new(message))
-            .message_type(MessageType::Raw);
-        let output = request
-            .signing_algorithm(SigningAlgorithmSpec::Ed25519Sha512)
-            .send()
-            .await;
-        output
-            .map(|output| output.signature.unwrap().into_inner())
-            .map_err(code)
+        let request = kms.sign().key_id(id).message(Blob::new(message));
+        let request = request.signing_algorithm(SigningAlgorithmSpec::Ed25519Sha512);
+        let output = request.message_type(MessageType::Raw).send().await;
+        output.map_err(|error| error.code().unwrap().to_owned())
     };
-    let der = kms
-        .get_public_key()
-        .key_id("key")
-        .send()
-        .await
-        .unwrap()
-        .public_key
-        .unwrap()
-        .into_inner();
-    let key = der
-        .strip_prefix(b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00")
-        .unwrap();
-    let signature = sign("key", b"note").await.unwrap();
-    UnparsedPublicKey::new(&ED25519, key)
-        .verify(b"note", &signature)
-        .unwrap();
+    let output = kms.get_public_key().key_id("key").send().await.unwrap();
+    let der = output.public_key.unwrap().into_inner();
+    assert_eq!(der[..12], *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00");
+    let signature = sign("key", b"note").await.unwrap().signature.unwrap();
+    let key = UnparsedPublicKey::new(&ED25519, &der[12..]);
+    key.verify(b"note", signature.as_ref()).unwrap();
     assert_eq!(sign("none", b"note").await.unwrap_err(), "NotFoundException");
     assert_eq!(sign("key", &[0; 4097]).await.unwrap_err(), "ValidationException");
 }

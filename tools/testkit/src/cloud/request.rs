@@ -1,6 +1,6 @@
 //! Requests as the services read them, and responses.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use percent_encoding::percent_decode_str;
@@ -23,12 +23,12 @@ pub struct Request {
 
 impl Request {
     pub(super) fn read(http: &HttpRequest) -> Self {
-        let headers = http.headers().iter();
-        let headers = headers
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
+        let headers = http
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut request = Self {
-            headers,
+            headers: headers.collect(),
             ..Self::default()
         };
         if let Some(target) = request.header("x-amz-target") {
@@ -70,15 +70,6 @@ impl Request {
             _ if self.is_s3() => response(status, format!("<Error><Code>{code}</Code></Error>")),
             _ => response(status, json!({"__type": code}).to_string()),
         }
-    }
-}
-
-/// For example `PutObject log/checkpoint if-none-match: *`.
-impl fmt::Display for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.operation, self.bucket, self.key)?;
-        let mut conditions = self.headers.iter().filter(|(name, _)| name.starts_with("if-"));
-        conditions.try_for_each(|(name, value)| write!(f, " {name}: {value}"))
     }
 }
 

@@ -130,9 +130,8 @@ impl Bucket {
     }
 
     fn get(&self, request: &Request) -> Result<HttpResponse, Failure> {
-        let id = request.query.get("versionId");
-        let missing = id.map_or((404, "NoSuchKey"), |_| (404, "NoSuchVersion"));
-        let (version, content) = self.find(&request.key, id).ok_or(missing)?;
+        let found = self.find(&request.key, request.query.get("versionId"));
+        let (version, content) = found.ok_or((404, "NoSuchKey"))?;
         self.check(request)?;
         let mut response = match request.operation.as_str() {
             "HeadObject" => self.response(version, b""),
