@@ -43,6 +43,7 @@ pub(crate) enum Target {
     /// Minimum ratio to the peer's figure.
     RatioAtLeast(f64),
     AtMost(f64),
+    AtLeast(f64),
 }
 
 impl Figure {
@@ -69,6 +70,7 @@ impl Figure {
             Target::RatioAtMost(most) => (self.ratio.map(|ratio| ratio <= most), format!("≤ {most} ×")),
             Target::RatioAtLeast(least) => (self.ratio.map(|ratio| ratio >= least), format!("≥ {least} ×")),
             Target::AtMost(most) => (self.ours.map(|ours| ours <= most), format!("≤ {most}")),
+            Target::AtLeast(least) => (self.ours.map(|ours| ours >= least), format!("≥ {least}")),
         };
         Self {
             met: value,

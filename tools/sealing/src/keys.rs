@@ -68,7 +68,12 @@ pub struct EntityKeys {
 }
 
 impl EntityKeys {
-    fn new(table: &str, entity: &EntityId) -> Result<Self, SealError> {
+    /// Creates the keys of an entity that has none. They are not stored.
+    ///
+    /// # Errors
+    ///
+    /// There is no randomness.
+    pub fn new(table: &str, entity: &EntityId) -> Result<Self, SealError> {
         Ok(Self {
             table: table.to_owned(),
             entity: entity.as_str().to_owned(),

@@ -3,6 +3,7 @@
 mod cpu_share;
 mod package;
 mod processes;
+mod sealing;
 mod whole_table;
 
 use futures::future::{FutureExt as _, LocalBoxFuture, ready};
@@ -16,7 +17,7 @@ type Comparison = (
 );
 
 /// Every comparison, in the order of the results.
-const COMPARISONS: [Comparison; 9] = [
+const COMPARISONS: [Comparison; 10] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -25,6 +26,7 @@ const COMPARISONS: [Comparison; 9] = [
     ("writer", |bench| processes::writer(bench).boxed_local()),
     ("memory", |bench| processes::memory(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
+    ("sealing", |bench| ready(sealing::measure(bench)).boxed_local()),
     ("whole table", |bench| whole_table::measure(bench).boxed_local()),
 ];
 
