@@ -314,6 +314,7 @@ async fn attached_change() {
             wanted: wanted.cloned(),
             newest: 3,
             only_changed,
+            erased: erased::Erased::default(),
         };
         let body = sent(async |client| item_change::change_item(&Store::attached(client, orders()), &change).await);
         insta::assert_json_snapshot!(name, body.await);
