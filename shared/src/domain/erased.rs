@@ -109,6 +109,13 @@ impl Erased {
         self.0.is_empty()
     }
 
+    /// Returns the erased attributes: a restore or an undo of a version could bring them back.
+    #[must_use]
+    pub fn of_attributes(mut self) -> Self {
+        self.0.retain(|path, _| path.namespace() == Namespace::Attribute);
+        self
+    }
+
     /// Returns the paths.
     pub fn paths(&self) -> impl Iterator<Item = &ErasedPath> {
         self.0.keys()

@@ -162,7 +162,7 @@ pub async fn plan(
         update.changes = changes(&restorable(old, latest), old.deleted, latest, change);
         update.restored_from = Some(old.version);
     }
-    let erased = old.map(|old| old.erased).unwrap_or_default();
+    let erased = old.map(|old| old.erased.of_attributes()).unwrap_or_default();
     Ok(Some(Revision { latest, update, erased }))
 }
 
@@ -246,7 +246,7 @@ pub async fn erased(store: &Store, entity: &EntityId, version: Option<Version>) 
         return Ok(Erased::default());
     };
     let old = store.version(entity, version, true).await?;
-    Ok(old.map(|old| old.erased).unwrap_or_default())
+    Ok(old.map(|old| old.erased.of_attributes()).unwrap_or_default())
 }
 
 fn no_entity(entity: &EntityId) -> OperationError {

@@ -237,7 +237,6 @@ async fn purge() {
             marker(Some(&raised), &none),
             marker(Some(&first), &none),
         ),
-        ("purge_marker_erased", marker(None, &erasures), marker(None, &none)),
         (
             "purge_marker_after_erasure",
             marker(Some(&first), &erasures),

@@ -167,7 +167,7 @@ pub async fn plan_item_change(
         wanted,
         newest: tail.newest(),
         only_changed: options.only_changed,
-        erased,
+        erased: erased.of_attributes(),
     };
     if !change.is_unchanged()
         && let Some(wanted) = &mut change.wanted

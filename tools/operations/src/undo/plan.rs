@@ -13,7 +13,7 @@ use shared::{
         attribution,
         change::Change,
         entity::EntityId,
-        erased::{Erased, Namespace, hide, keep},
+        erased::{Erased, hide, keep},
         names, plain,
         request_id::{RequestHash, RequestId},
         size,
@@ -246,17 +246,14 @@ async fn attempt(
     let Some(latest) = latest.filter(|_| reason.is_none() && !read.selected.is_empty()) else {
         return Ok((plan, reason));
     };
-    for (path, value) in read.in_order.iter().flat_map(|(view, _)| &view.erased.0) {
-        plan.erased.add(path.clone(), value.clone());
+    for (view, _) in &read.in_order {
+        for (path, value) in view.erased.clone().of_attributes().0 {
+            plan.erased.add(path, value);
+        }
     }
-    let paths = || {
-        plan.erased
-            .paths()
-            .filter(|path| path.namespace() == Namespace::Attribute)
-    };
     let state = |(view, _): &(VersionView, bool)| {
         let mut state = left_out.state(view)?;
-        hide(&mut state, paths());
+        hide(&mut state, plan.erased.paths());
         Some(state)
     };
     let states: Vec<_> = read.in_order.iter().map(state).collect();
