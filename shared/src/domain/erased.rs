@@ -26,8 +26,7 @@ use super::{
     AttributeValue, Item,
     attributes::{self, n, s},
     names,
-    purge_marker::CLOCK_TOLERANCE,
-    recorded_at::RecordedAt,
+    recorded_at::{CLOCK_TOLERANCE, RecordedAt},
     time::EpochMillis,
     version::Version,
 };
