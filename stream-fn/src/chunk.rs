@@ -47,7 +47,8 @@ pub(crate) async fn write(store: &Store, chunk: &[&str], purpose: Purpose, deadl
 async fn write_together(store: &Store, chunk: &[&str], purpose: Purpose, deadline: Deadline) -> Vec<ProcessedRecord> {
     let parse = |raw: &str| record::parse(raw, store.digits());
     let records: Vec<_> = chunk.iter().map(|raw| record::caught(raw, parse)).collect();
-    let mut outcomes = purged::outcomes(store, &records, checked, purpose, deadline).await;
+    let (mut outcomes, removed) = purged::outcomes(store, &records, checked, purpose, deadline).await;
+    let records: Vec<_> = records.into_iter().map(|record| record.erased(&removed)).collect();
     if purpose != Purpose::Invocation {
         counted::add_outcomes(store, &records, &mut outcomes, deadline).await;
     }
@@ -96,6 +97,7 @@ fn processed((record, outcome): (Record, Option<Outcome>)) -> ProcessedRecord {
         entity: record.entity,
         request,
         ahead,
+        erasures: record.erasures,
         outcome,
     }
 }

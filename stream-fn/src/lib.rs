@@ -13,6 +13,7 @@ mod metrics;
 mod purged;
 mod quarantine;
 pub mod record;
+pub mod redaction;
 pub mod response;
 #[cfg(feature = "runtime")]
 mod runtime;

@@ -1,4 +1,5 @@
-//! Versions that were removed, by a purge or by pruning, which are never put again.
+//! Versions that were removed, by a purge or by pruning, which are never put again, and values that were erased, without which a version
+//! is put.
 //!
 //! A purge writes a [marker](shared::domain::purge_marker), and then waits until stream-fn has processed the records that it
 //! puts without reading the marker: those that are younger than [`MAX_UNCHECKED_AGE`]. So the common case needs no request.
@@ -42,7 +43,7 @@ impl Purpose {
 }
 
 /// Returns, for each record, the outcome of one that must not be put, neither as a version nor into quarantine: it was purged or
-/// pruned, or marker and floor could not be read. `of` returns the entity of a record, unless it is skipped, and its version. Only
+/// pruned, or marker and floor could not be read; and what was removed of the entities of the others. `of` returns the entity of a record, unless it is skipped, and its version. Only
 /// versions have floors.
 pub(crate) async fn outcomes<C>(
     store: &Store,
@@ -50,7 +51,7 @@ pub(crate) async fn outcomes<C>(
     of: impl Fn(&Record<C>) -> (Option<&EntityId>, Option<&VersionItem>),
     purpose: Purpose,
     deadline: Deadline,
-) -> Vec<Option<Outcome>> {
+) -> (Vec<Option<Outcome>>, Removed) {
     let now = store.clock().now();
     let mut outcomes: Vec<_> = records.iter().map(|_| None).collect();
     let doubtful = records.iter().enumerate().filter_map(|(index, record)| {
@@ -63,7 +64,7 @@ pub(crate) async fn outcomes<C>(
     });
     let doubtful: Vec<_> = doubtful.collect();
     if doubtful.is_empty() {
-        return outcomes;
+        return (outcomes, Removed::default());
     }
     let entities: Vec<_> = doubtful.iter().map(|(_, entity, _)| *entity).collect();
     let removed = in_time(store.removed(entities, store.attached_table().is_none()), deadline).await;
@@ -78,7 +79,7 @@ pub(crate) async fn outcomes<C>(
             }
         };
     }
-    outcomes
+    (outcomes, removed.unwrap_or_default())
 }
 
 /// Returns the outcome of a version that was purged or pruned. A version below the floor can be stored: pinned, or not expired.

@@ -7,7 +7,7 @@
 use futures::{StreamExt as _, stream};
 use shared::{
     clock::Deadline,
-    domain::{quarantine::QuarantinedRecord, version_item::VersionItem},
+    domain::{attached::AttachedTable, quarantine::QuarantinedRecord, version_item::VersionItem},
     dynamodb::{Store, client::error::ServiceError},
     logging::{chain, variant},
     panics,
@@ -15,6 +15,7 @@ use shared::{
 
 use crate::{
     error::RecordFailure,
+    redaction,
     response::{Outcome, ProcessedRecord},
 };
 
@@ -24,7 +25,7 @@ const MAX_CONCURRENT_REQUESTS: usize = 8;
 /// the outcomes of the records in `chunk`.
 pub(crate) async fn put(store: &Store, chunk: &[&str], processed: &mut [ProcessedRecord], deadline: Deadline) {
     let permanent = processed.iter_mut().zip(chunk).filter_map(|(processed, raw)| {
-        let record = record_of(processed, raw)?;
+        let record = record_of(processed, raw, store.attached_table())?;
         Some((processed, record))
     });
     stream::iter(permanent)
@@ -44,8 +45,8 @@ pub(crate) async fn put(store: &Store, chunk: &[&str], processed: &mut [Processe
         .await;
 }
 
-/// Returns the quarantined form of a record, `None` if it is processed or worth a retry, or cannot be stored.
-fn record_of(processed: &ProcessedRecord, raw: &str) -> Option<QuarantinedRecord> {
+/// Returns the quarantined form of a record, without what was erased, `None` if it is processed or worth a retry, or cannot be stored.
+fn record_of(processed: &ProcessedRecord, raw: &str, table: Option<&AttachedTable>) -> Option<QuarantinedRecord> {
     let Outcome::Failed { version, failure } = &processed.outcome else {
         return None;
     };
@@ -57,7 +58,7 @@ fn record_of(processed: &ProcessedRecord, raw: &str) -> Option<QuarantinedRecord
         reason: chain(failure),
         version: version.as_ref().map(VersionItem::version),
         at: None,
-        record: raw.to_owned(),
+        record: redaction::without_erased(raw, &processed.erasures, table),
     })
 }
 

@@ -11,6 +11,8 @@ use shared::{
     domain::{
         AttributeValue, Item, attributes,
         entity::{EntityId, is_reserved},
+        erase::erased_version,
+        erased::Erasures,
         keys::{LATEST_KEY, VersionDigits},
         names,
         number::Decimal,
@@ -18,6 +20,7 @@ use shared::{
         time::EpochMillis,
         version_item::VersionItem,
     },
+    dynamodb::put::purged::Removed,
     json::{self, InvalidJson, Members},
     panics,
 };
@@ -34,6 +37,8 @@ pub struct Record<C = Content> {
     pub entity: Option<EntityId>,
     /// Content of the record, or the reason why it has none.
     pub content: Result<C, RecordFailure>,
+    /// What was erased from the entity, and must not be stored again.
+    pub(crate) erasures: Erasures,
 }
 
 /// The content of a stream record.
@@ -86,6 +91,7 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
                 created_micros,
                 entity,
                 content: content.map_err(RecordFailure::from),
+                erasures: Erasures::default(),
             }
         }
         _ => Record::failed(number, Malformed::NotARecord.into()),
@@ -136,6 +142,7 @@ impl<C> Record<C> {
             created_micros: None,
             entity: None,
             content: Err(failure),
+            erasures: Erasures::default(),
         }
     }
 
@@ -146,6 +153,20 @@ impl<C> Record<C> {
 }
 
 impl Record {
+    /// Returns the record without what was erased from its version.
+    pub(crate) fn erased(mut self, removed: &Removed) -> Self {
+        self.erasures = match (&self.content, &self.entity) {
+            (Ok(Content::Version(version)), _) => removed.erasures_of(version),
+            (_, Some(entity)) => removed.erasures_of_record(entity, self.created()),
+            (_, None) => Erasures::default(),
+        };
+        self.content = self.content.map(|content| match content {
+            Content::Version(version) => Content::Version(erased_version(version, &self.erasures)),
+            Content::Skipped => Content::Skipped,
+        });
+        self
+    }
+
     /// Returns the version that the record contains.
     pub(crate) fn version(&self) -> Option<&VersionItem> {
         match &self.content {

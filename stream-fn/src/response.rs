@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use aws_lambda_events::event::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use shared::{
     domain::{
-        entity::EntityId, request_id::RequestId, sequence::SequenceNumber, time::EpochMillis, version::Version,
-        version_item::VersionItem,
+        entity::EntityId, erased::Erasures, request_id::RequestId, sequence::SequenceNumber, time::EpochMillis,
+        version::Version, version_item::VersionItem,
     },
     dynamodb::{client::error::ServiceError, put::put_version::PutOutcome},
     logging::{chain, variant},
@@ -33,6 +33,8 @@ pub struct ProcessedRecord {
     pub request: Option<RequestId>,
     /// Version whose time is far ahead of the record's: another program wrote it, or the clock of a writer is wrong.
     pub ahead: Option<Version>,
+    /// What was erased from the entity, and must not be stored again.
+    pub(crate) erasures: Erasures,
     /// Outcome of the record.
     pub outcome: Outcome,
 }
@@ -46,6 +48,7 @@ impl ProcessedRecord {
             entity: None,
             request: None,
             ahead: None,
+            erasures: Erasures::default(),
             outcome: failure.into(),
         }
     }

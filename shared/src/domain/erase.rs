@@ -94,6 +94,24 @@ pub fn erase_state(state: &mut State, erasures: &Erasures, table: &AttachedTable
     state.changed_by = members.filter_map(|name| Some((name, outer.remove(name)?))).collect();
 }
 
+/// Returns the places of erased values in an image of a latest item, or of an item of an attached table.
+pub fn places(erasures: &Erasures, attached: Option<&AttachedTable>) -> BTreeSet<Vec<String>> {
+    let paths: BTreeSet<_> = erasures.0.keys().cloned().collect();
+    let paths = match attached {
+        Some(table) => with_copies(table, &paths, false)
+            .into_iter()
+            .filter(|path| is_in_image(table, path))
+            .collect(),
+        None => paths,
+    };
+    paths.iter().map(|path| path.names().to_vec()).collect()
+}
+
+/// Returns `false` for metadata, and for a key, whose value is the name of the history.
+fn is_in_image(table: &AttachedTable, path: &ErasedPath) -> bool {
+    path.namespace() == Namespace::Attribute && !table.keys().any(|key| key.name == path.names()[0])
+}
+
 /// Takes the members at these paths out of the attributes of the library and of the user.
 fn take(
     outer: &mut Item,
@@ -112,10 +130,7 @@ fn take(
     let mut members = Members::new();
     for path in with_copies(table, paths, is_deleted) {
         match path.namespace() {
-            // The history itself has the name of the key.
-            Namespace::Attribute if !table.keys().any(|key| key.name == path.names()[0]) => {
-                members.extend(take_members(image, &path));
-            }
+            Namespace::Attribute if is_in_image(table, &path) => members.extend(take_members(image, &path)),
             Namespace::Metadata if path.names() != [names::REQUEST_ID] => members.extend(take_members(outer, &path)),
             _ => {}
         }

@@ -18,6 +18,7 @@ mod path;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde_json::Value;
 use thiserror::Error;
 
 pub use self::path::{ErasedPath, InvalidPath, Namespace};
@@ -25,8 +26,7 @@ use super::{
     AttributeValue, Item,
     attributes::{self, n, s},
     names,
-    purge_marker::CLOCK_TOLERANCE,
-    recorded_at::RecordedAt,
+    recorded_at::{CLOCK_TOLERANCE, RecordedAt},
     time::EpochMillis,
     version::Version,
 };
@@ -93,9 +93,26 @@ impl Erased {
         };
     }
 
+    /// Returns `[{"Attribute": ["Place", "Street"], "At": …, "Reason": …}]`, `None` if nothing was erased.
+    pub fn to_json(&self) -> Option<Value> {
+        let entry = |(path, value): (&ErasedPath, &ErasedValue)| {
+            let mut json = path.to_json();
+            (json[AT], json[REASON]) = (value.at.to_string().into(), value.reason.as_str().into());
+            json
+        };
+        (!self.is_empty()).then(|| self.0.iter().map(entry).collect())
+    }
+
     /// Returns `true` if nothing was erased.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the erased attributes: a restore or an undo of a version could bring them back.
+    #[must_use]
+    pub fn of_attributes(mut self) -> Self {
+        self.0.retain(|path, _| path.namespace() == Namespace::Attribute);
+        self
     }
 
     /// Returns the paths.
@@ -300,6 +317,34 @@ pub(super) fn take_members(attributes: &mut Map, path: &ErasedPath) -> Vec<(Eras
 pub fn hide<'a>(attributes: &mut Map, paths: impl IntoIterator<Item = &'a ErasedPath>) {
     for path in paths {
         take(attributes, path.names(), true);
+    }
+}
+
+/// Copies the values at these paths of attributes from the current item into a state that has none there, which can be restored then.
+pub fn keep<'a>(state: &mut Map, current: &Map, paths: impl IntoIterator<Item = &'a ErasedPath>) {
+    for path in paths
+        .into_iter()
+        .filter(|path| path.namespace() == Namespace::Attribute)
+    {
+        copy(state, current, path.names());
+    }
+}
+
+fn copy(state: &mut Map, current: &Map, names: &[String]) {
+    match (names, names.first().and_then(|name| current.get_key_value(name))) {
+        ([_], Some((name, value))) => drop(state.entry(name.clone()).or_insert_with(|| value.clone())),
+        ([_, rest @ ..], Some((name, AttributeValue::M(current)))) => {
+            let mut inner = match state.get(name) {
+                None => Map::new(),
+                Some(AttributeValue::M(inner)) => inner.clone(),
+                Some(_) => return,
+            };
+            copy(&mut inner, current, rest);
+            if !inner.is_empty() {
+                state.insert(name.clone(), AttributeValue::M(inner));
+            }
+        }
+        _ => {}
     }
 }
 

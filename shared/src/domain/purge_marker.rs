@@ -23,7 +23,7 @@ use super::{
     attributes::{self, n, text},
     incarnation::Incarnation,
     names,
-    recorded_at::RecordedAt,
+    recorded_at::{CLOCK_TOLERANCE, RecordedAt},
     time::EpochMillis,
     version::Version,
     version_item::VersionItem,
@@ -34,8 +34,6 @@ pub const MAX_UNCHECKED_AGE: Duration = Duration::from_secs(20);
 
 /// Sort key of a purge marker.
 pub const SORT_KEY: &str = "purged";
-/// Bound of the difference between the clock of the purge, those of writers, and the stream's times in whole seconds.
-pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 
 /// Versions of an entity that were purged.
 #[derive(Debug, Clone, PartialEq, Eq)]

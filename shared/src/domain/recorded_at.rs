@@ -25,6 +25,9 @@ use super::{
 /// Number of nanoseconds of a tick's range: a time of the clock is a multiple of it.
 const NANOS_PER_MICRO: i128 = 1_000;
 
+/// Bound of the difference between the clock of a purge or an erasure, those of writers, and the stream's times in whole seconds.
+pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
+
 /// Maximum time by which a version's time is ahead of the clock. A later one is wrong: another program wrote it, or a writer's
 /// clock was wrong.
 pub const MAX_AHEAD: Duration = Duration::from_secs(15 * 60);

@@ -12,6 +12,7 @@ use super::{
     attributes::{self, text},
     attribution,
     entity::EntityId,
+    erased::Erased,
     names, plain,
     recorded_at::RecordedAt,
     time::{EpochMillis, InvalidTime},
@@ -54,6 +55,8 @@ pub struct VersionView {
     pub change: Option<StreamChange>,
     /// Attributes of the version.
     pub attributes: Item,
+    /// Values that were erased from it.
+    pub erased: Erased,
 }
 
 impl VersionView {
@@ -71,6 +74,7 @@ impl VersionView {
     /// Creates the view of a version item or of a latest item.
     pub fn new(entity: EntityId, version: Version, mut item: Item) -> Self {
         let recorded_by_stream = item.contains_key(names::RECORDED_BY);
+        let erased = Erased::of(&item);
         if item.contains_key(names::LATEST) {
             (item, _) = attribution::of_version(item, version);
         }
@@ -90,6 +94,7 @@ impl VersionView {
             restored_from: attributes::version(&item, names::RESTORED_FROM),
             change: None,
             attributes: item,
+            erased,
         };
         for name in attribution::besides_attributes() {
             view.attributes.remove(name);
@@ -118,8 +123,8 @@ impl VersionView {
     }
 
     /// Returns who recorded the version, when and why: `{"Version": 3, "RecordedAt": …, "RequestId": …, "Actor": …,
-    /// "Reason": …, "ChangeSet": …, "ChangeSetSize": 2, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. A version of an attached table
-    /// also has `Stream`, `ItemVersion`, `ActorUnchanged` if it is true, and one of the marks `Baseline`, `Missed` and `Late`, a late one
+    /// "Reason": …, "ChangeSet": …, "ChangeSetSize": 2, "Sender": …, "RestoredFrom": 1}`. Members without a value are left out. `Erased`
+    /// has the erased values: `[{"Attribute": ["Place", "Street"], "At": …, "Reason": …}]`. A version of an attached table also has `Stream`, `ItemVersion`, `ActorUnchanged` if it is true, and one of the marks `Baseline`, `Missed` and `Late`, a late one
     /// `After`, and one without its state `Omitted`.
     pub fn record_json(&self) -> Map<String, Value> {
         let change = self.change.as_ref();
@@ -148,6 +153,7 @@ impl VersionView {
             (mark.unwrap_or_default(), mark.map(|_| true.into())),
             (AFTER, change.and_then(|change| Some(json!(change.after?)))),
             (OMITTED, change.and_then(|change| Some(json!(change.omission?)))),
+            (names::ERASED, self.erased.to_json()),
         ];
         let members = members
             .into_iter()

@@ -12,6 +12,7 @@ use shared::{
             item::{OmissionReason, Recorded, State, StateOrigin},
         },
         entity::EntityId,
+        erase::erase_state,
         version::Version,
     },
     dynamodb::{
@@ -163,7 +164,10 @@ impl Lane {
         let outcome = match decision {
             Decision::AlreadyRecorded => self.ended(Outcome::AlreadyRecorded),
             Decision::Unchanged => self.ended(Outcome::Skipped),
-            Decision::Append(states) => {
+            Decision::Append(mut states) => {
+                for state in &mut states {
+                    erase_state(state, &batch.headers[index].erasures, batch.table);
+                }
                 // The last state is not needed any more, and can be large.
                 self.pending = tail.next().map(|version| (version, states));
                 return match self.pending {

@@ -55,11 +55,16 @@ pub(crate) async fn write(
     purpose: Purpose,
     deadline: Deadline,
 ) -> Vec<ProcessedRecord> {
-    let headers: Vec<_> = records
+    let mut headers: Vec<_> = records
         .iter()
         .map(|raw| caught(raw, |raw| record::header(table, raw)))
         .collect();
-    let mut outcomes = purged::outcomes(store, &headers, checked, purpose, deadline).await;
+    let (mut outcomes, removed) = purged::outcomes(store, &headers, checked, purpose, deadline).await;
+    for header in &mut headers {
+        if let Some(entity) = &header.entity {
+            header.erasures = removed.erasures_of_record(entity, header.created());
+        }
+    }
     let batch = Batch {
         store,
         table,
@@ -78,6 +83,7 @@ pub(crate) async fn write(
         entity: header.entity,
         request: None,
         ahead: None,
+        erasures: header.erasures,
         outcome: match (header.content, outcome) {
             (_, Some(outcome)) => outcome,
             (Err(failure), None) => failure.into(),

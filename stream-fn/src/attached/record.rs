@@ -13,6 +13,7 @@ use shared::{
         },
         attributes::{self, same_value},
         entity::EntityId,
+        erased::Erasures,
         sequence::SequenceNumber,
     },
     json::{self, Members},
@@ -51,6 +52,7 @@ pub(super) fn header(table: &AttachedTable, raw: &str) -> Header {
         },
         sequence_number: number,
         content: content.map_err(RecordFailure::from),
+        erasures: Erasures::default(),
     }
 }
 

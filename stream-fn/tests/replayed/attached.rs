@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
+    clock,
     domain::{
         self,
         attached::{
             AttachedTable,
             definition::{AttachedSettings, KeyAttribute, KeyType},
         },
+        entity::EntityId,
+        recorded_at::RecordedAt,
     },
     dynamodb::Store,
 };
@@ -229,6 +232,118 @@ async fn a_record_is_dropped_only_after_a_consistent_read() {
     let writer = attached_writer(&replay);
     assert_eq!(failed(&writer, &[change, next], LEFT).await, [""; 0]);
     assert_eq!(replay.operations(), ["Query", "Query"]);
+}
+
+/// Returns the response with the erasure of `state` and of the author from the history of item `a`, so many seconds ago.
+fn erasure(ago: u64) -> Value {
+    let at = RecordedAt::since_epoch(clock::since_epoch().saturating_sub(Duration::from_secs(ago))).to_string();
+    let entry = json!({"M": {"At": {"S": at}, "To": {"N": "9"}, "Reason": {"S": "asked"}}});
+    let entity = EntityId::new(r#"{"id":"a"}"#).unwrap();
+    let keys = json!({"PK": {"S": entity.of_purge_marker().as_str()}, "SK": {"S": "purged"}});
+    let mut marker = json!({"Erasures": {"M": {r#"["Attribute","state"]"#: entry, r#"["Attribute","by"]"#: entry}}});
+    marker
+        .as_object_mut()
+        .unwrap()
+        .extend(keys.as_object().unwrap().clone());
+    json!({"Responses": {"Orders-history": [marker]}, "UnprocessedKeys": {}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_record_is_stored_without_what_was_erased() {
+    const MARKER: &str = "BatchGetItem";
+    let mark = json!({"M": {r#"["Attribute","state"]"#: {"M": {"At": {"S": "2026-11-26T13:20:52.000000000Z"}, "Reason": {"S": "asked"}}}}});
+    let version = |state: u64| {
+        let image = json!({"M": {"id": {"S": "a"}, "state": {"N": state.to_string()}}});
+        page(1, "1", json!({"Image": image}))
+    };
+    let erased = page(1, "1", json!({"Erased": mark}));
+    let missed = |seen: &str| {
+        let mut missed = record("a", 2, Some(6), 7);
+        missed["dynamodb"]["OldImage"]["seen"] = json!({"S": seen});
+        missed
+    };
+    for (mut record, age, before, marker, expected) in [
+        (
+            record("a", 2, Some(6), 7),
+            100,
+            version(6),
+            Some(erasure(95)),
+            "v0000000002 erased",
+        ),
+        // The clocks differ by up to 10 seconds.
+        (
+            record("a", 2, Some(6), 7),
+            100,
+            version(6),
+            Some(erasure(108)),
+            "v0000000002 erased",
+        ),
+        (
+            record("a", 2, Some(6), 7),
+            100,
+            version(6),
+            Some(erasure(115)),
+            "v0000000002 7",
+        ),
+        (record("a", 2, Some(6), 7), 0, version(6), None, "v0000000002 7"),
+        // The item still has what was erased from its version.
+        (record("a", 2, Some(6), 7), 0, erased.clone(), None, "v0000000002 7"),
+        // So does the state before a change, if history does not have it.
+        (
+            missed("x"),
+            0,
+            erased.clone(),
+            None,
+            "v0000000002 erased, v0000000003 7",
+        ),
+        (
+            missed("x"),
+            100,
+            version(6),
+            Some(erasure(95)),
+            "v0000000002 erased, v0000000003 erased",
+        ),
+        // It is delivered again.
+        (record("a", 1, Some(6), 7), 100, erased.clone(), Some(erasure(95)), ""),
+    ] {
+        let change = &mut record["dynamodb"];
+        change["ApproximateCreationDateTime"] = json!(clock::since_epoch().as_secs() - age);
+        change["NewImage"]["by"] = json!({"S": "secret"});
+        let inserts = expected.split(", ").filter(|version| !version.is_empty());
+        let operations: Vec<_> = [MARKER]
+            .into_iter()
+            .filter(|_| marker.is_some())
+            .chain(["Query"])
+            .chain(inserts.clone().map(|_| INSERT))
+            .collect();
+        let replay = Replay::new(marker.into_iter().chain([before]).chain(inserts.map(|_| recorded())));
+        assert_eq!(
+            failed(&attached_writer(&replay), &[record], LEFT).await,
+            [""; 0],
+            "{expected}"
+        );
+        assert_eq!(replay.operations(), operations, "{expected}");
+        let shown = |item: &Value| {
+            let state = item["Image"]["M"]["state"]["N"].as_str();
+            let is_marked = item["Erased"]["M"].get(r#"["Attribute","state"]"#).is_some();
+            assert_eq!(state.is_none(), is_marked, "{expected}");
+            format!("{} {}", item["SK"]["S"].as_str().unwrap(), state.unwrap_or("erased"))
+        };
+        let inserted = inserted(&replay);
+        assert_eq!(inserted.iter().map(shown).collect::<Vec<_>>().join(", "), expected);
+        if expected.ends_with("erased") {
+            assert!(!json!(inserted).to_string().contains("secret"), "{expected}");
+        }
+    }
+    // In quarantine too.
+    let mut malformed = record("a", 2, Some(6), 7);
+    malformed["dynamodb"]["ApproximateCreationDateTime"] = json!(clock::since_epoch().as_secs() - 100);
+    malformed["dynamodb"]["NewImage"]["by"] = json!({"S": "secret"});
+    malformed["dynamodb"]["NewImage"]["other"] = json!({"X": "Y"});
+    let replay = Replay::new([erasure(95), json!({})]);
+    assert_eq!(failed(&attached_writer(&replay), &[malformed], LEFT).await, [""; 0]);
+    let quarantined = replay.requests().pop().unwrap().1.to_string();
+    assert!(quarantined.contains("quarantine#2") && !quarantined.contains("secret"));
 }
 
 #[tokio::test(start_paused = true)]

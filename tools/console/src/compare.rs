@@ -5,10 +5,10 @@ use std::str::FromStr as _;
 use item_diff::{
     change::Changes,
     path::{Path, value_at},
-    versions::{diff_json, with_tombstone},
+    versions::{Comparison, diff_json, with_tombstone},
 };
 use maud::html;
-use shared::domain::version::Version;
+use shared::domain::{erased::hide, version::Version};
 
 use super::{
     address,
@@ -16,6 +16,7 @@ use super::{
     diff::{self, Diff},
     page::{View, form},
     query::Query,
+    record,
     value::{self, DisplayLimits},
     version,
 };
@@ -35,7 +36,9 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let from = version::one(app, &entity, from).await?;
     version::is_known(&from)?;
     version::is_known(&to)?;
-    let (old, new) = (with_tombstone(&from), with_tombstone(&to));
+    let (mut old, new) = (with_tombstone(&from), with_tombstone(&to));
+    hide(&mut old, to.erased.paths());
+    let comparison = Comparison::new(Some(&from), &to);
     let Changes { changes, coarse } = Changes::between(Some(&old), Some(&new));
     // The page of the path.
     let place = path
@@ -74,6 +77,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
                 }
             }
         }
+        @if !comparison.erased().is_empty() { div.note { (record::erased(comparison.erased())) } }
         (diff.view(&coarse, [&from, &to], [&old, &new]))
     };
     // As `vzero diff --output json`.

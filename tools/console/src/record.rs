@@ -1,6 +1,6 @@
 //! Who recorded a version, when, why, and with which request: shown apart from the attributes of the item.
 
-use item_diff::line::text_of;
+use item_diff::{line::text_of, versions::erased_lines};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use shared::domain::{
@@ -51,10 +51,16 @@ pub(super) fn unchanged(view: &VersionView) -> Markup {
     html! { @if view.actor_unchanged { abbr title="The version before has this actor, too, so another one may have made the change" { "?" } } }
 }
 
-fn all(view: &VersionView, created: &'static str) -> [Fact; 10] {
+/// Renders what was erased, a line for each value.
+pub(super) fn erased(lines: &[(String, String)]) -> Markup {
+    html! { @for (path, text) in lines { div { (path) ": " (text) } } }
+}
+
+fn all(view: &VersionView, created: &'static str) -> [Fact; 11] {
     let change = view.change.as_ref();
     let mark = change.and_then(|change| Some((change.origin.mark()?, change.after)));
     let omission = change.and_then(|change| change.omission);
+    let erased = erased_lines(&view.erased);
     let value = |value| value::value(value, DisplayLimits::ITEM);
     let link = |from: Version| html! { a href=(address::version("/version", view.entity.as_str(), from.get())) { "Version " (from) } };
     [
@@ -67,6 +73,7 @@ fn all(view: &VersionView, created: &'static str) -> [Fact; 10] {
             "State",
             omission.map(|omission| html! { "Not known: it did not fit (" (omission.bytes) " bytes)" }),
         ),
+        ("Erased", (!erased.is_empty()).then(|| self::erased(&erased))),
         ("Time (client)", time_of(&view.attributes).ok().map(time::shown)),
         (
             "Actor",

@@ -6,6 +6,7 @@
 mod conflict;
 mod item;
 
+use item_diff::versions::erased_lines;
 use maud::{Markup, html};
 use operations::{
     error::OperationError,
@@ -28,6 +29,7 @@ use super::{
     app::App,
     page::{self, FormResponse, View, entity_link},
     query::Query,
+    record,
     secrets::CSRF,
     time,
     value::{self, DisplayLimits},
@@ -83,7 +85,7 @@ async fn planned(app: &App, action: &'static str, latest: &VersionView, old: &Ve
         let note = html! {
             p { "This creates a new version with the attributes of version " (number) ". The new version names version " (number) " in RestoredFrom." }
         };
-        (state(latest), state(old), note)
+        (state(latest), kept(old, latest), note)
     };
     let (changes, changed) = conflict::differences((latest, &before), (old, &after));
     let is_same = changed == json!([]) && latest.deleted == old.deleted;
@@ -97,12 +99,22 @@ async fn planned(app: &App, action: &'static str, latest: &VersionView, old: &Ve
                 @if action == UNDELETE { ", the newest one before it that is not deleted" } "."
             }
             (note)
+            @if !old.erased.is_empty() { p { "Not restored:" } (record::erased(&erased_lines(&old.erased))) }
         }
         (changes)
     };
     let mut page = preview(app, action, latest, old, &lead);
     page.json["Changes"] = changed;
     Ok(page)
+}
+
+/// Returns the attributes after a restore or an undelete: what was erased stays as it is.
+fn kept(old: &VersionView, latest: &VersionView) -> Item {
+    let attributes = revision::restorable(old, Some(latest));
+    state(&VersionView {
+        attributes,
+        ..old.clone()
+    })
 }
 
 /// Returns the attributes that a restore or an undelete copies.

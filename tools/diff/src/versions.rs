@@ -3,12 +3,21 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
-use shared::domain::{AttributeValue, Item, names, version::Version, view::VersionView};
+use shared::{
+    domain::{
+        AttributeValue, Item,
+        erased::{Erased, ErasedPath, ErasedValue, hide},
+        names,
+        version::Version,
+        view::VersionView,
+    },
+    printable,
+};
 
 use crate::{
     change::{Change, Changes, Kind},
     line,
-    path::{Path, value_at},
+    path::{Path, Step, value_at},
 };
 
 /// Maximum number of changes in a shortened line.
@@ -21,16 +30,34 @@ pub struct Comparison {
     new: Item,
     /// Path of the compared values, which are the attribute `""` of the items. `None` if whole items are compared.
     within: Option<Path>,
+    /// Lines about what was erased from one of both.
+    erased: Vec<(String, String)>,
 }
 
 impl Comparison {
     /// Compares two versions of one entity. `None` is the state before version 1, without attributes.
+    /// What was erased from the second one does not count as removed.
     pub fn new(from: Option<&VersionView>, to: &VersionView) -> Self {
+        let mut old = from.map_or_else(|| Item::from(HashMap::<String, AttributeValue>::new()), with_tombstone);
+        hide(&mut old, to.erased.paths());
+        let none = Erased::default();
+        let before = from.map_or(&none, |from| &from.erased);
+        let in_one = |of: &Erased, other: &Erased| {
+            let entries = of.0.iter().filter(|(path, _)| !other.0.contains_key(*path));
+            Erased(entries.map(|(path, value)| (path.clone(), value.clone())).collect())
+        };
+        let sides = [in_one(&to.erased, before), in_one(before, &to.erased)];
         Self {
-            old: from.map_or_else(|| Item::from(HashMap::<String, AttributeValue>::new()), with_tombstone),
+            old,
             new: with_tombstone(to),
             within: None,
+            erased: sides.iter().flat_map(erased_lines).collect(),
         }
+    }
+
+    /// Returns lines about what was erased from one of both versions: the path, and `erased on 2026-11-26T13:20:52Z: asked`.
+    pub fn erased(&self) -> &[(String, String)] {
+        &self.erased
     }
 
     /// Returns the changes of attributes and their members, in the order in which they apply.
@@ -61,6 +88,7 @@ impl Comparison {
             old: only(&self.old, from),
             new: only(&self.new, to),
             within: to.or(from).cloned(),
+            erased: Vec::new(),
         };
         (!within.diff().changes.is_empty()).then_some(within)
     }
@@ -70,13 +98,37 @@ impl Comparison {
         self.diff().to_json()
     }
 
-    /// Returns the first changes in one [line](mod@line), with shortened values.
+    /// Returns the first changes in one [line](mod@line), with shortened values, and the paths that were erased.
     pub fn line(&self) -> String {
-        match line::shortened(&self.diff(), MAX_CHANGES) {
-            line if line.is_empty() => "(no changes)".to_owned(),
-            line => line,
+        let changes = line::shortened(&self.diff(), MAX_CHANGES);
+        let changes = Some(changes).filter(|line| !line.is_empty());
+        let erased = self
+            .erased
+            .iter()
+            .take(MAX_CHANGES)
+            .map(|(path, _)| format!("{path} erased"));
+        let more = self.erased.len().saturating_sub(MAX_CHANGES);
+        let more = (more > 0).then(|| format!("+{more} more erased"));
+        match changes.into_iter().chain(erased).chain(more).collect::<Vec<_>>() {
+            lines if lines.is_empty() => "(no changes)".to_owned(),
+            lines => lines.join(", "),
         }
     }
+}
+
+/// Returns the path of each erased value, and when and why it was erased, without hidden characters.
+pub fn erased_lines(erased: &Erased) -> Vec<(String, String)> {
+    let line = |(path, value): (&ErasedPath, &ErasedValue)| {
+        let path = Path(path.names().iter().cloned().map(Step::Name).collect());
+        let at = value.at.to_string();
+        // "2026-11-26T13:20:52" of a time in nanoseconds.
+        let at = at.get(..19).unwrap_or(&at);
+        (
+            line::path_text(&path),
+            format!("erased on {at}Z: {}", printable::line(&value.reason)),
+        )
+    };
+    erased.0.iter().map(line).collect()
 }
 
 /// Returns `true` if the differences between a version and the previous one are known. A late version never was the state of the item,
@@ -154,6 +206,45 @@ mod tests {
         let first = diff_json(None, &from);
         assert_eq!((&first["From"], &first["Recorded"]["From"]), (&json!(0), &Value::Null));
         assert_eq!(Comparison::new(Some(&to), &to).line(), "(no changes)");
+    }
+
+    #[test]
+    fn an_erased_value_is_not_removed() {
+        let erased = |name: &str| {
+            let entry = json!({"M": {"At": {"S": "2026-11-26T13:20:52.000000000Z"}, "Reason": {"S": "asked\u{7}"}}});
+            json!({"M": {format!("[\"Attribute\",\"P\",\"{name}\"]"): entry}})
+        };
+        let place = |street: &str, hall: &str| json!({"M": {"s": {"S": street}, "h": {"S": hall}}});
+        let whole = |version, street, hall| view(version, json!({"P": place(street, hall)}));
+        let without =
+            |version, hall: &str| view(version, json!({"P": {"M": {"h": {"S": hall}}}, "Erased": erased("s")}));
+        let empty = view(2, json!({"Erased": erased("s")}));
+        for (from, to, line) in [
+            (Some(whole(1, "x", "1")), without(2, "1"), "P.s erased"),
+            (Some(whole(1, "x", "1")), without(2, "2"), "P.h: 1 → 2, P.s erased"),
+            (Some(without(1, "1")), without(2, "2"), "P.h: 1 → 2"),
+            (Some(without(1, "1")), whole(2, "y", "1"), "+P.s: y, P.s erased"),
+            (
+                Some(view(1, json!({"P": {"M": {"s": {"S": "x"}}}}))),
+                empty.clone(),
+                "P.s erased",
+            ),
+            (None, empty, "P.s erased"),
+        ] {
+            let both = Comparison::new(from.as_ref(), &to);
+            assert_eq!(both.line(), line);
+            let texts = both.erased().iter().map(|(_, text)| text.as_str());
+            let is_named = line
+                .contains("erased")
+                .then_some("erased on 2026-11-26T13:20:52Z: asked\\u0007");
+            assert_eq!(
+                texts.collect::<Vec<_>>(),
+                is_named.into_iter().collect::<Vec<_>>(),
+                "{line}"
+            );
+        }
+        let json = json!([{"Attribute": ["P", "s"], "At": "2026-11-26T13:20:52.000000000Z", "Reason": "asked\u{7}"}]);
+        assert_eq!(without(2, "1").record_json()["Erased"], json);
     }
 
     #[test]

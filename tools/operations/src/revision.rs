@@ -5,8 +5,17 @@ use std::{collections::BTreeMap, time::Duration};
 use shared::{
     config::WriteOptions,
     domain::{
-        AttributeValue, Item, attributes::same_value, attribution, change::Change, entity::EntityId, names,
-        request_id::RequestId, time::EpochMillis, version::Version, view::VersionView,
+        AttributeValue, Item,
+        attributes::same_value,
+        attribution,
+        change::Change,
+        entity::EntityId,
+        erased::{Erased, keep},
+        names,
+        request_id::RequestId,
+        time::EpochMillis,
+        version::Version,
+        view::VersionView,
     },
     dynamodb::Store,
 };
@@ -106,6 +115,8 @@ pub struct Revision {
     pub latest: Option<VersionView>,
     /// Update that makes the version.
     pub update: Update,
+    /// Values that were erased from the old version, and stay as they are in the latest one.
+    pub erased: Erased,
 }
 
 /// Plans the restore of a version, or without a number of the state before a deletion. `None` if the entity is not deleted then.
@@ -148,10 +159,11 @@ pub async fn plan(
         let expected = latest.map_or(ExpectedVersion::Absent, |latest| ExpectedVersion::Is(latest.version));
         update.expected = update.expected.or(Some(expected));
         update.deleted = old.deleted;
-        update.changes = changes(&old.attributes, old.deleted, latest, change);
+        update.changes = changes(&restorable(old, latest), old.deleted, latest, change);
         update.restored_from = Some(old.version);
     }
-    Ok(Some(Revision { latest, update }))
+    let erased = old.map(|old| old.erased.of_attributes()).unwrap_or_default();
+    Ok(Some(Revision { latest, update, erased }))
 }
 
 /// Restores a version, or without a number the state before a deletion. `None` if the entity is not deleted then.
@@ -164,7 +176,7 @@ async fn restore_or_undelete(
     options: WriteOptions,
 ) -> Result<Option<WriteOutcome>, OperationError> {
     for _ in 0..MAX_ATTEMPTS {
-        let Some(Revision { latest, update }) = plan(store, entity, version, request_id, change).await? else {
+        let Some(Revision { latest, update, .. }) = plan(store, entity, version, request_id, change).await? else {
             return Ok(None);
         };
         match write_restored(store, &update, latest.as_ref(), options).await? {
@@ -206,6 +218,35 @@ pub fn preview(latest: Option<&VersionView>, update: &Update) -> Result<VersionV
     }
     let next = Version::new(number + 1).unwrap_or(Version::FIRST);
     Ok(VersionView::new(update.entity.clone(), next, item))
+}
+
+/// Returns the attributes that the restore of a version restores. What was erased from it stays as it is in the latest version.
+pub fn restorable(old: &VersionView, latest: Option<&VersionView>) -> Item {
+    let mut state = old.attributes.clone();
+    if let Some(latest) = latest.filter(|latest| !latest.deleted && !old.deleted) {
+        keep(&mut state, &latest.attributes, old.erased.paths());
+    }
+    state
+}
+
+/// Returns what was erased from the version that the latest one restored, or from the version with this number.
+///
+/// # Errors
+///
+/// Returns the error of a read.
+pub async fn erased(store: &Store, entity: &EntityId, version: Option<Version>) -> Result<Erased, OperationError> {
+    let version = match version {
+        None => store
+            .latest(entity, true)
+            .await?
+            .and_then(|latest| latest.restored_from),
+        version => version,
+    };
+    let Some(version) = version else {
+        return Ok(Erased::default());
+    };
+    let old = store.version(entity, version, true).await?;
+    Ok(old.map(|old| old.erased.of_attributes()).unwrap_or_default())
 }
 
 fn no_entity(entity: &EntityId) -> OperationError {

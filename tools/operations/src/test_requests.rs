@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::{
     clock::Clock,
     domain::{
-        AttributeValue, Item, attached::AttachedTable, entity::EntityId, keys::VersionDigits,
+        AttributeValue, Item, attached::AttachedTable, entity::EntityId, erased, keys::VersionDigits,
         purge_marker::PurgeMarker, quarantine::QuarantinedRecord, recorded_at::RecordedAt, request_id::RequestId,
         sequence::SequenceNumber, version::Version,
     },
@@ -222,11 +222,28 @@ async fn purge() {
     let mut later = PurgeMarker::new(now().after(Duration::from_secs(60)));
     later.add_latest(&item(json!({"V0Id": {"S": "q83H"}})), version(7));
     let raised = first.max(&later);
-    for (name, marker, seen) in [
-        ("purge_marker", &first, None),
-        ("purge_marker_raised", &raised, Some(&first)),
+    let path = erased::ErasedPath::attribute(["Place", "Street"]).unwrap();
+    let (at, to, reason) = (now(), version(7), "asked".to_owned());
+    let erasures = erased::Erasures([(path, erased::Erasure { at, to, reason })].into());
+    let marker = |purge: Option<&PurgeMarker>, erasures: &erased::Erasures| purges::Marker {
+        purge: purge.cloned(),
+        erasures: erasures.clone(),
+    };
+    let none = erased::Erasures::default();
+    for (name, new, seen) in [
+        ("purge_marker", marker(Some(&first), &none), marker(None, &none)),
+        (
+            "purge_marker_raised",
+            marker(Some(&raised), &none),
+            marker(Some(&first), &none),
+        ),
+        (
+            "purge_marker_after_erasure",
+            marker(Some(&first), &erasures),
+            marker(None, &erasures),
+        ),
     ] {
-        let put = purges::put_marker(&equipment(), marker, seen, "Table");
+        let put = purges::put_marker(&equipment(), &new, &seen, "Table");
         snapshot!(name, |store| put.send(store.client()));
     }
 }
@@ -296,6 +313,7 @@ async fn attached_change() {
             wanted: wanted.cloned(),
             newest: 3,
             only_changed,
+            erased: erased::Erased::default(),
         };
         let body = sent(async |client| item_change::change_item(&Store::attached(client, orders()), &change).await);
         insta::assert_json_snapshot!(name, body.await);

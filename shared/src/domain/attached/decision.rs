@@ -32,8 +32,7 @@ use crate::domain::{
     attributes::same_value,
     erase::erase_state,
     erased::{Erased, ErasedPath, Erasures, Namespace, hide},
-    purge_marker::CLOCK_TOLERANCE,
-    recorded_at::RecordedAt,
+    recorded_at::{CLOCK_TOLERANCE, RecordedAt},
     size,
     version::Version,
 };

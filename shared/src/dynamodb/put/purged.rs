@@ -1,13 +1,17 @@
-//! What was removed of the entities whose versions are about to be put, their purge markers and floors: `BatchGetItem` with
-//! strongly consistent reads.
+//! What was removed of the entities whose versions are about to be put, their purge markers with what was erased, and their floors:
+//! `BatchGetItem` with strongly consistent reads.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     domain::{
         entity::EntityId,
+        erase::erased_version,
+        erased::Erasures,
         keys::{FLOOR_KEY, floor_of, partition_key_of},
+        names,
         purge_marker::{PurgeMarker, SORT_KEY},
+        time::EpochMillis,
         version::Version,
         version_item::VersionItem,
     },
@@ -18,6 +22,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Removed {
     markers: HashMap<EntityId, PurgeMarker>,
+    erasures: HashMap<EntityId, Erasures>,
     /// First versions of the histories that were pruned.
     floors: HashMap<EntityId, Version>,
 }
@@ -26,6 +31,33 @@ impl Removed {
     /// Returns the purge marker of an entity, `None` if it was never purged.
     pub fn marker(&self, entity: &EntityId) -> Option<&PurgeMarker> {
         self.markers.get(entity)
+    }
+
+    /// Returns what was erased from an entity, `None` if nothing was.
+    pub fn erasures(&self, entity: &EntityId) -> Option<&Erasures> {
+        self.erasures.get(entity)
+    }
+
+    /// Returns the erasures that cover a version.
+    pub fn erasures_of(&self, version: &VersionItem) -> Erasures {
+        let purged_at = self.marker(version.entity()).map(|marker| marker.purged_at);
+        let erasures = self.erasures(version.entity());
+        erasures.map_or_else(Erasures::default, |erasures| {
+            erasures.of_version(version.version(), purged_at)
+        })
+    }
+
+    /// Returns the erasures that cover a stream record without a numbered version.
+    pub fn erasures_of_record(&self, entity: &EntityId, created: Option<EpochMillis>) -> Erasures {
+        let erasures = self.erasures(entity);
+        erasures.map_or_else(Erasures::default, |erasures| erasures.of_record(created))
+    }
+
+    /// Returns the version as it is stored: without what was erased from it.
+    #[must_use]
+    pub fn erased(&self, version: VersionItem) -> VersionItem {
+        let erasures = self.erasures_of(&version);
+        erased_version(version, &erasures)
     }
 
     /// Returns `true` if the version was purged.
@@ -70,8 +102,17 @@ impl Store {
         let mut removed = Removed::default();
         for (entity, key) in entities.into_iter().zip(&markers) {
             if let Some(item) = items.get(key.as_str()) {
-                let marker = PurgeMarker::of(item).ok_or_else(invalid)?;
-                removed.markers.insert(entity.clone(), marker);
+                let erasures = Erasures::of(item).ok_or_else(invalid)?;
+                let is_purged = [names::PURGED, names::PURGED_AT]
+                    .iter()
+                    .any(|name| item.contains_key(*name));
+                if is_purged || erasures.is_empty() {
+                    let marker = PurgeMarker::of(item).ok_or_else(invalid)?;
+                    removed.markers.insert(entity.clone(), marker);
+                }
+                if !erasures.is_empty() {
+                    removed.erasures.insert(entity.clone(), erasures);
+                }
             }
             if let Some(floor) = items.get(entity.as_str()).and_then(floor_of) {
                 removed.floors.insert(entity.clone(), floor);

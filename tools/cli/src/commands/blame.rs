@@ -3,6 +3,7 @@
 use item_diff::{
     line::{path_text, value_text},
     path::{Path, value_at},
+    versions::erased_lines,
 };
 use operations::{
     connection::Connection,
@@ -59,6 +60,13 @@ impl Blame {
             if let Some((setter, value)) = line.version.zip(value_at(&newest.attributes, &line.path)) {
                 table.add(&self.row(&setter, &path_text(&line.path), value, output))?;
             }
+        }
+        // Who set an erased value is not searched.
+        for (path, text) in erased_lines(&newest.erased)
+            .into_iter()
+            .filter(|_| self.path.is_none() && !output.is_json())
+        {
+            table.add(&json!({"Path": path, "Value": text}))?;
         }
         table.end(Some("(no attributes)"))
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use item_diff::{change::Changes, versions::Comparison};
+use item_diff::{
+    change::Changes,
+    versions::{Comparison, erased_lines},
+};
 use operations::{
     connection::Connection,
     error::OperationError,
@@ -16,6 +19,7 @@ use shared::{
     domain::{
         AttributeValue,
         attached::{AttachedTable, key},
+        erased::Erased,
         request_id::RequestId,
         version::Version,
         view::VersionView,
@@ -87,7 +91,9 @@ impl<'a> ItemWrite<'a> {
         };
         let about = |version: Option<Version>| {
             let id = item.entity.as_str();
-            output::without_null(json!({"ID": id, "Version": version, "RestoredFrom": source, "Outcome": outcome}))
+            output::without_null(json!({
+                "ID": id, "Version": version, "RestoredFrom": source, "Outcome": outcome, "Erased": planned.erased.to_json(),
+            }))
         };
         if self.is_dry() || (options.confirmation.must_ask() && !planned.is_unchanged()) {
             let mut planning = about(None);
@@ -103,6 +109,7 @@ impl<'a> ItemWrite<'a> {
         if let Some(note) = self.change_set_note(table, &planned) {
             output::note(&note);
         }
+        note_erased(&planned.erased);
         let verb = match outcome {
             "Created" => "Create",
             "Deleted" => "Delete",
@@ -185,7 +192,10 @@ impl<'a> ItemWrite<'a> {
         if self.is_dry() {
             let planned = revision::plan(store, entity, version, &request, &change).await?;
             return match planned {
-                Some(planned) => self.show(planned.latest.as_ref(), &planned.update),
+                Some(planned) => {
+                    note_erased(&planned.erased);
+                    self.show(planned.latest.as_ref(), &planned.update)
+                }
                 None => self.written(None).await,
             };
         }
@@ -194,7 +204,12 @@ impl<'a> ItemWrite<'a> {
             Some(version) => Some(revision::restore(store, entity, version, request, change, options).await?),
             None => revision::undelete(store, entity, request, change, options).await?,
         };
-        self.written(done).await
+        let erased = match done {
+            Some(_) => revision::erased(store, entity, version).await?,
+            None => Erased::default(),
+        };
+        note_erased(&erased);
+        self.done(done, &erased).await
     }
 
     /// Shows the changes that an update would make.
@@ -208,6 +223,10 @@ impl<'a> ItemWrite<'a> {
     /// Prints the outcome, `None` of an entity that is in the wanted state already, and waits until the version is in history. Returns
     /// an outcome that wrote nothing as an error.
     pub(super) async fn written(&self, outcome: Option<WriteOutcome>) -> Result<(), CliError> {
+        self.done(outcome, &Erased::default()).await
+    }
+
+    async fn done(&self, outcome: Option<WriteOutcome>, erased: &Erased) -> Result<(), CliError> {
         let (name, version) = match outcome {
             Some(WriteOutcome::Written { version }) => ("Written", version),
             Some(WriteOutcome::Duplicate { version }) => ("Duplicate", version),
@@ -219,8 +238,8 @@ impl<'a> ItemWrite<'a> {
             }
         };
         let item = &self.item;
-        self.output
-            .object(&json!({"ID": item.id, "Version": version, "Outcome": name}))?;
+        let done = json!({"ID": item.id, "Version": version, "Outcome": name, "Erased": erased.to_json()});
+        self.output.object(&output::without_null(done))?;
         if name == "Written" {
             let stored = async || item.store().version_item(&item.entity, version, true).await;
             if self.wait(stored).await.is_none() {
@@ -260,5 +279,12 @@ impl<'a> ItemWrite<'a> {
             (None, _) => format!("`vzero admin lag {}` shows where it ends", self.item.key),
         };
         output::note(&format!("written, but history does not have it yet: {through}"));
+    }
+}
+
+/// Prints a note for each value that is not restored, because it was erased.
+fn note_erased(erased: &Erased) {
+    for (path, text) in erased_lines(erased) {
+        output::note(&format!("{path} is not restored: {text}"));
     }
 }

@@ -27,6 +27,8 @@ use crate::error::CliError;
 
 /// Maximum number of characters of a value, without `--full`.
 const MAX_CHARS: usize = 1_000;
+/// Line in place of changes.
+pub(super) const NO_CHANGES: &str = "(no changes)";
 /// Number of equal characters around a part of a text that differs.
 const CONTEXT_CHARS: usize = 40;
 /// Number of equal lines around those that differ.
@@ -77,7 +79,7 @@ pub(super) fn counts(changes: &Changes<'_>) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, kind)| format!("{count} {kind}")).collect();
     if counts.is_empty() {
-        "(no changes)".to_owned()
+        NO_CHANGES.to_owned()
     } else {
         counts.join(", ")
     }
@@ -87,7 +89,7 @@ pub(super) fn counts(changes: &Changes<'_>) -> String {
 pub(super) fn block_lines(changes: &Changes<'_>, is_full: bool) -> Vec<String> {
     let max = if is_full { usize::MAX } else { MAX_CHARS };
     let mut lines: Vec<_> = changes.changes.iter().flat_map(|change| block(change, max)).collect();
-    lines.extend(changes.changes.is_empty().then(|| "(no changes)".to_owned()));
+    lines.extend(changes.changes.is_empty().then(|| NO_CHANGES.to_owned()));
     let coarse = changes.coarse.iter().map(path_text);
     lines.extend(coarse.map(|path| format!("{path} is too different: more than necessary is shown as changed")));
     lines

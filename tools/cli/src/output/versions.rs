@@ -6,13 +6,13 @@ use item_diff::{
 };
 use serde_json::{Map, Value};
 use shared::{
-    domain::{AttributeValue, plain, view::VersionView},
+    domain::{AttributeValue, names, plain, view::VersionView},
     printable,
 };
 
 use super::{
     Grid, Output, cell,
-    changes::{Detail, block_lines, counts},
+    changes::{Detail, NO_CHANGES, block_lines, counts},
     print, print_json, print_styled, quoted_cell,
 };
 use crate::{error::CliError, times::TimeFormat};
@@ -26,6 +26,9 @@ impl Output {
         self.record(view, times)?;
         let mut attributes = Grid::new(&["", ""]);
         attributes.add_members("", &plain::attributes(&view.attributes).into(), quoted_cell);
+        for (path, text) in versions::erased_lines(&view.erased) {
+            attributes.add_row([path, text]);
+        }
         match attributes.is_empty() {
             true => Ok(()),
             false => self.grid(&attributes),
@@ -34,6 +37,8 @@ impl Output {
 
     fn record(&self, view: &VersionView, times: TimeFormat) -> Result<(), CliError> {
         let mut members = view.record_json();
+        // In its place among the attributes.
+        members.remove(names::ERASED);
         members.insert("RecordedAt".to_owned(), time_text(view, times).into());
         let mut record = Grid::new(&["", ""]);
         record.add_row(["ID", view.entity.as_str()]);
@@ -105,7 +110,10 @@ impl Output {
 
     fn changes(&self, view: &VersionView, comparison: Option<&Comparison>, indent: &str) -> Result<(), CliError> {
         let lines = comparison.map(|comparison| block_lines(&comparison.diff(), self.is_full));
-        let lines = lines.unwrap_or_else(|| vec![why_unknown(view).to_owned()]);
+        let mut lines = lines.unwrap_or_else(|| vec![why_unknown(view).to_owned()]);
+        let erased = comparison.map_or(&[][..], Comparison::erased);
+        lines.retain(|line| erased.is_empty() || line != NO_CHANGES);
+        lines.extend(erased.iter().map(|(path, text)| format!("{path}  {text}")));
         let lines = lines.iter().map(|line| format!("{indent}{line}"));
         print_styled(&lines.collect::<Vec<_>>().join("\n"))
     }

@@ -115,6 +115,8 @@ impl Backfill {
         };
         if self.options.mode != WriteMode::Stream {
             let item = self.version_of(image)?;
+            let removed = async |store: &Store| store.removed([item.entity()], false).await;
+            let item = self.target.send(removed).await?.erased(item);
             if self.target.send(async |store| store.put_version(&item).await).await? == PutOutcome::Conflict {
                 let version = item.version();
                 return Err(WriteError::Taken { version }.into());

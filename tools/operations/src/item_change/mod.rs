@@ -26,6 +26,7 @@ use shared::{
         attributes::same_value,
         change::Change,
         entity::EntityId,
+        erased::{Erased, keep},
         version::Version,
     },
     dynamodb::{
@@ -81,6 +82,8 @@ pub struct ItemChange {
     pub(crate) newest: u64,
     /// `true` to compare only the attributes that change, and the version attribute.
     pub(crate) only_changed: bool,
+    /// Values that were erased from the version that is restored. They stay as they are in the item.
+    pub erased: Erased,
 }
 
 /// Reads an item and its history, and plans a change. `key` has the key attributes of the item.
@@ -105,10 +108,13 @@ pub async fn plan_item_change(
     let table = store.attached_table().ok_or(OperationError::NotAttached)?;
     let attribution = options.attribution(table)?;
     let entity = key::of_item(table, &key)?;
+    let mut erased = Erased::default();
     let old = match wanted {
         Wanted::Version(version) => {
             let old = store.get(&entity, &store.digits().version_key(version), true).await?;
-            Some(old.and_then(Recorded::of_flat).ok_or(OperationError::NoVersion)?.state)
+            let old = old.and_then(Recorded::of_flat).ok_or(OperationError::NoVersion)?;
+            erased = old.erased;
+            Some(old.state)
         }
         Wanted::State(state) => Some(state.map_or(KnownState::Deleted, |state| KnownState::Item(state.clone()))),
         Wanted::BeforeDeletion | Wanted::Changed(_) => None,
@@ -131,13 +137,21 @@ pub async fn plan_item_change(
             if !agrees(state, item.as_ref(), table.ignored()) {
                 return Err(OperationError::Differs);
             }
-            let tombstone = state.version;
+            let (tombstone, newest_erased) = (state.version, state.erased.clone());
             let last = match &item {
                 Some(_) => None,
                 None => last_state(store, &entity, &mut tail).await?,
             };
+            if let (None, Some(last)) = (&old, &last) {
+                erased = last.erased.clone();
+            }
+            let last = last.map(|last| last.state);
             match old.or_else(|| last.clone()) {
-                Some(KnownState::Item(old)) => {
+                Some(KnownState::Item(mut old)) => {
+                    if let Some(item) = &item {
+                        // The item can still have what was erased from its history.
+                        keep(&mut old, item, erased.paths().chain(newest_erased.paths()));
+                    }
                     let last = last.as_ref().and_then(KnownState::item);
                     Some(wanted::restored(table, &key, &old, item.as_ref(), last)?)
                 }
@@ -153,6 +167,7 @@ pub async fn plan_item_change(
         wanted,
         newest: tail.newest(),
         only_changed: options.only_changed,
+        erased: erased.of_attributes(),
     };
     if !change.is_unchanged()
         && let Some(wanted) = &mut change.wanted
@@ -174,11 +189,11 @@ pub async fn plan_item_change(
 }
 
 /// Reads the last state in which an item existed.
-async fn last_state(store: &Store, entity: &EntityId, tail: &mut Tail) -> Result<Option<KnownState>, ServiceError> {
+async fn last_state(store: &Store, entity: &EntityId, tail: &mut Tail) -> Result<Option<Recorded>, ServiceError> {
     loop {
         let last = tail.in_order().find(|version| version.state != KnownState::Deleted);
         if last.is_some() || tail.is_complete {
-            return Ok(last.map(|version| version.state.clone()));
+            return Ok(last.cloned());
         }
         store.extend_tail(entity, tail, true).await?;
     }

@@ -30,6 +30,7 @@ use shared::{
         Item,
         attached::item::late_key_of,
         entity::EntityId,
+        erased::Erasures,
         keys::{FLOOR_KEY, ItemKind, LATEST_KEY, sort_key_of},
         purge_marker::PurgeMarker,
         version::Version,
@@ -44,7 +45,7 @@ use crate::{
     hold::{self, refusal},
     prune::requests::raise_floor,
     purge::requests::{
-        MAX_DELETIONS, OF_VERSION, OPERATION, batch_request, delete_floor, delete_latest, deletions, put_marker,
+        MAX_DELETIONS, Marker, OF_VERSION, OPERATION, batch_request, delete_floor, delete_latest, deletions, put_marker,
     },
     rate_limit::RateLimiter,
     read::{items::sort_keys, paced::Paced},
@@ -118,7 +119,14 @@ impl Purge {
             latest = self.latest().await?;
             self.add_incarnations(latest.as_ref(), &mut marker).await?;
         }
-        self.mark_purged(&marker).await?;
+        mark(&self.table.store, &self.entity, |stored| {
+            let raised = stored
+                .purge
+                .as_ref()
+                .map_or_else(|| marker.clone(), |seen| seen.max(&marker));
+            stored.purge = Some(raised);
+        })
+        .await?;
         let end = Instant::now() + wait;
         // Versions of an update after the marker stay: if there is one, the purge is given up.
         let purged = latest.as_ref().and_then(|latest| latest_of(latest).ok());
@@ -164,22 +172,6 @@ impl Purge {
             }
         }
         Err(OperationError::WrittenAgain)
-    }
-
-    /// Writes the marker of the entity, or raises the existing one: what it covers never decreases.
-    async fn mark_purged(&self, marker: &PurgeMarker) -> Result<(), ServiceError> {
-        for _ in 0..MAX_MARKER_ATTEMPTS {
-            let markers = self.table.store.removed([&self.entity], false).await?;
-            let seen = markers.marker(&self.entity);
-            let raised = seen.map_or_else(|| marker.clone(), |seen| seen.max(marker));
-            let put = put_marker(&self.entity, &raised, seen, self.table.store.history_table());
-            // If the condition fails, the response to an earlier attempt was lost, or another purge changed the marker.
-            if put.send(self.table.store.client()).await?.is_ok() {
-                return Ok(());
-            }
-        }
-        let reason = "did not write the purge marker: other purges of the entity change it";
-        Err(ServiceError::unusable("PutItem", reason))
     }
 
     /// Adds the latest item and all versions that history has. There are several incarnations if the latest item was deleted, or
@@ -266,6 +258,36 @@ impl Purge {
         }
         Ok(())
     }
+}
+
+/// Adds erasures to those of an entity, so that versions that arrive later are stored without them. stream-fn does not read them for
+/// records of the age that a [purge](self) waits for.
+///
+/// # Errors
+///
+/// Returns [`ServiceError`] if a request fails, or if the item is changed each time that it is read.
+pub async fn mark_erased(store: &Store, entity: &EntityId, erasures: &Erasures) -> Result<(), ServiceError> {
+    mark(store, entity, |stored| stored.erasures = stored.erasures.max(erasures)).await
+}
+
+/// Changes the item of an entity's purge marker: what it covers never decreases.
+async fn mark(store: &Store, entity: &EntityId, add: impl Fn(&mut Marker)) -> Result<(), ServiceError> {
+    for _ in 0..MAX_MARKER_ATTEMPTS {
+        let removed = store.removed([entity], false).await?;
+        let seen = Marker {
+            purge: removed.marker(entity).cloned(),
+            erasures: removed.erasures(entity).cloned().unwrap_or_default(),
+        };
+        let mut marker = seen.clone();
+        add(&mut marker);
+        let put = put_marker(entity, &marker, &seen, store.history_table());
+        // If the condition fails, the response to an earlier attempt was lost, or another operator changed the marker.
+        if put.send(store.client()).await?.is_ok() {
+            return Ok(());
+        }
+    }
+    let reason = "did not write the purge marker: other purges of the entity change it";
+    Err(ServiceError::unusable("PutItem", reason))
 }
 
 /// Returns `true` if there is no latest item, or if it is the same version as before. An expired one can be deleted meanwhile.

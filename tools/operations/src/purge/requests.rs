@@ -1,6 +1,6 @@
 //! Requests of a purge. An item is changed only if it is still as it was read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::{
     operation::batch_write_item::builders::BatchWriteItemInputBuilder,
@@ -12,6 +12,7 @@ use shared::{
         AttributeValue, Item,
         attributes::s,
         entity::EntityId,
+        erased::Erasures,
         keys::{FLOOR_KEY, LATEST_KEY},
         names,
         purge_marker::{PurgeMarker, SORT_KEY},
@@ -44,16 +45,31 @@ fn unchanged(seen: impl IntoIterator<Item = (&'static str, Option<AttributeValue
     unchanged
 }
 
-/// Returns the put of a marker. `seen` is the existing one.
-pub(crate) fn put_marker(entity: &EntityId, marker: &PurgeMarker, seen: Option<&PurgeMarker>, table: &str) -> Write {
+/// What the item of a purge marker has: the last purge, and what was erased.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Marker {
+    pub(crate) purge: Option<PurgeMarker>,
+    pub(crate) erasures: Erasures,
+}
+
+impl Marker {
+    fn attributes(&self) -> BTreeMap<&'static str, AttributeValue> {
+        let purge = self.purge.iter().flat_map(PurgeMarker::attributes);
+        purge.chain(self.erasures.attribute()).collect()
+    }
+}
+
+/// Returns the put of a marker. `seen` is what the existing item has, nothing if there is none.
+pub(crate) fn put_marker(entity: &EntityId, marker: &Marker, seen: &Marker, table: &str) -> Write {
     let keys = [
         (names::PK, s(entity.of_purge_marker().as_str())),
         (names::SK, s(SORT_KEY)),
     ];
     let members = keys.into_iter().chain(marker.attributes());
     let item: HashMap<_, _> = members.map(|(name, value)| (name.to_owned(), value)).collect();
-    let attributes = seen.unwrap_or(marker).attributes();
-    let condition = unchanged(attributes.map(|(name, value)| (name, seen.map(|_| value))));
+    let mut seen = seen.attributes();
+    let attributes = [names::PURGED_AT, names::PURGED, names::ERASURES];
+    let condition = unchanged(attributes.map(|name| (name, seen.remove(name))));
     Write::put(table, Item::from(item), condition)
 }
 

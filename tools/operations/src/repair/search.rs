@@ -46,7 +46,7 @@ pub(super) async fn search(
                 && !purged.is_purged(&version)
             {
                 let key = (entity.clone(), number);
-                let one = (record.sequence_number, version, source.to_owned());
+                let one = (record.sequence_number, purged.erased(version), source.to_owned());
                 found.borrow_mut().entry(key).or_default().push(one);
             }
         }

@@ -199,6 +199,7 @@ impl Numbering {
         let Some(latest) = latest else { return Ok(false) };
         // The version item of a latest item is put here, since the table may have no reader of its stream.
         let version = VersionItem::from_image(latest, store.digits())?;
+        let version = store.removed([entity], false).await?.erased(version);
         Ok(store.put_version(&version).await? != PutOutcome::Conflict)
     }
 }
@@ -210,6 +211,7 @@ async fn put_unremoved(store: &Store, version: &VersionItem) -> Result<Count, Op
         return Ok(Count::Purged);
     }
     let is_pruned = removed.is_below_floor(version);
+    let version = &removed.erased(version.clone());
     let put = match is_pruned {
         true => store.preview_put(version).await?,
         false => store.put_version(version).await?,

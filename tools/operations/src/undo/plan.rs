@@ -13,6 +13,7 @@ use shared::{
         attribution,
         change::Change,
         entity::EntityId,
+        erased::{Erased, hide, keep},
         names, plain,
         request_id::{RequestHash, RequestId},
         size,
@@ -60,6 +61,8 @@ pub struct EntityPlan {
     /// Item before and after the undo, `None` if it does not exist.
     pub items: [Option<Item>; 2],
     pub conflicts: Vec<Conflict>,
+    /// Values that were erased from a version that the plan read. They stay as they are.
+    pub erased: Erased,
     /// Reason why the entity as a whole cannot be undone.
     pub reason: Option<String>,
     pub counts: Counts,
@@ -128,6 +131,7 @@ impl EntityPlan {
         if let Value::Object(members) = &mut json {
             members.extend(self.changes().to_json());
             members.insert("Conflicts".to_owned(), conflicts.into());
+            members.extend(self.erased.to_json().map(|erased| ("Erased".to_owned(), erased)));
             if !self.uncertain.is_empty() {
                 members.insert("Uncertain".to_owned(), json!(self.uncertain));
             }
@@ -155,6 +159,7 @@ impl EntityPlan {
             uncertain: Vec::new(),
             items: [None, None],
             conflicts: Vec::new(),
+            erased: Erased::default(),
             reason: Some(chain(&error)),
             counts: Counts::default(),
             write_units: 0,
@@ -232,6 +237,7 @@ async fn attempt(
         uncertain: read.uncertain,
         items: [current.clone(), current],
         conflicts: Vec::new(),
+        erased: Erased::default(),
         reason: None,
         counts: read.counts,
         write_units: 0,
@@ -240,7 +246,17 @@ async fn attempt(
     let Some(latest) = latest.filter(|_| reason.is_none() && !read.selected.is_empty()) else {
         return Ok((plan, reason));
     };
-    let states: Vec<_> = read.in_order.iter().map(|(view, _)| left_out.state(view)).collect();
+    for (view, _) in &read.in_order {
+        for (path, value) in view.erased.clone().of_attributes().0 {
+            plan.erased.add(path, value);
+        }
+    }
+    let state = |(view, _): &(VersionView, bool)| {
+        let mut state = left_out.state(view)?;
+        hide(&mut state, plan.erased.paths());
+        Some(state)
+    };
+    let states: Vec<_> = read.in_order.iter().map(state).collect();
     // Without a state before, the first selected version created the item.
     let begins = usize::from(read.in_order.first().is_some_and(|(_, is_selected)| !is_selected));
     let before = states.first().filter(|_| begins == 1).and_then(Option::as_ref);
@@ -256,7 +272,12 @@ async fn attempt(
     if options.conflicts == Conflicts::Leave && !plan.conflicts.is_empty() {
         return Ok((plan, None));
     }
-    plan.items[1] = undone.target;
+    plan.items[1] = undone.target.map(|mut target| {
+        if let Some(current) = &plan.items[0] {
+            keep(&mut target, current, plan.erased.paths());
+        }
+        target
+    });
     let reason = match table {
         Some(_) => of_item(store, &mut plan, &left_out.last(&read.in_order), options)
             .await

@@ -198,11 +198,23 @@ async fn what_a_marker_covers_never_decreases() {
     let both = json!({"before": {"N": "7"}, "current": {"N": "1"}});
     let mut invalid = marker(NOW, json!({}));
     invalid["PurgedAt"] = json!({"N": "1"});
+    // What was erased stays erased.
+    let erasures = json!({"M": {r#"["Attribute","A"]"#: {"M": {
+        "At": {"S": "2026-11-26T13:20:52.000000000Z"}, "To": {"N": "7"}, "Reason": {"S": "asked"},
+    }}}});
+    let with_erasures = |mut marker: Value| {
+        marker["Erasures"] = erasures.clone();
+        marker
+    };
     for (stored, expected) in [
         (marker(NOW - 9, json!({})), Some(marker(NOW, current("1")))),
         (marker(NOW + 9, current("1")), Some(marker(NOW + 9, current("1")))),
         (marker(NOW - 9, current("3")), Some(marker(NOW, current("3")))),
         (marker(NOW - 9, before), Some(marker(NOW, both))),
+        (
+            with_erasures(marker(NOW - 9, json!({}))),
+            Some(with_erasures(marker(NOW, current("1")))),
+        ),
         (invalid, None),
     ] {
         // Another purge writes the marker in between.
@@ -223,7 +235,10 @@ async fn what_a_marker_covers_never_decreases() {
         assert_eq!(put["Item"], expected);
         assert_eq!(
             put["ConditionExpression"],
-            "#PurgedAt = :PurgedAt AND #Purged = :Purged"
+            match stored.get("Erasures") {
+                Some(_) => "#PurgedAt = :PurgedAt AND #Purged = :Purged AND #Erasures = :Erasures",
+                None => "#PurgedAt = :PurgedAt AND #Purged = :Purged AND attribute_not_exists(#Erasures)",
+            }
         );
         assert_eq!(put["ExpressionAttributeValues"][":Purged"], stored["Purged"]);
     }

@@ -169,15 +169,129 @@ async fn the_markers_of_a_chunk_are_read_once() {
     assert_eq!(requests[1]["Statements"].as_array().unwrap().len(), 2);
 }
 
+/// Returns the marker of an erasure from versions 1 to 7 of `E`, at this second.
+async fn erasure(second: u64) -> Value {
+    let entry = json!({"M": {"At": {"S": time(second)}, "To": {"N": "7"}, "Reason": {"S": "asked"}}});
+    let erasures = json!({r#"["Attribute","Place","Street"]"#: entry, r#"["Metadata","Actor"]"#: entry});
+    json!({"PK": marker().await["PK"], "SK": {"S": "purged"}, "Erasures": {"M": erasures}})
+}
+
+/// Returns a record with values that were erased.
+fn personal(number: u64, second: u64) -> Value {
+    let mut record = record(number, "E", second);
+    let image = &mut record["dynamodb"]["NewImage"];
+    (image["Actor"], image["RequestPayload"]) = (json!({"S": "secret"}), json!({"S": "secret"}));
+    image["Place"] = json!({"M": {"Street": {"S": "secret"}, "Hall": {"S": "H1"}}});
+    record
+}
+
+/// Returns the item that the last request puts, or the record that it puts into quarantine.
+fn stored(requests: &[Value]) -> (Value, String) {
+    let last = requests.last().unwrap();
+    let quarantined = &last["TransactItems"][0]["Put"]["Item"]["Record"]["S"];
+    (
+        last["Item"].clone(),
+        quarantined.as_str().unwrap_or_default().to_owned(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_version_is_put_without_what_was_erased() {
+    let (erased, mut both) = (erasure(LATE).await, erasure(LATE - 1).await);
+    both.as_object_mut()
+        .unwrap()
+        .extend(marker().await.as_object().unwrap().clone());
+    let mut later = both.clone();
+    later["Erasures"] = erasure(PURGED + 5).await["Erasures"].clone();
+    let (checked, put) = ("BatchGetItem", "PutItem");
+    for (record, marker, is_erased) in [
+        (personal(7, LATE), Some(&erased), true),
+        (personal(8, LATE), Some(&erased), false),
+        (personal(7, NOW), None, false),
+        // A version of a later entity with the same key, and an erasure from it.
+        (personal(1, LATER), Some(&both), false),
+        (personal(1, LATER), Some(&later), true),
+    ] {
+        let operations = marker.map(|_| checked).into_iter().chain([put]).collect::<Vec<_>>();
+        let responses = marker
+            .into_iter()
+            .map(|marker| markers(std::slice::from_ref(marker)))
+            .chain([json!({})]);
+        let requests = handle(std::slice::from_ref(&record), responses.collect(), &operations, &[]).await;
+        let (item, _) = stored(&requests);
+        assert_eq!(item.to_string().contains("secret"), !is_erased, "{record} {marker:?}");
+        assert_eq!(item["Place"]["M"]["Hall"]["S"], "H1");
+        let entries = item["Erased"]["M"]
+            .as_object()
+            .map(|entries| entries.values().collect::<Vec<_>>());
+        let at = if marker == Some(&later) { PURGED + 5 } else { LATE };
+        let entry = json!({"M": {"At": {"S": time(at)}, "Reason": {"S": "asked"}}});
+        assert_eq!(entries, is_erased.then(|| vec![&entry; 2]), "{record} {marker:?}");
+    }
+    // Two versions are one batch.
+    let responses = vec![
+        markers(&[erased]),
+        json!({"Responses": [{"TableName": "Table"}, {"TableName": "Table"}]}),
+    ];
+    let records = [personal(6, LATE), personal(7, LATE)];
+    let requests = handle(&records, responses, &[checked, "BatchExecuteStatement"], &[]).await;
+    assert!(!requests[1].to_string().contains("secret"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_delivered_again_after_an_erasure_finds_its_version() {
+    let erased = markers(&[erasure(LATE).await]);
+    let entry = json!({"M": {"At": {"S": time(LATE)}, "Reason": {"S": "asked"}, "Commitment": {"B": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE="}}});
+    let (checked, put, quarantined) = ("BatchGetItem", "PutItem", "TransactWriteItems");
+    for (second, hall, expected) in [
+        (LATE, "H1", vec![checked, put]),
+        (NOW, "H1", vec![put]),
+        // A real difference is one.
+        (LATE, "H2", vec![checked, put, quarantined]),
+    ] {
+        let record = personal(7, second);
+        let mut item = record["dynamodb"]["NewImage"].clone();
+        for name in ["Latest", "RecordedVersion", "Actor", "RequestPayload"] {
+            item.as_object_mut().unwrap().remove(name);
+        }
+        (item["SK"], item["Place"]) = (json!({"S": "v7"}), json!({"M": {"Hall": {"S": hall}}}));
+        item["Erased"] = json!({"M": {r#"["Attribute","Place","Street"]"#: entry, r#"["Metadata","Actor"]"#: entry}});
+        let taken = json!({"__type": "ConditionalCheckFailedException", "Item": item});
+        let responses = [erased.clone()].into_iter().filter(|_| second == LATE);
+        let requests = handle(&[record], responses.chain([taken, json!({})]).collect(), &expected, &[]).await;
+        let (_, quarantined) = stored(&requests);
+        assert_eq!(
+            (quarantined.is_empty(), quarantined.contains("secret")),
+            (hall == "H1", false)
+        );
+    }
+    // A record without a version.
+    for (second, is_erased) in [(LATE + 10, true), (LATE + 11, false)] {
+        let mut malformed = personal(7, second);
+        malformed["dynamodb"]["NewImage"]["Latest"] = json!({"S": "seven"});
+        let requests = handle(
+            &[malformed],
+            vec![erased.clone(), json!({})],
+            &[checked, quarantined],
+            &[],
+        )
+        .await;
+        let (_, text) = stored(&requests);
+        assert_eq!((text.contains("H1"), text.contains("secret")), (true, !is_erased));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_the_marker_the_record_fails_and_is_retried() {
     let invalid = json!({"PK": marker().await["PK"], "SK": {"S": "purged"}, "PurgedAt": {"S": "yesterday"}});
+    let unknown = json!({"PK": marker().await["PK"], "SK": {"S": "purged"}, "Erasures": {"M": {"x": {"S": "y"}}}});
     let lost = json!({"__type": "InternalServerError"});
     for (response, attempts) in [
         (lost.clone(), 3),
         (json!({"__type": "AccessDeniedException"}), 2),
         (json!({"__type": "ThrottlingException"}), 3),
         (markers(&[invalid]), 2),
+        (markers(&[unknown]), 2),
     ] {
         let responses = [vec![lost.clone()], vec![response.clone(); 9]].concat();
         handle(

@@ -3,7 +3,10 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use attach::shell::argument;
-use item_diff::line::{path_text, value_text};
+use item_diff::{
+    line::{path_text, value_text},
+    versions::erased_lines,
+};
 use operations::undo::{
     options::{Conflicts, Counts, Options},
     plan::{Action, EntityPlan},
@@ -172,7 +175,9 @@ pub(super) fn show(output: &Output, plan: &EntityPlan, done: Option<(bool, Optio
         )
     });
     let reasons = plan.reason.iter().map(|reason| format!("conflict: {reason}"));
-    let notes: Vec<_> = conflicts.chain(reasons).collect();
+    let erased = erased_lines(&plan.erased).into_iter();
+    let erased = erased.map(|(path, text)| format!("not undone: {path} was {text}"));
+    let notes: Vec<_> = conflicts.chain(reasons).chain(erased).collect();
     if plan.action == Action::None && notes.is_empty() {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use operations::{
 use serde_json::{Value, json};
 use shared::{
     clock::{Clock, since_epoch},
-    domain::{Item, purge_marker::CLOCK_TOLERANCE},
+    domain::{Item, recorded_at::CLOCK_TOLERANCE},
 };
 use testkit::{
     attached::{Orders, key_attributes, state},
