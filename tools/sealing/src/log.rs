@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seal::{
@@ -36,16 +37,29 @@ const ATTEMPTS: usize = 20;
 pub struct Log(pub Objects);
 
 impl Log {
-    /// Creates the log at `s3://BUCKET` or in a folder. `s3` is only called for a bucket.
-    pub async fn at(place: &str, s3: impl AsyncFnOnce() -> Client) -> Self {
-        Self(match place.strip_prefix("s3://") {
-            Some(bucket) => Objects::Bucket(Bucket {
-                client: s3().await,
-                name: bucket.trim_end_matches('/').to_owned(),
-                retention: None,
-            }),
-            None => Objects::Folder(place.into()),
-        })
+    /// Creates the log at `s3://BUCKET` or in a folder. Only a bucket needs the configuration, and can have another endpoint than AWS.
+    ///
+    /// # Errors
+    ///
+    /// There is no configuration.
+    pub async fn at<E>(
+        place: &str,
+        endpoint: Option<&str>,
+        sdk: impl AsyncFnOnce() -> Result<SdkConfig, E>,
+    ) -> Result<Self, E> {
+        let Some(bucket) = place.strip_prefix("s3://") else {
+            return Ok(Self(Objects::Folder(place.into())));
+        };
+        let mut config = aws_sdk_s3::config::Builder::from(&sdk().await?);
+        if let Some(url) = endpoint {
+            // Other endpoints have no host name per bucket.
+            config = config.endpoint_url(url).force_path_style(true);
+        }
+        Ok(Self(Objects::Bucket(Bucket {
+            client: Client::from_conf(config.build()),
+            name: bucket.trim_end_matches('/').to_owned(),
+            retention: None,
+        })))
     }
 
     /// Reads the published checkpoint, `None` if there is none.
