@@ -71,7 +71,8 @@ impl Finder<'_> {
             found.extend(self.of_batches(tag, &inserted, is_near).await?);
         }
         let versions: BTreeSet<_> = found.values().map(|leaf| leaf.version).collect();
-        let is_missing = |(version, inserted): (&u64, &Option<String>)| !versions.contains(version) && is_settled(inserted);
+        let is_missing =
+            |(version, inserted): (&u64, &Option<String>)| !versions.contains(version) && is_settled(inserted);
         if wanted.iter().any(is_missing) {
             progress.note(&format!("all {} entries of the log are read", self.size));
             found.extend(leaves_of(self.log, self.size, tag, 0..self.size, false).await?);
@@ -221,7 +222,11 @@ mod tests {
         let size = all.len() as u64;
         let find = async |tag, within, is_sorted| {
             let found = leaves_of(&log, size, [tag; 32], within, is_sorted).await.unwrap();
-            assert!(found.iter().all(|(index, leaf)| all[usize::try_from(*index).unwrap()] == *leaf));
+            assert!(
+                found
+                    .iter()
+                    .all(|(index, leaf)| all[usize::try_from(*index).unwrap()] == *leaf)
+            );
             found.len()
         };
         for tag in 0..=12 {

@@ -161,12 +161,7 @@ impl Log {
     /// # Errors
     ///
     /// A request fails; or the log is not the one of the proof's checkpoint, was changed or truncated since, or has two leaves of one version.
-    pub async fn search(
-        &self,
-        document: &Document,
-        proven: &Proven,
-        key: &VerifierKey,
-    ) -> Result<InLog, SealError> {
+    pub async fn search(&self, document: &Document, proven: &Proven, key: &VerifierKey) -> Result<InLog, SealError> {
         let published = self.published(key).await?;
         let (_, newest) = published.ok_or_else(|| SealError::Missing(CHECKPOINT.to_owned()))?;
         let size = newest.size;

@@ -21,13 +21,8 @@ use seal::{
 };
 use shared::{
     domain::{
-        AttributeValue,
-        attributes::text,
-        entity::EntityId,
-        marks::is_expired,
-        time_index::INSERTED_AT,
-        version::Version,
-        view::VersionView,
+        AttributeValue, attributes::text, entity::EntityId, marks::is_expired, time_index::INSERTED_AT,
+        version::Version, view::VersionView,
     },
     dynamodb::{Store, client::error::ServiceError},
 };
@@ -252,7 +247,10 @@ impl Prover<'_> {
     /// Reads versions in their order, and their marks of insertion.
     async fn page(&self, entity: &EntityId, numbers: RangeInclusive<u64>) -> Result<Page, ServiceError> {
         let (digits, now) = (self.store.digits(), self.store.clock().now());
-        let mut items = self.store.batch_get(entity, &digits.version_keys(numbers), true).await?;
+        let mut items = self
+            .store
+            .batch_get(entity, &digits.version_keys(numbers), true)
+            .await?;
         items.retain(|item| !is_expired(item, now));
         let (mut views, mut marks) = (Vec::new(), BTreeMap::new());
         for item in items {
@@ -311,7 +309,14 @@ fn compare(
             unsealed.insert(version);
             continue;
         };
-        let of_table = shown_of(Kind::Version, version, &members_of(&keys.table, view), keys, None, hiding)?;
+        let of_table = shown_of(
+            Kind::Version,
+            version,
+            &members_of(&keys.table, view),
+            keys,
+            None,
+            hiding,
+        )?;
         let of_both = of_table.and_then(|shown| {
             let (index, _) = leaves.iter().find(|(_, leaf)| *leaf == shown.leaf)?;
             Some(Shown { index: *index, ..shown })
@@ -348,12 +353,18 @@ fn check_deleted(
     }
 }
 
-fn of_operation(operation: &Operation, keys: &EntityKeys, hiding: &mut Hiding<'_>) -> Result<Option<Shown>, ProveError> {
+fn of_operation(
+    operation: &Operation,
+    keys: &EntityKeys,
+    hiding: &mut Hiding<'_>,
+) -> Result<Option<Shown>, ProveError> {
     let metadata = operation.metadata().into_iter();
     let members = operation_members(metadata.map(|(name, value)| (name.to_owned(), value)).collect());
     let (version, id) = (operation.versions.0, Some(operation.id));
     let shown = shown_of(operation.kind, version, &members, keys, id, hiding)?;
-    Ok(shown.zip(operation.index).map(|(shown, index)| Shown { index, ..shown }))
+    Ok(shown
+        .zip(operation.index)
+        .map(|(shown, index)| Shown { index, ..shown }))
 }
 
 /// Returns the leaf of members with what of them is shown, `None` if a path has no key: then it was not there when the leaf was sealed.
@@ -445,6 +456,10 @@ impl<'a> Hiding<'a> {
 fn numbers(versions: &BTreeSet<u64>) -> String {
     let texts: Vec<_> = versions.iter().take(5).map(u64::to_string).collect();
     let more = versions.len().saturating_sub(texts.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
     format!("version {}{more}", texts.join(", "))
 }

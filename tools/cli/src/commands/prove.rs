@@ -69,7 +69,9 @@ impl Prove {
         };
         let place = Place::of(item.store()).await?.ok_or_else(|| {
             let table = &connection.table;
-            CliError::NotFound(format!("the versions of {table} are not sealed: docs/log-format.md describes how to"))
+            CliError::NotFound(format!(
+                "the versions of {table} are not sealed: docs/log-format.md describes how to"
+            ))
         })?;
         let sdk = async || Ok::<_, CliError>(connection.sdk.clone());
         let log = self.log.as_ref().unwrap_or(&place.log);
