@@ -144,14 +144,17 @@ impl Prover<'_> {
         let keys = keys.read(&self.place.table, std::slice::from_ref(entity)).await?;
         let keys = keys.get(entity).filter(|keys| keys.is_stored());
         let published = self.log.published(&self.place.verifier).await?;
+        let table = StateTable::new(client.clone(), &self.place.state);
+        let state = table.read().await?;
+        if published.is_none() && state.size > 0 {
+            return Err(SealError::Missing("checkpoint".to_owned()).into());
+        }
         let (Some(keys), Some((note, checkpoint))) = (keys, published) else {
             return Err(ProveError::Unsealed(match which {
                 Which::One(version) => version.get(),
                 _ => latest.get(),
             }));
         };
-        let table = StateTable::new(client.clone(), &self.place.state);
-        let state = table.read().await?;
         let finder = Finder {
             log: self.log,
             state: &table,
