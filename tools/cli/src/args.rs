@@ -15,6 +15,7 @@ use crate::{
         get::Get,
         hold::Hold,
         log::Log,
+        prove::Prove,
         prune::Prune,
         purge::Purge,
         quarantine::Quarantine,
@@ -119,6 +120,8 @@ pub(crate) enum Admin {
     Redrive(Redrive),
     /// Restore missing versions and counters that an audit finds
     Repair(Repair),
+    /// Prove to an auditor that versions are sealed in the public log
+    Prove(Prove),
     /// Verify a proof of versions that an auditor received, without a table or a network
     Verify(Verify),
     /// Estimate capacity, invocations and monthly costs for a rate of updates; needs no table

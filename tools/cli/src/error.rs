@@ -4,6 +4,7 @@ use std::error::Error;
 
 use operations::error::{Kind, OperationError, is_mismatch};
 use patterns::time_series::LoadError;
+use sealing::error::SealError;
 use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
@@ -87,6 +88,17 @@ impl CliError {
 
     pub(crate) fn no_entity(id: &str) -> Self {
         OperationError::NoEntity(id.to_owned()).into()
+    }
+}
+
+impl From<SealError> for CliError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Service(error) => error.into(),
+            SealError::Read(error) => error.into(),
+            SealError::Operation(error) => (*error).into(),
+            error => Self::Unproven(shared::logging::chain(&error)),
+        }
     }
 }
 

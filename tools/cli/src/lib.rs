@@ -69,7 +69,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
         }
         Some(Admin::Concepts) => return output::print(args::CONCEPTS),
         Some(Admin::Plan(plan)) => return plan::run(plan, output),
-        Some(Admin::Verify(verify)) => return verify.run(output),
+        Some(Admin::Verify(verify)) => return Box::pin(verify.run(&globals, output)).await,
         _ => {}
     }
     if globals.output.is_some_and(Format::is_of_snapshot) && !matches!(command, Command::Snapshot(_)) {
@@ -117,6 +117,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,
             Admin::Repair(repair) => repair.run(&connection, output).await,
+            Admin::Prove(prove) => Box::pin(prove.run(&connection, output)).await,
             Admin::Plan(_) | Admin::Verify(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
         },
     };

@@ -1,7 +1,7 @@
 //! Errors of sealing. None contains a value of an item.
 
 use operations::error::OperationError;
-use seal::{format::FormatError, log::checkpoint::CheckpointError};
+use seal::{format::FormatError, log::checkpoint::CheckpointError, proof::in_log::InLogError};
 use shared::dynamodb::{client::error::ServiceError, read::versions::ReadError};
 use thiserror::Error;
 
@@ -20,6 +20,12 @@ pub enum SealError {
     /// A file of the log cannot be used.
     #[error("the file {0} of the log cannot be used")]
     File(String, #[source] std::io::Error),
+    /// The log lacks an object.
+    #[error("the log has no readable file {0}")]
+    Missing(String),
+    /// The log contradicts a proof, or itself.
+    #[error(transparent)]
+    InLog(#[from] InLogError),
     /// The published checkpoint is not the log's.
     #[error("the checkpoint of the log cannot be used")]
     Checkpoint(#[from] CheckpointError),

@@ -11,17 +11,20 @@
 //! | [`members`], [`keys`] | a version as members, and the random keys of their salts |
 //! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |
 //! | [`log`], [`objects`], [`signer`] | the log: its objects in a folder or a bucket, and its key |
+//! | [`prove`], [`find`] | proofs for auditors, and where the log has a version |
 //! | [`settings`], [`place`] | settings of seal-fn, and where the log of a table is |
 //!
 //! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
 
 pub mod candidates;
 pub mod error;
+pub mod find;
 pub mod keys;
 pub mod log;
 pub mod members;
 pub mod objects;
 pub mod place;
+pub mod prove;
 pub mod run;
 #[cfg(feature = "runtime")]
 mod runtime;

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_config::SdkConfig;
+use aws_sdk_s3::Client;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seal::{
     Hash,
@@ -11,11 +13,16 @@ use seal::{
         proof::Plan,
         tile::{self, Content, Tile, WIDTH},
     },
+    proof::{
+        document::Document,
+        in_log::{InLog, Search},
+        verify::Proven,
+    },
 };
 
 use crate::{
     error::SealError,
-    objects::{Object, Objects},
+    objects::{Bucket, Object, Objects},
     signer::Signer,
 };
 
@@ -30,6 +37,31 @@ const ATTEMPTS: u32 = 20;
 pub struct Log(pub Objects);
 
 impl Log {
+    /// Creates the log at `s3://BUCKET` or in a folder. Only a bucket needs the configuration, and can have another endpoint than AWS.
+    ///
+    /// # Errors
+    ///
+    /// There is no configuration.
+    pub async fn at<E>(
+        place: &str,
+        endpoint: Option<&str>,
+        sdk: impl AsyncFnOnce() -> Result<SdkConfig, E>,
+    ) -> Result<Self, E> {
+        let Some(bucket) = place.strip_prefix("s3://") else {
+            return Ok(Self(Objects::Folder(place.into())));
+        };
+        let mut config = aws_sdk_s3::config::Builder::from(&sdk().await?);
+        if let Some(url) = endpoint {
+            // Other endpoints have no host name per bucket.
+            config = config.endpoint_url(url).force_path_style(true);
+        }
+        Ok(Self(Objects::Bucket(Bucket {
+            client: Client::from_conf(config.build()),
+            name: bucket.trim_end_matches('/').to_owned(),
+            retention: None,
+        })))
+    }
+
     /// Reads the published checkpoint, `None` if there is none.
     ///
     /// # Errors
@@ -100,25 +132,41 @@ impl Log {
         let reads = tiles.into_iter().map(async |tile| {
             let path = tile.to_string();
             let object = self.0.get(&path).await?;
-            let object = object.ok_or_else(|| SealError::Contradiction(format!("the log has no {path}")))?;
+            let object = object.ok_or(SealError::Missing(path))?;
             Ok::<_, SealError>((tile, object.bytes))
         });
         stream::iter(reads).buffer_unordered(CONCURRENCY).try_collect().await
     }
 
-    /// Returns the hashes of a proof.
+    /// Returns the hashes of proofs, which share tiles.
     ///
     /// # Errors
     ///
     /// As [`Self::tiles`].
-    pub async fn proof(&self, plan: &Plan) -> Result<Vec<Hash>, SealError> {
-        let tiles = self.tiles(plan.tiles()).await?;
+    pub async fn proofs(&self, plans: &[Plan]) -> Result<Vec<Vec<Hash>>, SealError> {
+        let tiles = self.tiles(plans.iter().flat_map(Plan::tiles).collect()).await?;
         let mut hashes = BTreeMap::new();
         for (tile, bytes) in tiles {
             hashes.insert(tile, tile::hashes(tile, &bytes).ok_or_else(|| unreadable(tile))?);
         }
-        plan.hashes(&hashes)
-            .ok_or_else(|| SealError::Contradiction("the log lacks a tile of a proof".to_owned()))
+        let proof = |plan: &Plan| plan.hashes(&hashes);
+        let proofs: Option<Vec<_>> = plans.iter().map(proof).collect();
+        proofs.ok_or_else(|| SealError::Missing("tile of a proof".to_owned()))
+    }
+
+    /// Reads the whole log that a proof is of, and looks for the entity's versions.
+    ///
+    /// # Errors
+    ///
+    /// A request fails; or the log is not the one of the proof's checkpoint, was changed or truncated since, or has two leaves of one version.
+    pub async fn search(&self, document: &Document, proven: &Proven, key: &VerifierKey) -> Result<InLog, SealError> {
+        let published = self.published(key).await?;
+        let (_, newest) = published.ok_or_else(|| SealError::Missing(CHECKPOINT.to_owned()))?;
+        let size = newest.size;
+        let mut search = Search::new(document, proven, newest)?;
+        self.entries(size, (0, size), |index, entry| search.add(index, entry))
+            .await?;
+        Ok(search.end()?)
     }
 
     /// Reads entries of a log of so many, from an index to the one before another, and passes each with its index to `add`.

@@ -63,7 +63,7 @@ fn measure(tally: &Tally, sealed: &Sealed, error: Option<&SealError>) {
         "CheckpointAge",
         age(sealed.sealed_at.filter(|_| oldest.is_some())).as_secs_f64(),
     );
-    if let Some(SealError::Contradiction(_)) = error {
+    if let Some(SealError::Contradiction(_) | SealError::Missing(_)) = error {
         tally.count("SealContradictions");
     }
 }

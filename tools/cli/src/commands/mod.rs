@@ -12,6 +12,7 @@ pub(crate) mod get;
 pub(crate) mod hold;
 mod item_write;
 pub(crate) mod log;
+pub(crate) mod prove;
 pub(crate) mod prune;
 pub(crate) mod purge;
 pub(crate) mod quarantine;

@@ -3,16 +3,13 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use seal::{
-    log::{checkpoint::Checkpoint, note::VerifierKey, reader::Folder},
-    proof::{
-        document::Document,
-        in_log::{self, InLog},
-        verify::Proven,
-    },
+    log::{checkpoint::Checkpoint, note::VerifierKey},
+    proof::{document::Document, in_log::InLog, verify::Proven},
 };
+use sealing::{error::SealError, log::Log};
 use serde_json::json;
 
-use crate::{changes, error::CliError, output::Output};
+use crate::{changes, connection, error::CliError, globals::Globals, output::Output};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -23,16 +20,19 @@ pub(crate) struct Verify {
     /// File with the log's verifier key, which you received in another way than the proof
     #[arg(long, value_name = "FILE")]
     vkey: PathBuf,
-    /// Also read all entries of the log, a folder: was a version sealed twice, or the log changed since?
-    #[arg(long, value_name = "FOLDER")]
-    log: Option<PathBuf>,
+    /// Also read all entries of the log: was a version sealed twice, or the log changed since?
+    #[arg(long, value_name = "FOLDER|s3://BUCKET")]
+    log: Option<String>,
+    /// Endpoint of S3 [default: AWS]
+    #[arg(long, value_name = "URL", requires = "log")]
+    s3_endpoint_url: Option<String>,
 }
 
 const EXAMPLES: &str = "\
-It needs no table, no network and no credentials. Exit codes: 0 all of the proof holds, 1 it does not.
+It needs no table, and without a bucket no network and no credentials. Exit codes: 0 all of the proof holds, 1 it does not.
 Examples:
   vzero verify proof.json --vkey vkey
-  vzero verify proof.json --vkey vkey --log log";
+  vzero verify proof.json --vkey vkey --log s3://LogBucketName";
 
 /// Meaning and limits of a proof, printed below the result.
 const MEANING: &str = "\
@@ -42,7 +42,7 @@ Not proven: that a value is true, or written by its actor; that RecordedAt is ri
 received the checkpoint; that there is no later version; that the log has no second leaf of a version; that others see the same log.";
 
 impl Verify {
-    pub(crate) fn run(&self, output: &Output) -> Result<(), CliError> {
+    pub(crate) async fn run(&self, globals: &Globals, output: &Output) -> Result<(), CliError> {
         let text = changes::text_of(&self.proof)?;
         let key = changes::text_of(&self.vkey)?;
         let fails = |error: &dyn std::error::Error| CliError::Unproven(format!("the proof does not hold: {error}"));
@@ -50,9 +50,14 @@ impl Verify {
         let document = Document::parse(&text).map_err(|error| fails(&error))?;
         let proven = document.verify(&key).map_err(|error| fails(&error))?;
         let in_log = match &self.log {
-            Some(folder) => {
-                let found = in_log::find(&document, &proven, &Folder::new(folder), &key);
-                Some(found.map_err(|error| fails(&error))?)
+            Some(place) => {
+                let sdk = async || connection::sdk_config(globals).await;
+                let log = Log::at(place, self.s3_endpoint_url.as_deref(), sdk).await?;
+                let found = log.search(&document, &proven, &key).await;
+                Some(found.map_err(|error| match error {
+                    SealError::Service(_) => error.into(),
+                    error => fails(&error),
+                })?)
             }
             None => None,
         };

@@ -25,7 +25,7 @@ use crate::{random, random_order, random_update};
 const SKIPPED: &str = "an index takes time to be created";
 
 /// Creates a table with the index, in a layout with history in its own table or not.
-fn indexed(is_own: bool) -> Table {
+pub(crate) fn indexed(is_own: bool) -> Table {
     let mut table = crate::table_with_history(is_own);
     table.block_on(add_time_index(&table.client, table.store.history_table()));
     table.block_on(table.store.claim_layout()).unwrap();

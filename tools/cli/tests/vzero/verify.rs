@@ -1,5 +1,6 @@
 //! `vzero verify`, without a table.
 
+use axum::http::{StatusCode, Uri};
 use serde_json::json;
 use testkit::{command::Run, pages::root};
 
@@ -47,4 +48,43 @@ fn a_proof_holds_only_if_nothing_was_changed() {
     }
     let run = verify(&proof, &proof, "");
     assert_eq!(run.code, 2, "{run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_in_a_bucket_is_read_as_in_a_folder() {
+    let folder = root().join("tools/seal/example");
+    let log = folder.join("log");
+    let object = async move |uri: Uri| match std::fs::read(log.join(uri.path().trim_start_matches("/bucket/"))) {
+        Ok(bytes) => (StatusCode::OK, bytes),
+        Err(_) => (StatusCode::NOT_FOUND, b"<Error><Code>NoSuchKey</Code></Error>".to_vec()),
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, axum::Router::new().fallback(object)).await });
+    let verify = |place: &str, url: &str| {
+        let file = |name: &str| folder.join(name).display().to_string();
+        let (proof, vkey) = (file("proof.json"), file("vkey"));
+        let words = [
+            "verify",
+            &proof,
+            "--vkey",
+            &vkey,
+            "--log",
+            place,
+            "--s3-endpoint-url",
+            url,
+            "--output",
+            "json",
+        ];
+        let variables = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"].map(|name| (name, "us-east-1"));
+        tokio::task::block_in_place(|| Run::alone(crate::VZERO, &variables, &words))
+    };
+    let run = verify("s3://bucket", &url);
+    assert_eq!((run.code, &run.json()["NewestInLog"]), (0, &json!(4)), "{run:?}");
+    let run = verify("s3://other", &url);
+    assert!(
+        run.code == 1 && run.stderr.contains("no readable file checkpoint"),
+        "{run:?}"
+    );
+    assert_eq!(verify("s3://bucket", "http://127.0.0.1:9").code, 5);
 }

@@ -6,11 +6,14 @@ use thiserror::Error;
 
 use super::{document::Document, verify::Proven};
 use crate::{
-    format::leaf::{InvalidLeaf, Kind, Leaf, entity_tag},
+    Hash,
+    format::{
+        FormatError,
+        leaf::{InvalidLeaf, Kind, Leaf, entity_tag},
+    },
     log::{
         checkpoint::Checkpoint,
-        note::VerifierKey,
-        reader::{Folder, LogError},
+        reader::{LogError, Reading},
     },
 };
 
@@ -24,11 +27,14 @@ pub struct InLog {
 }
 
 /// A log that contradicts a proof, or itself.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum InLogError {
-    /// The log cannot be read, or was changed.
+    /// The log was changed.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The document has no leaf.
+    #[error(transparent)]
+    Format(#[from] FormatError),
     /// An entry that is no leaf.
     #[error("entry {0}: {InvalidLeaf}")]
     Leaf(u64),
@@ -44,32 +50,66 @@ pub enum InLogError {
     },
 }
 
-/// Reads the whole log that a proof is of, and looks for the entity's versions.
-///
-/// # Errors
-///
-/// The log is not the one of the proof's checkpoint, was changed or truncated since, or has two leaves of one version of the entity.
-pub fn find(document: &Document, proven: &Proven, log: &Folder, key: &VerifierKey) -> Result<InLog, InLogError> {
-    let tag = entity_tag(&document.entity_key.0, &document.table, &document.entity);
-    let (mut versions, mut error) = (BTreeMap::new(), None);
-    let checkpoint = log.read(key, &proven.checkpoint, |index, entry| match Leaf::parse(entry) {
-        Ok(leaf) if leaf.kind == Kind::Version && Ok(leaf.tag) == tag => {
-            if let Some(first) = versions.insert(leaf.version, index) {
-                let (version, second) = (leaf.version, index);
-                error.get_or_insert(InLogError::Twice { version, first, second });
-            }
+/// Looks for the entity's versions in the whole log that a proof is of.
+#[derive(Debug, Clone)]
+pub struct Search {
+    reading: Reading,
+    tag: Hash,
+    /// Indices of versions.
+    versions: BTreeMap<u64, u64>,
+    error: Option<InLogError>,
+}
+
+impl Search {
+    /// Begins with the newest checkpoint of the log.
+    ///
+    /// # Errors
+    ///
+    /// The log is smaller than the checkpoint of the proof.
+    pub fn new(document: &Document, proven: &Proven, newest: Checkpoint) -> Result<Self, InLogError> {
+        Ok(Self {
+            reading: Reading::new(proven.checkpoint.clone(), newest)?,
+            tag: entity_tag(&document.entity_key.0, &document.table, &document.entity)?,
+            versions: BTreeMap::new(),
+            error: None,
+        })
+    }
+
+    /// Adds the next entry. An error is kept until the end.
+    pub fn add(&mut self, index: u64, entry: &[u8]) {
+        // After an error, the reading stays where it is, and ends with the error.
+        if self.reading.push(entry).is_err() {
+            return;
         }
-        Ok(_) => {}
-        Err(InvalidLeaf) => drop(error.get_or_insert(InLogError::Leaf(index))),
-    })?;
-    match error {
-        Some(error) => Err(error),
-        None => Ok(InLog {
-            checkpoint,
-            versions: (
-                versions.len() as u64,
-                versions.last_key_value().map_or(0, |(version, _)| *version),
-            ),
-        }),
+        let error = match Leaf::parse(entry) {
+            Ok(leaf) if leaf.kind == Kind::Version && leaf.tag == self.tag => {
+                let (version, second) = (leaf.version, index);
+                let first = self.versions.insert(version, index);
+                first.map(|first| InLogError::Twice { version, first, second })
+            }
+            Ok(_) => None,
+            Err(InvalidLeaf) => Some(InLogError::Leaf(index)),
+        };
+        self.error = self.error.or(error);
+    }
+
+    /// Returns what the log shows.
+    ///
+    /// # Errors
+    ///
+    /// The log is not the one of the proof's checkpoint, was changed since, or has two leaves of one version of the entity.
+    pub fn end(self) -> Result<InLog, InLogError> {
+        let checkpoint = self.reading.end()?;
+        let versions = self.versions;
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(InLog {
+                checkpoint,
+                versions: (
+                    versions.len() as u64,
+                    versions.last_key_value().map_or(0, |(version, _)| *version),
+                ),
+            }),
+        }
     }
 }
