@@ -135,14 +135,18 @@ fn take(
             _ => {}
         }
     }
+    let copy = |outer: &mut Item, name| {
+        let path = ErasedPath::metadata(name);
+        path.map_or_else(|_| Members::new(), |path| take_members(outer, &path))
+    };
     let own = table
         .version_attribute()
         .and_then(|name| ErasedPath::attribute([name]).ok());
     if own.is_some_and(|own| paths.iter().any(|path| own.covers(path))) {
-        outer.remove(ITEM_VERSION);
+        members.extend(copy(outer, ITEM_VERSION));
     }
     if !outer.contains_key(names::ACTOR) {
-        outer.remove(ACTOR_UNCHANGED);
+        members.extend(copy(outer, ACTOR_UNCHANGED));
     }
     members
 }

@@ -18,6 +18,7 @@ use shared::domain::{
         item::{ACTOR_UNCHANGED, AFTER, BACKFILL, ITEM_VERSION, OMITTED, StateOrigin},
     },
     attributes::{n, s},
+    erased::{self, ErasedPath},
     names,
     version_item::RECORDED_BY_STREAM,
     view::VersionView,
@@ -70,9 +71,26 @@ pub fn members_of(table: &str, view: &VersionView) -> Vec<Member> {
         path,
         content: Content::Value(value.clone()),
     });
-    let mut all: Vec<_> = attributes.chain(whole).collect();
+    // A value that was erased before its version was sealed, or stored, has no commitment.
+    let erased = view.erased.0.iter().filter_map(|(path, value)| {
+        Some(Member {
+            path: path_of(path),
+            content: Content::Erased(value.commitment?),
+        })
+    });
+    let mut all: Vec<_> = attributes.chain(whole).chain(erased).collect();
     all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     all
+}
+
+/// Returns the path of an erased value as leaves commit to it.
+pub fn path_of(path: &ErasedPath) -> Path {
+    let namespace = match path.namespace() {
+        erased::Namespace::Attribute => Namespace::Attribute,
+        erased::Namespace::Metadata => Namespace::Metadata,
+    };
+    let names = path.names().to_vec();
+    Path { namespace, names }
 }
 
 /// Returns what history says about a version. Each has one name; a map is a list with this map, so that it is one member.

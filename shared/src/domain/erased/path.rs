@@ -5,15 +5,21 @@ use std::fmt;
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use crate::domain::names;
+use crate::domain::{
+    attached::item::{ACTOR_UNCHANGED, ITEM_VERSION},
+    names,
+};
 
 /// Metadata that can be erased. The others identify the version.
-const ERASABLE: [&str; 5] = [
+const ERASABLE: [&str; 7] = [
     names::ACTOR,
     names::REASON,
     names::CHANGE_SET,
     names::SENDER,
     names::REQUEST_ID,
+    // Copies of what they say about erased values.
+    ITEM_VERSION,
+    ACTOR_UNCHANGED,
 ];
 
 /// What a path names.
