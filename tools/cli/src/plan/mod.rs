@@ -13,6 +13,7 @@ pub(crate) mod attached;
 mod figures;
 mod load;
 mod month;
+mod sealing;
 
 use self::figures::MAX_ITEM_BYTES;
 pub(crate) use self::load::{read_units, write_units};
@@ -38,6 +39,9 @@ pub(crate) struct PlanArgs {
     /// Index the versions by time: `TimeIndex`
     #[arg(long)]
     time_index: bool,
+    /// Seal the versions in a log, which needs the index: tools/seal/template.yaml
+    #[arg(long)]
+    seal: bool,
     #[command(flatten)]
     method: Method,
 }
@@ -67,7 +71,7 @@ impl PlanArgs {
 
     /// Returns the write units of a version in the index.
     fn index_units(&self) -> f64 {
-        f64::from(u8::from(self.time_index))
+        f64::from(u8::from(self.time_index || self.seal))
     }
 
     fn retention_days(&self) -> f64 {

@@ -7,6 +7,7 @@ use super::{
     PlanArgs,
     figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
     load::{Function, Load, Table, partitions},
+    sealing,
 };
 
 /// Returns the load and the cost of these arguments in JSON.
@@ -32,7 +33,7 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
         "Mode": variant(&args.method.mode).to_lowercase(),
         "Idempotency": variant(&args.method.idempotency).to_lowercase(),
         "HistoryTable": args.history_table,
-        "TimeIndex": args.time_index,
+        "TimeIndex": args.time_index || args.seal,
         "Update": {
             "WriteUnits": units.writes() + args.index_units(),
             "PartitionWriteUnits": partition_writes,
@@ -56,6 +57,7 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
         "HottestEntity": { "MostUpdatesPerSecond": PARTITION_WRITE_UNITS / partition_writes },
         "StreamFunction": function(&load.stream),
         "WriterFunction": function(&load.writer),
+        "Sealing": sealing(args).map(|parts| Map::from_iter(parts.map(|(part, cost)| (part.to_owned(), json!(cost))))),
         "MonthlyCost": cost(args, &load),
     });
     rounded(plan, |number| {
@@ -63,6 +65,12 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
         let rounded: f64 = format!("{number:.5e}").parse().unwrap_or(number);
         rounded.to_string().parse().map_or(Value::Null, Value::Number)
     })
+}
+
+/// Returns the parts of the cost of sealing, `None` if versions are not sealed.
+fn sealing(args: &PlanArgs) -> Option<[(&'static str, f64); 4]> {
+    let parts = sealing::parts(&Prices::read(), args.updates_per_second, args.item_bytes);
+    args.seal.then_some(parts)
 }
 
 fn cost(args: &PlanArgs, load: &Load) -> Value {
@@ -86,6 +94,10 @@ fn cost(args: &PlanArgs, load: &Load) -> Value {
         ("StreamFunction", prices.function(&load.stream)),
         ("Queue", millions(load.queue_requests, "QueueRequests")),
         ("Logs", load.log_gb * prices.of("Logs")),
+        (
+            "Sealing",
+            sealing(args).map_or(0.0, |parts| parts.iter().map(|(_, cost)| cost).sum()),
+        ),
     ];
     let mut cost = prices.cost(parts, growth_gb * (prices.of("Storage") + prices.of("Backup")));
     let (oldest, newest) = prices.dates();
@@ -164,7 +176,7 @@ mod tests {
         #[test]
         fn the_cost_is_valid_and_grows_with_each_input(
             rate in -3.0..=9.0f64, entities in 0..=12u32, item_bytes in 1..=409_600u64, mode in 0..3usize, has_ledger: bool,
-            has_own_history: bool, time_index: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
+            has_own_history: bool, time_index: bool, seal: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
         ) {
             let args = PlanArgs {
                 updates_per_second: 10f64.powf(rate),
@@ -173,14 +185,15 @@ mod tests {
                 retention_days,
                 history_table: if has_own_history { "own" } else { "same" }.to_owned(),
                 time_index,
+                seal,
                 method: Method {
                     mode: [WriteMode::Stream, WriteMode::Inline, WriteMode::Transaction][mode],
                     idempotency: if has_ledger { Idempotency::Ledger } else { Idempotency::default() },
                 },
             };
             let less = costs(&args);
-            prop_assert!(less.len() == 9 && less.iter().all(|cost| *cost >= 0.0), "{less:?}");
-            let (parts, total) = (less[..8].iter().sum::<f64>(), less[8]);
+            prop_assert!(less.len() == 10 && less.iter().all(|cost| *cost >= 0.0), "{less:?}");
+            let (parts, total) = (less[..9].iter().sum::<f64>(), less[9]);
             prop_assert!((parts - total).abs() <= total * 1e-4, "{less:?}");
             for more in [
                 PlanArgs { updates_per_second: args.updates_per_second * f64::from(factor), ..args.clone() },

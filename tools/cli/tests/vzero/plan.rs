@@ -44,6 +44,25 @@ fn shown(value: &Value) -> String {
 }
 
 #[test]
+fn the_prices_of_sealing_match_the_command() {
+    let mut rates = Vec::new();
+    for row in rows("docs/costs.md")
+        .into_iter()
+        .filter(|row| row.len() == 7 && row[0].starts_with('1'))
+    {
+        let (plain, sealed) = (plan(&row[0], ""), plan(&row[0], "--seal"));
+        let writes = |plan: &Value| number(&plan["MonthlyCost"]["Parts"]["Writes"]);
+        let index = writes(&sealed) - writes(&plain);
+        let total = index + number(&sealed["MonthlyCost"]["Parts"]["Sealing"]);
+        let parts = ["Reads", "Bucket", "Signatures", "Function"].map(|part| shown(&sealed["Sealing"][part]));
+        let expected = [vec![shown(&json!(index))], parts.to_vec(), vec![shown(&json!(total))]].concat();
+        assert_eq!(row[1..], expected);
+        rates.push(row[0].clone());
+    }
+    assert_eq!(rates, ["1", "10", "100", "1,000"]);
+}
+
+#[test]
 fn the_tables_of_the_document_match_the_command() {
     let (mut rates, mut modes) = (Vec::new(), 0);
     for row in rows("docs/scaling.md") {
