@@ -236,7 +236,7 @@ mod tests {
             let texts = both.erased().iter().map(|(_, text)| text.as_str());
             let is_named = line
                 .contains("erased")
-                .then_some("erased on 2026-11-26T13:20:52Z: asked\\u0007");
+                .then_some("erased on 2026-11-26T13:20:52Z: asked\\u{7}");
             assert_eq!(
                 texts.collect::<Vec<_>>(),
                 is_named.into_iter().collect::<Vec<_>>(),

@@ -21,6 +21,7 @@ script_tests! {
     Table;
     fn one_version_is_undone_and_later_changes_stay();
     fn an_erased_value_is_neither_undone_nor_restored();
+    fn an_erased_value_does_not_come_back_by_a_repair();
     fn conflicts_of_an_undo_are_kept_skipped_or_overwritten();
     fn selected_versions_of_all_entities_are_undone();
 }
