@@ -8,6 +8,7 @@ use sealing::{
     log::Log,
     place::Place,
     prove::{Proof, ProveError, Prover, Which},
+    shown::NotShown,
 };
 
 use crate::{
@@ -131,16 +132,17 @@ async fn explain(error: ProveError, item: &Subject<'_>) -> CliError {
     let id = &item.id;
     match error {
         ProveError::Seal(error) => error.into(),
+        ProveError::Shown(NotShown::Format(error)) => CliError::Unproven(format!("{id}: {error}")),
         ProveError::NoVersion(version) => item.missing(version).await,
         ProveError::Unsealed(_) => CliError::NotFound(format!("{id}: {error}")),
         ProveError::Changed(_) | ProveError::Deleted(_) | ProveError::Invalid(_) => {
             CliError::Unproven(format!("{id}: {error}"))
         }
-        ProveError::NoPath(path) => CliError::Usage(format!(
+        ProveError::Shown(NotShown::NoPath(path)) => CliError::Usage(format!(
             "--hide {}: no version of the proof has this path: `vzero get {}` shows the paths",
             text_of(&path),
             item.key
         )),
-        ProveError::BelowList(path, possible) => below_list(&text_of(&path), &possible),
+        ProveError::Shown(NotShown::BelowList(path, possible)) => below_list(&text_of(&path), &possible),
     }
 }
