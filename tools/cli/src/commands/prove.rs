@@ -11,14 +11,7 @@ use sealing::{
     shown::NotShown,
 };
 
-use crate::{
-    error::CliError,
-    output::{self, Output},
-    pager,
-    progress::Bar,
-    selector::Subject,
-    target::Target,
-};
+use crate::{error::CliError, output, pager, progress::Bar, selector::Subject, target::Target};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -55,10 +48,7 @@ Examples:
   vzero verify proof.json --vkey vkey";
 
 impl Prove {
-    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        if output.is_json_chosen() {
-            output::note("a proof has its own form of JSON, without --output");
-        }
+    pub(crate) async fn run(&self, connection: &Connection) -> Result<(), CliError> {
         let hidden = self.hide.iter().map(names).collect::<Result<Vec<_>, _>>()?;
         let takes_one = self.number.is_none() && self.at.is_none() && !self.all;
         let item = self.target.subject(connection, 0..=usize::from(takes_one))?;

@@ -248,6 +248,7 @@ fn the_versions_of_each_layout_are_proven() {
         assert_eq!(less["Withheld"], 5 * 5, "{layout}");
         let sum = |verified: &Value| verified["Shown"].as_u64().unwrap() + verified["Withheld"].as_u64().unwrap();
         assert_eq!(sum(&less), sum(&verified));
+        change(&hidden, &std::fs::read_to_string(log.vkey()).unwrap());
         let street = log.prove("--hide Place.Street").0;
         assert!(street.contains("hall 5") && !street.contains("secret"));
         log.expect("--hide 'Lines[0].X'", 2, "hidden: --hide Lines");
@@ -308,19 +309,11 @@ fn operation(log: &Log, item: &Value) {
     log.seal();
 }
 
-#[test]
-fn a_changed_proof_is_refused() {
-    if is_skipped("a_changed_proof_is_refused", "an index takes time to be created") {
-        return;
-    }
-    let log = Log::new("own");
-    log.write(1..4);
-    log.seal();
-    let (text, _) = log.prove("--all --hide Lines");
-    let key = VerifierKey::parse(&std::fs::read_to_string(log.vkey()).unwrap()).unwrap();
+/// Changes a proof in 300 ways. None may hold.
+fn change(text: &str, vkey: &str) {
+    let key = VerifierKey::parse(vkey).unwrap();
     let holds = |text: &str| Document::parse(text).is_ok_and(|document| document.verify(&key).is_ok());
-    assert!(holds(&text));
-    let text = serde_json::to_string(&Document::parse(&text).unwrap()).unwrap();
+    let text = serde_json::to_string(&Document::parse(text).unwrap()).unwrap();
     assert!(holds(&text));
     let (bytes, mut random) = (text.as_bytes(), random(0x2026_1126));
     let mut below = |bound: usize| usize::try_from(random(bound as u64)).unwrap();
