@@ -1,8 +1,7 @@
 //! Finds the leaves of an entity in the log, without an index: the state names the times of insertion of each batch, whose entries are sorted.
 //!
 //! 1. batches that end soon after a version was inserted, and can contain it
-//! 2. all later batches that can contain it, such as those after an outage
-//! 3. the whole log, for a version whose marks are missing or were set again since, as by a move of history
+//! 2. the whole log, for a version that was sealed much later, or whose marks are missing or were set again, as by a move of history
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,25 +58,19 @@ impl Finder<'_> {
         wanted: &BTreeMap<u64, Option<String>>,
         progress: &impl Progress,
     ) -> Result<Vec<Sealed>, SealError> {
-        let mut found = BTreeMap::new();
-        let is_settled = |inserted: &Option<String>| inserted.as_deref().is_none_or(|mark| !self.is_recent(mark));
-        for is_near in [true, false] {
-            let versions: BTreeSet<_> = found.values().map(|leaf: &Leaf| leaf.version).collect();
-            let missing = wanted
-                .iter()
-                .filter(|(version, inserted)| !versions.contains(version) && (is_near || is_settled(inserted)));
-            let mut inserted: Vec<_> = missing.filter_map(|(_, inserted)| inserted.as_deref()).collect();
-            inserted.sort_unstable();
-            found.extend(self.of_batches(tag, &inserted, is_near).await?);
+        let mut inserted: Vec<_> = wanted.values().filter_map(Option::as_deref).collect();
+        inserted.sort_unstable();
+        let found = self.of_batches(tag, &inserted).await?;
+        let versions: BTreeSet<_> = found.iter().map(|(_, leaf)| leaf.version).collect();
+        let is_recent = |mark: &Option<String>| mark.as_deref().is_some_and(|mark| self.is_recent(mark));
+        if wanted
+            .iter()
+            .all(|(version, mark)| versions.contains(version) || is_recent(mark))
+        {
+            return Ok(found);
         }
-        let versions: BTreeSet<_> = found.values().map(|leaf| leaf.version).collect();
-        let is_missing =
-            |(version, inserted): (&u64, &Option<String>)| !versions.contains(version) && is_settled(inserted);
-        if wanted.iter().any(is_missing) {
-            progress.note(&format!("all {} entries of the log are read", self.size));
-            found.extend(leaves_of(self.log, self.size, tag, 0..self.size, false).await?);
-        }
-        Ok(found.into_iter().collect())
+        progress.note(&format!("all {} entries of the log are read", self.size));
+        leaves_of(self.log, self.size, tag, 0..self.size, false).await
     }
 
     /// Returns `true` if the index can have shown a version with this mark after the last batch.
@@ -88,14 +81,12 @@ impl Finder<'_> {
         inserted > cursor.before(LATE)
     }
 
-    /// Returns the leaves of all batches that can contain a version with one of these marks, which are sorted.
-    async fn of_batches(&self, tag: Hash, inserted: &[&str], is_near: bool) -> Result<Vec<Sealed>, SealError> {
+    /// Returns the leaves of the batches that can contain a version with one of these marks, which are sorted, and that end soon after.
+    async fn of_batches(&self, tag: Hash, inserted: &[&str]) -> Result<Vec<Sealed>, SealError> {
         let (Some(first), Some(last)) = (inserted.first(), inserted.last()) else {
             return Ok(Vec::new());
         };
-        let end = parse(last)
-            .filter(|_| is_near)
-            .map(|(time, _)| millis(time.after(LATE * 2)));
+        let end = parse(last).map(|(time, _)| millis(time.after(LATE * 2)));
         let mut batches = Vec::new();
         let add = |batch: Batch| {
             if can_contain(&batch, inserted) {

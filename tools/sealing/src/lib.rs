@@ -11,7 +11,7 @@
 //! | [`members`], [`keys`] | a version as members, and the random keys of their salts |
 //! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |
 //! | [`log`], [`objects`], [`signer`] | the log: its objects in a folder or a bucket, and its key |
-//! | [`prove`], [`find`] | proofs for auditors, and where the log has a version |
+//! | [`prove`], [`find`], [`shown`] | proofs for auditors, where the log has a version, and what of it is shown |
 //! | [`settings`], [`place`] | settings of seal-fn, and where the log of a table is |
 //!
 //! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
@@ -29,6 +29,7 @@ pub mod run;
 #[cfg(feature = "runtime")]
 mod runtime;
 pub mod settings;
+pub mod shown;
 pub mod signer;
 pub mod staged;
 pub mod state;

@@ -141,6 +141,23 @@ fn metadata(table: &str, view: &VersionView) -> Vec<(&'static str, AttributeValu
         .collect()
 }
 
+/// Returns the salt of a path in a version or an operation, `None` if it has no key.
+///
+/// # Errors
+///
+/// A name has 4 GiB.
+pub fn salt(
+    keys: &EntityKeys,
+    path: &Path,
+    version: u64,
+    operation: Option<[u8; 16]>,
+) -> Result<Option<Hash>, FormatError> {
+    Ok(keys.of(path)?.map(|key| match operation {
+        Some(id) => key.salt_of_operation(&keys.table, version, id),
+        None => key.salt(&keys.table, version),
+    }))
+}
+
 /// Returns the commitments of members, in their order. `None` if a path has no key.
 ///
 /// # Errors
@@ -157,12 +174,8 @@ pub fn commitments(
         all.push(match &member.content {
             Content::Erased(hash) => *hash,
             Content::Value(value) => {
-                let Some(key) = keys.of(&member.path)? else {
+                let Some(salt) = salt(keys, &member.path, version, operation)? else {
                     return Ok(None);
-                };
-                let salt = match operation {
-                    Some(id) => key.salt_of_operation(&keys.table, version, id),
-                    None => key.salt(&keys.table, version),
                 };
                 commitment(&salt, &member.path, value)?
             }

@@ -1,30 +1,19 @@
 //! Proofs: the versions of an entity as the table has them, with what the log needs to contain them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::RangeInclusive,
-};
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use operations::progress::Progress;
 use seal::{
-    format::{
-        FormatError,
-        commitment::{commitment, content_root},
-        leaf::{Kind, Leaf},
-        member::Namespace,
-    },
+    format::leaf::Kind,
     log::{checkpoint::Checkpoint, proof::Plan},
-    proof::{
-        document::{Digits, Disclosed, Document, ProvenLeaf},
-        value::ShownValue,
-    },
+    proof::document::{Digits, Document, ProvenLeaf},
 };
 use shared::{
     domain::{
-        AttributeValue, attributes::text, entity::EntityId, marks::is_expired, time_index::INSERTED_AT,
-        version::Version, view::VersionView,
+        attributes::text, entity::EntityId, marks::is_expired, time_index::INSERTED_AT, version::Version,
+        view::VersionView,
     },
-    dynamodb::{Store, client::error::ServiceError},
+    dynamodb::Store,
 };
 use thiserror::Error;
 
@@ -33,8 +22,9 @@ use crate::{
     find::{Finder, Sealed},
     keys::{EntityKeys, KeysTable},
     log::Log,
-    members::{Content, Member, members_of, operation_members},
+    members::{members_of, operation_members},
     place::Place,
+    shown::{Hiding, NotShown, Shown},
     state::{Operation, StateTable},
 };
 
@@ -70,7 +60,7 @@ pub struct Proof {
     /// The document, with white space.
     pub text: String,
     /// Versions that are not sealed yet.
-    pub unsealed: BTreeSet<u64>,
+    pub unsealed: Vec<u64>,
 }
 
 /// Reason why there is no proof.
@@ -86,44 +76,21 @@ pub enum ProveError {
     #[error("version {0} is not sealed yet: seal-fn seals versions within two minutes")]
     Unsealed(u64),
     /// The table has another content than the log.
-    #[error("{} was changed since it was sealed: the log has another content", numbers(.0))]
-    Changed(BTreeSet<u64>),
-    /// The log has versions that the table lacks, and that no operation has removed.
-    #[error("{} was deleted since it was sealed, without a prune or purge in the log", numbers(.0))]
-    Deleted(BTreeSet<u64>),
-    /// A hidden path that no version has.
-    #[error("no version of the proof has this path")]
-    NoPath(Vec<String>),
-    /// A hidden path below a list, and the path of the list.
-    #[error("the path is below a list, which is sealed as a whole")]
-    BelowList(Vec<String>, Vec<String>),
+    #[error("version {0} was changed since it was sealed: the log has another content")]
+    Changed(u64),
+    /// The log has a version that the table lacks, and that no operation has removed.
+    #[error("version {0} was deleted since it was sealed, without a prune or purge in the log")]
+    Deleted(u64),
+    /// A leaf cannot be shown with the hidden paths.
+    #[error(transparent)]
+    Shown(#[from] NotShown),
     /// The proof that was made does not hold.
     #[error("the proof does not hold: {0}")]
     Invalid(String),
 }
 
-impl From<FormatError> for ProveError {
-    fn from(error: FormatError) -> Self {
-        SealError::from(error).into()
-    }
-}
-
-impl From<ServiceError> for ProveError {
-    fn from(error: ServiceError) -> Self {
-        SealError::from(error).into()
-    }
-}
-
 /// Versions, and their marks of insertion.
 type Page = (Vec<VersionView>, BTreeMap<u64, Option<String>>);
-
-/// A leaf of the proof, before its place in the tree is proven.
-struct Shown {
-    leaf: Leaf,
-    index: u64,
-    disclosed: Vec<Disclosed>,
-    withheld: Vec<Digits>,
-}
 
 impl Prover<'_> {
     /// Makes a proof of versions between the oldest and the latest one, without the members at the hidden paths, and verifies it.
@@ -181,7 +148,11 @@ impl Prover<'_> {
             _ => {}
         }
         for operation in &operations {
-            shown.extend(of_operation(operation, keys, &mut hiding)?);
+            let metadata = operation.metadata().into_iter();
+            let members = operation_members(metadata.map(|(name, value)| (name.to_owned(), value)).collect());
+            let leaf = (operation.kind, operation.versions.0, Some(operation.id));
+            let found = Shown::new(leaf, &members, keys, &mut hiding)?.zip(operation.index);
+            shown.extend(found.map(|(shown, index)| Shown { index, ..shown }));
         }
         hiding.check()?;
         shown.sort_unstable_by_key(|shown| shown.index);
@@ -205,7 +176,7 @@ impl Prover<'_> {
         finder: &Finder<'_>,
         progress: &impl Progress,
     ) -> Result<(Vec<VersionView>, Vec<Sealed>), ProveError> {
-        let tag = keys.tag()?;
+        let tag = keys.tag().map_err(SealError::from)?;
         let find = async |marks: BTreeMap<_, _>| finder.versions(tag, &marks, progress).await;
         match which {
             Which::One(version) => {
@@ -248,7 +219,7 @@ impl Prover<'_> {
     }
 
     /// Reads versions in their order, and their marks of insertion.
-    async fn page(&self, entity: &EntityId, numbers: RangeInclusive<u64>) -> Result<Page, ServiceError> {
+    async fn page(&self, entity: &EntityId, numbers: RangeInclusive<u64>) -> Result<Page, SealError> {
         let (digits, now) = (self.store.digits(), self.store.clock().now());
         let mut items = self
             .store
@@ -300,39 +271,27 @@ fn compare(
     views: &[VersionView],
     sealed: &[Sealed],
     hiding: &mut Hiding<'_>,
-) -> Result<(Vec<Shown>, BTreeSet<u64>), ProveError> {
+) -> Result<(Vec<Shown>, Vec<u64>), ProveError> {
     let mut in_log: BTreeMap<u64, Vec<&Sealed>> = BTreeMap::new();
     for found in sealed {
         in_log.entry(found.1.version).or_default().push(found);
     }
-    let (mut shown, mut unsealed, mut changed) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut shown, mut unsealed) = (Vec::new(), Vec::new());
     for view in views {
         let version = view.version.get();
         let Some(leaves) = in_log.get(&version) else {
-            unsealed.insert(version);
+            unsealed.push(version);
             continue;
         };
-        let of_table = shown_of(
-            Kind::Version,
-            version,
-            &members_of(&keys.table, view),
-            keys,
-            None,
-            hiding,
-        )?;
+        let members = members_of(&keys.table, view);
+        let of_table = Shown::new((Kind::Version, version, None), &members, keys, hiding)?;
         let of_both = of_table.and_then(|shown| {
             let (index, _) = leaves.iter().find(|(_, leaf)| *leaf == shown.leaf)?;
             Some(Shown { index: *index, ..shown })
         });
-        match of_both {
-            Some(found) => shown.push(found),
-            None => drop(changed.insert(version)),
-        }
+        shown.push(of_both.ok_or(ProveError::Changed(version))?);
     }
-    match changed.is_empty() {
-        true => Ok((shown, unsealed)),
-        false => Err(ProveError::Changed(changed)),
-    }
+    Ok((shown, unsealed))
 }
 
 /// Checks that the table has the versions of the log, from the oldest on, unless an operation has removed them.
@@ -342,127 +301,11 @@ fn check_deleted(
     sealed: &[Sealed],
     operations: &[Operation],
 ) -> Result<(), ProveError> {
-    let mut deleted: BTreeSet<_> = sealed.iter().map(|(_, leaf)| leaf.version).collect();
-    for view in views {
-        deleted.remove(&view.version.get());
-    }
-    deleted.retain(|version| {
+    let is_deleted = |version: &u64| {
+        let is_read = views.binary_search_by_key(version, |view| view.version.get()).is_ok();
         let covers = |operation: &Operation| (operation.versions.0..=operation.versions.1).contains(version);
-        *version >= oldest && !operations.iter().any(covers)
-    });
-    match deleted.is_empty() {
-        true => Ok(()),
-        false => Err(ProveError::Deleted(deleted)),
-    }
-}
-
-fn of_operation(
-    operation: &Operation,
-    keys: &EntityKeys,
-    hiding: &mut Hiding<'_>,
-) -> Result<Option<Shown>, ProveError> {
-    let metadata = operation.metadata().into_iter();
-    let members = operation_members(metadata.map(|(name, value)| (name.to_owned(), value)).collect());
-    let (version, id) = (operation.versions.0, Some(operation.id));
-    let shown = shown_of(operation.kind, version, &members, keys, id, hiding)?;
-    Ok(shown
-        .zip(operation.index)
-        .map(|(shown, index)| Shown { index, ..shown }))
-}
-
-/// Returns the leaf of members with what of them is shown, `None` if a path has no key: then it was not there when the leaf was sealed.
-fn shown_of(
-    kind: Kind,
-    version: u64,
-    members: &[Member],
-    keys: &EntityKeys,
-    operation: Option<[u8; 16]>,
-    hiding: &mut Hiding<'_>,
-) -> Result<Option<Shown>, ProveError> {
-    let (mut commitments, mut disclosed, mut withheld) = (Vec::with_capacity(members.len()), Vec::new(), Vec::new());
-    for member in members {
-        let is_hidden = hiding.hides(member)?;
-        let value = match &member.content {
-            Content::Erased(hash) => {
-                commitments.push(*hash);
-                withheld.push(Digits(*hash));
-                continue;
-            }
-            Content::Value(value) => value,
-        };
-        let Some(key) = keys.of(&member.path)? else {
-            return Ok(None);
-        };
-        let salt = match operation {
-            Some(id) => key.salt_of_operation(&keys.table, version, id),
-            None => key.salt(&keys.table, version),
-        };
-        let hash = commitment(&salt, &member.path, value)?;
-        commitments.push(hash);
-        match is_hidden {
-            true => withheld.push(Digits(hash)),
-            false => disclosed.push(Disclosed::new(member.path.clone(), salt, ShownValue(value.clone()))),
-        }
-    }
-    withheld.sort_unstable();
-    let leaf = Leaf {
-        kind,
-        tag: keys.tag()?,
-        version,
-        content: content_root(commitments),
+        *version >= oldest && !is_read && !operations.iter().any(covers)
     };
-    Ok(Some(Shown {
-        leaf,
-        index: 0,
-        disclosed,
-        withheld,
-    }))
-}
-
-/// Paths that are hidden, and which of them a version has.
-struct Hiding<'a> {
-    paths: Vec<(&'a [String], bool)>,
-}
-
-impl<'a> Hiding<'a> {
-    fn new(paths: &'a [Vec<String>]) -> Self {
-        let paths = paths.iter().map(|path| (path.as_slice(), false)).collect();
-        Self { paths }
-    }
-
-    /// Returns `true` if a member is hidden: an attribute at a path or below it, or metadata of this name.
-    fn hides(&mut self, member: &Member) -> Result<bool, ProveError> {
-        let names = &member.path.names;
-        let mut is_hidden = false;
-        for (path, is_used) in &mut self.paths {
-            let is_list = matches!(member.content, Content::Value(AttributeValue::L(_)));
-            if is_list && path.len() > names.len() && path.starts_with(names) {
-                return Err(ProveError::BelowList(path.to_vec(), names.clone()));
-            }
-            let is_below = match member.path.namespace {
-                Namespace::Attribute => names.starts_with(path),
-                Namespace::Metadata => names == path,
-            };
-            (is_hidden, *is_used) = (is_hidden || is_below, *is_used || is_below);
-        }
-        Ok(is_hidden)
-    }
-
-    fn check(self) -> Result<(), ProveError> {
-        match self.paths.iter().find(|(_, is_used)| !is_used) {
-            Some((path, _)) => Err(ProveError::NoPath(path.to_vec())),
-            None => Ok(()),
-        }
-    }
-}
-
-fn numbers(versions: &BTreeSet<u64>) -> String {
-    let texts: Vec<_> = versions.iter().take(5).map(u64::to_string).collect();
-    let more = versions.len().saturating_sub(texts.len());
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("version {}{more}", texts.join(", "))
+    let deleted = sealed.iter().map(|(_, leaf)| leaf.version).find(is_deleted);
+    deleted.map_or(Ok(()), |version| Err(ProveError::Deleted(version)))
 }

@@ -8,16 +8,10 @@ use sealing::{
     log::Log,
     place::Place,
     prove::{Proof, ProveError, Prover, Which},
+    shown::NotShown,
 };
 
-use crate::{
-    error::CliError,
-    output::{self, Output},
-    pager,
-    progress::Bar,
-    selector::Subject,
-    target::Target,
-};
+use crate::{error::CliError, output, pager, progress::Bar, selector::Subject, target::Target};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -54,10 +48,7 @@ Examples:
   vzero verify proof.json --vkey vkey";
 
 impl Prove {
-    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        if output.is_json_chosen() {
-            output::note("a proof has its own form of JSON, without --output");
-        }
+    pub(crate) async fn run(&self, connection: &Connection) -> Result<(), CliError> {
         let hidden = self.hide.iter().map(names).collect::<Result<Vec<_>, _>>()?;
         let takes_one = self.number.is_none() && self.at.is_none() && !self.all;
         let item = self.target.subject(connection, 0..=usize::from(takes_one))?;
@@ -131,16 +122,17 @@ async fn explain(error: ProveError, item: &Subject<'_>) -> CliError {
     let id = &item.id;
     match error {
         ProveError::Seal(error) => error.into(),
+        ProveError::Shown(NotShown::Format(error)) => CliError::Unproven(format!("{id}: {error}")),
         ProveError::NoVersion(version) => item.missing(version).await,
         ProveError::Unsealed(_) => CliError::NotFound(format!("{id}: {error}")),
         ProveError::Changed(_) | ProveError::Deleted(_) | ProveError::Invalid(_) => {
             CliError::Unproven(format!("{id}: {error}"))
         }
-        ProveError::NoPath(path) => CliError::Usage(format!(
+        ProveError::Shown(NotShown::NoPath(path)) => CliError::Usage(format!(
             "--hide {}: no version of the proof has this path: `vzero get {}` shows the paths",
             text_of(&path),
             item.key
         )),
-        ProveError::BelowList(path, possible) => below_list(&text_of(&path), &possible),
+        ProveError::Shown(NotShown::BelowList(path, possible)) => below_list(&text_of(&path), &possible),
     }
 }
