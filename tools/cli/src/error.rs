@@ -4,6 +4,7 @@ use std::error::Error;
 
 use operations::error::{Kind, OperationError, is_mismatch};
 use patterns::time_series::LoadError;
+use sealing::error::SealError;
 use shared::{
     domain::entity::InvalidEntityId,
     dynamodb::{
@@ -38,6 +39,8 @@ pub(crate) enum CliError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Operation(#[from] OperationError),
+    #[error(transparent)]
+    Sealed(SealError),
     /// An error with its object, cause and next step.
     #[error("{text}")]
     Explained {
@@ -53,13 +56,13 @@ pub(crate) enum CliError {
 impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Unproven(_) | Self::Sealed(SealError::Contradiction(_)) => UNPROVEN,
             Self::Layout(error) if is_mismatch(error) => USAGE,
             Self::Usage(_) | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => USAGE,
             // DynamoDB rejects such a request regardless of its sender.
             Self::Load(LoadError::Service { source, .. }) if source.kind == ErrorKind::Rejected => USAGE,
-            Self::Layout(_) | Self::Load(_) | Self::Io(_) => UNAVAILABLE,
+            Self::Layout(_) | Self::Load(_) | Self::Sealed(_) | Self::Io(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
-            Self::Unproven(_) => UNPROVEN,
             Self::Conflict(_) => CONFLICT,
             Self::Operation(error) => match error.kind() {
                 Kind::Invalid => USAGE,
@@ -87,6 +90,16 @@ impl CliError {
 
     pub(crate) fn no_entity(id: &str) -> Self {
         OperationError::NoEntity(id.to_owned()).into()
+    }
+}
+
+impl From<SealError> for CliError {
+    fn from(error: SealError) -> Self {
+        match error {
+            SealError::Operation(error) => Self::Operation(*error),
+            SealError::Service(error) => Self::Operation(error.into()),
+            error => Self::Sealed(error),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_config::SdkConfig;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use seal::{
     Hash,
@@ -15,7 +16,7 @@ use seal::{
 
 use crate::{
     error::SealError,
-    objects::{Object, Objects},
+    objects::{Bucket, Object, Objects},
     signer::Signer,
 };
 
@@ -30,6 +31,18 @@ const ATTEMPTS: usize = 20;
 pub struct Log(pub Objects);
 
 impl Log {
+    /// Opens a log to read it: `s3://BUCKET`, or a folder.
+    pub fn open(place: &str, sdk: &SdkConfig) -> Self {
+        Self(match place.strip_prefix("s3://") {
+            Some(name) => Objects::Bucket(Bucket {
+                client: aws_sdk_s3::Client::new(sdk),
+                name: name.trim_end_matches('/').to_owned(),
+                retention: None,
+            }),
+            None => Objects::Folder(place.into()),
+        })
+    }
+
     /// Reads the published checkpoint, `None` if there is none.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ use crate::{
     objects::Objects,
     signer::Signer,
     staged::{Known, Staged},
-    state::{Batch, Operation, State, StateTable},
+    state::{Batch, Operation, State, StateTable, kind_of},
 };
 
 /// Time before the cursor that each run reads again: an insert can take long, and clocks differ.
@@ -241,6 +241,10 @@ impl Sealer {
                 None => return Ok(false),
             }
         }
+        match self.seal_requested(head, sealed).await? {
+            Some(next) => head = next,
+            None => return Ok(false),
+        }
         let mut is_complete = true;
         for table in &self.tables {
             match self.seal_table(head, table, deadline, sealed).await? {
@@ -252,6 +256,43 @@ impl Sealer {
             sealed.oldest = None;
         }
         Ok(true)
+    }
+
+    /// Seals the versions that operators want to be sealed, unless the log contains them. `None` if another instance was faster.
+    async fn seal_requested(&self, mut head: Head, sealed: &mut Sealed) -> Result<Option<Head>, SealError> {
+        let requests = self.state.requests().await?;
+        for table in &self.tables {
+            let of_table = requests.iter().filter(|request| request.table == table.arn);
+            let candidates: Vec<_> = of_table
+                .map(|request| Candidate::requested(&table.store, request))
+                .collect();
+            if candidates.is_empty() {
+                continue;
+            }
+            match self.seal_given(head, table, candidates, sealed).await? {
+                Some(next) => head = next,
+                None => return Ok(None),
+            }
+        }
+        for request in &requests {
+            self.state.remove_request(request).await?;
+        }
+        Ok(Some(head))
+    }
+
+    /// Seals the given versions that the log lacks. `None` if another instance was faster.
+    async fn seal_given(
+        &self,
+        head: Head,
+        table: &Table,
+        candidates: Vec<Candidate>,
+        sealed: &mut Sealed,
+    ) -> Result<Option<Head>, SealError> {
+        let (fresh, seen) = self.unsealed(&head, table, candidates).await?;
+        match fresh.is_empty() {
+            true => Ok(Some(head)),
+            false => self.seal_versions(head, table, (&fresh, &seen), None, sealed).await,
+        }
     }
 
     /// Seals the versions of a table. Returns the log, and `false` if the deadline has passed before; `None` if another instance was faster.
@@ -512,7 +553,7 @@ impl Sealer {
                 continue;
             }
             let version = operation.versions.0;
-            if let Some(leaf) = leaf(operation.kind, &members, keys, version, Some(operation.id))? {
+            if let Some(leaf) = leaf(kind_of(operation), &members, keys, version, Some(operation.id))? {
                 return Ok(leaf);
             }
         }
