@@ -7,6 +7,7 @@ mod escaping;
 mod history;
 mod plan;
 mod policies;
+mod sealed;
 mod settings;
 mod states;
 mod table_arn;
