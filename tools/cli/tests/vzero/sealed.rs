@@ -13,7 +13,7 @@ use testkit::{
     command::Run,
     database::{self, add_time_index, at_second},
     endpoint::is_skipped,
-    table::{self, Table, create_history},
+    table::{self, Record, Table, create_history},
     updates::version,
     vzero::Vzero,
 };
@@ -120,10 +120,11 @@ impl World {
                 let records = orders.records();
                 let of = |number: usize| vec![records[4 * 15 + number].clone()];
                 // The first one is late, and what the second one changed was missed.
-                orders.deliver(&of(2));
-                orders.deliver(&records[..4 * 15]);
+                let deliver = |records: &[Record]| orders.deliver_to(self.store.clone(), records);
+                deliver(&of(2));
+                deliver(&records[..4 * 15]);
                 orders.deliver_to(at_second(&self.store, now + 3000), &of(0));
-                orders.deliver(&records);
+                deliver(&records);
             }
         }
         // All but the tables' own times are old.
@@ -321,7 +322,8 @@ fn what_was_changed_behind_the_products_back_is_found() {
     for layout in ["same", "own", "attached"] {
         let world = World::new(layout);
         // Nothing is sealed, and all but the old ones are new.
-        assert!(world.seal() > 4 * (ENTITIES - 1), "{layout}");
+        let sealed = world.seal();
+        assert!(sealed > 4 * (ENTITIES - 1), "{layout}: {sealed}");
         assert_eq!(world.findings(""), [""; 0], "{layout}");
         for command in [
             format!("prune {} --keep 1 --reason old --yes", world.key(13)),
