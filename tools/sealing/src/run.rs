@@ -27,7 +27,11 @@ use seal::{
 use shared::{
     clock::Clock,
     domain::{
-        entity::EntityId, marks::is_expired, recorded_at::RecordedAt, time_index::LATE, version::Version,
+        entity::EntityId,
+        marks::is_expired,
+        recorded_at::RecordedAt,
+        time_index::{self, LATE},
+        version::Version,
         view::VersionView,
     },
     dynamodb::Store,
@@ -356,9 +360,18 @@ impl Sealer {
         found: Vec<Candidate>,
     ) -> Result<(Vec<Candidate>, Vec<Known>), SealError> {
         let known = head.known.iter().filter_map(|known| known.get(&table.arn)).flatten();
-        let known: HashSet<_> = known.map(|known| known.key).collect();
-        let is_known = |candidate: &Candidate| known.contains(&candidate.known.key);
+        let known: HashMap<_, _> = known.map(|known| (known.key, known.inserted)).collect();
+        let before = |candidate: &Candidate| known.get(&candidate.known.key).copied();
+        let is_known =
+            |candidate: &Candidate| before(candidate).is_some_and(|inserted| candidate.known.inserted <= inserted);
         let (seen, mut fresh): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
+        for candidate in &mut fresh {
+            // It was removed and inserted again: by a redelivery, or because the entity was purged and began again.
+            if let Some(inserted) = before(candidate) {
+                let inserted = RecordedAt::since_epoch(Duration::from_millis(inserted));
+                candidate.since.get_or_insert(time_index::millis(inserted));
+            }
+        }
         let is_unsure = |candidate: &&Candidate| candidate.since.is_some() || head.known.is_none();
         let unsure: Vec<_> = fresh.iter().filter(is_unsure).cloned().collect();
         let sealed = self.in_log(head.state.size, table, &unsure).await?;
@@ -402,13 +415,18 @@ impl Sealer {
             };
             self.state.each_batch(&since, add).await?;
         }
-        let mut found = HashSet::new();
-        let add = |_, entry: &[u8]| {
-            let leaf = Leaf::parse(entry).ok().filter(|leaf| leaf.kind == Kind::Version);
-            found.extend(leaf.and_then(|leaf| wanted.remove(&(leaf.tag, leaf.version))));
+        let mut found = HashMap::new();
+        let add = |_, entry: &[u8]| match Leaf::parse(entry) {
+            Ok(leaf) if leaf.kind == Kind::Version => {
+                let key = (leaf.tag, leaf.version);
+                found.extend(wanted.get(&key).map(|version| (key, version.clone())));
+            }
+            // An entity that was purged begins again.
+            Ok(leaf) if leaf.kind == Kind::Purge => found.retain(|(tag, _), _| *tag != leaf.tag),
+            _ => {}
         };
         self.log.entries(size, (first, size), add).await?;
-        Ok(found)
+        Ok(found.into_values().collect())
     }
 
     /// Seals versions as one batch. `None` if another instance was faster.
