@@ -96,6 +96,13 @@ pub struct Summary {
     pub is_compared: bool,
 }
 
+impl Summary {
+    fn counted(&mut self, finding: Finding) -> Line {
+        *self.findings.entry(finding.kind).or_default() += 1;
+        Line::Finding(finding)
+    }
+}
+
 impl Audit<'_> {
     /// Audits the table. `progress` gets the number of items that were read.
     ///
@@ -110,12 +117,8 @@ impl Audit<'_> {
         let start = RecordedAt::since_epoch(self.plan.store.clock().now());
         let (mut rows, mut operations) = (SortedFiles::default(), SortedFiles::default());
         let mut summary = Summary::default();
-        let mut report = |summary: &mut Summary, finding: Finding| {
-            *summary.findings.entry(finding.kind).or_default() += 1;
-            found(Line::Finding(finding))
-        };
         for finding in self.log(&mut summary, &mut rows, &mut operations).await? {
-            report(&mut summary, finding)?;
+            found(summary.counted(finding))?;
         }
         if !summary.is_compared {
             return Ok(summary);
@@ -123,22 +126,20 @@ impl Audit<'_> {
         self.versions(&mut summary, &mut rows, progress).await?;
         self.entities(&mut rows).await?;
         let since = (summary.size, start.before(LATE));
-        operations::collect(self, since, &mut operations, &mut rows).await?;
+        for json in operations::collect(self, since, &mut operations, &mut rows).await? {
+            found(Line::Operation(json))?;
+        }
         summary.operations = operations::join(&self.table, operations, &mut rows, |json| found(Line::Operation(json)))?;
         let mut comparison = Comparison::new(self, start);
-        let mut report = |summary: &mut Summary, finding: Finding| {
-            *summary.findings.entry(finding.kind).or_default() += 1;
-            found(Line::Finding(finding))
-        };
         for row in rows.sorted().map_err(SealError::from)? {
             comparison.add(row.map_err(SealError::from)?).await?;
             for finding in comparison.findings.drain(..) {
-                report(&mut summary, finding)?;
+                found(summary.counted(finding))?;
             }
         }
         comparison.end().await?;
         for finding in comparison.findings.drain(..) {
-            report(&mut summary, finding)?;
+            found(summary.counted(finding))?;
         }
         (summary.not_sealed_yet, summary.removed) = (comparison.waiting, comparison.removed);
         Ok(summary)

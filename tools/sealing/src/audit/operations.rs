@@ -23,13 +23,14 @@ use crate::{
     state::kind_of,
 };
 
-/// Reads all operations. Those that the log does not have yet count if they are not older than `since`.
+/// Reads all operations. Those that the log does not have yet count if they are not older than `since`, and are returned.
 pub(super) async fn collect(
     audit: &Audit<'_>,
     (size, since): (u64, RecordedAt),
     sealed: &mut SortedFiles<OperationRow>,
     rows: &mut SortedFiles<Row>,
-) -> Result<(), SealError> {
+) -> Result<Vec<Value>, SealError> {
+    let mut waiting = Vec::new();
     for is_sealed in [false, true] {
         let mut cursor = None;
         loop {
@@ -59,6 +60,7 @@ pub(super) async fn collect(
                     let time = RecordedAt::parse(&operation.recorded_at).ok();
                     if time.is_some_and(|time| time >= since) {
                         add(seal::hex(&keys.tag()?), &operation, None, rows)?;
+                        waiting.push(line(&operation, None, false));
                     }
                 }
             }
@@ -68,7 +70,7 @@ pub(super) async fn collect(
             }
         }
     }
-    Ok(())
+    Ok(waiting)
 }
 
 fn content(operation: &Operation, keys: &EntityKeys) -> Result<Option<String>, SealError> {
@@ -129,26 +131,29 @@ pub(super) fn join<E: From<SealError>>(
             continue;
         }
         count += 1;
-        let kind = match leaf.kind {
-            2 => "Prune",
-            3 => "Purge",
-            _ => "Erase",
-        };
         match known {
             Some((operation, is_verified)) => {
                 add(leaf.tag, &operation, Some(row.index), rows)?;
-                found(json!({
-                    "ID": operation.entity, "Operation": kind, "Version": operation.versions.0, "To": operation.versions.1,
-                    "Role": operation.role, "Reason": operation.reason, "RecordedAt": operation.recorded_at,
-                    "Paths": Some(operation.paths).filter(|paths| !paths.is_empty()), "Index": row.index, "Verified": is_verified,
-                }))?;
+                found(line(&operation, Some(row.index), is_verified))?;
             }
             None => found(json!({
-                "Tag": leaf.tag, "Operation": kind, "Version": leaf.version, "Index": row.index, "Verified": false,
+                "Tag": leaf.tag, "Operation": NAMES[usize::from(leaf.kind) % 5], "Version": leaf.version, "Index": row.index,
+                "Verified": false,
             }))?,
         }
     }
     Ok(count)
+}
+
+/// Names of the kinds of leaves.
+const NAMES: [&str; 5] = ["", "Version", "Prune", "Purge", "Erase"];
+
+fn line(operation: &Operation, index: Option<u64>, is_verified: bool) -> Value {
+    json!({
+        "ID": operation.entity, "Operation": NAMES[kind_of(operation) as usize], "Version": operation.versions.0,
+        "To": operation.versions.1, "Role": operation.role, "Reason": operation.reason, "RecordedAt": operation.recorded_at,
+        "Paths": Some(&operation.paths).filter(|paths| !paths.is_empty()), "Index": index, "Verified": is_verified,
+    })
 }
 
 fn is_sealed(leaf: &SealedOperation, operation: &Operation, content: Option<&String>) -> bool {
