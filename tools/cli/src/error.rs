@@ -39,6 +39,8 @@ pub(crate) enum CliError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Operation(#[from] OperationError),
+    #[error(transparent)]
+    Sealed(SealError),
     /// An error with its object, cause and next step.
     #[error("{text}")]
     Explained {
@@ -54,13 +56,14 @@ pub(crate) enum CliError {
 impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Sealed(SealError::File(..) | SealError::Contended(_) | SealError::Setting(_)) => UNAVAILABLE,
+            Self::Unproven(_) | Self::Sealed(_) => UNPROVEN,
             Self::Layout(error) if is_mismatch(error) => USAGE,
             Self::Usage(_) | Self::Load(LoadError::Twice { .. } | LoadError::Invalid { .. }) => USAGE,
             // DynamoDB rejects such a request regardless of its sender.
             Self::Load(LoadError::Service { source, .. }) if source.kind == ErrorKind::Rejected => USAGE,
             Self::Layout(_) | Self::Load(_) | Self::Io(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
-            Self::Unproven(_) => UNPROVEN,
             Self::Conflict(_) => CONFLICT,
             Self::Operation(error) => match error.kind() {
                 Kind::Invalid => USAGE,
@@ -97,7 +100,7 @@ impl From<SealError> for CliError {
             SealError::Service(error) => error.into(),
             SealError::Read(error) => error.into(),
             SealError::Operation(error) => (*error).into(),
-            error => Self::Unproven(shared::logging::chain(&error)),
+            error => Self::Sealed(error),
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod redrive;
 pub mod repair;
 pub mod request_error;
 pub mod revision;
+pub mod sealed;
 pub mod segments;
 pub mod snapshot;
 pub mod stream_record;

@@ -33,6 +33,7 @@ use crate::{
         scans,
         versions_in_history::versions_in_history,
     },
+    sealed::{self, Operation, Place},
     segments::scan,
     snapshot::target,
     table::{
@@ -198,6 +199,24 @@ async fn pruning() {
     ] {
         snapshot!(name, |store| mark_version(&store, entity, version(7), mark));
     }
+}
+
+#[tokio::test]
+async fn sealed_history() {
+    snapshot!("sealed_place", |store| Place::of(&store));
+    let operation = Operation {
+        id: [7; 16],
+        kind: sealed::Kind::Prune,
+        table: "arn:aws:dynamodb:us-east-1:000000000000:table/Table".to_owned(),
+        entity: equipment().as_str().to_owned(),
+        versions: (1, 6),
+        role: String::new(),
+        reason: "too old".to_owned(),
+        recorded_at: now().to_string(),
+        paths: Vec::new(),
+        index: None,
+    };
+    snapshot!("sealed_operation", |store| operation.add(&store, "SealState"));
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError},
 };
 
-use crate::staged::Known;
+use crate::{staged::Known, state::Request};
 
 /// Number of partitions that are read at the same time.
 const CONCURRENCY: usize = 8;
@@ -39,6 +39,24 @@ pub struct Candidate {
     /// Time from which on the log can contain it already, if it was not inserted on time: such a version can have been inserted before, and
     /// lost. An empty text is any time.
     pub since: Option<String>,
+}
+
+impl Candidate {
+    /// Returns the candidate of a version that an operator wants to be sealed. The log is read first.
+    pub(crate) fn requested(store: &Store, request: &Request) -> Self {
+        let inserted = parse(&request.inserted).map_or(0, |(inserted, _)| millis(inserted));
+        let version_key = store.digits().version_key(request.version);
+        Self {
+            entity: request.entity.clone(),
+            version: request.version,
+            inserted: request.inserted.clone(),
+            known: Known {
+                inserted,
+                key: key_of(request.entity.as_str(), &version_key),
+            },
+            since: Some(String::new()),
+        }
+    }
 }
 
 /// Returns the versions that were inserted at this time or later, and before another one. `None` if there are more than `limit`.
@@ -91,11 +109,15 @@ fn candidate(store: &Store, partition: &str, entry: &Item) -> Option<Candidate> 
         version: store.digits().version_of_item(entry)?,
         inserted: inserted_at.to_owned(),
         known: Known {
-            inserted: u64::try_from(inserted.to_duration().as_millis()).unwrap_or(u64::MAX),
+            inserted: millis(inserted),
             key: key_of(partition_key_of(entry)?, sort_key_of(entry)?),
         },
         since: is_late.then_some(since),
     })
+}
+
+fn millis(time: RecordedAt) -> u64 {
+    u64::try_from(time.to_duration().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn key_of(partition_key: &str, sort_key: &str) -> [u8; 16] {

@@ -12,10 +12,12 @@
 //! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |
 //! | [`log`], [`objects`], [`signer`] | the log: its objects in a folder or a bucket, and its key |
 //! | [`prove`], [`find`], [`shown`] | proofs for auditors, where the log has a version, and what of it is shown |
+//! | [`audit`] | the whole table against the log |
 //! | [`settings`], [`place`] | settings of seal-fn, and where the log of a table is |
 //!
 //! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
 
+pub mod audit;
 pub mod candidates;
 pub mod error;
 pub mod find;

@@ -23,9 +23,9 @@ use crate::{
     keys::{EntityKeys, KeysTable},
     log::Log,
     members::{members_of, operation_members},
-    place::Place,
+    place::{Place, verifier},
     shown::{Hiding, NotShown, Shown},
-    state::{Operation, StateTable},
+    state::{Operation, StateTable, kind_of},
 };
 
 /// Number of versions that are read, and of leaves that are proven, at the same time.
@@ -110,7 +110,8 @@ impl Prover<'_> {
         let keys = KeysTable::new(client.clone(), &self.place.keys);
         let keys = keys.read(&self.place.table, std::slice::from_ref(entity)).await?;
         let keys = keys.get(entity).filter(|keys| keys.is_stored());
-        let published = self.log.published(&self.place.verifier).await?;
+        let verifier = verifier(self.place)?;
+        let published = self.log.published(&verifier).await?;
         let table = StateTable::new(client.clone(), &self.place.state);
         let state = table.read().await?;
         if published.is_none() && state.size > 0 {
@@ -130,11 +131,19 @@ impl Prover<'_> {
         };
         let mut operations = Vec::new();
         if which == Which::All {
-            operations = table.operations().await?;
-            operations.retain(|operation| {
-                let is_in_log = operation.index.is_some_and(|index| index < checkpoint.size);
-                is_in_log && operation.table == keys.table && operation.entity == keys.entity
-            });
+            let mut cursor = None;
+            loop {
+                let (mut page, next) = table.operations(true, cursor).await?;
+                page.retain(|operation| {
+                    let is_in_log = operation.index.is_some_and(|index| index < checkpoint.size);
+                    is_in_log && operation.table == keys.table && operation.entity == keys.entity
+                });
+                operations.extend(page);
+                cursor = next;
+                if cursor.is_none() {
+                    break;
+                }
+            }
         }
         let mut hiding = Hiding::new(hidden);
         let range = (oldest.get(), latest.get());
@@ -150,7 +159,7 @@ impl Prover<'_> {
         for operation in &operations {
             let metadata = operation.metadata().into_iter();
             let members = operation_members(metadata.map(|(name, value)| (name.to_owned(), value)).collect());
-            let leaf = (operation.kind, operation.versions.0, Some(operation.id));
+            let leaf = (kind_of(operation), operation.versions.0, Some(operation.id));
             let found = Shown::new(leaf, &members, keys, &mut hiding)?.zip(operation.index);
             shown.extend(found.map(|(shown, index)| Shown { index, ..shown }));
         }
@@ -163,7 +172,7 @@ impl Prover<'_> {
         let text = serde_json::to_string_pretty(&document).map_err(|error| ProveError::Invalid(error.to_string()))?;
         let invalid = |error: &dyn std::error::Error| ProveError::Invalid(error.to_string());
         let read = Document::parse(&text).map_err(|error| invalid(&error))?;
-        read.verify(&self.place.verifier).map_err(|error| invalid(&error))?;
+        read.verify(&verifier).map_err(|error| invalid(&error))?;
         Ok(Proof { text, unsealed })
     }
 

@@ -27,7 +27,11 @@ use seal::{
 use shared::{
     clock::Clock,
     domain::{
-        entity::EntityId, marks::is_expired, recorded_at::RecordedAt, time_index::LATE, version::Version,
+        entity::EntityId,
+        marks::is_expired,
+        recorded_at::RecordedAt,
+        time_index::{self, LATE},
+        version::Version,
         view::VersionView,
     },
     dynamodb::Store,
@@ -43,7 +47,7 @@ use crate::{
     objects::Objects,
     signer::Signer,
     staged::{Known, Staged},
-    state::{Batch, Operation, State, StateTable},
+    state::{Batch, Operation, State, StateTable, kind_of},
 };
 
 /// Time before the cursor that each run reads again: an insert can take long, and clocks differ.
@@ -260,6 +264,10 @@ impl Sealer {
                 None => return Ok(false),
             }
         }
+        match self.seal_requested(head, sealed).await? {
+            Some(next) => head = next,
+            None => return Ok(false),
+        }
         let mut is_complete = true;
         for table in &self.tables {
             match self.seal_table(head, table, deadline, sealed).await? {
@@ -271,6 +279,43 @@ impl Sealer {
             sealed.oldest = None;
         }
         Ok(true)
+    }
+
+    /// Seals the versions that operators want to be sealed, unless the log contains them. `None` if another instance was faster.
+    async fn seal_requested(&self, mut head: Head, sealed: &mut Sealed) -> Result<Option<Head>, SealError> {
+        let requests = self.state.requests().await?;
+        for table in &self.tables {
+            let of_table = requests.iter().filter(|request| request.table == table.arn);
+            let candidates: Vec<_> = of_table
+                .map(|request| Candidate::requested(&table.store, request))
+                .collect();
+            if candidates.is_empty() {
+                continue;
+            }
+            match self.seal_given(head, table, candidates, sealed).await? {
+                Some(next) => head = next,
+                None => return Ok(None),
+            }
+        }
+        for request in &requests {
+            self.state.remove_request(request).await?;
+        }
+        Ok(Some(head))
+    }
+
+    /// Seals the given versions that the log lacks. `None` if another instance was faster.
+    async fn seal_given(
+        &self,
+        head: Head,
+        table: &Table,
+        candidates: Vec<Candidate>,
+        sealed: &mut Sealed,
+    ) -> Result<Option<Head>, SealError> {
+        let (fresh, seen) = self.unsealed(&head, table, candidates).await?;
+        match fresh.is_empty() {
+            true => Ok(Some(head)),
+            false => self.seal_versions(head, table, (&fresh, &seen), None, sealed).await,
+        }
     }
 
     /// Seals the versions of a table. Returns the log, and `false` if the deadline has passed before; `None` if another instance was faster.
@@ -337,9 +382,18 @@ impl Sealer {
         found: Vec<Candidate>,
     ) -> Result<(Vec<Candidate>, Vec<Known>), SealError> {
         let known = head.known.iter().filter_map(|known| known.get(&table.arn)).flatten();
-        let known: HashSet<_> = known.map(|known| known.key).collect();
-        let is_known = |candidate: &Candidate| known.contains(&candidate.known.key);
+        let known: HashMap<_, _> = known.map(|known| (known.key, known.inserted)).collect();
+        let before = |candidate: &Candidate| known.get(&candidate.known.key).copied();
+        let is_known =
+            |candidate: &Candidate| before(candidate).is_some_and(|inserted| candidate.known.inserted <= inserted);
         let (seen, mut fresh): (Vec<_>, Vec<_>) = found.into_iter().partition(is_known);
+        for candidate in &mut fresh {
+            // It was removed and inserted again: by a redelivery, or because the entity was purged and began again.
+            if let Some(inserted) = before(candidate) {
+                let inserted = RecordedAt::since_epoch(Duration::from_millis(inserted));
+                candidate.since.get_or_insert(time_index::millis(inserted));
+            }
+        }
         let is_unsure = |candidate: &&Candidate| candidate.since.is_some() || head.known.is_none();
         let unsure: Vec<_> = fresh.iter().filter(is_unsure).cloned().collect();
         let sealed = self.in_log(head.state.size, table, &unsure).await?;
@@ -383,13 +437,18 @@ impl Sealer {
             };
             self.state.each_batch(&since, add).await?;
         }
-        let mut found = HashSet::new();
-        let add = |_, entry: &[u8]| {
-            let leaf = Leaf::parse(entry).ok().filter(|leaf| leaf.kind == Kind::Version);
-            found.extend(leaf.and_then(|leaf| wanted.remove(&(leaf.tag, leaf.version))));
+        let mut found = HashMap::new();
+        let add = |_, entry: &[u8]| match Leaf::parse(entry) {
+            Ok(leaf) if leaf.kind == Kind::Version => {
+                let key = (leaf.tag, leaf.version);
+                found.extend(wanted.get(&key).map(|version| (key, version.clone())));
+            }
+            // An entity that was purged begins again.
+            Ok(leaf) if leaf.kind == Kind::Purge => found.retain(|(tag, _), _| *tag != leaf.tag),
+            _ => {}
         };
         self.log.entries(size, (first, size), add).await?;
-        Ok(found)
+        Ok(found.into_values().collect())
     }
 
     /// Seals versions as one batch. `None` if another instance was faster.
@@ -534,7 +593,7 @@ impl Sealer {
                 continue;
             }
             let version = operation.versions.0;
-            if let Some(leaf) = leaf(operation.kind, &members, keys, version, Some(operation.id))? {
+            if let Some(leaf) = leaf(kind_of(operation), &members, keys, version, Some(operation.id))? {
                 return Ok(leaf);
             }
         }

@@ -191,7 +191,7 @@ impl Settings {
             log: log.to_owned(),
             keys: self.keys.clone(),
             state: self.state.clone(),
-            verifier: signer.key().clone(),
+            verifier: signer.key().to_string(),
             table: arn.clone(),
         };
         if Place::of(&store).await?.as_ref() != Some(&place) {

@@ -4,14 +4,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::{primitives::Blob, types::AttributeValue as Value};
+pub use operations::sealed::Operation;
+use operations::sealed::{self, PENDING};
 use seal::{Hash, format::leaf::Kind};
+use sha2::{Digest as _, Sha256};
 use shared::{
     domain::{
         AttributeValue, Item,
         attributes::{self, text},
-        keys::VersionDigits,
+        entity::EntityId,
+        keys::{VersionDigits, sort_key_of},
         names,
         recorded_at::RecordedAt,
+        version::Version,
     },
     dynamodb::{
         Store,
@@ -29,12 +34,14 @@ use crate::error::SealError;
 const LOG: &str = "log";
 const STATE: &str = "state";
 const BATCHES: &str = "batches";
-/// Partition key of operations that no batch contains yet.
-const PENDING: &str = "pending";
+/// Begins the sort key of a [`Request`], which is pending as operations are.
+const REQUEST: &str = "seal/";
 /// Partition key of operations that the log contains.
 const OPERATIONS: &str = "operations";
 /// Maximum number of operations of a batch: a transaction has at most 100 writes, and each operation needs two.
 pub const MAX_OPERATIONS: usize = 45;
+/// Maximum number of requests of a run.
+const MAX_REQUESTS: usize = 1_000;
 
 /// The state of the log.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -62,29 +69,17 @@ pub struct Batch {
     pub inserted: (String, String),
 }
 
-/// An operation that removes versions or values, which is sealed as a leaf.
+/// A version that the log lacks because the index does not show it, and that an operator wants to be sealed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operation {
-    /// Random id.
-    pub id: [u8; 16],
-    /// What it removes.
-    pub kind: Kind,
+pub struct Request {
     /// Id of the table.
     pub table: String,
-    /// Id of the entity.
-    pub entity: String,
-    /// First and last version.
-    pub versions: (u64, u64),
-    /// Role that it was run with, reason, and time.
-    pub role: String,
-    /// Reason.
-    pub reason: String,
-    /// Time by the clock of the operator.
-    pub recorded_at: String,
-    /// Paths of erased values.
-    pub paths: Vec<String>,
-    /// Index of its leaf, once it is sealed.
-    pub index: Option<u64>,
+    /// Entity.
+    pub entity: EntityId,
+    /// Version.
+    pub version: Version,
+    /// Its mark with the time of insertion. Empty if it has none.
+    pub inserted: String,
 }
 
 /// The table of the state.
@@ -146,8 +141,8 @@ impl StateTable {
         for operation in operations {
             let mut pending = Expression::default();
             pending.condition("attribute_exists(#pk)").name("#pk", names::PK);
-            writes.push(Write::delete(self.name(), key(PENDING, seal_id(operation)), pending));
-            writes.push(Write::insert(self.name(), operation_item(OPERATIONS, operation)));
+            writes.push(Write::delete(self.name(), key(PENDING, operation.sort_key()), pending));
+            writes.push(Write::insert(self.name(), operation.item(OPERATIONS)));
         }
         if send_together(self.0.client(), writes).await? {
             return Ok(true);
@@ -184,10 +179,7 @@ impl StateTable {
     ///
     /// The request fails.
     pub async fn add_operation(&self, operation: &Operation) -> Result<(), ServiceError> {
-        let put = Write::put(self.name(), operation_item(PENDING, operation), Expression::default());
-        // Without a condition, it cannot fail.
-        let _ = put.send(self.0.client()).await?;
-        Ok(())
+        operation.add(&self.0, self.name()).await
     }
 
     /// Reads operations that are to be sealed, at most [`MAX_OPERATIONS`].
@@ -197,30 +189,63 @@ impl StateTable {
     /// The request fails, or an item is not one of an operation.
     pub async fn pending(&self) -> Result<Vec<Operation>, SealError> {
         let (mut items, _) = self.page(PENDING, "", None).await?;
+        items.retain(|item| !is_request(item));
         items.truncate(MAX_OPERATIONS);
         items
             .iter()
-            .map(|item| operation_of(item).ok_or_else(unreadable_operation))
+            .map(|item| Operation::of(item).ok_or_else(unreadable_operation))
             .collect()
     }
 
-    /// Reads all operations that are sealed.
+    /// Reads a page of operations: of those that are sealed, or of those that are not yet.
     ///
     /// # Errors
     ///
-    /// A request fails, or an item is not one of an operation.
-    pub async fn operations(&self) -> Result<Vec<Operation>, SealError> {
-        let (mut all, mut cursor) = (Vec::new(), None);
-        loop {
-            let (items, next) = self.page(OPERATIONS, "", cursor).await?;
-            for item in items {
-                all.push(operation_of(&item).ok_or_else(unreadable_operation)?);
-            }
-            cursor = next;
-            if cursor.is_none() {
-                return Ok(all);
-            }
-        }
+    /// The request fails, or an item is not one of an operation.
+    pub async fn operations(
+        &self,
+        is_sealed: bool,
+        start: Option<Cursor>,
+    ) -> Result<(Vec<Operation>, Option<Cursor>), SealError> {
+        let partition = if is_sealed { OPERATIONS } else { PENDING };
+        let (items, next) = self.page(partition, "", start).await?;
+        let operations = items.iter().filter(|item| !is_request(item));
+        let operations = operations.map(|item| Operation::of(item).ok_or_else(unreadable_operation));
+        Ok((operations.collect::<Result<_, _>>()?, next))
+    }
+
+    /// Asks seal-fn to seal a version that the index does not show.
+    ///
+    /// # Errors
+    ///
+    /// The request fails.
+    pub async fn add_request(&self, request: &Request) -> Result<(), ServiceError> {
+        let put = Write::put(self.name(), request.item(), Expression::default());
+        let _ = put.send(self.0.client()).await?;
+        Ok(())
+    }
+
+    /// Reads versions that are to be sealed, at most [`MAX_REQUESTS`].
+    ///
+    /// # Errors
+    ///
+    /// The request fails, or an item is not one of a request.
+    pub async fn requests(&self) -> Result<Vec<Request>, SealError> {
+        let (mut items, _) = self.page(PENDING, REQUEST, None).await?;
+        items.truncate(MAX_REQUESTS);
+        let request = |item| Request::of(item).ok_or_else(|| SealError::Unreadable("a version to seal".to_owned()));
+        items.iter().map(request).collect()
+    }
+
+    /// Deletes a request that was met.
+    ///
+    /// # Errors
+    ///
+    /// The request fails.
+    pub async fn remove_request(&self, request: &Request) -> Result<(), ServiceError> {
+        let delete = Write::delete(self.name(), key(PENDING, request.sort_key()), Expression::default());
+        let _ = delete.send(self.0.client()).await?;
+        Ok(())
     }
 
     async fn page(
@@ -309,76 +334,45 @@ fn batch_of(item: &Item) -> Option<Batch> {
     })
 }
 
-fn operation_item(partition: &str, operation: &Operation) -> Item {
-    let mut item = item_of(partition, &seal_id(operation));
-    item.extend(
-        operation
-            .metadata()
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value)),
-    );
-    item.extend(operation.index.map(|index| ("Index".to_owned(), attributes::n(index))));
-    item
-}
-
-impl Operation {
-    /// Returns what its leaf commits to, by name.
-    pub fn metadata(&self) -> Vec<(&'static str, AttributeValue)> {
-        let kind = match self.kind {
-            Kind::Version => "version",
-            Kind::Prune => "prune",
-            Kind::Purge => "purge",
-            Kind::Erase => "erase",
-        };
-        let mut all = vec![
-            ("Table", attributes::s(&self.table)),
-            ("Entity", attributes::s(&self.entity)),
-            ("Version", attributes::n(self.versions.0)),
-            ("Kind", attributes::s(kind)),
-            ("To", attributes::n(self.versions.1)),
-            ("Role", attributes::s(&self.role)),
-            ("Reason", attributes::s(&self.reason)),
-            ("RecordedAt", attributes::s(&self.recorded_at)),
-        ];
-        if !self.paths.is_empty() {
-            all.push((
-                "Paths",
-                AttributeValue::L(self.paths.iter().map(attributes::s).collect()),
-            ));
+impl Request {
+    /// A version has one request. They sort after operations.
+    fn sort_key(&self) -> String {
+        let mut hasher = Sha256::new();
+        for part in [&*self.table, self.entity.as_str()] {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
         }
-        all
+        hasher.update(self.version.get().to_be_bytes());
+        format!("{REQUEST}{}", seal::hex(&hasher.finalize()))
+    }
+
+    fn item(&self) -> Item {
+        let mut item = item_of(PENDING, &self.sort_key());
+        item.insert("Kind".to_owned(), attributes::s("seal"));
+        item.insert("Table".to_owned(), attributes::s(&self.table));
+        item.insert("Entity".to_owned(), attributes::s(self.entity.as_str()));
+        item.insert("Version".to_owned(), attributes::n(self.version));
+        item.insert("Inserted".to_owned(), attributes::s(&self.inserted));
+        item
+    }
+
+    fn of(item: &Item) -> Option<Self> {
+        Some(Self {
+            table: text(item, "Table")?.to_owned(),
+            entity: EntityId::new(text(item, "Entity")?).ok()?,
+            version: Version::new(attributes::whole(item, "Version")?)?,
+            inserted: text(item, "Inserted")?.to_owned(),
+        })
     }
 }
 
-fn operation_of(item: &Item) -> Option<Operation> {
-    let get = |name| text(item, name).map(str::to_owned);
-    let kind = match text(item, "Kind")? {
-        "prune" => Kind::Prune,
-        "purge" => Kind::Purge,
-        "erase" => Kind::Erase,
-        _ => return None,
-    };
-    let path = |path: &AttributeValue| match path {
-        AttributeValue::S(path) => Some(path.clone()),
-        _ => None,
-    };
-    let paths = match item.get("Paths") {
-        Some(AttributeValue::L(paths)) => paths.iter().map(path).collect::<Option<_>>()?,
-        _ => Vec::new(),
-    };
-    let id = u128::from_str_radix(text(item, names::SK)?, 16).ok()?;
-    Some(Operation {
-        id: id.to_be_bytes(),
-        kind,
-        table: get("Table")?,
-        entity: get("Entity")?,
-        versions: (attributes::whole(item, "Version")?, attributes::whole(item, "To")?),
-        role: get("Role")?,
-        reason: get("Reason")?,
-        recorded_at: get("RecordedAt")?,
-        paths,
-        index: attributes::whole(item, "Index"),
-    })
+/// Returns the kind of an operation's leaf.
+pub fn kind_of(operation: &Operation) -> Kind {
+    match operation.kind {
+        sealed::Kind::Prune => Kind::Prune,
+        sealed::Kind::Purge => Kind::Purge,
+        sealed::Kind::Erase => Kind::Erase,
+    }
 }
 
 fn item_of(partition_key: &str, sort_key: &str) -> Item {
@@ -386,8 +380,8 @@ fn item_of(partition_key: &str, sort_key: &str) -> Item {
     HashMap::from(keys.map(|(name, key)| (name.to_owned(), attributes::s(key)))).into()
 }
 
-fn seal_id(operation: &Operation) -> String {
-    format!("{:032x}", u128::from_be_bytes(operation.id))
+fn is_request(item: &Item) -> bool {
+    sort_key_of(item).is_some_and(|key| key.starts_with(REQUEST))
 }
 
 fn unreadable_operation() -> SealError {

@@ -1,6 +1,7 @@
 //! `vzero audit`.
 
 mod index;
+mod sealed;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use operations::{
 use serde_json::json;
 use shared::domain::entity::EntityId;
 
+use self::sealed::Sealed;
 use super::segments::{ReadRate, Segments, bar};
 use crate::{
     error::CliError,
@@ -31,6 +33,8 @@ pub(crate) struct Audit {
     /// Compare the index `TimeIndex` with the versions of the table: both are read as a whole, and sorted in temporary files
     #[arg(long, conflicts_with_all = ["all", "state"])]
     index: bool,
+    #[command(flatten)]
+    sealed: Sealed,
     /// Seconds to wait for versions that may still be in the stream, before a finding counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     lag: u64,
@@ -44,20 +48,29 @@ const EXAMPLE: &str = "\
 Findings: Gap, Stray (beyond Latest), LatestDiffers, NoVersion, Orphan, BelowFloor, Unpruned; Lagging, which is no error.
 With --attached: Gap, Differs, Unordered, BelowFloor, Unpruned; Late, Missed, Omitted and Lagging, which are no errors.
 With --index: NotInIndex, NoVersion, WrongPartition, WrongTime; versions from before the index are counted.
-Exit code 4 if something is wrong.
+With --sealed: Changed, Swapped, Renumbered, Missing, Unsealed, SealedTwice, UnknownEntity; Rewritten, Truncated, Checkpoint.
+Exit code 4 if something is wrong, with --sealed 1.
 Examples:
   vzero admin audit --all --max-read-units 100 --state audit.json
-  vzero --table Orders admin audit c1 7";
+  vzero --table Orders admin audit c1 7
+  vzero audit --sealed --vkey vkey --since-checkpoint checkpoint";
 
 /// Makes the argument of [`Target`] optional with an option for the whole table.
 fn unless_table(words: Arg) -> Arg {
-    let words = words.required(false).required_unless_present_any(["all", "index"]);
-    words.conflicts_with_all(["all", "index"])
+    let words = words
+        .required(false)
+        .required_unless_present_any(["all", "index", "sealed"]);
+    words.conflicts_with_all(["all", "index", "sealed"])
 }
 
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
-        self.segments.check(self.all || self.index)?;
+        self.segments.check(self.all || self.index || self.sealed.sealed)?;
+        if self.sealed.sealed {
+            let pace = self.rate.limiter(connection);
+            let plan = self.segments.plan(connection, &pace);
+            return Box::pin(self.sealed.run((connection, output), plan)).await;
+        }
         if self.index {
             let pace = self.rate.limiter(connection);
             let plan = self.segments.plan(connection, &pace);

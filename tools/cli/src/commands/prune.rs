@@ -5,6 +5,7 @@ use std::{num::NonZeroU64, time::Duration};
 use operations::{
     connection::Connection,
     prune::{EntityPrune, Left, Options, Rule, TablePrune},
+    sealed::Record,
 };
 use serde_json::json;
 
@@ -45,6 +46,9 @@ pub(crate) struct Prune {
     /// Let history also begin after missing versions
     #[arg(long)]
     over_gaps: bool,
+    /// Reason, which the log of a sealed history keeps
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     #[command(flatten)]
     confirmation: Confirmation,
     #[command(flatten)]
@@ -92,7 +96,9 @@ impl Prune {
 
     async fn entity(&self, id: &str, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let pace = &self.rates.limiter(connection);
+        let record = Record::of(&connection.store, self.reason.as_deref()).await?;
         let prune = EntityPrune::plan(&connection.store, id, self.options()?, pace).await?;
+        let prune = prune.with_record(record);
         if let Some(missing) = prune.plan.stopped_at {
             output::note(&format!(
                 "version {missing} is missing, and the floor stays below it; --over-gaps raises it all the same"
@@ -114,7 +120,8 @@ impl Prune {
 
     async fn table(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
         let pace = self.rates.limiter(connection);
-        let mut run = TablePrune::new(self.segments.plan(connection, &pace), self.options()?)?;
+        let record = Record::of(&connection.store, self.reason.as_deref()).await?;
+        let mut run = TablePrune::new(self.segments.plan(connection, &pace), self.options()?, record)?;
         let bar = bar(connection).await;
         while let Some(left) = run.step().await? {
             bar.suspend(|| {

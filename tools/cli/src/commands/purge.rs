@@ -5,6 +5,7 @@ use std::time::Duration;
 use operations::{
     connection::Connection,
     purge::{self, to_json},
+    sealed::Record,
 };
 use serde_json::json;
 
@@ -24,6 +25,9 @@ pub(crate) struct Purge {
     target: Target,
     #[command(flatten)]
     confirmation: Confirmation,
+    /// Reason, which the log of a sealed history keeps
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     /// Wait this long for versions that are still in the stream; 0s if nothing reads the stream
     #[arg(long, value_name = "AGE", default_value = "90s", value_parser = age)]
     wait: Duration,
@@ -37,6 +41,8 @@ impl Purge {
         if self.confirmation.dry_run {
             return output.object(&json!({"ID": entity.as_str(), "WouldDelete": to_json(&purge.existing)}));
         }
+        let record = Record::of(&connection.store, self.reason.as_deref()).await?;
+        purge = purge.with_record(record);
         let existing = to_json(&purge.existing);
         self.confirmation
             .ask(&format!("Permanently delete all of {id}, which has {existing}?"))?;

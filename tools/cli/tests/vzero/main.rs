@@ -8,6 +8,7 @@ mod history;
 mod plan;
 mod policies;
 mod prove;
+mod sealed;
 mod settings;
 mod states;
 mod table_arn;

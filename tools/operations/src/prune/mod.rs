@@ -30,6 +30,7 @@ use crate::{
     },
     rate_limit::RateLimiter,
     read::paced::Paced,
+    sealed::{Kind, Record},
     segments::{
         self, SegmentRun,
         entities::{SeenEntity, SegmentEntities},
@@ -47,6 +48,7 @@ struct Pruner {
     table: Paced,
     options: Options,
     now: Duration,
+    record: Option<Record>,
 }
 
 impl Pruner {
@@ -55,6 +57,7 @@ impl Pruner {
             table: Paced::new(store, pace),
             options,
             now: store.clock().now(),
+            record: None,
         }
     }
 
@@ -78,6 +81,11 @@ impl Pruner {
     ) -> Result<u64, OperationError> {
         if self.options.dry_run {
             return Ok(plan.mark.len());
+        }
+        if let Some(record) = &self.record {
+            for versions in plan.mark.ranges() {
+                record.add(&self.table.store, Kind::Prune, entity, versions).await?;
+            }
         }
         let mut is_checked = plan.floor > plan.before;
         if is_checked {
@@ -185,6 +193,13 @@ impl EntityPrune {
         })
     }
 
+    /// Records what is removed from a table whose versions are sealed.
+    #[must_use]
+    pub fn with_record(mut self, record: Option<Record>) -> Self {
+        self.pruner.record = record;
+        self
+    }
+
     /// Carries out the plan. Returns the number of versions that were marked, or that a dry run would mark.
     ///
     /// # Errors
@@ -233,9 +248,10 @@ type SegmentProgress = progress::Progress<Counts>;
 pub type TablePrune = SegmentRun<Counts, (), Vec<(EntityId, Left)>>;
 
 impl TablePrune {
-    /// Prepares a run, or resumes the run of the checkpoint.
-    pub fn new(plan: segments::Plan<'_>, options: Options) -> Result<Self, OperationError> {
-        let pruner = Pruner::new(plan.store, options, plan.pace);
+    /// Prepares a run, or resumes the run of the checkpoint. With a record, it is one of a table whose versions are sealed.
+    pub fn new(plan: segments::Plan<'_>, options: Options, record: Option<Record>) -> Result<Self, OperationError> {
+        let mut pruner = Pruner::new(plan.store, options, plan.pace);
+        pruner.record = record;
         Self::begin(plan, "prune", options, |segment, progress: &SegmentProgress| {
             let pruner = pruner.clone();
             let mut entities = SegmentEntities::new(pruner.table.clone(), segment, progress, None);

@@ -49,6 +49,7 @@ use crate::{
     },
     rate_limit::RateLimiter,
     read::{items::sort_keys, paced::Paced},
+    sealed::{Kind, Record},
 };
 
 /// Wait of a purge, by default: the age of a record that is put without a check, the longest invocation of stream-fn (60 s),
@@ -67,6 +68,7 @@ pub type ItemCounts = BTreeMap<ItemKind, u64>;
 pub struct Purge {
     table: Paced,
     entity: EntityId,
+    record: Option<Record>,
     /// Items that the entity had.
     pub existing: ItemCounts,
     /// Items that were deleted so far, also after an error.
@@ -79,9 +81,35 @@ impl Purge {
         Self {
             table: Paced::new(store, &RateLimiter::unlimited()),
             entity,
+            record: None,
             existing: ItemCounts::new(),
             deleted: ItemCounts::new(),
         }
+    }
+
+    /// Records what is removed from a table whose versions are sealed.
+    #[must_use]
+    pub fn with_record(self, record: Option<Record>) -> Self {
+        Self { record, ..self }
+    }
+
+    /// Records the removal of all versions that exist, if there are later ones than recorded so far. Returns the newest one.
+    async fn record(&self, recorded: u64) -> Result<u64, ServiceError> {
+        let Some(record) = &self.record else {
+            return Ok(recorded);
+        };
+        let (store, mut newest) = (&self.table.store, recorded);
+        let add = |item: Item| {
+            let version = store.digits().version_of_item(&item);
+            newest = newest.max(version.map_or(0, Version::get));
+        };
+        self.table.each_version(&self.entity, add).await?;
+        let latest = self.latest().await?.and_then(|latest| latest_of(&latest).ok());
+        newest = newest.max(latest.map_or(0, Version::get));
+        if newest > recorded {
+            record.add(store, Kind::Purge, &self.entity, (1, newest)).await?;
+        }
+        Ok(newest)
     }
 
     /// Counts the items of an entity. Nothing is deleted yet.
@@ -119,6 +147,7 @@ impl Purge {
             latest = self.latest().await?;
             self.add_incarnations(latest.as_ref(), &mut marker).await?;
         }
+        let recorded = self.record(0).await?;
         mark(&self.table.store, &self.entity, |stored| {
             let raised = stored
                 .purge
@@ -135,6 +164,7 @@ impl Purge {
             on_wait(end.saturating_duration_since(Instant::now()));
             tokio::time::sleep_until(end).await;
             if is_attached {
+                self.record(recorded).await?;
                 Box::pin(self.delete_covered(&marker)).await?;
             } else if is_unchanged(latest.as_ref(), self.latest().await?.as_ref()) {
                 self.delete_others(None).await?;

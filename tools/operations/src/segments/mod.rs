@@ -8,6 +8,7 @@ pub mod entities;
 pub mod progress;
 pub mod scan;
 mod state;
+pub mod versions;
 
 use std::{
     fs, io,

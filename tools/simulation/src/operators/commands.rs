@@ -91,7 +91,7 @@ impl Operators {
                     checkpoint: checkpoint.as_deref(),
                     ..Plan::new(store, &pace)
                 };
-                let mut run = TablePrune::new(plan, keep_newest(*keep, GRACE))?;
+                let mut run = TablePrune::new(plan, keep_newest(*keep, GRACE), None)?;
                 while run.step().await?.is_some() {}
                 all_done(run.counts().failed, "entities could not be pruned")
             }
