@@ -42,12 +42,21 @@ pub(super) fn records(count: usize) -> Vec<Record> {
 /// Responds to the sequence numbers of a batch and the number of the invocation, after a time.
 type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
 
+/// A shard of the stream.
+pub(super) struct Stored {
+    pub(super) parent: Option<usize>,
+    pub(super) records: Vec<Record>,
+    pub(super) is_closed: bool,
+}
+
 /// A run of the mapping with its stream, function and destination.
 pub(super) struct Run {
     pub(super) settings: Settings,
-    records: Vec<Record>,
+    pub(super) shards: Vec<Stored>,
     /// Errors of the first reads.
     pub(super) errors: Vec<SourceError>,
+    /// `true` if every fifth list of the shards fails.
+    pub(super) lists_fail: bool,
     pub(super) positions: InMemory,
     /// `true` if puts fail.
     pub(super) is_denied: bool,
@@ -70,6 +79,7 @@ pub(super) struct RunResult {
     pub(super) dropped: usize,
     pub(super) result: LastProcessingResult,
     pub(super) position: Option<Position>,
+    pub(super) lists: usize,
     request_ids: usize,
     reads: usize,
 }
@@ -97,10 +107,16 @@ impl Environment for Fakes {
 
 impl Run {
     pub(super) fn new(settings: Settings, records: Vec<Record>) -> Self {
+        let shard = Stored {
+            parent: None,
+            records,
+            is_closed: false,
+        };
         Self {
             settings,
-            records,
+            shards: vec![shard],
             errors: Vec::new(),
+            lists_fail: false,
             positions: InMemory::default(),
             is_denied: false,
             hangs: false,
@@ -162,20 +178,27 @@ impl Run {
 
 impl Source for Arc<Run> {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        Ok(vec![Shard {
-            id: "shard-1".to_owned(),
-            parent: None,
-        }])
+        lock(&self.seen).lists += 1;
+        if self.lists_fail && lock(&self.seen).lists.is_multiple_of(5) {
+            return Err(SourceError::Unavailable("a list fails".to_owned()));
+        }
+        let id = |index| format!("shard-{}", index + 1);
+        let shard = |(index, shard): (usize, &Stored)| Shard {
+            id: id(index),
+            parent: shard.parent.map(id),
+        };
+        Ok(self.shards.iter().enumerate().map(shard).collect())
     }
 
-    async fn iterator(&self, _: &str, position: &Position) -> Result<String, SourceError> {
-        let records = &self.records;
+    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
+        let number: usize = shard.trim_start_matches("shard-").parse().unwrap();
+        let records = &self.shards[number - 1].records;
         let index = match position {
             Position::TrimHorizon => 0,
             Position::Latest => records.partition_point(|record| self.exists(record)),
             Position::After(number) => records.partition_point(|record| record.sequence_number() <= number),
         };
-        Ok(index.to_string())
+        Ok(format!("{} {index}", number - 1))
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
@@ -183,10 +206,14 @@ impl Source for Arc<Run> {
         if let Some(error) = self.errors.get(lock(&self.seen).reads - 1) {
             return Err(error.clone());
         }
-        let index: usize = iterator.parse().unwrap();
-        let records = self.records[index..].iter().take_while(|record| self.exists(record));
+        let (shard, index) = iterator.split_once(' ').unwrap();
+        let (stored, index) = (
+            &self.shards[shard.parse::<usize>().unwrap()],
+            index.parse::<usize>().unwrap(),
+        );
+        let records = stored.records[index..].iter().take_while(|record| self.exists(record));
         let records: Vec<_> = records.take(1000).cloned().collect();
-        let next = Some((index + records.len()).to_string());
+        let next = (!stored.is_closed).then(|| format!("{shard} {}", index + records.len()));
         Ok(Page { records, next })
     }
 }
