@@ -55,8 +55,8 @@ pub(super) struct Run {
     pub(super) shards: Vec<Stored>,
     /// Errors of the first reads.
     pub(super) errors: Vec<SourceError>,
-    /// `true` if every fifth list of the shards fails.
-    pub(super) lists_fail: bool,
+    /// One of this number of lists of the shards fails.
+    pub(super) failing_lists: usize,
     pub(super) positions: InMemory,
     /// `true` if puts fail.
     pub(super) is_denied: bool,
@@ -116,7 +116,7 @@ impl Run {
             settings,
             shards: vec![shard],
             errors: Vec::new(),
-            lists_fail: false,
+            failing_lists: usize::MAX,
             positions: InMemory::default(),
             is_denied: false,
             hangs: false,
@@ -179,7 +179,7 @@ impl Run {
 impl Source for Arc<Run> {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
         lock(&self.seen).lists += 1;
-        if self.lists_fail && lock(&self.seen).lists.is_multiple_of(5) {
+        if lock(&self.seen).lists.is_multiple_of(self.failing_lists) {
             return Err(SourceError::Unavailable("a list fails".to_owned()));
         }
         let id = |index| format!("shard-{}", index + 1);

@@ -72,7 +72,7 @@ async fn many_shards_are_listed_rarely_and_read_in_order() {
     let mut run = Run::new(settings, Vec::new());
     let shards = 0..LINEAGES * NODES.len();
     run.shards = shards.clone().map(|number| shard(number, max_age)).collect();
-    (run.lists_fail, run.lasts) = (true, RUN);
+    (run.failing_lists, run.lasts) = (5, RUN);
     let result = run.with_delays(|numbers, _| {
         let bad = numbers.iter().filter(|number| is_failing(place(number).0));
         (Duration::from_millis(10), failing(bad))
