@@ -8,14 +8,8 @@ use std::{
     },
 };
 
-use operations::{
-    hold::{self, Hold},
-    progress::Silent,
-    prune::{EntityPrune, Options, Rule},
-    rate_limit::RateLimiter,
-};
 use serde_json::{Value, json};
-use shared::{config::WriteMode, domain::entity::EntityId};
+use shared::config::WriteMode;
 use testkit::{command::Run, database, script, table::Table};
 
 use crate::new_table;
@@ -132,30 +126,6 @@ fn a_hold_stops_a_purge_that_waits() {
     assert!(text.contains("it is on hold since"), "{text}");
     // The latest item would be deleted last.
     script::run(&table, r#"@keys E => = ["floor","v0"]"#);
-}
-
-#[test]
-fn a_hold_stops_a_prune_that_was_planned() {
-    for floor in ["", "@put E floor {\"Floor\": {\"N\": \"3\"}}"] {
-        let table = new_table();
-        script::run(&table, &format!("@recorded E 300,200,100\n{floor}"));
-        let options = Options {
-            rule: Rule::Keep(1),
-            grace: std::time::Duration::ZERO,
-            over_gaps: false,
-            dry_run: false,
-        };
-        let (entity, pace) = (EntityId::new("E").unwrap(), RateLimiter::unlimited());
-        let plan = table.block_on(EntityPrune::plan(&table.store, "E", options, &pace));
-        let (prune, hold) = (plan.unwrap(), Hold::new(table.store.now(), "x", None));
-        assert_eq!(prune.plan.mark.len(), 2);
-        table.block_on(hold::set(&table.store, &entity, &hold)).unwrap();
-        let error = table.block_on(prune.run(&Silent)).unwrap_err();
-        assert_eq!(error.to_string(), format!("it is {hold}"));
-        script::run(&table, "@marked E => = []");
-        assert!(table.block_on(hold::release(&table.store, &entity)).unwrap());
-        assert_eq!(table.block_on(prune.run(&Silent)).unwrap(), 2);
-    }
 }
 
 #[test]
