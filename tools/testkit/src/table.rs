@@ -71,6 +71,17 @@ impl Table {
         }
     }
 
+    /// Returns the table with history in its own table, which it gets unless it has one.
+    #[must_use]
+    pub fn with_own_history(mut self) -> Self {
+        if !self.store.has_own_history() {
+            let history = self.endpoint.table("History");
+            self.block_on(create_history(&self.client, &history)).unwrap();
+            self.store = self.store.clone().with_history(Some(history));
+        }
+        self
+    }
+
     fn claim(&self) {
         self.block_on(self.store.claim_layout()).unwrap();
     }

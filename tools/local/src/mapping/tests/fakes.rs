@@ -1,6 +1,7 @@
 //! A fake stream, function and destination.
 
 use std::{
+    collections::HashMap,
     io,
     sync::{Arc, Mutex},
     time::Duration,
@@ -14,7 +15,7 @@ use crate::{
     lock,
     mapping::{
         failure::Document,
-        position::{InMemory, Position, Positions as _},
+        position::{Position, Positions},
         record::Record,
         settings::Settings,
         source::{Page, Shard, Source, SourceError},
@@ -57,7 +58,7 @@ pub(super) struct Run {
     pub(super) errors: Vec<SourceError>,
     /// One of this number of lists of the shards fails.
     pub(super) failing_lists: usize,
-    pub(super) positions: InMemory,
+    pub(super) positions: Mutex<HashMap<String, SequenceNumber>>,
     /// `true` if puts fail.
     pub(super) is_denied: bool,
     /// `true` if puts never end.
@@ -101,7 +102,7 @@ impl Environment for Fakes {
     type Source = Arc<Run>;
     type Invoker = Arc<Run>;
     type Destination = Arc<Run>;
-    type Positions = InMemory;
+    type Positions = Arc<Run>;
     type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 }
 
@@ -117,7 +118,7 @@ impl Run {
             shards: vec![shard],
             errors: Vec::new(),
             failing_lists: usize::MAX,
-            positions: InMemory::default(),
+            positions: Mutex::default(),
             is_denied: false,
             hangs: false,
             lasts: Duration::from_secs(600),
@@ -146,7 +147,6 @@ impl Run {
     ) -> RunResult {
         let (began, lasts) = (Instant::now(), self.lasts);
         (self.began, self.respond) = (began, Box::new(respond));
-        let positions = std::mem::take(&mut self.positions);
         let run = Arc::new(self);
         let mapping = Mapping::<Fakes> {
             settings: run.settings.clone(),
@@ -158,7 +158,7 @@ impl Run {
             source: run.clone(),
             invoker: run.clone(),
             destination: run.clone(),
-            positions,
+            positions: run.clone(),
             clock: Box::new(move || START + began.elapsed()),
             counters: Counters::default(),
         };
@@ -166,7 +166,7 @@ impl Run {
         RunResult {
             dropped: mapping.counters.get().dropped,
             result: mapping.counters.get().result,
-            position: mapping.positions.load("shard-1"),
+            position: run.load("shard-1"),
             ..std::mem::take(&mut *lock(&run.seen))
         }
     }
@@ -215,6 +215,17 @@ impl Source for Arc<Run> {
         let records: Vec<_> = records.take(1000).cloned().collect();
         let next = (!stored.is_closed).then(|| format!("{shard} {}", index + records.len()));
         Ok(Page { records, next })
+    }
+}
+
+impl Positions for Arc<Run> {
+    fn load(&self, shard: &str) -> Option<Position> {
+        lock(&self.positions).get(shard).cloned().map(Position::After)
+    }
+
+    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
+        lock(&self.positions).insert(shard.to_owned(), position.clone());
+        Ok(())
     }
 }
 
@@ -279,11 +290,9 @@ pub(super) fn failing<'a>(numbers: impl IntoIterator<Item = &'a String>) -> Invo
     response(&json!({"batchItemFailures": failures}))
 }
 
-pub(super) fn positions_after(number: usize) -> InMemory {
-    let positions = InMemory::default();
+pub(super) fn positions_after(number: usize) -> Mutex<HashMap<String, SequenceNumber>> {
     let number = SequenceNumber::new(sequence(number)).unwrap();
-    positions.save("shard-1", &number).unwrap();
-    positions
+    Mutex::new([("shard-1".to_owned(), number)].into())
 }
 
 pub(super) fn after(number: usize) -> Option<Position> {
