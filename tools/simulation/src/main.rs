@@ -40,7 +40,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 ///
 /// The last line of the output is JSON. Exit codes: 0 no violation, 1 a guarantee is violated, 2 usage or other error.
 #[derive(Debug, Parser)]
-#[allow(clippy::struct_excessive_bools, reason = "each is an option")]
 #[command(after_help = "Example: cargo run --release -p simulation -- --schedules 10000 --seed 1")]
 struct Args {
     /// Number of schedules
@@ -64,9 +63,6 @@ struct Args {
     /// Run the schedule in this file, as printed after a violation, instead of generated ones
     #[arg(long, value_name = "FILE", conflicts_with_all = ["schedules", "seed"])]
     replay: Option<PathBuf>,
-    /// Run all schedules, also after a violation, and print the first violation of each instead of a minimized schedule
-    #[arg(long)]
-    all: bool,
     /// Do not minimize the schedule of a violation, which takes hundreds of runs
     #[arg(long)]
     no_minimize: bool,

@@ -32,8 +32,6 @@ struct Tally {
     schedules: u64,
     updates: usize,
     versions: usize,
-    /// Number of violations.
-    violations: usize,
     faults: BTreeMap<String, u64>,
     found: Option<(Schedule, Vec<Violation>)>,
     error: Option<SimulationError>,
@@ -74,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Value, SimulationError> {
         let schedule = usize::try_from(index).ok().and_then(|index| chosen.get(index).cloned());
         let schedule = schedule.unwrap_or_else(draw);
         let checked = run_one(&schedule, args.mutate);
-        let goes_on = lock(&tally).add(schedule, checked, args.all);
+        let goes_on = lock(&tally).add(schedule, checked);
         if index % 500 == 499 {
             print(&format!("{} of {count} {name}", index + 1));
         }
@@ -89,10 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<Value, SimulationError> {
     if let Some((schedule, violations)) = &tally.found {
         explain(args, name, schedule, violations);
     }
-    let seed = tally.found.map_or(args.seed, |(schedule, _)| schedule.seed);
+    let (seed, violations) = tally
+        .found
+        .map_or((args.seed, 0), |(schedule, found)| (schedule.seed, found.len()));
     Ok(json!({
         name: tally.schedules, "updates": tally.updates, "versions": tally.versions, "faults": tally.faults,
-        "violations": tally.violations, "seed": seed,
+        "violations": violations, "seed": seed,
     }))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn in_threads(threads: usize, count: u64, run: impl Fn(u64) -> bool +
 
 impl Tally {
     /// Adds a schedule. Returns `true` if the next one is run.
-    fn add(&mut self, schedule: Schedule, checked: Result<Checked, SimulationError>, all: bool) -> bool {
+    fn add(&mut self, schedule: Schedule, checked: Result<Checked, SimulationError>) -> bool {
         let (evidence, violations) = match checked {
             Ok(checked) => checked,
             Err(error) => {
@@ -135,16 +135,12 @@ impl Tally {
         for (name, count) in evidence.faults {
             *self.faults.entry(name).or_default() += count;
         }
-        let Some(first) = violations.first() else { return true };
-        if all {
-            print(&format!("seed {}: {first}", schedule.seed));
-            self.violations += violations.len();
-        } else if self.found.as_ref().is_none_or(|(found, _)| schedule.seed < found.seed) {
-            // With several threads, the violation of the lowest seed is reported.
-            self.violations = violations.len();
+        let is_lowest = self.found.as_ref().is_none_or(|(found, _)| schedule.seed < found.seed);
+        // With several threads, the violation of the lowest seed is reported.
+        if !violations.is_empty() && is_lowest {
             self.found = Some((schedule, violations));
         }
-        all
+        self.found.is_none()
     }
 }
 

@@ -115,8 +115,8 @@ impl Database {
     }
 
     /// Returns the length of the longest attribute name that the engine accepts.
-    pub fn longest_name(&self, test: &str) -> usize {
-        let is_shorter = self.endpoint.differs(test, &["long-name"]);
+    pub fn longest_name(&self) -> usize {
+        let is_shorter = self.endpoint.differs(&["long-name"]);
         if is_shorter { 50_000 } else { 65_535 }
     }
 }
@@ -143,19 +143,25 @@ pub async fn create_streamed(
 }
 
 fn create(client: &Client, table: &str, keys: &[(&str, ScalarAttributeType)]) -> CreateTableFluentBuilder {
+    let (definitions, schema) = schema(keys);
     let request = client.create_table().table_name(table);
+    let request = request.billing_mode(BillingMode::PayPerRequest);
+    request
+        .set_attribute_definitions(Some(definitions))
+        .set_key_schema(Some(schema))
+}
+
+fn schema(keys: &[(&str, ScalarAttributeType)]) -> (Vec<AttributeDefinition>, Vec<KeySchemaElement>) {
     let keys = keys.iter().zip([KeyType::Hash, KeyType::Range]);
-    keys.fold(
-        request.billing_mode(BillingMode::PayPerRequest),
-        |request, ((key, kind), role)| {
-            let definition = AttributeDefinition::builder()
-                .attribute_name(*key)
-                .attribute_type(kind.clone());
-            let element = KeySchemaElement::builder().attribute_name(*key).key_type(role);
-            let request = request.attribute_definitions(definition.build().unwrap());
-            request.key_schema(element.build().unwrap())
-        },
-    )
+    let elements = keys.map(|((name, kind), role)| {
+        let definition = AttributeDefinition::builder().attribute_name(*name);
+        let element = KeySchemaElement::builder().attribute_name(*name).key_type(role);
+        (
+            definition.attribute_type(kind.clone()).build().unwrap(),
+            element.build().unwrap(),
+        )
+    });
+    elements.unzip()
 }
 
 /// Returns the name of the history table of a table.
@@ -201,20 +207,26 @@ pub async fn items(client: &Client, table: &str) -> Vec<Value> {
     items
 }
 
+/// Adds an index with these keys to a table.
+pub async fn add_index(client: &Client, table: &str, name: &str, keys: &[(&str, ScalarAttributeType)]) {
+    let (definitions, schema) = schema(keys);
+    let projection = Projection::builder().projection_type(ProjectionType::KeysOnly);
+    let index = CreateGlobalSecondaryIndexAction::builder().index_name(name);
+    let index = index.set_key_schema(Some(schema)).projection(projection.build());
+    let created = GlobalSecondaryIndexUpdate::builder().create(index.build().unwrap());
+    let request = client.update_table().table_name(table);
+    let request = request.set_attribute_definitions(Some(definitions));
+    request
+        .global_secondary_index_updates(created.build())
+        .send()
+        .await
+        .unwrap();
+}
+
 /// Adds the index by time to a table.
 pub async fn add_time_index(client: &Client, table: &str) {
-    let projection = Projection::builder().projection_type(ProjectionType::KeysOnly);
-    let mut index = CreateGlobalSecondaryIndexAction::builder().index_name(INDEX_NAME);
-    let mut request = client.update_table().table_name(table);
-    for (name, role) in [(PARTITION, KeyType::Hash), (INSERTED_AT, KeyType::Range)] {
-        let definition = AttributeDefinition::builder().attribute_name(name);
-        request = request.attribute_definitions(definition.attribute_type(ScalarAttributeType::S).build().unwrap());
-        let key = KeySchemaElement::builder().attribute_name(name).key_type(role);
-        index = index.key_schema(key.build().unwrap());
-    }
-    let index = index.projection(projection.build()).build().unwrap();
-    let update = GlobalSecondaryIndexUpdate::builder().create(index).build();
-    request.global_secondary_index_updates(update).send().await.unwrap();
+    let keys = [PARTITION, INSERTED_AT].map(|name| (name, ScalarAttributeType::S));
+    add_index(client, table, INDEX_NAME, &keys).await;
 }
 
 /// Returns the keys in the index by time, sorted: sort key, entity, partition and time of insertion.

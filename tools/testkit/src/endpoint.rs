@@ -100,15 +100,15 @@ impl Endpoint {
         self.url.clone().unwrap_or_else(aws)
     }
 
-    /// Returns `true`, and prints it, if this engine differs from AWS in one of these rows of `docs/conformance.md`, so that `test` is skipped.
+    /// Returns `true`, and prints it, if this engine differs from AWS in one of these rows of `docs/conformance.md`, so that the test skips something.
     /// On the embedded engine, no test is skipped.
-    pub fn differs(&self, test: &str, rows: &[&str]) -> bool {
+    pub fn differs(&self, rows: &[&str]) -> bool {
         if self.engine == Engine::Embedded {
             return false;
         }
         let (here, aws) = (documented(self.engine), documented(Engine::Aws));
         let row = rows.iter().find(|row| here[**row] != aws[**row]);
-        skipped(test, row.map(|row| format!("docs/conformance.md, {row}")))
+        skipped(row.map(|row| format!("docs/conformance.md, {row}")))
     }
 
     pub fn dynamodb(&self) -> Dynamodb {
@@ -165,20 +165,21 @@ pub fn documented(engine: Engine) -> BTreeMap<String, String> {
 }
 
 /// Returns `true`, and prints the reason, if a test that needs the embedded engine has to be skipped because another one is named.
-pub fn is_skipped(test: &str, reason: &str) -> bool {
-    skipped(test, named().map(|_| reason.to_owned()))
+pub fn is_skipped(reason: &str) -> bool {
+    skipped(named().map(|_| reason.to_owned()))
 }
 
-/// Returns `true`, and prints it, if tables have their own history, so that `test` is skipped: it is about items beside versions in
-/// one table, or puts such items itself.
-pub fn is_about_one_table(test: &str) -> bool {
+/// Returns `true`, and prints it, if tables have their own history, so that the test skips something: it is about items beside versions
+/// in one table, or puts such items itself.
+pub fn is_about_one_table() -> bool {
     let reason = "history has its own table";
-    skipped(test, has_own_history().then(|| reason.to_owned()))
+    skipped(has_own_history().then(|| reason.to_owned()))
 }
 
-/// Returns `true`, and prints it, if there is a reason to skip a test.
-fn skipped(test: &str, reason: Option<String>) -> bool {
+/// Returns `true`, and prints it with the name of the test, which is that of its thread, if there is a reason to skip something.
+fn skipped(reason: Option<String>) -> bool {
     if let Some(reason) = &reason {
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
         print(&format!("skipped: {test}: {reason}"));
     }
     reason.is_some()

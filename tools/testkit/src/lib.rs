@@ -31,6 +31,8 @@
     reason = "in test support, a panic is the message"
 )]
 
+pub use fastrand::Rng;
+
 #[cfg(feature = "stack")]
 mod actions;
 #[cfg(feature = "stack")]

@@ -94,15 +94,14 @@ impl Subject for Table {
 /// | `one table` | the script is skipped if history has its own table |
 /// | `embedded` | the script is skipped on other engines than the embedded one |
 /// | `needs ROW` | the script is skipped on an engine that differs from AWS in this row of `docs/conformance.md` |
-pub fn run_new<S: Subject>(vzero: &'static str, name: &str, text: &str) {
-    new::<S>((vzero, name), text, (None, &json!({}), None));
+pub fn run_new<S: Subject>(vzero: &'static str, text: &str) {
+    new::<S>(vzero, text, (None, &json!({}), None));
 }
 
-fn new<S: Subject>(test: (&'static str, &str), text: &str, options: (Option<u8>, &Value, Option<&str>)) {
+fn new<S: Subject>(vzero: &'static str, text: &str, options: (Option<u8>, &Value, Option<&str>)) {
     let text = text.trim_start();
     let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
     let (digits, definition, row) = options;
-    let name = test.1;
     match line.split_once(' ').unwrap_or((line, "")) {
         ("for", list) => {
             let (name, values) = list.split_once(" in ").unwrap();
@@ -112,17 +111,17 @@ fn new<S: Subject>(test: (&'static str, &str), text: &str, options: (Option<u8>,
                     _ => digits,
                 };
                 let rest = rest.replace(&format!("${name}"), value);
-                new::<S>(test, &rest, (digits, definition, row));
+                new::<S>(vzero, &rest, (digits, definition, row));
             }
         }
-        ("definition", json) => new::<S>(test, rest, (digits, &serde_json::from_str(json).unwrap(), row)),
-        ("needs", row) => new::<S>(test, rest, (digits, definition, Some(row))),
-        ("one", "table") if is_about_one_table(name) => {}
-        ("embedded", "") if is_skipped(name, "it needs the embedded DynamoDB") => {}
-        ("one", "table") | ("embedded", "") => new::<S>(test, rest, options),
+        ("definition", json) => new::<S>(vzero, rest, (digits, &serde_json::from_str(json).unwrap(), row)),
+        ("needs", row) => new::<S>(vzero, rest, (digits, definition, Some(row))),
+        ("one", "table") if is_about_one_table() => {}
+        ("embedded", "") if is_skipped("it needs the embedded DynamoDB") => {}
+        ("one", "table") | ("embedded", "") => new::<S>(vzero, rest, options),
         _ => {
-            let subject = S::create(test.0, digits, definition);
-            if row.is_none_or(|row| !subject.vzero().endpoint.differs(name, &[row])) {
+            let subject = S::create(vzero, digits, definition);
+            if row.is_none_or(|row| !subject.vzero().endpoint.differs(&[row])) {
                 run(&subject, text);
             }
         }
@@ -136,7 +135,7 @@ macro_rules! script_tests {
         $(#[test]
         fn $name() {
             let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts/", stringify!($name), ".txt"));
-            $crate::script::run_new::<$subject>(env!("CARGO_BIN_EXE_vzero"), stringify!($name), text);
+            $crate::script::run_new::<$subject>(env!("CARGO_BIN_EXE_vzero"), text);
         })*
     };
 }

@@ -18,7 +18,7 @@ use shared::{
 use crate::{
     database,
     endpoint::has_own_history,
-    updates::{self, WriteError, WriteMode, WriteOutcome, mode},
+    updates::{self, WriteMode, WriteOutcome, mode},
     vzero::Vzero,
 };
 
@@ -71,6 +71,17 @@ impl Table {
         }
     }
 
+    /// Returns the table with history in its own table, which it gets unless it has one.
+    #[must_use]
+    pub fn with_own_history(mut self) -> Self {
+        if !self.store.has_own_history() {
+            let history = self.endpoint.table("History");
+            self.block_on(create_history(&self.client, &history)).unwrap();
+            self.store = self.store.clone().with_history(Some(history));
+        }
+        self
+    }
+
     fn claim(&self) {
         self.block_on(self.store.claim_layout()).unwrap();
     }
@@ -85,17 +96,6 @@ impl Table {
     /// Writes an update and its version item with the library, and returns the version.
     pub fn write(&self, update: Value) -> u64 {
         self.block_on(write(&self.store, update))
-    }
-
-    /// Writes an update beside a purge. The update is rejected if the purge deleted only `v0` so far.
-    pub fn write_beside_purge(&self, update: Value) {
-        let update = updates::update(update);
-        let written = self.block_on(updates::apply(&self.store, &update, mode(WriteMode::Inline)));
-        let is_expected = matches!(
-            written,
-            Ok(WriteOutcome::Written { .. }) | Err(WriteError::CounterMissing { .. })
-        );
-        assert!(is_expected, "{written:?}");
     }
 
     pub fn put_version(&self, id: &str) -> PutOutcome {

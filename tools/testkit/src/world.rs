@@ -8,12 +8,7 @@ use operations::{
 };
 use serde_json::{Value, json};
 use shared::{
-    domain::{
-        entity::EntityId,
-        keys::{LATEST_KEY, VersionDigits},
-        recorded_at::RecordedAt,
-        view::VersionView,
-    },
+    domain::{entity::EntityId, keys::LATEST_KEY, recorded_at::RecordedAt, view::VersionView},
     dynamodb::{Store, put::put_version::PutOutcome, read::versions::ReadError},
 };
 
@@ -170,12 +165,6 @@ impl<'a> World<'a> {
         let sent = send.await;
         let consumed = self.database.consumed().into_iter();
         (sent, consumed.map(|(operation, _)| operation).collect())
-    }
-
-    /// Returns another store of the same table, with this width of version keys.
-    pub fn of_width(&self, digits: u8) -> Store {
-        let table = self.database.table_name(&self.table);
-        Store::new(self.database.client.clone(), table, VersionDigits::new(digits).unwrap())
     }
 
     pub fn entity(&self) -> EntityId {

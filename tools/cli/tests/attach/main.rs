@@ -20,7 +20,7 @@ script_tests! {
 
 #[test]
 fn hostile_names_are_passed_as_they_are() {
-    if is_skipped("hostile_names_are_passed_as_they_are", "tables of other programs") {
+    if is_skipped("tables of other programs") {
         return;
     }
     let table = Table::new(env!("CARGO_BIN_EXE_vzero"));

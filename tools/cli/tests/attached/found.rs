@@ -56,10 +56,7 @@ fn of_reader(database: String) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_of_a_table_is_found_by_its_name() {
-    if is_skipped(
-        "the_history_of_a_table_is_found_by_its_name",
-        "its tables have fixed names",
-    ) {
+    if is_skipped("its tables have fixed names") {
         return;
     }
     let tap = Tap::embedded();

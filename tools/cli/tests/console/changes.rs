@@ -116,7 +116,7 @@ fn versions_are_counted_and_a_narrower_filter_needs_no_scan() {
 
 #[test]
 fn a_period_is_read_by_the_index_as_by_a_scan() {
-    if is_skipped("a_period_is_read_by_the_index", "an index takes time to be created") {
+    if is_skipped("an index takes time to be created") {
         return;
     }
     let mut table = new_table();

@@ -13,17 +13,8 @@ const COMPRESS: [(&str, &str); 1] = [("HISTORY_COMPRESSION", "deflate")];
 
 /// Creates a table with a history table, and an entity whose versions 1 and 3 are compressed.
 fn table() -> Table {
-    let mut table = new_table();
-    if !table.store.has_own_history() {
-        let name = database::history_of(&table.name);
-        table
-            .runtime
-            .block_on(table::create_history(&table.client, &name))
-            .unwrap();
-        let history = name;
-        table.store = table.store.clone().with_history(Some(history));
-        table.runtime.block_on(table.store.claim_layout()).unwrap();
-    }
+    let table = new_table().with_own_history();
+    table.block_on(table.store.claim_layout()).unwrap();
     for (number, compression) in [
         (1, Compression::Deflate),
         (2, Compression::None),

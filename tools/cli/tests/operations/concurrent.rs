@@ -1,21 +1,15 @@
 //! Commands beside other writers, and while they wait.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-use operations::{
-    hold::{self, Hold},
-    progress::Silent,
-    prune::{EntityPrune, Options, Rule},
-    rate_limit::RateLimiter,
-};
 use serde_json::{Value, json};
-use shared::{config::WriteMode, domain::entity::EntityId};
+use shared::config::WriteMode;
 use testkit::{command::Run, database, script, table::Table};
 
 use crate::new_table;
@@ -96,65 +90,6 @@ fn an_audit_during_writes_finds_no_fault() {
     done.store(true, Ordering::Relaxed);
     for writer in writers {
         assert!(table.block_on(writer).unwrap() > 0);
-    }
-}
-
-#[test]
-fn a_purge_reports_concurrent_updates() {
-    let table = new_table();
-    for _ in 0..3 {
-        script::run(&table, r#"@writes 40 {"ID": "E"}"#);
-        let child = table.start("purge E --yes --wait 1s");
-        for number in 1..=20 {
-            table.write_beside_purge(json!({"ID": "E", "State": number}));
-        }
-        let ran = Run::wait(child);
-        // Either the purge deleted everything, and the entity started again, or it reports a writer.
-        let is_reported = ran.code == 4 && ran.stderr.contains("it is being written");
-        let is_deleted = || ran.code == 0 && !table.items_of("E").contains_key("v0");
-        assert!(is_reported || is_deleted(), "{ran:?}");
-        table.run("purge E --yes --wait 0s");
-        assert!(table.items_of("E").is_empty());
-    }
-}
-
-#[test]
-fn a_hold_stops_a_purge_that_waits() {
-    let table = new_table();
-    table.write(json!({"ID": "E", "State": 1}));
-    let mut child = table.start("purge E --yes --wait 2s");
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut String::new()).unwrap();
-    script::run(&table, "hold E --reason x => 0");
-    let mut text = String::new();
-    stderr.read_to_string(&mut text).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(4), "{text}");
-    assert!(text.contains("it is on hold since"), "{text}");
-    // The latest item would be deleted last.
-    script::run(&table, r#"@keys E => = ["floor","v0"]"#);
-}
-
-#[test]
-fn a_hold_stops_a_prune_that_was_planned() {
-    for floor in ["", "@put E floor {\"Floor\": {\"N\": \"3\"}}"] {
-        let table = new_table();
-        script::run(&table, &format!("@recorded E 300,200,100\n{floor}"));
-        let options = Options {
-            rule: Rule::Keep(1),
-            grace: std::time::Duration::ZERO,
-            over_gaps: false,
-            dry_run: false,
-        };
-        let (entity, pace) = (EntityId::new("E").unwrap(), RateLimiter::unlimited());
-        let plan = table.block_on(EntityPrune::plan(&table.store, "E", options, &pace));
-        let (prune, hold) = (plan.unwrap(), Hold::new(table.store.now(), "x", None));
-        assert_eq!(prune.plan.mark.len(), 2);
-        table.block_on(hold::set(&table.store, &entity, &hold)).unwrap();
-        let error = table.block_on(prune.run(&Silent)).unwrap_err();
-        assert_eq!(error.to_string(), format!("it is {hold}"));
-        script::run(&table, "@marked E => = []");
-        assert!(table.block_on(hold::release(&table.store, &entity)).unwrap());
-        assert_eq!(table.block_on(prune.run(&Silent)).unwrap(), 2);
     }
 }
 

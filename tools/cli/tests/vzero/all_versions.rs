@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use testkit::{
+    Rng,
     attached::Orders,
     database::{at_second, update},
     script_tests,
@@ -12,7 +13,7 @@ use testkit::{
     vzero::Vzero,
 };
 
-use crate::{random, random_order, random_update};
+use crate::{change_order, random_update};
 
 script_tests! {
     Table;
@@ -69,14 +70,14 @@ fn all_versions_are_those_of_each_entity() {
     for is_own in [false, true] {
         let table = crate::table_with_history(is_own);
         table.block_on(table.store.claim_layout()).unwrap();
-        let (mut random, mut keys) = (random(0x2026_1126), BTreeSet::new());
+        let (mut random, mut keys) = (Rng::with_seed(0x2026_1126), BTreeSet::new());
         for number in 0..200 {
-            let id = format!("Equipment#{}", random(30));
+            let id = format!("Equipment#{}", random.u64(..30));
             let json = random_update(&mut random, &id, number);
             keys.insert(id);
             // History lacks some of them.
-            let mode = mode([WriteMode::Stream, WriteMode::Inline][usize::from(random(5) > 0)]);
-            let store = at_second(&table.store, random(100));
+            let mode = mode([WriteMode::Stream, WriteMode::Inline][usize::from(random.u8(..5) > 0)]);
+            let store = at_second(&table.store, random.u64(..100));
             table.block_on(apply(&store, &update(json), mode)).unwrap();
         }
         check(&table, &keys);
@@ -86,18 +87,19 @@ fn all_versions_are_those_of_each_entity() {
 #[test]
 fn all_versions_of_an_attached_table_are_those_of_each_item() {
     let orders = Orders::with(crate::VZERO, &json!({"ActorAttribute": "by"}));
-    let (mut random, mut keys) = (random(0x2026_1127), BTreeSet::new());
+    let (mut random, mut keys) = (Rng::with_seed(0x2026_1127), BTreeSet::new());
     for number in 0..100 {
-        let no = random(30) + 1;
-        keys.insert(Orders::key(no));
-        match random_order(&mut random, number) {
-            Some(order) => orders.put(no, &order),
-            None => orders.delete(no),
-        }
+        keys.insert(Orders::key(change_order(&orders, &mut random, number)));
     }
     // Some records come late.
     let records = orders.records();
-    orders.deliver(&records.iter().filter(|_| random(4) > 0).cloned().collect::<Vec<_>>());
+    orders.deliver(
+        &records
+            .iter()
+            .filter(|_| random.u64(..4) > 0)
+            .cloned()
+            .collect::<Vec<_>>(),
+    );
     orders.deliver(&records);
     keys.retain(|key| orders.run(&["log", key]).code == 0);
     check(&orders, &keys);

@@ -21,11 +21,7 @@ mod unreachable;
 mod verify;
 
 use serde_json::{Value, json};
-use shared::{domain::keys::VersionDigits, dynamodb::Store};
-use testkit::{
-    script_tests,
-    table::{Table, create_history},
-};
+use testkit::{Rng, attached::Orders, script_tests, table::Table};
 
 const VZERO: &str = env!("CARGO_BIN_EXE_vzero");
 
@@ -35,45 +31,34 @@ fn new_table() -> Table {
 
 /// Creates a table with history in its own table or, unless the endpoint has only that layout, beside the latest items.
 fn table_with_history(is_own: bool) -> Table {
-    let mut table = new_table();
-    if is_own && table.store.own_history().is_none() {
-        let history = table.endpoint.table("History");
-        table.block_on(create_history(&table.client, &history)).unwrap();
-        let store = Store::new(table.client.clone(), &table.name, VersionDigits::default());
-        table.store = store.with_history(Some(history));
-    }
-    table
+    let table = new_table();
+    if is_own { table.with_own_history() } else { table }
 }
 
-/// Pseudorandom numbers below a bound.
-fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
-    move |bound| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % bound
-    }
-}
-
-/// Returns a random order of the table `Orders`, or `None` for a deletion.
-fn random_order(random: &mut impl FnMut(u64) -> u64, number: u64) -> Option<Value> {
-    let by = ["amy", "zoe"][usize::from(random(2) > 0)];
-    let mut n = |bound| json!({"N": random(bound).to_string()});
+/// Puts or deletes an order of the table `Orders` at random, and returns its number.
+fn change_order(orders: &Orders, random: &mut Rng, number: u64) -> u64 {
+    let no = random.u64(1..=25);
+    let by = random.choice(["amy", "zoe"]).unwrap();
+    let mut n = |bound| json!({"N": random.u64(..bound).to_string()});
     let elements: Vec<_> = (0..3).map(|_| json!({"M": {"Id": n(5), "V": n(2)}})).collect();
     let order = json!({"A": n(3), "B": {"N": number.to_string()}, "by": {"S": by}, "L": {"L": elements}});
-    (random(6) > 0).then_some(order)
+    match random.u64(..6) {
+        0 => orders.delete(no),
+        _ => orders.put(no, &order),
+    }
+    no
 }
 
 /// Returns a random update of an entity, or a deletion.
-fn random_update(random: &mut impl FnMut(u64) -> u64, id: &str, number: u64) -> Value {
-    let elements: Vec<_> = (0..random(4))
-        .map(|_| json!({"Id": random(5), "V": random(2)}))
+fn random_update(random: &mut Rng, id: &str, number: u64) -> Value {
+    let elements: Vec<_> = (0..random.u64(..4))
+        .map(|_| json!({"Id": random.u64(..5), "V": random.u64(..2)}))
         .collect();
-    let mut json = json!({"ID": id, "A": random(3), "B": {"C": number}, "L": elements});
-    if random(2) == 0 {
-        json["Actor"] = ["amy", "zoe"][usize::from(random(2) > 0)].into();
+    let mut json = json!({"ID": id, "A": random.u64(..3), "B": {"C": number}, "L": elements});
+    if random.bool() {
+        json["Actor"] = random.choice(["amy", "zoe"]).unwrap().into();
     }
-    match random(10) {
+    match random.u64(..10) {
         0 => json!({"ID": id, "Deleted": true}),
         _ => json,
     }

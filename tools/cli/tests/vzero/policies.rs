@@ -243,8 +243,7 @@ async fn operators_need_exactly_the_documented_actions() {
 
 #[tokio::test]
 async fn readers_auditors_and_operators_need_exactly_the_documented_actions() {
-    const TEST: &str = "readers_auditors_and_operators_need_exactly_the_documented_actions";
-    if is_skipped(TEST, "it needs a proxy of an embedded DynamoDB") {
+    if is_skipped("it needs a proxy of an embedded DynamoDB") {
         return;
     }
     let policies = policies(include_str!("../scripts/policies_of_readers"));

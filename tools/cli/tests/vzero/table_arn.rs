@@ -60,10 +60,7 @@ fn vzero(endpoint: &str, table: &str, command: &str) -> (i32, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_of_a_table_given_by_its_arn_find_its_history() {
-    if is_skipped(
-        "reads_of_a_table_given_by_its_arn_find_its_history",
-        "it needs a proxy of an embedded DynamoDB",
-    ) {
+    if is_skipped("it needs a proxy of an embedded DynamoDB") {
         return;
     }
     let tap = Tap::embedded();

@@ -12,6 +12,7 @@ use shared::{
     dynamodb::Store,
 };
 use testkit::{
+    Rng,
     attached::Orders,
     database::{add_time_index, at_second, entity, put_into, update},
     endpoint::is_skipped,
@@ -20,7 +21,7 @@ use testkit::{
     vzero::Vzero,
 };
 
-use crate::{random, random_order, random_update};
+use crate::{change_order, random_update};
 
 const SKIPPED: &str = "an index takes time to be created";
 
@@ -88,21 +89,21 @@ const TIMES: [&str; 3] = ["1970-01-01T00:25:00Z", "1970-01-01T00:35:00Z", "1970-
 
 #[test]
 fn the_index_finds_what_a_scan_finds() {
-    if is_skipped("the_index_finds_what_a_scan_finds", SKIPPED) {
+    if is_skipped(SKIPPED) {
         return;
     }
     for is_own in [false, true] {
-        let (table, mut random) = (indexed(is_own), random(0x2026_1128));
+        let (table, mut random) = (indexed(is_own), Rng::with_seed(0x2026_1128));
         for number in 0..150 {
-            let id = format!("Equipment#{}", random(25));
+            let id = format!("Equipment#{}", random.u64(..25));
             let json = random_update(&mut random, &id, number);
             // Clocks differ, so that some versions are ahead of the clock that inserts them, and some are late.
-            let second = 1500 + random(1500);
+            let second = 1500 + random.u64(..1500);
             let store = at_second(&table.store, second);
             table
                 .block_on(apply(&store, &update(json), mode(WriteMode::Stream)))
                 .unwrap();
-            let inserted = second + [0, 1, 899, 3000][usize::try_from(random(4)).unwrap()];
+            let inserted = second + random.choice([0, 1, 899, 3000]).unwrap();
             table.block_on(put_version(&at_second(&store, inserted - 10), &entity(&id)));
         }
         check(&table, &table.store, TIMES);
@@ -111,24 +112,23 @@ fn the_index_finds_what_a_scan_finds() {
 
 #[test]
 fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
-    if is_skipped("the_index_of_an_attached_table_finds_what_a_scan_finds", SKIPPED) {
+    if is_skipped(SKIPPED) {
         return;
     }
-    let (orders, mut random) = (Orders::with(crate::VZERO, &json!({"ActorAttribute": "by"})), random(7));
+    let (orders, mut random) = (
+        Orders::with(crate::VZERO, &json!({"ActorAttribute": "by"})),
+        Rng::with_seed(7),
+    );
     orders.block_on(add_time_index(&orders.client, &orders.history));
     let store = orders.store().with_time_index(None);
     orders.block_on(store.store_time_index_since(Some(ALWAYS))).unwrap();
     for number in 0..100 {
-        let no = random(20) + 1;
-        match random_order(&mut random, number) {
-            Some(order) => orders.put(no, &order),
-            None => orders.delete(no),
-        }
+        change_order(&orders, &mut random, number);
     }
     let now = store.clock().now().as_secs();
     // Some records come late, in both meanings.
     for (second, records) in [(now, orders.records()), (now + 3000, orders.records())] {
-        let chosen = records.into_iter().filter(|_| second > now || random(4) > 0);
+        let chosen = records.into_iter().filter(|_| second > now || random.u64(..4) > 0);
         orders.deliver_to(at_second(&store, second), &chosen.collect::<Vec<_>>());
     }
     let audited = orders.json("audit --index --lag 0", 0);
@@ -143,7 +143,7 @@ fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
 
 #[test]
 fn new_versions_of_all_entities_are_followed() {
-    if is_skipped("new_versions_of_all_entities_are_followed", SKIPPED) {
+    if is_skipped(SKIPPED) {
         return;
     }
     for has_index in [true, false] {
@@ -183,7 +183,7 @@ fn new_versions_of_all_entities_are_followed() {
 
 #[test]
 fn an_audit_finds_what_differs_in_the_index() {
-    if is_skipped("an_audit_finds_what_differs_in_the_index", SKIPPED) {
+    if is_skipped(SKIPPED) {
         return;
     }
     let table = indexed(true);

@@ -28,20 +28,6 @@ pub trait Positions: Send + Sync {
     fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()>;
 }
 
-#[derive(Debug, Default)]
-pub struct InMemory(Mutex<BTreeMap<String, SequenceNumber>>);
-
-impl Positions for InMemory {
-    fn load(&self, shard: &str) -> Option<Position> {
-        lock(&self.0).get(shard).cloned().map(Position::After)
-    }
-
-    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
-        lock(&self.0).insert(shard.to_owned(), position.clone());
-        Ok(())
-    }
-}
-
 /// Positions in a file, which is replaced atomically on each change. Clones share them.
 #[derive(Debug, Clone)]
 pub struct InFile {

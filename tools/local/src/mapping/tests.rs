@@ -2,6 +2,7 @@
 
 mod fakes;
 mod recordings;
+mod shards;
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,23 +1,13 @@
 //! Change sets: all updates are applied, once, or none.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use aws_sdk_dynamodb::types::{AttributeValue, Get, TransactGetItem};
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::{
-    config::Window,
-    domain::{keys::LATEST_KEY, names, version::Version},
-    dynamodb::key,
-};
+use shared::domain::{keys::LATEST_KEY, names, version::Version};
 use testkit::{
     database::{Database, entity},
-    updates::{
-        Idempotency, Ordering, Update, WriteError, WriteMode, WriteOptions, WriteOutcome, ledger, mode, version,
-    },
+    updates::{Ordering, Update, WriteError, WriteMode, WriteOutcome, ledger, mode, version},
     world::World,
 };
-use tokio::time::timeout;
 use writer_fn::{
     counter::set::{self, SetError, SetOutcome},
     update::set::parse as set_of,
@@ -206,83 +196,4 @@ async fn a_set_fits_into_one_transaction() {
         .unwrap();
     let small = json!({"RequestId": "small", "Updates": (0..11).map(|n| json!({"ID": n.to_string(), "B": 1})).collect::<Vec<_>>()});
     assert_eq!(write(&world, small).await, Err((None, WriteError::TooLargeTogether)));
-}
-
-/// Returns the values of an attribute that one transaction reads.
-async fn seen_together(world: &World<'_>, ids: &[String], name: &str) -> Vec<Option<AttributeValue>> {
-    let gets = ids.iter().map(|id| {
-        let get = Get::builder().table_name(world.store.latest_table());
-        let get = get.set_key(Some(key(id.as_str(), LATEST_KEY))).build().unwrap();
-        TransactGetItem::builder().get(get).build()
-    });
-    let request = world
-        .store
-        .client()
-        .transact_get_items()
-        .set_transact_items(Some(gets.collect()));
-    let read = request.send().await.unwrap();
-    let items = read.responses().iter().map(|response| response.item().unwrap());
-    items.map(|item| item.get(name).cloned()).collect()
-}
-
-/// Writers of the same entities, of which many are killed at any time and deliver their set again.
-#[tokio::test]
-async fn concurrent_sets_of_the_same_entities_are_applied_once_and_together() {
-    const WRITERS: u64 = 16;
-    let ids: Vec<_> = (0..20).map(|n| format!("e{n}")).collect();
-    let set = |by: u64| {
-        let updates: Vec<_> = ids.iter().map(|id| json!({"ID": id, "By": by})).collect();
-        let sent = u64::try_from(shared::clock::since_epoch().as_millis()).unwrap();
-        let set = json!({"RequestId": by.to_string(), "RequestSentAt": sent, "Updates": updates});
-        parse(set, Ordering::Arrival)
-    };
-    let database = Database::start().await;
-    // The latest item drops most requests, so that a set that is delivered again is searched in history.
-    let world = World::new(&database, "Table", 1).await.with(WriteOptions {
-        idempotency: Idempotency::Recent(Window::new(2).unwrap()),
-        ..mode(WriteMode::Transaction)
-    });
-    set::write(&world.store, &set(0), world.options).await.unwrap();
-    let deliver = async |by| {
-        let set = set(by);
-        loop {
-            let limit = if fastrand::bool() { fastrand::u64(1..60) } else { 30_000 };
-            let write = set::write(&world.store, &set, world.options);
-            match timeout(Duration::from_millis(limit), write).await {
-                Ok(Ok(SetOutcome::Written(_) | SetOutcome::Duplicate(_))) => return,
-                Ok(Err((_, WriteError::Contended { .. } | WriteError::Service(_)))) | Err(_) => {}
-                Ok(other) => panic!("{other:?}"),
-            }
-        }
-    };
-    // Readers see the same set everywhere, until all are written.
-    let read = async || {
-        for name in ["By", names::RECORDED_AT, names::LATEST].into_iter().cycle() {
-            let values = seen_together(&world, &ids, name).await;
-            assert!(values.iter().all(|value| *value == values[0]), "{name}: {values:?}");
-        }
-    };
-    tokio::select! {
-        _ = join_all((1..=WRITERS).map(deliver)) => {}
-        () = read() => {}
-    }
-    // Each set is one version of each entity.
-    let mut histories = Vec::new();
-    for id in &ids {
-        let mut history = Vec::new();
-        for number in 1.. {
-            let Some(found) = world.store.version(&entity(id), version(number), true).await.unwrap() else {
-                break;
-            };
-            assert_eq!(found.change_set_size, Some(20));
-            history.push((found.request_id, found.recorded_at));
-        }
-        histories.push(history);
-    }
-    assert!(histories.iter().all(|history| *history == histories[0]));
-    let requests: BTreeSet<_> = histories[0].iter().map(|(request, _)| request).collect();
-    assert_eq!(
-        (histories[0].len() as u64, requests.len() as u64),
-        (WRITERS + 1, WRITERS + 1)
-    );
 }

@@ -59,7 +59,7 @@ async fn read(narrow: &World<'_>, wide: &World<'_>, name: &str, consistent: bool
 
 #[tokio::test]
 async fn eventually_consistent_reads_consume_half_the_capacity() {
-    if is_about_one_table("eventually_consistent_reads_consume_half_the_capacity") {
+    if is_about_one_table() {
         return;
     }
     let database = Database::start().await;

@@ -1,14 +1,11 @@
 //! Consumed capacity of writes, compared with `docs/costs.md` and `docs/indexes.md`, and requests of concurrent writers.
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType,
-    Projection, ProjectionType, ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::ScalarAttributeType;
 use futures::future::join_all;
 use patterns::time_series::{StateTime, TimeSeries};
 use serde_json::json;
 use testkit::{
-    database::{Database, KEYS, entity},
+    database::{Database, KEYS, add_index, entity},
     endpoint::{is_about_one_table, is_skipped},
     pages::rows,
     updates::{MODES, WriteMode, WriteOutcome, ledger, mode, parse},
@@ -35,11 +32,7 @@ async fn measured_idempotency_costs_match_the_documentation() {
         let of_mode: WriteMode = row[0].parse().unwrap();
         // Some engines report too few write units for a transaction.
         let is_ledger = row[1] == "ledger";
-        if is_ledger
-            && database
-                .endpoint
-                .differs("the cost of a ledger", &["transaction-units"])
-        {
+        if is_ledger && database.endpoint.differs(&["transaction-units"]) {
             continue;
         }
         let options = if is_ledger { ledger(of_mode) } else { mode(of_mode) };
@@ -119,13 +112,13 @@ async fn with_history(world: &mut World<'_>, has_own_history: bool) {
 
 #[tokio::test]
 async fn measured_costs_match_the_documentation() {
-    if is_about_one_table("measured_costs_match_the_documentation") {
+    if is_about_one_table() {
         return;
     }
     let database = Database::start().await;
     // Versions are inserted by statements, whose units DynamoDB Local does not count as AWS does.
     let rows_of_statements = ["statement-units", "large-statement-units"];
-    let is_metered = !database.endpoint.differs("the cost of statements", &rows_of_statements);
+    let is_metered = !database.endpoint.differs(&rows_of_statements);
     let mut measured_rows = Vec::new();
     for has_own_history in if is_metered { vec![false, true] } else { vec![false] } {
         for mode in MODES {
@@ -186,26 +179,11 @@ const INDEXES: [Index; 2] = [
     ),
 ];
 
-async fn create_index(database: &Database, table: &str, (name, keys): Index) {
-    let mut request = database.client.update_table().table_name(table);
-    let mut index = CreateGlobalSecondaryIndexAction::builder().index_name(name);
-    for ((name, kind), role) in keys.iter().zip([KeyType::Hash, KeyType::Range]) {
-        let attribute = AttributeDefinition::builder().attribute_name(*name);
-        request = request.attribute_definitions(attribute.attribute_type(kind.clone()).build().unwrap());
-        let key = KeySchemaElement::builder().attribute_name(*name).key_type(role);
-        index = index.key_schema(key.build().unwrap());
-    }
-    let projection = Projection::builder().projection_type(ProjectionType::KeysOnly);
-    let index = index.projection(projection.build()).build().unwrap();
-    let created = GlobalSecondaryIndexUpdate::builder().create(index).build();
-    request.global_secondary_index_updates(created).send().await.unwrap();
-}
-
 /// Returns the number of entries of an entity with three versions, and the write units of storing another version.
 async fn measured_index(database: &Database, layout: &str, index: Index) -> (f64, f64) {
     let table = format!("{layout}-{}", index.0);
     let mut world = World::new(database, &table, 1).await.in_mode(WriteMode::Stream);
-    create_index(database, world.store.latest_table(), index).await;
+    add_index(&database.client, world.store.latest_table(), index.0, index.1).await;
     with_history(&mut world, layout == "own").await;
     for number in 1..=3 {
         world.writes(json!({"State": "OK", "N": number}), number).await;
@@ -224,10 +202,7 @@ async fn measured_index(database: &Database, layout: &str, index: Index) -> (f64
 
 #[tokio::test]
 async fn versions_in_indexes_match_the_documentation() {
-    if is_skipped(
-        "versions_in_indexes_match_the_documentation",
-        "an index takes time to be created",
-    ) {
+    if is_skipped("an index takes time to be created") {
         return;
     }
     let database = Database::start().await;

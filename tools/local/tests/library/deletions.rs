@@ -10,7 +10,7 @@ use shared::{
 };
 use testkit::{
     database::{Database, entity},
-    updates::{ChangeOptions, WriteError, WriteMode, WriteOutcome, duplicate, revision, update, version, written},
+    updates::{ChangeOptions, WriteError, WriteMode, WriteOutcome, duplicate, revision, version, written},
     world::World,
 };
 
@@ -267,35 +267,5 @@ async fn an_item_with_more_attributes_than_one_request_can_remove_is_deleted() {
         assert_eq!(restore(&world, 4, "u-3").await, Ok(Some(written(11))));
         check_state(&world, 11, &wide(0, WIDE)).await;
         check_audit(&world).await;
-    }
-}
-
-#[tokio::test]
-async fn attributes_that_an_interrupted_deletion_left_do_not_come_back() {
-    let database = Database::start().await;
-    for world in World::each(&database, "T").await {
-        world.writes(json!({"A": 1}), 1).await;
-        let deletion = update(json!({"ID": "E", "Deleted": true, "Why": "sold"}));
-        // The process stopped before it removed the rest. Another program cannot tell it from the state.
-        let interrupt = async || {
-            let mut v0 = world.v0().await;
-            let rest = wide(0, WIDE).into_iter().map(|(name, _)| (name, json!({"S": "x"})));
-            v0.as_object_mut().unwrap().extend(rest);
-            world.put(v0).await;
-        };
-        assert_eq!(world.record(&deletion).await, Ok(written(2)));
-        interrupt().await;
-        // Readers and history do not see it.
-        assert_eq!(latest(&world).await, (true, json!({"Why": {"S": "sold"}})));
-        assert_eq!(world.put_version().await, PutOutcome::AlreadyRecorded);
-        check_audit(&world).await;
-        // The next delivery of the deletion removes it.
-        assert_eq!(world.record(&deletion).await, Ok(duplicate(2)));
-        assert_eq!(state(&world, "v0").await, Map::new(), "{:?}", world.options);
-        // So does the next update, which has as many attributes as an update can have.
-        interrupt().await;
-        let next = wide(500, 750);
-        world.writes(Value::Object(next.clone()), 3).await;
-        check_state(&world, 3, &next).await;
     }
 }

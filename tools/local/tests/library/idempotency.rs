@@ -52,31 +52,6 @@ async fn recent_requests(world: &World<'_>) -> usize {
 }
 
 #[tokio::test]
-async fn a_duplicate_within_the_window_is_detected_after_any_updates_in_between() {
-    let database = Database::start().await;
-    for mode in MODES {
-        for window in [2, 3, 16] {
-            let world = World::new(&database, &format!("{mode:?}{window}"), 1).await;
-            let world = world.with(recent(mode, window));
-            let window = u64::from(window);
-            for request in 1..=3 * window {
-                assert_eq!(apply(&world, request).await, Ok(written(request)));
-                assert!(recent_requests(&world).await as u64 <= window + 8);
-                // The oldest request of the guaranteed window, and the newest.
-                for repeated in [request.saturating_sub(window - 1).max(1), request] {
-                    let again = apply(&world, repeated).await;
-                    assert_eq!(again, Ok(duplicate(repeated)), "{mode:?} {window}");
-                }
-            }
-            // A different update with a request id of the window.
-            let other = json!({"RequestId": format!("request-{}", 3 * window)});
-            let version = version(3 * window);
-            assert_eq!(world.apply(other).await, Err(WriteError::RequestIdReused { version }));
-        }
-    }
-}
-
-#[tokio::test]
 async fn an_update_that_is_sent_again_is_found_in_history() {
     let database = Database::start().await;
     for mode in MODES {

@@ -1,11 +1,8 @@
-//! Reads while the stream is behind, and the width of a table. The vectors test reads of complete histories in each width.
+//! Reads while the stream is behind. The vectors test reads of complete histories in each width.
 
 use operations::read::{history::HistoryQuery, lag};
 use serde_json::json;
-use shared::{
-    domain::{keys::VersionDigits, version::Version},
-    dynamodb::read::{layout_error::LayoutError, versions::ReadError},
-};
+use shared::{domain::version::Version, dynamodb::read::versions::ReadError};
 use testkit::{
     database::{Database, entity},
     updates::{WriteMode, version},
@@ -67,42 +64,4 @@ async fn the_lag_is_found_at_any_distance() {
         world.in_mode(mode).apply(json!({})).await.unwrap();
     }
     assert_eq!(lag(&world).await, (4, 1));
-}
-
-#[tokio::test]
-async fn a_table_keeps_the_width_it_was_created_with() {
-    let database = Database::start().await;
-    let mismatch = |stored: u8, requested: u8| {
-        let digits = |digits| VersionDigits::new(digits).unwrap();
-        let (stored, requested) = (digits(stored), digits(requested));
-        Err(LayoutError::Width { stored, requested })
-    };
-    let world = World::new(&database, "Table", 2).await;
-    let (two, other) = (&world.store, world.of_width(10));
-    assert_eq!(two.stored_layout().await, Ok(None));
-    let absent = two.check_layout().await;
-    assert!(matches!(absent, Err(LayoutError::Absent { .. })), "{absent:?}");
-    two.claim_layout().await.unwrap();
-    two.claim_layout().await.unwrap();
-    two.check_layout().await.unwrap();
-    assert_eq!(other.stored_layout().await.unwrap().unwrap().digits.get(), 2);
-    assert_eq!(other.check_layout().await.map(drop), mismatch(2, 10));
-    assert_eq!(other.claim_layout().await.map(drop), mismatch(2, 10));
-    assert!(world.of_width(1).claim_layout().await.is_err());
-
-    // A table without a stored width has the default one. So has a table without a stored history table.
-    let narrow = World::new(&database, "Narrow", 1).await;
-    narrow.writes(json!({}), 1).await;
-    assert_eq!(narrow.of_width(10).claim_layout().await.map(drop), mismatch(1, 10));
-    let own = narrow.store.clone().with_history(Some("Other".to_owned()));
-    let refused = own.claim_layout().await;
-    assert!(matches!(refused, Err(LayoutError::History { .. })), "{refused:?}");
-    let store = narrow.of_width(1);
-    store.claim_layout().await.unwrap();
-    let stored = store.stored_layout().await.unwrap().map(|layout| layout.digits);
-    assert_eq!(
-        stored,
-        Some(VersionDigits::default()),
-        "a claim stores the default, too"
-    );
 }

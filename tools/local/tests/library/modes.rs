@@ -5,9 +5,7 @@ use serde_json::{Value, json};
 use shared::{config::Window, domain::names, dynamodb::put::put_version::PutOutcome};
 use testkit::{
     database::Database,
-    updates::{
-        Idempotency, MODES, Ordering, Update, WriteError, WriteMode, WriteOptions, WriteOutcome, duplicate, version,
-    },
+    updates::{Idempotency, MODES, Ordering, Update, WriteError, WriteMode, WriteOptions, WriteOutcome, duplicate},
     world::World,
 };
 
@@ -115,20 +113,4 @@ async fn inline_puts_the_version_item_that_a_first_delivery_did_not() {
     let again = world.in_mode(WriteMode::Inline).apply(json).await;
     assert_eq!(again, Ok(duplicate(1)));
     assert!(!world.item("v1").await.is_null());
-}
-
-#[tokio::test]
-async fn an_existing_version_item_is_never_overwritten() {
-    let database = Database::start().await;
-    let world = World::new(&database, "Table", 1).await;
-    world.writes(json!({}), 1).await;
-    world
-        .put(json!({"PK": {"S": "E"}, "SK": {"S": "v2"}, "State": {"S": "foreign"}}))
-        .await;
-    let before = world.rows().await;
-    let taken = Err(WriteError::Taken { version: version(2) });
-    assert_eq!(world.in_mode(WriteMode::Transaction).apply(json!({})).await, taken);
-    assert_eq!(world.rows().await, before);
-    assert_eq!(world.in_mode(WriteMode::Inline).apply(json!({})).await, taken);
-    assert_eq!(world.item("v2").await["State"], json!({"S": "foreign"}));
 }

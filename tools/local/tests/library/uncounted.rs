@@ -64,7 +64,7 @@ async fn an_update_never_counts_from_1_beside_versions_or_a_floor() {
         // A padded latest item without versions.
         ("padded-alone", 2, vec![padded], 1),
     ] {
-        if reached == 1 && is_about_one_table("a padded latest item without versions") {
+        if reached == 1 && is_about_one_table() {
             continue;
         }
         for (number, options) in settings().into_iter().enumerate() {
@@ -117,7 +117,7 @@ async fn the_check_costs_one_read_before_the_first_version_only() {
     assert_eq!(first, Ok(WriteOutcome::Conflict { expected, latest }));
     let units = database.units();
     assert!(units <= 4.0, "{units}");
-    if is_about_one_table("the check skips items of other programs") {
+    if is_about_one_table() {
         return;
     }
     // Items of other programs between the floor and the versions are not read.

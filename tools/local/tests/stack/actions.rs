@@ -33,8 +33,7 @@ const ACCESS_KEYS: [(&str, &[&str]); 2] = [("WriterRole", &["writerfn"]), ("Stre
 
 #[tokio::test]
 async fn each_role_is_allowed_exactly_the_actions_it_needs() {
-    let name = "each_role_is_allowed_exactly_the_actions_it_needs";
-    if is_skipped(name, "it needs a proxy of an embedded DynamoDB") {
+    if is_skipped("it needs a proxy of an embedded DynamoDB") {
         return;
     }
     // Each mode with each idempotency and each layout, with both values of the other parameters in turn.

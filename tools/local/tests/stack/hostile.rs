@@ -56,11 +56,7 @@ fn process(stack: &RunningStack) -> u32 {
 #[tokio::test]
 #[allow(clippy::print_stdout, reason = "figures of the documentation")]
 async fn documents_with_many_elements_fit_into_memory() {
-    let name = "documents_with_many_elements_fit_into_memory";
-    if is_skipped(
-        name,
-        "an invocation that waits for a slow database for 30 s ends its process",
-    ) {
+    if is_skipped("an invocation that waits for a slow database for 30 s ends its process") {
         return;
     }
     let stack = start().await;

@@ -4,7 +4,6 @@
 
 mod actions;
 mod command;
-mod compression;
 mod events;
 mod feed;
 mod hostile;

@@ -1,4 +1,4 @@
-//! A stack with the index by time: each version is in it once, in each layout and write mode.
+//! What each layout and write mode stores: each version is in the index by time once, and those in a history table are compressed.
 
 use serde_json::{Value, json};
 use shared::domain::time_index::{self, LATE};
@@ -8,18 +8,26 @@ use crate::support::{settled, start_with, template, write};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_version_is_in_the_index_once() {
-    for (history, mode) in [
-        ("same", "stream"),
-        ("same", "inline"),
-        ("same", "transaction"),
-        ("own", "stream"),
-        ("own", "inline"),
-        ("own", "transaction"),
+    let long: Vec<_> = (0..40)
+        .map(|line| json!({"Sku": format!("SKU-{line}"), "Quantity": line}))
+        .collect();
+    for (history, compression, mode) in [
+        ("same", "none", "stream"),
+        ("same", "none", "inline"),
+        ("same", "none", "transaction"),
+        ("own", "deflate", "stream"),
+        ("own", "deflate", "inline"),
+        ("own", "deflate", "transaction"),
     ] {
-        let parameters = [("TimeIndex", "true"), ("HistoryTable", history), ("WriteMode", mode)];
-        let stack = start_with(template(&parameters)).await;
-        for (id, number) in [("A", 1), ("B", 1), ("A", 2)] {
-            let update = json!({"ID": id, "RequestId": format!("{id}{number}"), "N": number});
+        let stack = start_with(template(&[
+            ("TimeIndex", "true"),
+            ("HistoryTable", history),
+            ("HistoryCompression", compression),
+            ("WriteMode", mode),
+        ]))
+        .await;
+        for (id, number, lines) in [("A", 1, json!(long)), ("B", 1, json!([])), ("A", 2, json!(long))] {
+            let update = json!({"ID": id, "RequestId": format!("{id}{number}"), "N": number, "Lines": lines});
             assert_eq!(write(&stack, update).await.0, "Written", "{history} {mode}");
         }
         settled(&stack).await;
@@ -42,7 +50,10 @@ async fn each_version_is_in_the_index_once() {
             Some(&json!({"S": "1970-01-01T00:00:00Z"})),
             "{history} {mode}"
         );
-        let is_marked = |item: &&Value| item.get("InsertedAt").is_some();
-        assert_eq!(items.iter().filter(is_marked).count(), 3, "{history} {mode}");
+        // The version of `B` is too short.
+        let is_compressed = |item: &Value| history == "own" && item["PK"]["S"] == "A";
+        let marked = items.iter().filter(|item| item.get("InsertedAt").is_some());
+        let forms = marked.map(|item| item.get("ImageDeflate").is_some() == is_compressed(item));
+        assert_eq!(forms.collect::<Vec<_>>(), [true; 3], "{history} {mode}");
     }
 }

@@ -1,6 +1,7 @@
 //! A fake stream, function and destination.
 
 use std::{
+    collections::HashMap,
     io,
     sync::{Arc, Mutex},
     time::Duration,
@@ -14,7 +15,7 @@ use crate::{
     lock,
     mapping::{
         failure::Document,
-        position::{InMemory, Position, Positions as _},
+        position::{Position, Positions},
         record::Record,
         settings::Settings,
         source::{Page, Shard, Source, SourceError},
@@ -42,13 +43,22 @@ pub(super) fn records(count: usize) -> Vec<Record> {
 /// Responds to the sequence numbers of a batch and the number of the invocation, after a time.
 type Respond = dyn Fn(&[String], usize) -> (Duration, InvocationOutcome) + Send + Sync;
 
+/// A shard of the stream.
+pub(super) struct Stored {
+    pub(super) parent: Option<usize>,
+    pub(super) records: Vec<Record>,
+    pub(super) is_closed: bool,
+}
+
 /// A run of the mapping with its stream, function and destination.
 pub(super) struct Run {
     pub(super) settings: Settings,
-    records: Vec<Record>,
+    pub(super) shards: Vec<Stored>,
     /// Errors of the first reads.
     pub(super) errors: Vec<SourceError>,
-    pub(super) positions: InMemory,
+    /// One of this number of lists of the shards fails.
+    pub(super) failing_lists: usize,
+    pub(super) positions: Mutex<HashMap<String, SequenceNumber>>,
     /// `true` if puts fail.
     pub(super) is_denied: bool,
     /// `true` if puts never end.
@@ -70,6 +80,7 @@ pub(super) struct RunResult {
     pub(super) dropped: usize,
     pub(super) result: LastProcessingResult,
     pub(super) position: Option<Position>,
+    pub(super) lists: usize,
     request_ids: usize,
     reads: usize,
 }
@@ -91,17 +102,23 @@ impl Environment for Fakes {
     type Source = Arc<Run>;
     type Invoker = Arc<Run>;
     type Destination = Arc<Run>;
-    type Positions = InMemory;
+    type Positions = Arc<Run>;
     type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
 }
 
 impl Run {
     pub(super) fn new(settings: Settings, records: Vec<Record>) -> Self {
+        let shard = Stored {
+            parent: None,
+            records,
+            is_closed: false,
+        };
         Self {
             settings,
-            records,
+            shards: vec![shard],
             errors: Vec::new(),
-            positions: InMemory::default(),
+            failing_lists: usize::MAX,
+            positions: Mutex::default(),
             is_denied: false,
             hangs: false,
             lasts: Duration::from_secs(600),
@@ -130,7 +147,6 @@ impl Run {
     ) -> RunResult {
         let (began, lasts) = (Instant::now(), self.lasts);
         (self.began, self.respond) = (began, Box::new(respond));
-        let positions = std::mem::take(&mut self.positions);
         let run = Arc::new(self);
         let mapping = Mapping::<Fakes> {
             settings: run.settings.clone(),
@@ -142,7 +158,7 @@ impl Run {
             source: run.clone(),
             invoker: run.clone(),
             destination: run.clone(),
-            positions,
+            positions: run.clone(),
             clock: Box::new(move || START + began.elapsed()),
             counters: Counters::default(),
         };
@@ -150,7 +166,7 @@ impl Run {
         RunResult {
             dropped: mapping.counters.get().dropped,
             result: mapping.counters.get().result,
-            position: mapping.positions.load("shard-1"),
+            position: run.load("shard-1"),
             ..std::mem::take(&mut *lock(&run.seen))
         }
     }
@@ -162,20 +178,27 @@ impl Run {
 
 impl Source for Arc<Run> {
     async fn shards(&self) -> Result<Vec<Shard>, SourceError> {
-        Ok(vec![Shard {
-            id: "shard-1".to_owned(),
-            parent: None,
-        }])
+        lock(&self.seen).lists += 1;
+        if lock(&self.seen).lists.is_multiple_of(self.failing_lists) {
+            return Err(SourceError::Unavailable("a list fails".to_owned()));
+        }
+        let id = |index| format!("shard-{}", index + 1);
+        let shard = |(index, shard): (usize, &Stored)| Shard {
+            id: id(index),
+            parent: shard.parent.map(id),
+        };
+        Ok(self.shards.iter().enumerate().map(shard).collect())
     }
 
-    async fn iterator(&self, _: &str, position: &Position) -> Result<String, SourceError> {
-        let records = &self.records;
+    async fn iterator(&self, shard: &str, position: &Position) -> Result<String, SourceError> {
+        let number: usize = shard.trim_start_matches("shard-").parse().unwrap();
+        let records = &self.shards[number - 1].records;
         let index = match position {
             Position::TrimHorizon => 0,
             Position::Latest => records.partition_point(|record| self.exists(record)),
             Position::After(number) => records.partition_point(|record| record.sequence_number() <= number),
         };
-        Ok(index.to_string())
+        Ok(format!("{} {index}", number - 1))
     }
 
     async fn read(&self, iterator: &str) -> Result<Page, SourceError> {
@@ -183,11 +206,26 @@ impl Source for Arc<Run> {
         if let Some(error) = self.errors.get(lock(&self.seen).reads - 1) {
             return Err(error.clone());
         }
-        let index: usize = iterator.parse().unwrap();
-        let records = self.records[index..].iter().take_while(|record| self.exists(record));
+        let (shard, index) = iterator.split_once(' ').unwrap();
+        let (stored, index) = (
+            &self.shards[shard.parse::<usize>().unwrap()],
+            index.parse::<usize>().unwrap(),
+        );
+        let records = stored.records[index..].iter().take_while(|record| self.exists(record));
         let records: Vec<_> = records.take(1000).cloned().collect();
-        let next = Some((index + records.len()).to_string());
+        let next = (!stored.is_closed).then(|| format!("{shard} {}", index + records.len()));
         Ok(Page { records, next })
+    }
+}
+
+impl Positions for Arc<Run> {
+    fn load(&self, shard: &str) -> Option<Position> {
+        lock(&self.positions).get(shard).cloned().map(Position::After)
+    }
+
+    fn save(&self, shard: &str, position: &SequenceNumber) -> io::Result<()> {
+        lock(&self.positions).insert(shard.to_owned(), position.clone());
+        Ok(())
     }
 }
 
@@ -252,11 +290,9 @@ pub(super) fn failing<'a>(numbers: impl IntoIterator<Item = &'a String>) -> Invo
     response(&json!({"batchItemFailures": failures}))
 }
 
-pub(super) fn positions_after(number: usize) -> InMemory {
-    let positions = InMemory::default();
+pub(super) fn positions_after(number: usize) -> Mutex<HashMap<String, SequenceNumber>> {
     let number = SequenceNumber::new(sequence(number)).unwrap();
-    positions.save("shard-1", &number).unwrap();
-    positions
+    Mutex::new([("shard-1".to_owned(), number)].into())
 }
 
 pub(super) fn after(number: usize) -> Option<Position> {

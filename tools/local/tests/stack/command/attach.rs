@@ -1,19 +1,13 @@
 //! The command `local --attach`: a table that other programs write.
 
 use aws_sdk_dynamodb::Client;
-use operations::{
-    all_versions::{AllVersions, filter::VersionFilter},
-    rate_limit::RateLimiter,
-    read::items::scan_items,
-    segments::Plan,
-    time_index::source::{Source, TimeIndex},
-};
+use operations::read::items::scan_items;
 use serde_json::{Value, json};
 use shared::{
-    domain::{Item, attached::digits, attributes::text, recorded_at::RecordedAt},
+    domain::{Item, attached::digits, attributes::text},
     dynamodb::Store,
 };
-use testkit::{attached, serving::Serving, wait::eventually};
+use testkit::{attached, database::index_entries, serving::Serving, wait::eventually};
 
 use crate::{command::file, serving::serve};
 
@@ -76,7 +70,7 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
     let path = file(folder.path(), "orders.json", &definition);
     let mut expected = vec![Vec::new(); usize::try_from(ITEMS).unwrap()];
     for start in 0..4 {
-        let mut stack = serve(&["--attach", &path, "--data-dir", &data]);
+        let mut stack = serve(&["--attach", &path, "--data-dir", &data, "--parameter", "TimeIndex=true"]);
         let client = client_of(&stack).await;
         if start == 3 {
             let history = Store::new(client.clone(), "Orders-history", digits());
@@ -95,6 +89,8 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
                     "the filter excludes it"
                 );
             }
+            let entries = index_entries(store.client(), store.history_table()).await;
+            assert_eq!(entries.len(), expected.iter().map(Vec::len).sum::<usize>());
             let authored = scan_items(&store).await.unwrap();
             let mut authored = authored
                 .iter()
@@ -116,59 +112,5 @@ async fn a_killed_stack_follows_each_change_of_an_attached_table() {
             }
         }
         stack.kill();
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_index_of_an_attached_table_finds_what_a_scan_finds() {
-    let (folder, definition) = (tempfile::tempdir().unwrap(), definition().to_string());
-    let path = file(folder.path(), "orders.json", &definition);
-    let stack = serve(&["--attach", &path, "--parameter", "TimeIndex=true"]);
-    let client = client_of(&stack).await;
-    for (number, state) in [
-        (1, Some(1)),
-        (2, Some(2)),
-        (1, Some(3)),
-        (2, None),
-        (3, Some(4)),
-        (1, None),
-    ] {
-        change(&client, order("c", number, state), state.is_some()).await;
-    }
-    let store = Store::attached(client, attach::parse(&definition).unwrap());
-    let rows = async |source: &Source, actor: Option<&str>| {
-        let (pace, actor) = (RateLimiter::unlimited(), actor.map(str::to_owned));
-        let filter = VersionFilter {
-            actor,
-            ..VersionFilter::default()
-        };
-        let plan = Plan {
-            source,
-            ..Plan::new(&store, &pace)
-        };
-        let (mut run, mut rows) = (AllVersions::new(plan, &filter).unwrap(), Vec::new());
-        while let Some(found) = run.step().await.unwrap() {
-            rows.extend(found.into_iter().map(|row| match filter.has_texts() {
-                true => json!([row.recorded_at, row.entity, row.version, row.actor, row.actor_unchanged]).to_string(),
-                // The index has keys only.
-                false => json!([row.recorded_at, row.entity, row.version]).to_string(),
-            }));
-        }
-        rows.sort_unstable();
-        rows
-    };
-    let complete = async || (rows(&Source::Scan, None).await.len() == 6).then_some(());
-    eventually("six versions", complete).await;
-    let index = TimeIndex::find(&store).await.unwrap().unwrap();
-    let (by_index, why) = index.source(RecordedAt::parse("2020-01-01").ok(), None);
-    assert!(by_index != Source::Scan, "{why:?}");
-    // Deletions name no author.
-    for (actor, count) in [(None, 6), (Some("of the client"), 4), (Some("another"), 0)] {
-        let found = rows(&by_index, actor).await;
-        assert_eq!(
-            (found.len(), &found),
-            (count, &rows(&Source::Scan, actor).await),
-            "{actor:?}"
-        );
     }
 }
