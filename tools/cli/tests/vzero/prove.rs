@@ -9,7 +9,8 @@ use std::{
 };
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use seal::{format::leaf::Kind, log::note::VerifierKey, proof::document::Document};
+use operations::sealed::Kind;
+use seal::{log::note::VerifierKey, proof::document::Document};
 use sealing::{
     run::Sealed,
     settings::{LogPlace, Settings},
