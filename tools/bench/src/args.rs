@@ -7,7 +7,8 @@ use clap::Parser;
 /// Compare the functions with their peers, and report which targets are met.
 ///
 /// Prints a table, and writes results.json into target/bench. Peers that are not installed are
-/// omitted; tools/bench/peers/install installs them. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage; 3 figures worse than those of --baseline.
+/// omitted; tools/bench/peers/install installs them. Results of comparisons that do not run are kept, with the date and commit of their
+/// measurement. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage; 3 figures worse than those of --baseline.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -31,6 +32,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) vzero: Option<PathBuf>,
 
+    /// Number of entities of the comparison "whole table", which also measures a tenth of them [default: 100000, or 1000 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1_000..))]
+    pub(crate) entities: Option<u64>,
+
     /// Folder for results and logs
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) output: PathBuf,
@@ -41,7 +46,7 @@ pub(crate) struct Args {
     pub(crate) baseline: Vec<PathBuf>,
 
     /// Page to update, such as docs/performance.md: replace the results between its two markers
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "names"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     pub(crate) page: Option<PathBuf>,
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Bench {
     pub(crate) logs: PathBuf,
     /// The program `vzero`, `None` to build it.
     pub(crate) vzero: Option<PathBuf>,
+    /// Number of entities of a whole table, `None` for the default.
+    pub(crate) entities: Option<u64>,
     /// Holds the certificate's files.
     _folder: TempDir,
 }
@@ -39,6 +41,7 @@ impl Bench {
             certificate: Certificate::create(folder.path())?,
             logs: args.output.join("logs"),
             vzero: args.vzero.clone(),
+            entities: args.entities,
             _folder: folder,
         })
     }

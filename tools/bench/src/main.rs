@@ -1,7 +1,7 @@
 //! Benchmark of the functions: compares them with their peers in one run on one machine.
 //!
 //! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
-//! a Runtime API, `stub` is their DynamoDB. A comparison returns figures (`figure`). `run` writes them as
+//! a Runtime API, `stub` is their DynamoDB. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and writes them as
 //! tables (`report`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
 
 mod args;

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 
-use crate::{figure::Figure, origin::Origin};
+use crate::figure::Figure;
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 /// The columns with numbers.
@@ -46,14 +46,13 @@ fn cells(figure: &Figure) -> [String; 8] {
 }
 
 /// Returns the origin of the figures, facts about the machine, and a section for each comparison, with a table of the [`listed`] figures.
-pub(crate) fn sections(figures: &[Figure], Origin { date, commit, .. }: &Origin, facts: &[String]) -> String {
+pub(crate) fn sections(figures: &[Figure], facts: &[String]) -> String {
     let sections = figures.chunk_by(|one, other| one.name == other.name).map(|figures| {
         let name = figures.first().map_or("", |figure| &figure.name);
         format!("\n### {name}\n\n{}", markdown_table(listed(figures)))
     });
     let sections: String = sections.collect();
-    let measured = format!("Measured: {date}, commit {commit}");
-    format!("- {}\n{sections}", [&[measured], facts].concat().join("\n- "))
+    format!("- {}\n{sections}", [&origins(figures), facts].concat().join("\n- "))
 }
 
 /// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target. If no figure has a target, returns those
@@ -82,9 +81,31 @@ fn markdown_table<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> String {
     )
 }
 
+/// Returns a line for each date and commit, with the names of its comparisons unless all have the same.
+fn origins(figures: &[Figure]) -> Vec<String> {
+    let mut origins: Vec<(String, Vec<&str>)> = Vec::new();
+    for Figure { name, origin, .. } in figures {
+        let quick = if origin.quick { ", quick: not valid" } else { "" };
+        let origin = format!("Measured: {}, commit {}{quick}", origin.date, origin.commit);
+        match origins.iter_mut().find(|(known, _)| *known == origin) {
+            Some((_, names)) if names.contains(&name.as_str()) => {}
+            Some((_, names)) => names.push(name),
+            None => origins.push((origin, vec![name])),
+        }
+    }
+    match origins.as_slice() {
+        [(origin, _)] => vec![origin.clone()],
+        several => several
+            .iter()
+            .map(|(origin, names)| format!("{origin}: {}", names.join(", ")))
+            .collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::origin::Origin;
 
     fn figure(name: &str, unit: &str) -> Figure {
         Figure::new(unit, 1.0).measured(name, &Origin::example())
@@ -93,7 +114,8 @@ mod tests {
     #[test]
     fn the_results_as_markdown() {
         let expected = "\
-- Measured: 2026-11-23, commit 0123456789ab
+- Measured: 2026-11-23, commit 0123456789ab: cold path
+- Measured: 2026-11-24, commit 0123456789ab: start
 - Machine: 2 cores
 
 ### cold path
@@ -109,10 +131,16 @@ mod tests {
 |---|---:|---|---:|---:|---|---|
 |ms|1| | | | | |
 ";
-        let figures =
+        let mut figures =
             [("cold path", "ms"), ("cold path", "ms CPU"), ("start", "ms")].map(|(name, unit)| figure(name, unit));
-        let facts = ["Machine: 2 cores".to_owned()];
-        assert_eq!(sections(&figures, &Origin::example(), &facts), expected);
+        figures[2].origin.date = "2026-11-24".to_owned();
+        assert_eq!(sections(&figures, &["Machine: 2 cores".to_owned()]), expected);
+        // The names of the comparisons are needed only if their origins differ.
+        let same = sections(&figures[..2], &[]);
+        assert!(
+            same.starts_with("- Measured: 2026-11-23, commit 0123456789ab\n\n### "),
+            "{same}"
+        );
     }
 
     #[test]

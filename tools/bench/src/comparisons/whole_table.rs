@@ -78,7 +78,7 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         Some(vzero) => vzero.clone(),
         None => subject::build(&["vzero"]).await?.join("vzero"),
     };
-    let many = bench.size(100_000, 1_000);
+    let many = bench.entities.unwrap_or_else(|| bench.size(100_000, 1_000));
     let few = many / 10;
     // The units of an item do not depend on the number of items.
     let units = run(&vzero, bench.size(1_000, 100), true).await?;
