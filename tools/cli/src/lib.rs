@@ -114,6 +114,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Pin(pin) => pin.run(&connection, output).await,
             Admin::Hold(hold) => hold.run(&connection, output).await,
             Admin::Purge(purge) => purge.run(&connection, output).await,
+            Admin::Erase(erase) => Box::pin(erase.run(&connection, output)).await,
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,
             Admin::Repair(repair) => repair.run(&connection, output).await,

@@ -12,11 +12,13 @@
 //! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |
 //! | [`log`], [`objects`], [`signer`] | the log: its objects in a folder or a bucket, and its key |
 //! | [`prove`], [`find`] | proofs for auditors, and where the log has a version |
+//! | [`erase`] | erasure of values, so that proofs of all others hold |
 //! | [`settings`], [`place`] | settings of seal-fn, and where the log of a table is |
 //!
 //! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
 
 pub mod candidates;
+pub mod erase;
 pub mod error;
 pub mod find;
 pub mod keys;

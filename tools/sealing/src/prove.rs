@@ -347,7 +347,9 @@ fn check_deleted(
         deleted.remove(&view.version.get());
     }
     deleted.retain(|version| {
-        let covers = |operation: &Operation| (operation.versions.0..=operation.versions.1).contains(version);
+        let covers = |operation: &Operation| {
+            operation.kind != Kind::Erase && (operation.versions.0..=operation.versions.1).contains(version)
+        };
         *version >= oldest && !operations.iter().any(covers)
     });
     match deleted.is_empty() {

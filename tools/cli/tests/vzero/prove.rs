@@ -30,22 +30,22 @@ static PYTHON: LazyLock<bool> = LazyLock::new(|| {
 });
 
 /// A table of one layout whose versions are sealed, and one of its entities.
-struct Log {
-    vzero: Source,
-    store: Store,
+pub(crate) struct Log {
+    pub(crate) vzero: Source,
+    pub(crate) store: Store,
     /// Key of the entity, as a user writes it.
-    key: String,
-    settings: Settings,
-    folder: tempfile::TempDir,
+    pub(crate) key: String,
+    pub(crate) settings: Settings,
+    pub(crate) folder: tempfile::TempDir,
 }
 
-enum Source {
+pub(crate) enum Source {
     Own(Table),
     Attached(Orders),
 }
 
 impl Log {
-    fn new(layout: &str) -> Self {
+    pub(crate) fn new(layout: &str) -> Self {
         let (vzero, store, key) = match layout {
             "attached" => {
                 let orders = Orders::with(crate::VZERO, &json!({"ActorAttribute": "by"}));
@@ -90,7 +90,7 @@ impl Log {
         log
     }
 
-    fn vzero(&self) -> &Vzero {
+    pub(crate) fn vzero(&self) -> &Vzero {
         match &self.vzero {
             Source::Own(table) => table,
             Source::Attached(orders) => orders,
@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Writes versions whose values have their numbers.
-    fn write(&self, numbers: Range<u64>) {
+    pub(crate) fn write(&self, numbers: Range<u64>) {
         for number in numbers {
             let (hall, price) = (format!("hall {number}"), format!("{number}.50"));
             match &self.vzero {
@@ -118,7 +118,7 @@ impl Log {
         }
     }
 
-    fn seal(&self) {
+    pub(crate) fn seal(&self) {
         let vzero = self.vzero();
         vzero.block_on(async {
             let sealer = self
@@ -138,11 +138,17 @@ impl Log {
     }
 
     /// Makes a proof, and returns it with what `vzero verify` prints about it.
-    fn prove(&self, options: &str) -> (String, Value) {
+    pub(crate) fn prove(&self, options: &str) -> (String, Value) {
         let run = self.run(options);
         assert_eq!(run.code, 0, "{options}: {}", run.stderr);
+        let verified = self.verify(options, &run.stdout);
+        (run.stdout, verified)
+    }
+
+    /// Verifies the text of a proof, and returns what `vzero verify` prints about it.
+    pub(crate) fn verify(&self, options: &str, text: &str) -> Value {
         let (proof, vkey) = (self.folder.path().join("proof.json"), self.vkey());
-        std::fs::write(&proof, &run.stdout).unwrap();
+        std::fs::write(&proof, text).unwrap();
         let folder = self.folder.path().join("log");
         let [proof, vkey, folder] = [&proof, &vkey, &folder].map(|path| path.display().to_string());
         if *PYTHON {
@@ -157,21 +163,21 @@ impl Log {
         let arguments = format!("verify {proof} --vkey {vkey} --log {folder} --output json");
         let verified = Run::alone(crate::VZERO, &[], &arguments);
         assert_eq!(verified.code, 0, "{options}: {}", verified.stderr);
-        (run.stdout, verified.json())
+        verified.json()
     }
 
     fn vkey(&self) -> PathBuf {
         self.folder.path().join("log/vkey")
     }
 
-    fn expect(&self, options: &str, code: i32, text: &str) {
+    pub(crate) fn expect(&self, options: &str, code: i32, text: &str) {
         let run = self.run(options);
         assert!(run.code == code && run.stderr.contains(text), "{options}: {run:?}");
         assert!(run.stdout.is_empty() && run.stderr.lines().count() == 1, "{run:?}");
     }
 
     /// Returns the item of a version.
-    fn item(&self, version: u64) -> Value {
+    pub(crate) fn item(&self, version: u64) -> Value {
         let (history, vzero) = (self.store.history_table(), self.vzero());
         let items = vzero.block_on(database::items(&vzero.client, history));
         let is_version = |item: &Value| {
@@ -183,7 +189,7 @@ impl Log {
         items.into_iter().find(is_version).unwrap()
     }
 
-    fn delete(&self, item: &Value) {
+    pub(crate) fn delete(&self, item: &Value) {
         let key = |name: &str| AttributeValue::S(item[name]["S"].as_str().unwrap().to_owned());
         let request = self.vzero().client.delete_item().table_name(self.store.history_table());
         let request = request.key("PK", key("PK")).key("SK", key("SK"));
