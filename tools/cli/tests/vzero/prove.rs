@@ -268,7 +268,7 @@ fn the_versions_of_each_layout_are_proven() {
         }
         let put = |item| {
             log.vzero()
-                .block_on(put_into(&log.vzero().client, log.store.history_table(), item))
+                .block_on(put_into(&log.vzero().client, log.store.history_table(), item));
         };
         put(other);
         log.expect("4", 1, "version 4 was changed since it was sealed");
