@@ -172,6 +172,24 @@ fn with_copies(table: &AttachedTable, paths: &BTreeSet<ErasedPath>, is_deleted: 
     all
 }
 
+/// Returns paths with those of all copies of their values: an operator erases both. The author that a deletion names has the path of the copy.
+pub fn with_all_copies(table: &AttachedTable, paths: &BTreeSet<ErasedPath>) -> BTreeSet<ErasedPath> {
+    let mut all = with_copies(table, paths, false);
+    let covers = |path: Result<ErasedPath, _>| path.is_ok_and(|path| all.iter().any(|other| path.covers(other)));
+    let own = table.version_attribute().map(|name| ErasedPath::attribute([name]));
+    let copies = [
+        (own.is_some_and(covers), ITEM_VERSION),
+        (covers(ErasedPath::metadata(names::ACTOR)), ACTOR_UNCHANGED),
+    ];
+    let copies = copies.into_iter().filter(|(is_copied, _)| *is_copied);
+    all.extend(
+        copies
+            .filter_map(|(_, name)| ErasedPath::metadata(name).ok())
+            .collect::<Vec<_>>(),
+    );
+    all
+}
+
 /// Splits an item into the attributes of the library and those of the user.
 fn split(item: &Item, attached: Option<&AttachedTable>) -> (Item, Item) {
     if attached.is_some() {

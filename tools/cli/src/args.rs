@@ -12,6 +12,7 @@ use crate::{
         diff::{Diff, Versions},
         entity::Metadata,
         entity::Pin,
+        erase::Erase,
         get::Get,
         hold::Hold,
         log::Log,
@@ -114,6 +115,8 @@ pub(crate) enum Admin {
     Hold(Hold),
     /// Permanently delete an entity with all its items
     Purge(Purge),
+    /// Erase values from all versions of an entity, so that proofs of everything else still hold
+    Erase(Erase),
     /// List stream records that stream-fn can never store as a version, with the reason
     Quarantine(Quarantine),
     /// Replay failure documents: put the version items that stream-fn could not put

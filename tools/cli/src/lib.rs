@@ -114,10 +114,11 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Pin(pin) => pin.run(&connection, output).await,
             Admin::Hold(hold) => hold.run(&connection, output).await,
             Admin::Purge(purge) => purge.run(&connection, output).await,
+            Admin::Erase(erase) => Box::pin(erase.run(&connection, output)).await,
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,
             Admin::Repair(repair) => repair.run(&connection, output).await,
-            Admin::Prove(prove) => Box::pin(prove.run(&connection)).await,
+            Admin::Prove(prove) => Box::pin(prove.run(&connection, &output)).await,
             Admin::Plan(_) | Admin::Verify(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
         },
     };

@@ -14,6 +14,7 @@ pub mod as_of;
 pub mod audit;
 pub mod backfill;
 pub mod connection;
+pub mod erase;
 pub mod error;
 #[cfg(feature = "recovery")]
 pub mod failures;

@@ -21,6 +21,7 @@ use shared::{
 use testkit::replay::{Replay, sent};
 
 use crate::{
+    erase,
     hold::{self, Hold},
     item_change::{self, ItemChange},
     latest::write::{count_first, move_latest, raise_latest},
@@ -305,6 +306,41 @@ async fn repair() {
     }
     let revive = Write::insert("Table", latest);
     snapshot!("revive_latest", |store| revive.send(store.client()));
+}
+
+/// A version in its form, on condition of its marks; and what shows which requests the latest item and the ledger have.
+#[tokio::test]
+async fn erasure() {
+    let marks = json!({"TTL": {"N": "7"}, "InsertedAt": {"S": "t"}, "TimePartition": {"S": "3"}});
+    let old = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "Image": {"M": {"Street": {"S": "x"}}}});
+    let old = with(old, &marks);
+    let new = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "State": {"S": "OK"}, "Erased": {"M": {}}});
+    let new = with(new, &marks);
+    snapshot!("erase_version", |store| {
+        let store = store.with_history(Some("History".to_owned()));
+        async move { erase::version::replace_version(&store, &old, new).await }
+    });
+    let latest = json!({
+        "Latest": {"N": "7"}, "RequestPayload": {"S": "p"}, "RecentRequests": {"M": {"a": {"N": "7.1"}}}, "Deleted": {"BOOL": true},
+        "RecordedVersion": {"N": "7"}, "TombstoneState": {"M": {"Place": {"M": {"Street": {"S": "x"}, "City": {"S": "y"}}}}},
+    });
+    let version = json!({"Item": {"PK": {"S": "Equipment#1"}, "SK": {"S": "v7"}, "Erased": {"M": {}}}});
+    let path = erased::ErasedPath::attribute(["Place", "Street"]).unwrap();
+    let (at, to, reason) = (now(), Version::FIRST, String::new());
+    let erasures = erased::Erasures([(path, erased::Erasure { at, to, reason })].into());
+    let replay = Replay::new([json!({"Item": latest}), version, json!({}), json!({})]);
+    let cleaned = erase::clean_latest(&store(replay.client()), &equipment(), &erasures, true);
+    assert!(cleaned.await.unwrap());
+    let mut body = replay.bodies().remove(2);
+    body.sort_all_objects();
+    insta::assert_json_snapshot!("erase_latest", json!({"DynamoDB_20120810.UpdateItem": body}));
+    let marker = json!({"PK": {"S": "Equipment#1"}, "SK": {"S": "request#r"}, "Payload": {"S": "p"}});
+    let replay = Replay::new([json!({"Items": [marker]}), json!({})]);
+    let cleaned = erase::clean_ledger(&store(replay.client()), &equipment()).await;
+    assert_eq!(cleaned.unwrap(), 1);
+    let mut bodies = replay.bodies();
+    bodies.iter_mut().for_each(Value::sort_all_objects);
+    insta::assert_json_snapshot!("erase_ledger", bodies);
 }
 
 /// One request, on condition that no attribute that was read has changed: of an existing item, of a new one, and a deletion. Or that none

@@ -11,7 +11,7 @@
 //! `Keys` has 64 bytes for each path: the SHA-256 of its bytes, and the key. Every change increments `Revision`, on which it is conditional. So
 //! who reads keys, then versions, and then inserts the keys that are missing, knows that no value was erased in between.
 
-use std::collections::{BTreeMap, HashMap, btree_map::Entry};
+use std::collections::{BTreeMap, HashMap, HashSet, btree_map::Entry};
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use seal::{
@@ -130,6 +130,19 @@ impl EntityKeys {
     /// A name has 4 GiB.
     pub fn remove(&mut self, path: &Path) -> Result<bool, FormatError> {
         Ok(self.members.remove(&digest(&path.bytes()?)).is_some())
+    }
+
+    /// Removes the keys of all paths but these. Returns `false` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// A name has 4 GiB.
+    pub fn remove_others<'a>(&mut self, kept: impl Iterator<Item = &'a Path>) -> Result<bool, FormatError> {
+        let kept = kept.map(|path| Ok(digest(&path.bytes()?)));
+        let kept: HashSet<_> = kept.collect::<Result<_, FormatError>>()?;
+        let before = self.members.len();
+        self.members.retain(|path, _| kept.contains(path));
+        Ok(self.members.len() < before)
     }
 
     fn items(&self) -> Vec<Item> {

@@ -13,12 +13,14 @@
 //! | [`log`], [`objects`], [`signer`] | the log: its objects in a folder or a bucket, and its key |
 //! | [`prove`], [`find`], [`shown`] | proofs for auditors, where the log has a version, and what of it is shown |
 //! | [`audit`] | the whole table against the log |
+//! | [`erase`] | erasure of values, so that proofs of all others hold |
 //! | [`settings`], [`place`] | settings of seal-fn, and where the log of a table is |
 //!
 //! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
 
 pub mod audit;
 pub mod candidates;
+pub mod erase;
 pub mod error;
 pub mod find;
 pub mod keys;

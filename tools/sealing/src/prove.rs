@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-use operations::progress::Progress;
+use operations::{progress::Progress, sealed};
 use seal::{
     format::leaf::Kind,
     log::{checkpoint::Checkpoint, proof::Plan},
@@ -312,7 +312,9 @@ fn check_deleted(
 ) -> Result<(), ProveError> {
     let is_deleted = |version: &u64| {
         let is_read = views.binary_search_by_key(version, |view| view.version.get()).is_ok();
-        let covers = |operation: &Operation| (operation.versions.0..=operation.versions.1).contains(version);
+        let covers = |operation: &Operation| {
+            operation.kind != sealed::Kind::Erase && (operation.versions.0..=operation.versions.1).contains(version)
+        };
         *version >= oldest && !is_read && !operations.iter().any(covers)
     };
     let deleted = sealed.iter().map(|(_, leaf)| leaf.version).find(is_deleted);

@@ -43,7 +43,7 @@ use crate::{
     error::SealError,
     keys::KeysTable,
     log::Log,
-    members::{leaf, members_of, operation_members},
+    members::{Content, leaf, members_of, operation_members},
     objects::Objects,
     signer::Signer,
     staged::{Known, Staged},
@@ -517,9 +517,10 @@ impl Sealer {
                     .iter()
                     .map(|view| (view.version.get(), members_of(&table.arn, view)))
                     .collect();
-                let paths = versions
-                    .iter()
-                    .flat_map(|(_, members)| members.iter().map(|member| &member.path));
+                // An erased value has its commitment.
+                let members = versions.iter().flat_map(|(_, members)| members);
+                let values = members.filter(|member| matches!(member.content, Content::Value(_)));
+                let paths = values.map(|member| &member.path);
                 if keys.add(paths)? && !self.keys.store(keys).await? {
                     again.insert(entity);
                     continue;

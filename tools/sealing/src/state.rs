@@ -182,6 +182,24 @@ impl StateTable {
         operation.add(&self.0, self.name()).await
     }
 
+    /// Returns `true` if an operation with this id is sealed, or is to be sealed.
+    ///
+    /// # Errors
+    ///
+    /// A request fails.
+    pub async fn has_operation(&self, operation: &Operation) -> Result<bool, ServiceError> {
+        for partition in [PENDING, OPERATIONS] {
+            let item = self
+                .0
+                .get_stored(partition, &operation.sort_key(), true, self.name())
+                .await?;
+            if item.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads operations that are to be sealed, at most [`MAX_OPERATIONS`].
     ///
     /// # Errors

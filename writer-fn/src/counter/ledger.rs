@@ -35,8 +35,8 @@ pub fn sort_key(request: &RequestId) -> String {
 pub struct Marker {
     /// Version that the request created.
     pub version: Version,
-    /// Hash of the update.
-    pub payload: Payload,
+    /// Hash of the update. `None` if it was erased, because values can be guessed by it.
+    pub payload: Option<Payload>,
 }
 
 impl Marker {
@@ -46,17 +46,19 @@ impl Marker {
             (names::PK, s(update.entity.as_str())),
             (names::SK, s(sort_key(&update.request_id))),
             (VERSION, n(self.version)),
-            (PAYLOAD, s(self.payload.as_str())),
             (names::TTL, n(expires)),
         ];
-        HashMap::from(members.map(|(name, value)| (name.to_owned(), value))).into()
+        let payload = self.payload.as_ref().map(|payload| (PAYLOAD, s(payload.as_str())));
+        let members = members.into_iter().chain(payload);
+        let members: HashMap<_, _> = members.map(|(name, value)| (name.to_owned(), value)).collect();
+        members.into()
     }
 
     /// Reads a marker, `None` if the item is not a marker.
     pub fn from_item(item: &Item) -> Option<Self> {
         Some(Self {
             version: attributes::version(item, VERSION)?,
-            payload: Payload::stored(attributes::text(item, PAYLOAD)?),
+            payload: attributes::text(item, PAYLOAD).map(Payload::stored),
         })
     }
 }
@@ -68,14 +70,18 @@ pub async fn version_in_ledger(store: &Store, update: &Update) -> Result<Option<
     marker.map(|marker| applied_version(update, &marker)).transpose()
 }
 
-/// Returns the marker's version, if the marker belongs to the same update.
+/// Returns the marker's version, if the marker belongs to the same update, or does not show of which one it is.
 ///
 /// # Errors
 ///
 /// Returns [`WriteError::RequestIdReused`] if the marker belongs to another update.
 pub fn applied_version(update: &Update, marker: &Marker) -> Result<Version, WriteError> {
     let version = marker.version;
-    match marker.payload == update.payload() {
+    match marker
+        .payload
+        .as_ref()
+        .is_none_or(|payload| *payload == update.payload())
+    {
         true => Ok(version),
         false => Err(WriteError::RequestIdReused { version }),
     }
@@ -85,7 +91,7 @@ pub fn applied_version(update: &Update, marker: &Marker) -> Result<Version, Writ
 pub fn put(update: &Update, version: Version, expires: u64, table: &str) -> Write {
     let marker = Marker {
         version,
-        payload: update.payload(),
+        payload: Some(update.payload()),
     };
     Write::insert(table, marker.item(update, expires))
 }
@@ -131,13 +137,15 @@ mod tests {
     #[test]
     fn a_marker_round_trips() {
         let update = update(json!({"ID": "E", "A": 1}));
-        let marker = Marker {
-            version: Version::new(7).unwrap(),
-            payload: update.payload(),
-        };
-        let item = marker.item(&update, 99);
-        assert_eq!(item[names::SK], AttributeValue::S("request#r-1".to_owned()));
-        assert_eq!(Marker::from_item(&item), Some(marker));
+        let version = Version::new(7).unwrap();
+        // Without its hash, it still stands for its request.
+        for payload in [Some(update.payload()), None] {
+            let marker = Marker { version, payload };
+            let item = marker.item(&update, 99);
+            assert_eq!(item[names::SK], AttributeValue::S("request#r-1".to_owned()));
+            assert_eq!(applied_version(&update, &marker).unwrap(), version);
+            assert_eq!(Marker::from_item(&item), Some(marker));
+        }
         assert_eq!(
             Marker::from_item(&Item::from(HashMap::<_, AttributeValue>::new())),
             None

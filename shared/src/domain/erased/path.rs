@@ -80,6 +80,14 @@ impl ErasedPath {
         }
     }
 
+    /// Returns the paths of all metadata that can be erased.
+    pub fn all_metadata() -> impl Iterator<Item = Self> {
+        ERASABLE.into_iter().map(|name| Self {
+            namespace: Namespace::Metadata,
+            names: vec![name.to_owned()],
+        })
+    }
+
     /// Parses the text of a path.
     ///
     /// # Errors

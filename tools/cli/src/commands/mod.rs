@@ -7,6 +7,7 @@ pub(crate) mod blame;
 pub(crate) mod console;
 pub(crate) mod diff;
 pub(crate) mod entity;
+pub(crate) mod erase;
 mod filters;
 pub(crate) mod get;
 pub(crate) mod hold;

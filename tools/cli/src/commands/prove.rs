@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, stdout};
 
-use item_diff::path::{Path, Step};
+use item_diff::path::Path;
 use operations::connection::Connection;
 use sealing::{
     log::Log,
@@ -11,7 +11,15 @@ use sealing::{
     shown::NotShown,
 };
 
-use crate::{error::CliError, output, pager, progress::Bar, selector::Subject, target::Target};
+use super::values::{below_list, member_names, text_of_names};
+use crate::{
+    error::CliError,
+    output::{self, Output},
+    pager,
+    progress::Bar,
+    selector::Subject,
+    target::Target,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -48,8 +56,15 @@ Examples:
   vzero verify proof.json --vkey vkey";
 
 impl Prove {
-    pub(crate) async fn run(&self, connection: &Connection) -> Result<(), CliError> {
-        let hidden = self.hide.iter().map(names).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) async fn run(&self, connection: &Connection, output: &Output) -> Result<(), CliError> {
+        if output.is_json_chosen() {
+            output::note("a proof has its own form of JSON, without --output");
+        }
+        let hidden = self
+            .hide
+            .iter()
+            .map(|path| member_names("--hide", "hidden", path))
+            .collect::<Result<Vec<_>, _>>()?;
         let takes_one = self.number.is_none() && self.at.is_none() && !self.all;
         let item = self.target.subject(connection, 0..=usize::from(takes_one))?;
         let which = match (item.words.first().or(self.number.as_ref()), &self.at) {
@@ -94,30 +109,6 @@ impl Prove {
     }
 }
 
-/// Returns the names of a path to hide.
-fn names(path: &Path) -> Result<Vec<String>, CliError> {
-    let name = |step: &Step| match step {
-        Step::Name(name) => Some(name.clone()),
-        Step::Index(_) => None,
-    };
-    let names: Vec<_> = path.0.iter().map_while(name).collect();
-    match names.len() == path.0.len() {
-        true => Ok(names),
-        false => Err(below_list(&path.to_string(), &names)),
-    }
-}
-
-fn text_of(names: &[String]) -> String {
-    Path(names.iter().cloned().map(Step::Name).collect()).to_string()
-}
-
-fn below_list(path: &str, possible: &[String]) -> CliError {
-    let possible = text_of(possible);
-    CliError::Usage(format!(
-        "--hide {path}: a list is sealed as a whole, so that only all of it can be hidden: --hide {possible}"
-    ))
-}
-
 async fn explain(error: ProveError, item: &Subject<'_>) -> CliError {
     let id = &item.id;
     match error {
@@ -130,9 +121,11 @@ async fn explain(error: ProveError, item: &Subject<'_>) -> CliError {
         }
         ProveError::Shown(NotShown::NoPath(path)) => CliError::Usage(format!(
             "--hide {}: no version of the proof has this path: `vzero get {}` shows the paths",
-            text_of(&path),
+            text_of_names(&path),
             item.key
         )),
-        ProveError::Shown(NotShown::BelowList(path, possible)) => below_list(&text_of(&path), &possible),
+        ProveError::Shown(NotShown::BelowList(path, possible)) => {
+            below_list("--hide", "hidden", &text_of_names(&path), &possible)
+        }
     }
 }

@@ -36,6 +36,31 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     Duration::try_from(age).map_err(|_| "an age is not negative".to_owned())
 }
 
+/// Returns the names of a path to a member that is sealed alone.
+pub(crate) fn member_names(option: &str, verb: &str, path: &Path) -> Result<Vec<String>, CliError> {
+    let name = |step: &Step| match step {
+        Step::Name(name) => Some(name.clone()),
+        Step::Index(_) => None,
+    };
+    let names: Vec<_> = path.0.iter().map_while(name).collect();
+    match names.len() == path.0.len() {
+        true => Ok(names),
+        false => Err(below_list(option, verb, &path.to_string(), &names)),
+    }
+}
+
+pub(crate) fn text_of_names(names: &[String]) -> String {
+    Path(names.iter().cloned().map(Step::Name).collect()).to_string()
+}
+
+/// Returns the error that a path is inside of a list.
+pub(crate) fn below_list(option: &str, verb: &str, path: &str, possible: &[String]) -> CliError {
+    let possible = text_of_names(possible);
+    CliError::Usage(format!(
+        "{option} {path}: a list is sealed as a whole, so that only all of it can be {verb}: {option} {possible}"
+    ))
+}
+
 /// Returns the value at a path of a version. The error names the paths at the first level that exists.
 pub(crate) fn value_of<'a>(
     view: &'a VersionView,

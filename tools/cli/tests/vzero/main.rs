@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod all_versions;
+mod erase;
 mod escaping;
 mod history;
 mod plan;

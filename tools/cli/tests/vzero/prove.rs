@@ -38,16 +38,16 @@ static PYTHON: LazyLock<bool> = LazyLock::new(|| {
 });
 
 /// A table of one layout whose versions are sealed, and one of its entities.
-struct Log {
-    source: Source,
-    store: Store,
+pub(crate) struct Log {
+    pub(crate) source: Source,
+    pub(crate) store: Store,
     /// Key of the entity, as a user writes it.
-    key: String,
-    settings: Settings,
-    folder: tempfile::TempDir,
+    pub(crate) key: String,
+    pub(crate) settings: Settings,
+    pub(crate) folder: tempfile::TempDir,
 }
 
-enum Source {
+pub(crate) enum Source {
     Own(Table),
     Attached(Orders),
 }
@@ -64,7 +64,7 @@ impl Deref for Log {
 }
 
 impl Log {
-    fn new(layout: &str) -> Self {
+    pub(crate) fn new(layout: &str) -> Self {
         let (source, store, key) = match layout {
             "attached" => {
                 let orders = Orders::with(crate::VZERO, &json!({"ActorAttribute": "by"}));
@@ -108,7 +108,7 @@ impl Log {
     }
 
     /// Writes versions whose values have their numbers.
-    fn write(&self, numbers: Range<u64>) {
+    pub(crate) fn write(&self, numbers: Range<u64>) {
         for number in numbers {
             let (hall, price) = (format!("hall {number}"), format!("{number}.50"));
             match &self.source {
@@ -128,7 +128,7 @@ impl Log {
         }
     }
 
-    fn seal(&self) {
+    pub(crate) fn seal(&self) {
         let sealer = self.settings.sealer(&self.endpoint.config, &self.client);
         let sealer = self.block_on(sealer).unwrap();
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
@@ -142,11 +142,17 @@ impl Log {
     }
 
     /// Makes a proof, and returns it with what `vzero verify` prints about it.
-    fn prove(&self, options: &str) -> (String, Value) {
+    pub(crate) fn prove(&self, options: &str) -> (String, Value) {
         let run = self.prove_with(options);
         assert_eq!(run.code, 0, "{options}: {}", run.stderr);
+        let verified = self.verify(options, &run.stdout);
+        (run.stdout, verified)
+    }
+
+    /// Verifies the text of a proof, and returns what `vzero verify` prints about it.
+    pub(crate) fn verify(&self, options: &str, text: &str) -> Value {
         let (proof, vkey) = (self.folder.path().join("proof.json"), self.vkey());
-        std::fs::write(&proof, &run.stdout).unwrap();
+        std::fs::write(&proof, text).unwrap();
         let folder = self.folder.path().join("log");
         let [proof, vkey, folder] = [&proof, &vkey, &folder].map(|path| path.display().to_string());
         if *PYTHON {
@@ -161,21 +167,21 @@ impl Log {
         let arguments = format!("verify {proof} --vkey {vkey} --log {folder} --output json");
         let verified = Run::alone(crate::VZERO, &[], &arguments);
         assert_eq!(verified.code, 0, "{options}: {}", verified.stderr);
-        (run.stdout, verified.json())
+        verified.json()
     }
 
     fn vkey(&self) -> PathBuf {
         self.folder.path().join("log/vkey")
     }
 
-    fn expect(&self, options: &str, code: i32, text: &str) {
+    pub(crate) fn expect(&self, options: &str, code: i32, text: &str) {
         let run = self.prove_with(options);
         assert!(run.code == code && run.stderr.contains(text), "{options}: {run:?}");
         assert!(run.stdout.is_empty() && run.stderr.lines().count() == 1, "{run:?}");
     }
 
     /// Returns the item of a version.
-    fn item(&self, version: u64) -> Value {
+    pub(crate) fn item(&self, version: u64) -> Value {
         let items = self.block_on(database::items(&self.client, self.store.history_table()));
         let is_version = |item: &Value| {
             let number = item["SK"]["S"]
@@ -186,7 +192,7 @@ impl Log {
         items.into_iter().find(is_version).unwrap()
     }
 
-    fn delete(&self, item: &Value) {
+    pub(crate) fn delete(&self, item: &Value) {
         let key = |name: &str| AttributeValue::S(item[name]["S"].as_str().unwrap().to_owned());
         let request = self.client.delete_item().table_name(self.store.history_table());
         let request = request.key("PK", key("PK")).key("SK", key("SK"));

@@ -8,6 +8,7 @@
 //! The records of a document without a payload are read from the table's stream. A message is deleted only if all of its
 //! records are in history, or if its update was sent; so is a record in quarantine. No version item is overwritten.
 
+pub mod erase;
 mod feed;
 mod origin;
 mod places;

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, fs,
-    io::Read as _,
+    io::{Read as _, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -114,6 +114,12 @@ impl Places {
 
     /// Returns the document at a place, or the reason why its content is none.
     pub(super) async fn read(&self, place: &Place) -> Result<Result<Document, String>, OperationError> {
+        let text = self.text(place).await?;
+        Ok(text.and_then(|text| document::parse(&text).map_err(|error| error.to_string())))
+    }
+
+    /// Returns the text at a place, or the reason why it is none of a document.
+    pub(super) async fn text(&self, place: &Place) -> Result<Result<String, String>, OperationError> {
         let mut bytes = Vec::new();
         match place {
             Place::File(path) => {
@@ -136,10 +142,32 @@ impl Places {
             }
         }
         Ok(match String::from_utf8(bytes) {
-            Ok(text) if text.len() as u64 <= MAX_BYTES => document::parse(&text).map_err(|error| error.to_string()),
+            Ok(text) if text.len() as u64 <= MAX_BYTES => Ok(text),
             Ok(_) => Err("it is too large for a document".to_owned()),
             Err(_) => Err("it is no text".to_owned()),
         })
+    }
+
+    /// Writes a text over the one at a place. Returns `true` if the old one is still there, as a version of an object.
+    pub(super) async fn replace(&self, place: &Place, text: String) -> Result<bool, OperationError> {
+        match place {
+            Place::File(path) => {
+                let folder = path.parent().unwrap_or(Path::new("."));
+                let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
+                    file.write_all(text.as_bytes())?;
+                    file.as_file().sync_all()?;
+                    file.persist(path).map_err(|error| error.error)
+                });
+                written.map_err(|error| file_error(path, error))?;
+                Ok(false)
+            }
+            Place::Object(Object { bucket, key }) => {
+                let put = self.0.put_object().bucket(bucket).key(key);
+                let put = put.content_type("application/json").body(text.into_bytes().into());
+                let put = put.send().await.map_err(RequestError::of("PutObject"))?;
+                Ok(put.version_id.is_some())
+            }
+        }
     }
 }
 

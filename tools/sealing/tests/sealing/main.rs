@@ -6,5 +6,6 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod erase;
 mod kills;
 mod world;

@@ -1,0 +1,443 @@
+//! Erasure of values from all versions of an entity, so that proofs of everything else still hold.
+//!
+//! ```text
+//! current item ─▶ erase marker ─▶ wait ─▶ versions, hashes, quarantine ─▶ failure documents ─▶ operation to seal ─▶ keys
+//! ```
+//!
+//! An erased value is replaced by its commitment, which the leaf of the version contains. Once the key of its path is deleted, no guess of the value
+//! can be tested. Until then, a version that seal-fn seals meanwhile gets the same commitment from the key.
+//!
+//! Each step can be repeated. An erasure that was interrupted goes on at the time of its marker.
+
+mod version;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use operations::{
+    erase::{clean_latest, clean_ledger, clean_quarantine, is_current},
+    error::OperationError,
+    hold::hold_of,
+    purge::mark_erased,
+    sealed,
+};
+use seal::format::member::{self, Path};
+use sha2::{Digest as _, Sha256};
+use shared::{
+    domain::{
+        Item,
+        attached::AttachedTable,
+        entity::EntityId,
+        erase::{erase_paths, with_all_copies},
+        erased::{Erased, ErasedPath, ErasedValue, Erasure, Erasures, InsideList, Namespace},
+        names,
+        recorded_at::{CLOCK_TOLERANCE, RecordedAt},
+        version::Version,
+    },
+    dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
+};
+use thiserror::Error;
+
+use self::version::Rewriter;
+use crate::{
+    error::SealError,
+    keys::KeysTable,
+    members::{ALWAYS, Content, members_of, path_of},
+    place::Place,
+    state::{Operation, StateTable},
+};
+
+/// Number of times that versions which are written meanwhile are erased, too.
+const ATTEMPTS: u32 = 20;
+/// Metadata of operations, besides those of every leaf.
+const OF_OPERATIONS: [&str; 5] = [names::RECORDED_AT, names::REASON, "To", "Role", "Paths"];
+
+/// Reason why nothing is erased.
+#[derive(Debug, Error)]
+pub enum EraseError {
+    /// The log, or what belongs to it, cannot be used.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// The entity has no version.
+    #[error("the entity has no version")]
+    NoVersion,
+    /// A path that no version has.
+    #[error("no version has this path")]
+    NoPath(Vec<String>),
+    /// A path of a key.
+    #[error("a key attribute names the item, and cannot be erased: purge the item")]
+    Key(Vec<String>),
+    /// A path inside of a list.
+    #[error(transparent)]
+    InsideList(#[from] InsideList),
+}
+
+impl From<ServiceError> for EraseError {
+    fn from(error: ServiceError) -> Self {
+        SealError::from(error).into()
+    }
+}
+
+impl From<OperationError> for EraseError {
+    fn from(error: OperationError) -> Self {
+        SealError::from(error).into()
+    }
+}
+
+/// Erasure of paths from one entity.
+#[derive(Debug)]
+pub struct Erasing<'a> {
+    store: &'a Store,
+    entity: &'a EntityId,
+    /// `None` if the versions are not sealed.
+    place: Option<Place>,
+    paths: BTreeSet<ErasedPath>,
+    is_all: bool,
+    erasure: Erasure,
+    is_marked: bool,
+    /// Number of versions that have one of the values.
+    pub versions: u64,
+    /// `true` if the current item has one of them.
+    pub is_current: bool,
+}
+
+/// What an erasure has changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Versions.
+    pub versions: u64,
+    /// Records in quarantine.
+    pub quarantined: u64,
+    /// Other items: the latest item and the ledger.
+    pub others: u64,
+    /// `true` if keys were deleted.
+    pub keys: bool,
+}
+
+impl<'a> Erasing<'a> {
+    /// Plans the erasure of these paths, as those of a proof, without one of all that can be erased.
+    ///
+    /// # Errors
+    ///
+    /// [`EraseError`] if a path cannot be erased, or a request fails; [`OperationError::Held`] if the entity is on hold.
+    pub async fn plan(
+        store: &'a Store,
+        entity: &'a EntityId,
+        paths: &[Vec<String>],
+        reason: &str,
+    ) -> Result<Self, EraseError> {
+        if let Some(hold) = hold_of(store, entity).await? {
+            return Err(OperationError::Held(hold).into());
+        }
+        let newest = store.newest(entity, true).await.map_err(SealError::from)?;
+        let (newest, _) = newest.ok_or(EraseError::NoVersion)?;
+        let table = store.attached_table();
+        let is_all = paths.is_empty();
+        let mut candidates = BTreeSet::new();
+        for names in paths {
+            if table.is_some_and(|table| is_key(table, &names[0])) {
+                return Err(EraseError::Key(names.clone()));
+            }
+            candidates.extend(of_names(names));
+        }
+        let mut erasing = Self {
+            store,
+            entity,
+            place: Place::of(store).await?,
+            paths: candidates,
+            is_all,
+            erasure: Erasure {
+                at: store.now(),
+                to: newest,
+                reason: reason.to_owned(),
+            },
+            is_marked: false,
+            versions: 0,
+            is_current: false,
+        };
+        let mut used = BTreeSet::new();
+        for (version, item) in erasing.history().await? {
+            if is_all {
+                let view = store.view(entity, version, item.clone());
+                let names = view
+                    .attributes
+                    .keys()
+                    .filter(|name| !table.is_some_and(|table| is_key(table, name)));
+                erasing
+                    .paths
+                    .extend(names.filter_map(|name| ErasedPath::attribute([name]).ok()));
+                erasing.paths.extend(ErasedPath::all_metadata());
+            }
+            let members = erasing.members(&item)?;
+            erasing.versions += u64::from(!members.is_empty());
+            let erased = Erased::of(&item);
+            let all: BTreeSet<_> = members.iter().chain(erased.paths()).collect();
+            used.extend(
+                erasing
+                    .paths
+                    .iter()
+                    .filter(|path| all.iter().any(|member| path.covers(member)))
+                    .cloned(),
+            );
+            if is_all {
+                // Top-level names that are erased already.
+                let tops = erased.paths().filter_map(|path| match path.namespace() {
+                    Namespace::Attribute => ErasedPath::attribute(path.names().first()).ok(),
+                    Namespace::Metadata => None,
+                });
+                used.extend(tops);
+            }
+        }
+        for path in std::mem::take(&mut erasing.paths).into_iter().filter(|_| !is_all) {
+            erasing.paths = BTreeSet::from([path.clone()]);
+            if is_current(store, entity, &erasing.erasures()).await? {
+                used.insert(path);
+            }
+        }
+        let is_unused = |names: &&Vec<String>| !used.iter().any(|path| path.names() == names.as_slice());
+        if let Some(names) = paths.iter().find(is_unused) {
+            return Err(EraseError::NoPath(names.clone()));
+        }
+        erasing.paths = match table {
+            Some(table) => with_all_copies(table, &used),
+            None => used,
+        };
+        erasing.is_current = is_current(store, entity, &erasing.erasures()).await?;
+        erasing.resume().await?;
+        Ok(erasing)
+    }
+
+    /// Goes on at the time of the erasure that was marked before, if there is no later version.
+    async fn resume(&mut self) -> Result<(), ServiceError> {
+        let removed = self.store.removed([self.entity], false).await?;
+        let marked = |path| removed.erasures(self.entity).and_then(|erasures| erasures.0.get(path));
+        let marked: Option<Vec<_>> = self.paths.iter().map(marked).collect();
+        let marked = marked.filter(|all| all.iter().all(|erasure| erasure.to >= self.erasure.to));
+        if let Some(erasure) = marked.and_then(|all| all.into_iter().max_by_key(|erasure| erasure.at).cloned()) {
+            (self.erasure, self.is_marked) = (erasure, true);
+        }
+        Ok(())
+    }
+
+    /// Returns what is erased.
+    pub fn erasures(&self) -> Erasures {
+        Erasures(
+            self.paths
+                .iter()
+                .map(|path| (path.clone(), self.erasure.clone()))
+                .collect(),
+        )
+    }
+
+    /// Returns the place of the log, `None` if the versions are not sealed.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
+
+    /// Reads all versions, also those that have expired.
+    async fn history(&self) -> Result<BTreeMap<Version, Item>, ServiceError> {
+        let mut all = BTreeMap::new();
+        let add = |items: Vec<Item>| {
+            let versions = items.into_iter();
+            all.extend(versions.filter_map(|item| Some((self.store.digits().version_of_item(&item)?, item))));
+            true
+        };
+        self.store
+            .each_page(self.entity, Range::all_versions(None), add)
+            .await?;
+        Ok(all)
+    }
+
+    /// Returns the members of a version that are to be erased.
+    fn members(&self, item: &Item) -> Result<Vec<ErasedPath>, InsideList> {
+        let value = |_: &ErasedPath, _: &_| ErasedValue {
+            commitment: None,
+            ..self.erasure.value()
+        };
+        let members = erase_paths(&mut item.clone(), &self.paths, self.store.attached_table(), value)?;
+        Ok(members.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Erases the values from the versions, the hashes of requests, and the quarantine. `wait` is the time for records that are in the stream;
+    /// `on_wait` is called with what is left of it.
+    ///
+    /// # Errors
+    ///
+    /// A request fails. The erasure can be repeated.
+    pub async fn run(
+        &mut self,
+        wait: Duration,
+        also_current: bool,
+        on_wait: impl FnOnce(Duration),
+    ) -> Result<Changed, EraseError> {
+        if !self.is_marked {
+            mark_erased(self.store, self.entity, &self.erasures()).await?;
+        }
+        let end = self.erasure.at.after(wait).to_duration();
+        let left = end.saturating_sub(self.store.clock().now()).min(wait);
+        if !left.is_zero() {
+            on_wait(left);
+            tokio::time::sleep(left).await;
+        }
+        let versions = self.erase_versions().await?;
+        let erasures = self.erasures();
+        let is_clean = !clean_latest(self.store, self.entity, &erasures, also_current).await?;
+        Ok(Changed {
+            versions,
+            quarantined: clean_quarantine(self.store, self.entity, &erasures, false).await?,
+            others: clean_ledger(self.store, self.entity).await? + u64::from(!is_clean),
+            keys: false,
+        })
+    }
+
+    /// Returns the number of records in quarantine that have one of the values.
+    ///
+    /// # Errors
+    ///
+    /// A request fails.
+    pub async fn quarantined(&self) -> Result<u64, ServiceError> {
+        clean_quarantine(self.store, self.entity, &self.erasures(), true).await
+    }
+
+    /// Erases the values from all versions. Those that are written meanwhile, and can be sealed with the same keys, are erased too.
+    async fn erase_versions(&mut self) -> Result<u64, EraseError> {
+        let mut erased = 0;
+        for _ in 0..ATTEMPTS {
+            let mut left = self.history().await?;
+            let mut members = BTreeMap::new();
+            for (version, item) in &left {
+                members.insert(*version, self.members(item)?);
+            }
+            left.retain(|version, _| members.get(version).is_some_and(|members| !members.is_empty()));
+            if left.is_empty() {
+                return Ok(erased);
+            }
+            if left.iter().any(|(version, item)| !self.covers(*version, item)) {
+                let newest = left.keys().max().copied().unwrap_or(self.erasure.to);
+                (self.erasure.at, self.erasure.to) = (self.store.now(), newest.max(self.erasure.to));
+                mark_erased(self.store, self.entity, &self.erasures()).await?;
+            }
+            let mut rewriter = Rewriter::new(self.store, self.entity, self.place.as_ref());
+            for version in left.into_keys() {
+                erased += u64::from(rewriter.erase(version, &self.paths, &self.erasure).await?);
+            }
+        }
+        Err(SealError::Contended(ATTEMPTS).into())
+    }
+
+    /// Returns `true` if the marker covers a version: of an attached table, its number is given on arrival.
+    fn covers(&self, version: Version, item: &Item) -> bool {
+        match self.store.attached_table() {
+            Some(_) => RecordedAt::of(item).is_none_or(|time| time <= self.erasure.at.after(CLOCK_TOLERANCE)),
+            None => version <= self.erasure.to,
+        }
+    }
+
+    /// Stores the operation to seal, and deletes the keys of the erased paths. Returns what was changed.
+    ///
+    /// # Errors
+    ///
+    /// A request fails. The erasure can be repeated.
+    pub async fn finish(&mut self) -> Result<Changed, EraseError> {
+        let mut changed = Changed {
+            versions: self.erase_versions().await?,
+            ..Changed::default()
+        };
+        let Some(place) = self.place.clone() else {
+            return Ok(changed);
+        };
+        let client = self.store.client();
+        let state = StateTable::new(client.clone(), &place.state);
+        let operation = self.operation(&place);
+        if !state.has_operation(&operation).await? {
+            state.add_operation(&operation).await?;
+        }
+        let (mut erased, mut in_versions) = (BTreeSet::new(), BTreeSet::new());
+        for (version, item) in self.history().await? {
+            let paths = Erased::of(&item).0.into_keys();
+            erased.extend(paths.filter(|path| self.paths.iter().any(|outer| outer.covers(path))));
+            let members = members_of(&place.table, &self.store.view(self.entity, version, item)).into_iter();
+            in_versions.extend(
+                members
+                    .filter(|member| matches!(member.content, Content::Value(_)))
+                    .map(|member| member.path),
+            );
+        }
+        erased.extend(self.paths.iter().cloned());
+        let mut erased: BTreeSet<_> = erased.iter().map(path_of).collect();
+        // Values that are written meanwhile, and operations.
+        let names = ALWAYS
+            .into_iter()
+            .chain(OF_OPERATIONS)
+            .map(|name| vec![name.to_owned()]);
+        let names = names.map(|names| Path {
+            namespace: member::Namespace::Metadata,
+            names,
+        });
+        erased.retain(|path| !in_versions.contains(path));
+        in_versions.extend(names.filter(|path| !erased.contains(path)));
+        let keys = KeysTable::new(client.clone(), &place.keys);
+        for _ in 0..ATTEMPTS {
+            let mut of_entity = keys.read(&place.table, std::slice::from_ref(self.entity)).await?;
+            let Some(of_entity) = of_entity.get_mut(self.entity).filter(|keys| keys.is_stored()) else {
+                return Ok(changed);
+            };
+            let mut is_left = self.is_all && of_entity.remove_others(in_versions.iter()).map_err(SealError::from)?;
+            for path in &erased {
+                is_left |= of_entity.remove(path).map_err(SealError::from)?;
+            }
+            if !is_left {
+                return Ok(changed);
+            }
+            if keys.store(of_entity).await? {
+                changed.keys = true;
+                return Ok(changed);
+            }
+        }
+        Err(SealError::Contended(ATTEMPTS).into())
+    }
+
+    /// Returns the operation to seal, whose id is the same if the erasure is repeated.
+    fn operation(&self, place: &Place) -> Operation {
+        let paths: Vec<_> = self.paths.iter().map(ToString::to_string).collect();
+        let recorded_at = self.erasure.at.to_string();
+        let mut hasher = Sha256::new();
+        for text in [&place.table, self.entity.as_str(), &recorded_at]
+            .into_iter()
+            .chain(paths.iter().map(String::as_str))
+        {
+            hasher.update((text.len() as u64).to_be_bytes());
+            hasher.update(text);
+        }
+        let digest: [u8; 32] = hasher.finalize().into();
+        let mut id = [0; 16];
+        id.copy_from_slice(&digest[..16]);
+        Operation {
+            id,
+            kind: sealed::Kind::Erase,
+            table: place.table.clone(),
+            entity: self.entity.as_str().to_owned(),
+            versions: (Version::FIRST.get(), self.erasure.to.get()),
+            role: String::new(),
+            reason: self.erasure.reason.clone(),
+            recorded_at,
+            paths,
+            index: None,
+        }
+    }
+}
+
+fn is_key(table: &AttachedTable, name: &str) -> bool {
+    table.keys().any(|key| key.name == name)
+}
+
+/// Returns the attribute with these names, and the metadata with this name.
+fn of_names(names: &[String]) -> impl Iterator<Item = ErasedPath> {
+    let metadata = match names {
+        [name] => ErasedPath::metadata(name).ok(),
+        _ => None,
+    };
+    ErasedPath::attribute(names).ok().into_iter().chain(metadata)
+}
