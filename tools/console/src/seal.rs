@@ -64,11 +64,11 @@ impl Sealing {
     /// Returns the index of a version, and the number of leaves of the checkpoint.
     async fn found(&self, app: &App, entity: &EntityId, version: Version) -> Result<(u64, u64), ProveError> {
         let proof = self.prove(app, entity, Which::One(version), (version, version)).await?;
-        let invalid = |error: &dyn std::error::Error| ProveError::Invalid(error.to_string());
-        let document = Document::parse(&proof.text).map_err(|error| invalid(&error))?;
-        let proven = document.verify(&self.place.verifier).map_err(|error| invalid(&error))?;
-        let leaf = document.leaves.first();
-        Ok((leaf.map_or(0, |leaf| leaf.index), proven.checkpoint.size))
+        let found = Document::parse(&proof.text).ok().and_then(|document| {
+            let proven = document.verify(&self.place.verifier).ok()?;
+            Some((document.leaves.first()?.index, proven.checkpoint.size))
+        });
+        found.ok_or_else(|| ProveError::Invalid("it was changed".to_owned()))
     }
 }
 
@@ -77,58 +77,44 @@ pub(super) async fn of_version(app: &App, entity: &EntityId, version: Version, j
     let sealing = match Sealing::of(app).await {
         Ok(None) => return Markup::default(),
         Ok(Some(sealing)) => sealing,
-        Err(error) => return section("Unknown", &html! { (value::plain(&chain(&error))) }, json),
+        Err(error) => return without(&error.into(), json),
     };
-    let place = &sealing.place;
+    let (place, late) = (&sealing.place, || {
+        SealError::Unreadable("the log in 10 seconds".to_owned())
+    });
     let found = tokio::time::timeout(PATIENCE, sealing.found(app, entity, version)).await;
-    let (index, size) = match found {
-        Ok(Ok(found)) => found,
-        Ok(Err(error)) => {
-            let state = match error {
-                ProveError::Unsealed(_) => "NotSealed",
-                ProveError::Seal(_) => "Unknown",
-                _ => "Contradicted",
-            };
-            return section(state, &html! { (value::plain(&chain(&error))) }, json);
-        }
-        Err(_) => {
-            let slow = html! { "Reading the log takes long: see vzero prove." };
-            return section("Unknown", &slow, json);
-        }
+    let (index, size) = match found.unwrap_or_else(|_| Err(late().into())) {
+        Ok(found) => found,
+        Err(error) => return without(&error, json),
     };
+    json["Seal"] = json!({"State": "Sealed", "Index": index, "Size": size, "Log": place.log});
     let proof = address::version("/version/proof", entity.as_str(), version.get());
-    let content = html! {
-        "Index " (index) " of the log " (value::word(place.verifier.name())) ", whose checkpoint has " (size) " entries, in " (value::word(&place.log)) "."
-    };
-    let shown = section("Sealed", &content, json);
-    json["Seal"]["Index"] = index.into();
-    json["Seal"]["Size"] = size.into();
     html! {
-        (shown)
+        h2 { "Seal" }
+        p {
+            span.good { "Sealed." } " Index " (index) " of the log " (value::word(place.verifier.name()))
+            ", whose checkpoint has " (size) " entries, in " (value::word(&place.log))
+        }
         p {
             a href=(proof) download { "Download the proof" } " "
             button type="button" hidden data-proof=(proof) data-vkey=(place.verifier) data-version=(version) { "Verify in this page" }
         }
         div #verified role="status" {}
         p.muted {
-            "Verifying here proves nothing to an auditor who does not trust this server: he downloads the proof, and uses vzero verify with his own vkey."
+            "Verifying here proves nothing to an auditor who does not trust this server: he uses vzero verify with his own vkey."
         }
         script type="module" src={ (ASSETS) "verify.js" } {}
     }
 }
 
-fn section(state: &str, content: &Markup, json: &mut Value) -> Markup {
-    json["Seal"] = json!({"State": state});
-    let (class, text) = match state {
-        "Sealed" => ("good", "Sealed. "),
-        "NotSealed" => ("muted", "Not sealed yet: "),
-        "Contradicted" => ("bad", "The seal does not hold: "),
-        _ => ("warn", "The seal cannot be read: "),
+fn without(error: &ProveError, json: &mut Value) -> Markup {
+    let (state, class, text) = match error {
+        ProveError::Unsealed(_) => ("NotSealed", "muted", "Not sealed yet: "),
+        ProveError::Seal(_) => ("Unknown", "warn", "The seal cannot be read: "),
+        _ => ("Contradicted", "bad", "The seal does not hold: "),
     };
-    html! {
-        h2 { "Seal" }
-        p { span class=(class) { (text) } (content) }
-    }
+    json["Seal"] = json!({"State": state});
+    html! { h2 { "Seal" } p { span class=(class) { (text) } (value::plain(&chain(error))) } }
 }
 
 /// Makes the proof of a version, as `vzero prove` does.

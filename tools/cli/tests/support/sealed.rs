@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use seal::log::note::VerifierKey;
 use sealing::{
     run::Sealed,
     settings::{LogPlace, Settings},
@@ -15,7 +14,7 @@ use testkit::{
 
 pub(crate) struct Sealing {
     settings: Settings,
-    folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
     /// The table, with its index by time.
     pub(crate) store: Store,
 }
@@ -44,7 +43,7 @@ impl Sealing {
         });
         Self {
             settings,
-            folder,
+            _folder: folder,
             store,
         }
     }
@@ -56,10 +55,5 @@ impl Sealing {
             let sealer = sealer.await.unwrap();
             sealer.run(deadline, &mut Sealed::default()).await.unwrap();
         });
-    }
-
-    pub(crate) fn key(&self) -> VerifierKey {
-        let vkey = std::fs::read_to_string(self.folder.path().join("log/vkey"));
-        VerifierKey::parse(&vkey.unwrap()).unwrap()
     }
 }

@@ -91,22 +91,22 @@ pub(super) async fn versions(
     max: usize,
 ) -> Result<(String, Vec<(EntityId, Version)>), PageError> {
     let (filter, store) = (Filter::of(query)?, app.store().clone());
-    let text = filter.text();
-    let scan = lock(&app.changes.scan).clone();
+    let (text, scan) = (filter.text(), lock(&app.changes.scan).clone());
     let scan = scan.filter(|scan| scan.job.state().name == "Done" && filter.is_within(&scan.filter));
-    let none = || {
-        PageError::NotFound("there is no result of this filter: read the versions on the page Changes first".to_owned())
-    };
-    let scan = scan.ok_or_else(none)?;
-    // A large file is read.
+    let scan =
+        scan.ok_or_else(|| PageError::NotFound("no result of this filter: read its versions first".to_owned()))?;
     let read = move || {
         let mut versions = Vec::new();
-        if let Some(found) = lock(&scan.found).as_mut() {
-            for line in found.lines.read_from(0)? {
-                let (line, _) = line?;
-                if versions.len() < max && filter.selects(&line, &store) {
-                    versions.push((EntityId::new(line.entity.as_str())?, line.version));
-                }
+        for line in lock(&scan.found)
+            .as_mut()
+            .map(|found| found.lines.read_from(0))
+            .transpose()?
+            .into_iter()
+            .flatten()
+        {
+            let (line, _) = line?;
+            if versions.len() < max && filter.selects(&line, &store) {
+                versions.push((EntityId::new(line.entity.as_str())?, line.version));
             }
         }
         Ok::<_, PageError>(versions)
