@@ -1,8 +1,8 @@
-//! Style sheet, script and icon, embedded in the program so that no other site is contacted.
+//! Style sheet, scripts and icon, embedded in the program so that no other site is contacted.
 
 use axum::{Router, http::header, routing::get};
 
-const ASSETS: [(&str, &str, &str); 3] = [
+const ASSETS: [(&str, &str, &str); 4] = [
     (
         "/assets/console.css",
         "text/css; charset=utf-8",
@@ -12,6 +12,11 @@ const ASSETS: [(&str, &str, &str); 3] = [
         "/assets/console.js",
         "text/javascript; charset=utf-8",
         include_str!("assets/console.js"),
+    ),
+    (
+        "/assets/verify.js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/verify.js"),
     ),
     ("/assets/icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];

@@ -104,13 +104,18 @@ impl<'a> Diff<'a> {
                         @for (index, path) in coarse.iter().enumerate() { @if index > 0 { ", " } (value::path(path)) }
                     }
                 }
-                (self.members(&Path::default(), items[0], items[1], 0..total, "attribute"))
+                (self.tree(items))
                 nav.pages aria-label="Pages of changes" {
                     @if self.page.start > 0 { (page(self.page.start.saturating_sub(PAGE))) }
                     @if self.page.end < total { (page(self.page.end)) }
                 }
             }
         }
+    }
+
+    /// Renders the changes between these items.
+    pub(crate) fn tree(&self, items: [&Item; 2]) -> Markup {
+        self.members(&Path::default(), items[0], items[1], 0..self.changes.len(), "attribute")
     }
 
     /// Renders the members of a map, or the attributes of an item.

@@ -168,6 +168,7 @@ fn body(app: &App, entity: &Entity, history: &History, by_time: bool) -> Markup 
             a href=(link("/as-of")) { "View a point in time" }
             a href=(link("/blame")) { "Blame" }
             a href={ (link("/entity")) "&format=json" } { "JSON" }
+            a href=(link("/entity/report")) { "Evidence report" }
             @if app.allows_writes() && latest.deleted && entity.is_current { a href=(link("/undelete")) { "Undelete…" } }
         }
         h2 #history { "History, versions " (history.from) " to " (history.to) " of " (history.newest) }

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 
 use axum::http::StatusCode;
 use operations::error::{Kind, OperationError};
+use sealing::error::SealError;
 use shared::domain::{entity::EntityId, version::Version};
 use thiserror::Error;
 
@@ -22,6 +23,8 @@ pub(crate) enum PageError {
     /// The state of the table or the console prevents the action.
     #[error("{0}")]
     Conflict(String),
+    #[error("the seal cannot be read")]
+    Seal(#[source] SealError),
     #[error(transparent)]
     Operation(OperationError),
 }
@@ -41,6 +44,7 @@ impl PageError {
             Self::ReadOnly => return StatusCode::FORBIDDEN,
             Self::NotFound(_) => Kind::NotFound,
             Self::Conflict(_) => Kind::Conflict,
+            Self::Seal(_) => Kind::Unavailable,
             Self::Operation(error) => error.kind(),
         };
         match kind {

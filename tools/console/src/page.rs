@@ -49,6 +49,14 @@ impl View {
     }
 }
 
+/// A file, which browsers save.
+pub(super) struct Download {
+    pub(super) name: &'static str,
+    /// Content type.
+    pub(super) kind: &'static str,
+    pub(super) content: String,
+}
+
 /// Sections with their paths, and the keys that open them.
 const SECTIONS: [(&str, &str, &str); 3] = [
     ("Entities", "/", "e"),
@@ -83,6 +91,20 @@ impl ResponseFormat {
     pub(super) async fn page(self, app: &App, view: impl Future<Output = Result<View, PageError>>) -> Response {
         match view.await {
             Ok(view) => self.view(app, view),
+            Err(error) => self.error(app, &error),
+        }
+    }
+
+    pub(super) async fn file(self, app: &App, file: impl Future<Output = Result<Download, PageError>>) -> Response {
+        match file.await {
+            Ok(Download { name, kind, content }) => {
+                let disposition = format!("attachment; filename=\"{name}\"");
+                let headers = [
+                    (header::CONTENT_TYPE, kind),
+                    (header::CONTENT_DISPOSITION, &*disposition),
+                ];
+                (headers, content).into_response()
+            }
             Err(error) => self.error(app, &error),
         }
     }

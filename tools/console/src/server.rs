@@ -18,7 +18,7 @@ use super::{
     guard::{self, Guard},
     health,
     page::ResponseFormat,
-    query, restore,
+    query, report, restore, seal,
     tables::Tables,
     version,
 };
@@ -31,6 +31,16 @@ macro_rules! page {
         get(
             async |Extension(app): OfTable, format: ResponseFormat, Query(query): Query<_>| {
                 Box::pin(format.page(&app, $view(&app, &query))).await
+            },
+        )
+    };
+}
+
+macro_rules! file {
+    ($make:path) => {
+        get(
+            async |Extension(app): OfTable, format: ResponseFormat, Query(query): Query<_>| {
+                Box::pin(format.file(&app, $make(&app, &query))).await
             },
         )
     };
@@ -53,6 +63,8 @@ pub(super) fn router(tables: Tables, guard: Guard) -> Router {
         .route("/", page!(entities::view))
         .route("/entity", page!(entity::view))
         .route("/version", page!(version::view))
+        .route("/version/proof", file!(seal::proof))
+        .route("/entity/report", file!(report::of_entity))
         .route("/compare", page!(compare::view))
         .route("/blame", page!(blame::view))
         .route("/as-of", page!(as_of::view))
@@ -62,6 +74,7 @@ pub(super) fn router(tables: Tables, guard: Guard) -> Router {
             form!(page!(restore::undelete_view), restore::undelete_post),
         )
         .route("/changes", form!(page!(changes::view), changes::start))
+        .route("/changes/report", file!(report::of_changes))
         .route("/changes/stop", form!(MethodRouter::new(), changes::stop))
         .route("/changes/undo", form!(page!(changes::undo::view), changes::undo::start))
         .route("/changes/undo/apply", form!(MethodRouter::new(), changes::undo::apply))

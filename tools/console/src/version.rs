@@ -13,7 +13,7 @@ use super::{
     current,
     page::{View, deleted, entity_link},
     query::Query,
-    record,
+    record, seal,
     value::{self, DisplayLimits},
 };
 use crate::error::PageError;
@@ -29,12 +29,13 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let mut json = record::view_json(&view);
     json["Size"] = json!(size::of_item(&view.attributes));
     json["Latest"] = json!(latest);
+    let seal = seal::of_version(app, &entity, view.version, &mut json).await;
     let raw = serde_json::to_string_pretty(&json["Attributes"]).unwrap_or_default();
     let raw = printable::json(&raw);
     let title = format!("Version {} of {}", view.version, current::title(&entity));
     Ok(View::new(
         title,
-        body(app, &view, latest, query.text("done"), &raw),
+        body(app, &view, latest, query.text("done"), &raw, &seal),
         json,
     ))
 }
@@ -96,7 +97,7 @@ pub(super) fn breadcrumbs(entity: &EntityId) -> Markup {
     }
 }
 
-fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw: &str) -> Markup {
+fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw: &str, seal: &Markup) -> Markup {
     let (id, version) = (view.entity.as_str(), view.version.get());
     let done = match done {
         Some("Written") => Some("was created"),
@@ -124,6 +125,7 @@ fn body(app: &App, view: &VersionView, latest: Version, done: Option<&str>, raw:
             (record::facts(view, "Created"))
             dt { "Size" } dd { (value::bytes(size::of_item(&view.attributes))) ", " (view.attributes.len()) " attributes" }
         }
+        (seal)
         h2 { "Attributes" }
         (value::attributes(&view.attributes, DisplayLimits::FULL, usize::MAX))
         details {

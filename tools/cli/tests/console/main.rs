@@ -14,6 +14,9 @@ mod large;
 #[cfg(target_os = "linux")]
 mod opener;
 mod pages;
+mod seal;
+#[path = "../support/sealed.rs"]
+mod sealed;
 mod served;
 mod started;
 mod tables;

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use testkit::{attached::Orders, pages::root, table::Table, wait::eventually};
 use url::Url;
 
-use crate::console;
+use crate::{console, sealed::Sealing};
 
 pub(crate) const TOKEN: &str = "the-token-of-the-tests_0123456789";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,6 +38,8 @@ pub(crate) struct Browser {
     /// Index of the console in use.
     console: Cell<usize>,
     pub(crate) client: Client,
+    /// What seals versions, from the first one that is to be sealed.
+    pub(crate) sealing: RefCell<Option<Sealing>>,
     /// Parts of expected lines of the browser's console.
     pub(crate) expected: RefCell<Vec<String>>,
 }
@@ -90,6 +92,7 @@ impl Browser {
             orders,
             console: Cell::new(0),
             client: table.block_on(open()),
+            sealing: RefCell::default(),
             expected: RefCell::default(),
             table,
         };

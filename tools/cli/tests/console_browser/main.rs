@@ -8,6 +8,9 @@ mod browser;
 mod checks;
 #[path = "../support/console.rs"]
 mod console;
+mod proofs;
+#[path = "../support/sealed.rs"]
+mod sealed;
 mod steps;
 
 use std::{
@@ -26,8 +29,8 @@ macro_rules! scenarios {
     };
 }
 
-/// All scenarios, in one browser. The data come first, then the scenario without a cookie, and the one that writes comes last.
-const SCENARIOS: [(&str, &str); 13] = scenarios![
+/// All scenarios, in one browser. The data come first, then the scenario without a cookie, and those that write come last.
+const SCENARIOS: [(&str, &str); 14] = scenarios![
     data,
     the_token_signs_in,
     each_page_is_accessible,
@@ -41,6 +44,7 @@ const SCENARIOS: [(&str, &str); 13] = scenarios![
     an_attached_item_is_restored,
     a_version_is_restored,
     changes_are_undone,
+    a_seal_is_verified,
 ];
 
 /// Runs scenarios until one fails.

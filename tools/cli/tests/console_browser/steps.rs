@@ -18,6 +18,7 @@ use writer_fn::update::Update;
 use crate::{
     browser::{Browser, DESK, TOKEN},
     checks,
+    sealed::Sealing,
 };
 
 const KEYS: [(&str, Key); 5] = [
@@ -48,8 +49,9 @@ const KEYS: [(&str, Key); 5] = [
 /// | `js script => json` | the result of a script |
 /// | `page NAME`, `controls` | see [`checks`] |
 /// | `expect part` | none: allows lines with this part in the browser's console |
+/// | `proofs` | that the page verifies proofs as `vzero verify` does |
 ///
-/// The actions `@order NO {…}` and `@deliver` are those of the orders' writer and of stream-fn. The actions `@before MINUTES {…}` and `@restored_before MINUTES VERSION {…}` are the writer's, so many minutes ago.
+/// The action `@sealed {…}` writes and seals a version. The actions `@order NO {…}` and `@deliver` are those of the orders' writer and of stream-fn. The actions `@before MINUTES {…}` and `@restored_before MINUTES VERSION {…}` are the writer's, so many minutes ago.
 impl Subject for Browser {
     fn create(vzero: &'static str, _: Option<u8>, _: &Value) -> Self {
         Self::new(vzero)
@@ -87,6 +89,13 @@ impl Subject for Browser {
             ("order", [no, ..]) => {
                 self.orders.put(no.parse().unwrap(), &json(&words[1..].join(" ")));
                 self.orders.deliver_all();
+            }
+            ("sealed", update) => {
+                let mut sealing = self.sealing.borrow_mut();
+                let sealing = sealing.get_or_insert_with(|| Sealing::of(&self.table));
+                self.table
+                    .block_on(table::write(&sealing.store, json(&update.join(" "))));
+                sealing.seal(&self.table);
             }
             ("deliver", _) => self.orders.deliver_all(),
             _ => return script.act_on_table(kind, words),
@@ -169,6 +178,7 @@ impl Browser {
                 let expected: Value = serde_json::from_str(expected).unwrap();
                 assert_eq!(self.script(script, vec![]).await, expected, "{script}");
             }
+            "proofs" => self.verifies_proofs().await,
             "page" => checks::page(self, rest).await,
             "controls" => checks::all_controls_are_reached(self).await,
             "expect" => self.expected.borrow_mut().push(rest.to_owned()),

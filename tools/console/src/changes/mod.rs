@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use shared::domain::recorded_at::RecordedAt;
+use shared::domain::{entity::EntityId, recorded_at::RecordedAt, version::Version};
 
 use self::{
     filter::Filter,
@@ -44,6 +44,7 @@ use super::{
 use crate::{error::PageError, lock::lock};
 
 const STOP: &str = "/changes/stop";
+const REPORT: &str = "/changes/report";
 /// Maximum number of characters of a value in the list.
 const MAX_TEXT: usize = 60;
 const THEN: &str = "Then it reads each version that the filter selects, and the one before it";
@@ -81,6 +82,40 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
         },
         json,
     })
+}
+
+/// Returns a filter in words, and the newest versions of the last result that it selects, at most `max`.
+pub(super) async fn versions(
+    app: &App,
+    query: &Query,
+    max: usize,
+) -> Result<(String, Vec<(EntityId, Version)>), PageError> {
+    let (filter, store) = (Filter::of(query)?, app.store().clone());
+    let (text, scan) = (filter.text(), lock(&app.changes.scan).clone());
+    let scan = scan.filter(|scan| scan.job.state().name == "Done" && filter.is_within(&scan.filter));
+    let scan =
+        scan.ok_or_else(|| PageError::NotFound("no result of this filter: read its versions first".to_owned()))?;
+    let read = move || {
+        let mut versions = Vec::new();
+        for line in lock(&scan.found)
+            .as_mut()
+            .map(|found| found.lines.read_from(0))
+            .transpose()?
+            .into_iter()
+            .flatten()
+        {
+            let (line, _) = line?;
+            if versions.len() < max && filter.selects(&line, &store) {
+                versions.push((EntityId::new(line.entity.as_str())?, line.version));
+            }
+        }
+        Ok::<_, PageError>(versions)
+    };
+    let read = tokio::task::spawn_blocking(read).await;
+    Ok((
+        text,
+        read.map_err(|_| PageError::Conflict("the result cannot be read".to_owned()))??,
+    ))
 }
 
 /// Starts a scan. Read-only consoles allow it, because it writes nothing.
@@ -183,6 +218,7 @@ async fn result(
                 Err(_) => span.muted { "To undo changes, filter by a time, an actor, a reason or a change set, and by no path." },
             }
         }
+        @if filter.scanned.change_set.is_some() { p { a href=(filter.address(REPORT, &[])) { "Evidence report" } } }
         h2 { "Versions, newest first" }
         @if !summary.lines.is_empty() {
             form method="get" action=(UNDO) {

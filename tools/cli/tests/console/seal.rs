@@ -1,0 +1,206 @@
+//! The seal of a version, and evidence reports.
+
+use std::{fs, process::Command};
+
+use seal::{log::note::VerifierKey, proof::document::Document};
+use sealing::place::Place;
+use serde_json::{Value, json};
+use testkit::{
+    endpoint::is_skipped,
+    table::{self, Table},
+};
+
+use crate::{
+    changes::run,
+    escaping::{HOSTILE, is_inert},
+    http::encoded,
+    new_table,
+    sealed::Sealing,
+    served::Console,
+};
+
+const REPORT: &str = "/entity/report?id=E";
+const OF_SET: &str = "/changes/report?change_set=c";
+
+fn write(table: &Table, sealing: &Sealing, update: Value) {
+    table.block_on(table::write(&sealing.store, update));
+}
+
+/// Returns the text of a report, which is inert, and its proofs.
+fn report(console: &Console, path: &str) -> (String, Vec<String>) {
+    let body = console.get(path).body;
+    let (head, body) = body.split_once("<body>").unwrap();
+    assert!(head.contains("default-src 'none'") && !head.contains("<script") && !head.contains("url("));
+    let mut parts = body.split("<pre id=\"proof-");
+    let shown = parts.next().unwrap();
+    let page = is_inert(
+        path,
+        &format!("{shown}<script src=\"/assets/console.js\" defer></script>"),
+    );
+    assert_eq!(page.links(), [""; 0], "{path}");
+    let text = |part: &str| {
+        let end = part.find("</pre>").unwrap();
+        let text = part[part.find('{').unwrap()..end].replace("&lt;", "<");
+        text.replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+    };
+    (page.text, parts.map(text).collect())
+}
+
+/// Returns the versions of proofs that hold.
+fn proven(table: &Table, proofs: &[String]) -> Vec<Vec<u64>> {
+    let place = table.block_on(Place::of(&table.store)).unwrap();
+    let key = place.map(|place| place.verifier).unwrap();
+    let versions = |proof: &String| versions(proof, &key);
+    proofs.iter().map(versions).collect()
+}
+
+fn versions(proof: &str, key: &VerifierKey) -> Vec<u64> {
+    let proven = Document::parse(proof).unwrap().verify(key).unwrap();
+    proven.versions.into_iter().collect()
+}
+
+#[test]
+fn a_version_has_a_seal_when_it_is_in_the_log() {
+    if is_skipped(
+        "a_version_has_a_seal_when_it_is_in_the_log",
+        "an index takes time to be created",
+    ) {
+        return;
+    }
+    let table = new_table();
+    let console = Console::of(&table);
+    table.write(json!({"ID": "E", "A": "first"}));
+    assert!(!console.page("/version?id=E").text.contains("Seal") && console.json("/version?id=E")["Seal"].is_null());
+    assert!(
+        report(&console, REPORT)
+            .0
+            .contains("There is no proof of this report: the proof does not hold: the table is not sealed")
+    );
+    let sealing = Sealing::of(&table);
+    write(
+        &table,
+        &sealing,
+        json!({"ID": "E", "A": "second", "Actor": "amy", "Reason": "why", "ChangeSet": "c"}),
+    );
+    write(&table, &sealing, json!({"ID": "F", "A": 1, "ChangeSet": "c"}));
+    sealing.seal(&table);
+    write(&table, &sealing, json!({"ID": "E", "A": "third"}));
+    let (page, proof) = ("/version?id=E&version=2", "/version/proof?id=E&version=2");
+    let seal = &console.json(page)["Seal"];
+    let text = format!(
+        "Sealed. Index {} of the log example.com/log, whose checkpoint has 2 entries",
+        seal["Index"]
+    );
+    assert!(
+        seal["State"] == "Sealed" && console.page(page).text.contains(&text),
+        "{seal}"
+    );
+    console.requests(&format!(
+        "GET {proof} | Cookie: {{cookie}} => 200 | content-disposition: attachment; filename=\"proof.json\"
+         GET {page}3 | Cookie: {{cookie}} => 404
+         GET /version?id=E&version=3 | Cookie: {{cookie}} => 200 | ~ Not sealed yet: | ~ version 3 is not sealed yet | !~ data-proof
+         GET /version/proof?id=E&version=3 | Cookie: {{cookie}} => 404 | ~ version 3 is not sealed yet
+         GET /version/proof?id=E&version=4 | Cookie: {{cookie}} => 404
+         GET {OF_SET} | Cookie: {{cookie}} => 404 | ~ read its versions first
+         GET {proof} => 401
+         GET {REPORT} => 401"
+    ));
+    let own = table.run("prove E --version 2").stdout;
+    assert_eq!(console.ask(proof).body.trim_end(), own.trim_end());
+    let (text, proofs) = report(&console, REPORT);
+    assert_eq!(proven(&table, &proofs), [[2]]);
+    for part in [
+        "not in the proof: 2 versions from 1 to 3",
+        "E, version 2",
+        "Actor amy, ChangeSet c",
+        "Reason why",
+        "first",
+        "third",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    run(&console, "/changes?change_set=c", &[]);
+    assert!(console.page("/changes?change_set=c").links().contains(&OF_SET));
+    let (text, proofs) = report(&console, OF_SET);
+    assert_eq!(proven(&table, &proofs), [[1], [2]]);
+    assert!(
+        text.contains("F, version 1") && text.contains("first") && !text.contains("E, version 1"),
+        "{text}"
+    );
+
+    // Behind the product's back.
+    let mut item = table.items_of("E")["v2"].clone();
+    item["A"] = json!({"S": "other"});
+    table.put(item);
+    let changed = "version 2 was changed since it was sealed";
+    console.requests(&format!(
+        "GET {page} | Cookie: {{cookie}} => 200 | ~ The seal does not hold: | ~ {changed} | !~ data-proof
+         GET {proof} | Cookie: {{cookie}} => 409 | ~ {changed}
+         GET {REPORT} | Cookie: {{cookie}} => 200 | ~ There is no proof of E: {changed} | !~ <pre id"
+    ));
+}
+
+#[test]
+fn hostile_values_stay_values() {
+    if is_skipped("hostile_values_stay_values", "an index takes time to be created") {
+        return;
+    }
+    let table = new_table();
+    let (console, sealing) = (Console::of(&table), Sealing::of(&table));
+    for (text, more) in HOSTILE.iter().flat_map(|text| [(text, "1"), (text, "2")]) {
+        let update = json!({"ID": text, "Actor": text, "Reason": {*text: text}, "ChangeSet": "c", "A": format!("{text}{more}"), *text: {*text: [text, more]}});
+        write(&table, &sealing, update);
+    }
+    sealing.seal(&table);
+    for text in HOSTILE {
+        let path = format!("/version?id={}&version=1", encoded(text));
+        let page = is_inert(&path, &console.get(&path).body);
+        assert!(
+            page.text.contains("Sealed. Index") && page.named("script").len() == 2,
+            "{path}"
+        );
+        let path = format!("/entity/report?id={}", encoded(text));
+        let (shown, proofs) = report(&console, &path);
+        assert_eq!(proven(&table, &proofs), [[1, 2]], "{path}");
+        assert!(shown.contains("zq") && Document::parse(&proofs[0]).unwrap().entity == text);
+        // The command of the report.
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("evidence.html"), console.get(&path).body).unwrap();
+        let (_, command) = shown.split_once("python3").unwrap();
+        let command = format!("python3{} > proof.json", command.split_once(" > proof.json").unwrap().0);
+        let saved = Command::new("sh")
+            .args(["-c", &command])
+            .current_dir(folder.path())
+            .status();
+        assert!(saved.unwrap().success(), "{command}");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("proof.json")).unwrap().trim_end(),
+            proofs[0]
+        );
+    }
+    run(&console, "/changes?change_set=c", &[]);
+    assert_eq!(report(&console, OF_SET).1.len(), 2 * HOSTILE.len());
+}
+
+#[test]
+fn a_report_has_the_newest_versions_and_shows_what_was_erased() {
+    let table = new_table();
+    let erased = json!({"M": {"[\"Attribute\",\"Name\"]": {"M": {"At": {"S": "2026-11-26T13:20:52.000000000Z"}, "Reason": {"S": "<b>asked"}}}}});
+    table.put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "A": {"S": "now"}, "Latest": {"N": "1002"}}));
+    for version in (1..=1002).filter(|version| *version != 800) {
+        let erased = if version == 900 { &erased } else { &json!({"M": {}}) };
+        table.put(json!({"PK": {"S": "E"}, "SK": {"S": format!("v{version}")}, "A": {"S": format!("state of v{version}")}, "Erased": erased}));
+    }
+    let text = report(&Console::of(&table), REPORT).0;
+    for (part, is_there) in [
+        ("the newest 1000 versions only", true),
+        ("E, version 800It is not in the history", true),
+        ("Name: erased on 2026-11-26T13:20:52Z: <b>asked", true),
+        ("E, version 3", true),
+        ("state of v2", true),
+        ("E, version 2It", false),
+        ("E, version 2V", false),
+    ] {
+        assert_eq!(text.contains(part), is_there, "{part}");
+    }
+}
