@@ -118,7 +118,7 @@ async fn run(Args { command, globals }: Args, output: &Output) -> Result<(), Cli
             Admin::Quarantine(quarantine) => quarantine.run(&connection, output).await,
             Admin::Redrive(redrive) => redrive.run(&connection, output).await,
             Admin::Repair(repair) => repair.run(&connection, output).await,
-            Admin::Prove(prove) => Box::pin(prove.run(&connection, &output)).await,
+            Admin::Prove(prove) => Box::pin(prove.run(&connection, output)).await,
             Admin::Plan(_) | Admin::Verify(_) | Admin::Completions { .. } | Admin::Concepts => Ok(()),
         },
     };

@@ -2,13 +2,13 @@
 
 use std::{convert::Infallible, time::Duration};
 
-use ::seal::proof::document::Document;
+use ::seal::{log::note::VerifierKey, proof::document::Document};
 use maud::{Markup, html};
 use operations::progress::Silent;
 use sealing::{
     error::SealError,
     log::Log,
-    place::Place,
+    place::{Place, verifier},
     prove::{Proof, ProveError, Prover, Which},
 };
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Sealing {
     pub(super) place: Place,
     log: Log,
+    verifier: VerifierKey,
 }
 
 impl Sealing {
@@ -45,7 +46,8 @@ impl Sealing {
             Ok::<_, Infallible>(app.connection.sdk.clone())
         })
         .await;
-        Ok(Some(Self { place, log }))
+        let verifier = verifier(&place)?;
+        Ok(Some(Self { place, log, verifier }))
     }
 
     /// Makes a proof of versions between the first and the last one.
@@ -65,7 +67,7 @@ impl Sealing {
     async fn found(&self, app: &App, entity: &EntityId, version: Version) -> Result<(u64, u64), ProveError> {
         let proof = self.prove(app, entity, Which::One(version), (version, version)).await?;
         let found = Document::parse(&proof.text).ok().and_then(|document| {
-            let proven = document.verify(&self.place.verifier).ok()?;
+            let proven = document.verify(&self.verifier).ok()?;
             Some((document.leaves.first()?.index, proven.checkpoint.size))
         });
         found.ok_or_else(|| ProveError::Invalid("it was changed".to_owned()))
@@ -92,7 +94,7 @@ pub(super) async fn of_version(app: &App, entity: &EntityId, version: Version, j
     html! {
         h2 { "Seal" }
         p {
-            span.good { "Sealed." } " Index " (index) " of the log " (value::word(place.verifier.name()))
+            span.good { "Sealed." } " Index " (index) " of the log " (value::word(sealing.verifier.name()))
             ", whose checkpoint has " (size) " entries, in " (value::word(&place.log))
         }
         p {

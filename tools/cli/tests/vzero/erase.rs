@@ -149,7 +149,7 @@ fn an_erased_value_is_nowhere_and_everything_else_is_proven() {
         let done = log.erased(&format!("{options} --current --mode inline"));
         assert_eq!(done["Outcome"], "Erased", "{layout} {done}");
         assert!(done["Remaining"].as_array().unwrap().len() >= 4);
-        if let Source::Attached(orders) = &log.vzero {
+        if let Source::Attached(orders) = &log.source {
             orders.deliver_to(log.store.clone(), &log.records());
             log.erased(&format!("{options} --current"));
         }
@@ -169,7 +169,7 @@ fn an_erased_value_is_nowhere_and_everything_else_is_proven() {
             0,
         );
         assert_eq!(redriven["Malformed"], 0, "{redriven}");
-        if let Source::Attached(orders) = &log.vzero {
+        if let Source::Attached(orders) = &log.source {
             orders.deliver_to(log.store.clone(), &log.records());
         }
         assert!(log.dump(&folders) == clean, "{layout}: {redriven}");
@@ -196,7 +196,7 @@ fn everything_of_an_item_is_erased_but_its_keys() {
         log.seal();
         log.erased("--yes");
         log.erased("--yes --current --mode inline");
-        if let Source::Attached(orders) = &log.vzero {
+        if let Source::Attached(orders) = &log.source {
             orders.deliver_to(log.store.clone(), &log.records());
         }
         log.erased("--yes --current --mode inline");

@@ -143,11 +143,15 @@ async fn check(world: &World) {
     assert!(!latest.contains_key("RecentRequests") && !latest.contains_key("RequestPayload"));
     assert_eq!(latest.get("RequestsDropped"), Some(&shared::domain::attributes::n(3)));
     let operations = StateTable::new(client.clone(), &place.state)
-        .operations()
+        .operations(true, None)
         .await
         .unwrap();
+    let (operations, _) = operations;
     assert_eq!(operations.len(), 1);
-    assert_eq!((operations[0].kind, operations[0].versions), (Kind::Erase, (1, 3)));
+    assert_eq!(
+        (operations[0].kind, operations[0].versions),
+        (operations::sealed::Kind::Erase, (1, 3))
+    );
 }
 
 #[tokio::test]
