@@ -138,7 +138,7 @@ async fn a_ledger_detects_a_duplicate_after_later_updates() {
     let marker = |json: &Value| {
         let marker = Marker {
             version: version(2),
-            payload: update(json.clone()).payload(),
+            payload: Some(update(json.clone()).payload()),
         };
         serde_json::to_value(marker.item(&update(json.clone()), 1)).unwrap()
     };
