@@ -329,8 +329,8 @@ async fn erasure() {
     let (at, to, reason) = (now(), Version::FIRST, String::new());
     let erasures = erased::Erasures([(path, erased::Erasure { at, to, reason })].into());
     let replay = Replay::new([json!({"Item": latest}), version, json!({}), json!({})]);
-    let cleaned = erase::clean_latest(&store(replay.client()), &equipment(), &erasures, true);
-    assert!(cleaned.await.unwrap());
+    let cleaned = erase::clean_latest(&store(replay.client()), &equipment(), &erasures, true).await;
+    assert!(cleaned.unwrap());
     let mut body = replay.bodies().remove(2);
     body.sort_all_objects();
     insta::assert_json_snapshot!("erase_latest", json!({"DynamoDB_20120810.UpdateItem": body}));

@@ -9,6 +9,7 @@
 //!
 //! Each step can be repeated. An erasure that was interrupted goes on at the time of its marker.
 
+mod error;
 mod version;
 
 use std::{
@@ -16,6 +17,15 @@ use std::{
     time::Duration,
 };
 
+pub use self::error::EraseError;
+use self::version::Rewriter;
+use crate::{
+    error::SealError,
+    keys::KeysTable,
+    members::{ALWAYS, Content, members_of, path_of},
+    place::Place,
+    state::{Operation, StateTable},
+};
 use operations::{
     erase::{clean_latest, clean_ledger, clean_quarantine, is_current},
     error::OperationError,
@@ -35,56 +45,15 @@ use shared::{
         names,
         recorded_at::{CLOCK_TOLERANCE, RecordedAt},
         version::Version,
+        view::VersionView,
     },
     dynamodb::{Store, client::error::ServiceError, read::query_items::Range},
-};
-use thiserror::Error;
-
-use self::version::Rewriter;
-use crate::{
-    error::SealError,
-    keys::KeysTable,
-    members::{ALWAYS, Content, members_of, path_of},
-    place::Place,
-    state::{Operation, StateTable},
 };
 
 /// Number of times that versions which are written meanwhile are erased, too.
 const ATTEMPTS: u32 = 20;
 /// Metadata of operations, besides those of every leaf.
 const OF_OPERATIONS: [&str; 5] = [names::RECORDED_AT, names::REASON, "To", "Role", "Paths"];
-
-/// Reason why nothing is erased.
-#[derive(Debug, Error)]
-pub enum EraseError {
-    /// The log, or what belongs to it, cannot be used.
-    #[error(transparent)]
-    Seal(#[from] SealError),
-    /// The entity has no version.
-    #[error("the entity has no version")]
-    NoVersion,
-    /// A path that no version has.
-    #[error("no version has this path")]
-    NoPath(Vec<String>),
-    /// A path of a key.
-    #[error("a key attribute names the item, and cannot be erased: purge the item")]
-    Key(Vec<String>),
-    /// A path inside of a list.
-    #[error(transparent)]
-    InsideList(#[from] InsideList),
-}
-
-impl From<ServiceError> for EraseError {
-    fn from(error: ServiceError) -> Self {
-        SealError::from(error).into()
-    }
-}
-
-impl From<OperationError> for EraseError {
-    fn from(error: OperationError) -> Self {
-        SealError::from(error).into()
-    }
-}
 
 /// Erasure of paths from one entity.
 #[derive(Debug)]
@@ -159,36 +128,16 @@ impl<'a> Erasing<'a> {
         };
         let mut used = BTreeSet::new();
         for (version, item) in erasing.history().await? {
+            let erased = Erased::of(&item);
             if is_all {
                 let view = store.view(entity, version, item.clone());
-                let names = view
-                    .attributes
-                    .keys()
-                    .filter(|name| !table.is_some_and(|table| is_key(table, name)));
-                erasing
-                    .paths
-                    .extend(names.filter_map(|name| ErasedPath::attribute([name]).ok()));
-                erasing.paths.extend(ErasedPath::all_metadata());
+                erasing.paths.extend(all_of(table, &view));
             }
             let members = erasing.members(&item)?;
             erasing.versions += u64::from(!members.is_empty());
-            let erased = Erased::of(&item);
             let all: BTreeSet<_> = members.iter().chain(erased.paths()).collect();
-            used.extend(
-                erasing
-                    .paths
-                    .iter()
-                    .filter(|path| all.iter().any(|member| path.covers(member)))
-                    .cloned(),
-            );
-            if is_all {
-                // Top-level names that are erased already.
-                let tops = erased.paths().filter_map(|path| match path.namespace() {
-                    Namespace::Attribute => ErasedPath::attribute(path.names().first()).ok(),
-                    Namespace::Metadata => None,
-                });
-                used.extend(tops);
-            }
+            let is_used = |path: &&ErasedPath| all.iter().any(|member| path.covers(member));
+            used.extend(erasing.paths.iter().filter(is_used).cloned());
         }
         for path in std::mem::take(&mut erasing.paths).into_iter().filter(|_| !is_all) {
             erasing.paths = BTreeSet::from([path.clone()]);
@@ -199,6 +148,9 @@ impl<'a> Erasing<'a> {
         let is_unused = |names: &&Vec<String>| !used.iter().any(|path| path.names() == names.as_slice());
         if let Some(names) = paths.iter().find(is_unused) {
             return Err(EraseError::NoPath(names.clone()));
+        }
+        if used.is_empty() {
+            return Err(EraseError::Nothing);
         }
         erasing.paths = match table {
             Some(table) => with_all_copies(table, &used),
@@ -223,12 +175,8 @@ impl<'a> Erasing<'a> {
 
     /// Returns what is erased.
     pub fn erasures(&self) -> Erasures {
-        Erasures(
-            self.paths
-                .iter()
-                .map(|path| (path.clone(), self.erasure.clone()))
-                .collect(),
-        )
+        let erasure = |path: &ErasedPath| (path.clone(), self.erasure.clone());
+        Erasures(self.paths.iter().map(erasure).collect())
     }
 
     /// Returns the place of the log, `None` if the versions are not sealed.
@@ -358,26 +306,19 @@ impl<'a> Erasing<'a> {
         for (version, item) in self.history().await? {
             let paths = Erased::of(&item).0.into_keys();
             erased.extend(paths.filter(|path| self.paths.iter().any(|outer| outer.covers(path))));
-            let members = members_of(&place.table, &self.store.view(self.entity, version, item)).into_iter();
-            in_versions.extend(
-                members
-                    .filter(|member| matches!(member.content, Content::Value(_)))
-                    .map(|member| member.path),
-            );
+            let mut members = members_of(&place.table, &self.store.view(self.entity, version, item));
+            members.retain(|member| matches!(member.content, Content::Value(_)));
+            in_versions.extend(members.into_iter().map(|member| member.path));
         }
         erased.extend(self.paths.iter().cloned());
         let mut erased: BTreeSet<_> = erased.iter().map(path_of).collect();
         // Values that are written meanwhile, and operations.
-        let names = ALWAYS
-            .into_iter()
-            .chain(OF_OPERATIONS)
-            .map(|name| vec![name.to_owned()]);
-        let names = names.map(|names| Path {
-            namespace: member::Namespace::Metadata,
-            names,
-        });
         erased.retain(|path| !in_versions.contains(path));
-        in_versions.extend(names.filter(|path| !erased.contains(path)));
+        let of_operations = ALWAYS.into_iter().chain(OF_OPERATIONS).map(|name| Path {
+            namespace: member::Namespace::Metadata,
+            names: vec![name.to_owned()],
+        });
+        in_versions.extend(of_operations.filter(|path| !erased.contains(path)));
         let keys = KeysTable::new(client.clone(), &place.keys);
         for _ in 0..ATTEMPTS {
             let mut of_entity = keys.read(&place.table, std::slice::from_ref(self.entity)).await?;
@@ -403,15 +344,9 @@ impl<'a> Erasing<'a> {
     fn operation(&self, place: &Place) -> Operation {
         let paths: Vec<_> = self.paths.iter().map(ToString::to_string).collect();
         let recorded_at = self.erasure.at.to_string();
-        let mut hasher = Sha256::new();
-        for text in [&place.table, self.entity.as_str(), &recorded_at]
-            .into_iter()
-            .chain(paths.iter().map(String::as_str))
-        {
-            hasher.update((text.len() as u64).to_be_bytes());
-            hasher.update(text);
-        }
-        let digest: [u8; 32] = hasher.finalize().into();
+        let texts = [&place.table, self.entity.as_str(), &recorded_at].into_iter();
+        let texts: Vec<_> = texts.chain(paths.iter().map(String::as_str)).collect();
+        let digest: [u8; 32] = Sha256::digest(serde_json::json!(texts).to_string()).into();
         let mut id = [0; 16];
         id.copy_from_slice(&digest[..16]);
         Operation {
@@ -431,6 +366,20 @@ impl<'a> Erasing<'a> {
 
 fn is_key(table: &AttachedTable, name: &str) -> bool {
     table.keys().any(|key| key.name == name)
+}
+
+/// Returns the paths of all attributes that a version has or had, besides keys, and of the metadata that can be erased.
+fn all_of(table: Option<&AttachedTable>, view: &VersionView) -> BTreeSet<ErasedPath> {
+    let is_attribute = |path: &&ErasedPath| path.namespace() == Namespace::Attribute;
+    let erased = view
+        .erased
+        .paths()
+        .filter(is_attribute)
+        .filter_map(|path| path.names().first());
+    let names = view.attributes.keys().chain(erased);
+    let names = names.filter(|name| !table.is_some_and(|table| is_key(table, name)));
+    let attributes = names.filter_map(|name| ErasedPath::attribute([name]).ok());
+    attributes.chain(ErasedPath::all_metadata()).collect()
 }
 
 /// Returns the attribute with these names, and the metadata with this name.

@@ -218,13 +218,14 @@ fn print(mut outcome: Value, remaining: Vec<String>, output: &Output) -> Result<
 
 fn explain(error: EraseError, item: &Subject<'_>) -> CliError {
     let path = match &error {
-        EraseError::Seal(_) | EraseError::NoVersion => String::new(),
+        EraseError::Seal(_) | EraseError::NoVersion | EraseError::Nothing => String::new(),
         EraseError::NoPath(names) | EraseError::Key(names) => text_of_names(names),
         EraseError::InsideList(error) => text_of_names(error.path.names()),
     };
     match error {
         EraseError::Seal(error) => error.into(),
         EraseError::NoVersion => item.no_entity(),
+        EraseError::Nothing => CliError::NotFound(format!("{}: {error}", item.id)),
         EraseError::NoPath(_) => CliError::NotFound(format!(
             "--path {path}: no version has it: `vzero get {}` shows the paths",
             item.key

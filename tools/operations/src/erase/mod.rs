@@ -17,7 +17,7 @@ use shared::{
         change::Change,
         entity::EntityId,
         erase::places,
-        erased::Erasures,
+        erased::{Erasures, hide},
         keys::{LATEST_KEY, REQUEST_PREFIX, sort_key_of},
         names,
         quarantine::{MAX_TOGETHER, QuarantinedRecord},
@@ -224,8 +224,14 @@ pub async fn clean_latest(
         }
         let stored = store.version_item(entity, version, true).await?;
         let is_erased = stored.is_some_and(|stored| stored.contains_key(names::ERASED));
-        let state = latest.get(names::TOMBSTONE_STATE).filter(|_| also_state);
-        let state = state.and_then(|state| Some((state.clone(), without(state, erasures)?)));
+        let state = match latest.get(names::TOMBSTONE_STATE) {
+            Some(AttributeValue::M(old)) if also_state => {
+                let mut new = old.clone();
+                hide(&mut new, erasures.0.keys());
+                (new != *old).then_some((AttributeValue::M(old.clone()), AttributeValue::M(new)))
+            }
+            _ => None,
+        };
         let Some(change) = cleaned(store, &latest, is_erased, state) else {
             return Ok(is_changed);
         };
@@ -237,27 +243,6 @@ pub async fn clean_latest(
         "UpdateItem",
         "did not clean the latest item: others change it",
     ))
-}
-
-/// Returns the state of a tombstone without erased values, `None` if it has none.
-fn without(state: &AttributeValue, erasures: &Erasures) -> Option<AttributeValue> {
-    let AttributeValue::M(members) = state else {
-        return None;
-    };
-    let places = places(erasures, None);
-    let mut left = members.clone();
-    for place in places.iter().filter(|place| has(members, place)) {
-        remove(&mut left, place);
-    }
-    (left.len() < members.len() || AttributeValue::M(left.clone()) != *state).then_some(AttributeValue::M(left))
-}
-
-fn remove(map: &mut HashMap<String, AttributeValue>, names: &[String]) {
-    match (names, names.first().and_then(|name| map.get_mut(name))) {
-        ([name], Some(_)) => drop(map.remove(name)),
-        ([_, rest @ ..], Some(AttributeValue::M(inner))) => remove(inner, rest),
-        _ => {}
-    }
 }
 
 /// Returns the change of a latest item, `None` if nothing is left to change. The hash of the last update stays if its version has no
@@ -367,26 +352,25 @@ pub async fn clean_quarantine(
 
 /// Puts a record in the place of another one, unless it was removed from quarantine meanwhile.
 async fn replace_record(store: &Store, old: &QuarantinedRecord, new: &QuarantinedRecord) -> Result<bool, ServiceError> {
-    let table = store.history_table();
-    let (old_keys, new_keys) = (old.sort_keys(), new.sort_keys());
-    let mut writes: Vec<_> = new.groups().into_iter().flatten().collect();
-    writes.sort_by_key(|item| sort_key_of(item) == old_keys.first().map(String::as_str));
-    let mut writes: Vec<_> = writes
-        .into_iter()
-        .map(|item| {
-            let mut condition = Expression::default();
-            if sort_key_of(&item) == old_keys.first().map(String::as_str) {
-                condition.condition("attribute_exists(#pk)").name("#pk", names::PK);
-            }
-            Write::put(table, item, condition)
-        })
-        .collect();
+    let (table, old_keys) = (store.history_table(), old.sort_keys());
+    let is_first = |key: Option<&str>| key.is_some_and(|key| old_keys.first().is_some_and(|first| first == key));
+    let new_keys = new.sort_keys();
+    // The item by which readers find it comes last.
+    let puts = new.groups().into_iter().flatten().map(|item| {
+        let mut condition = Expression::default();
+        if is_first(sort_key_of(&item)) {
+            condition.condition("attribute_exists(#pk)").name("#pk", names::PK);
+        }
+        Write::put(table, item, condition)
+    });
     let left = old_keys.iter().filter(|key| !new_keys.contains(key));
-    writes.extend(left.map(|key| Write::delete(table, item_key(new.entity.as_str(), key), Expression::default())));
-    let mut is_replaced = true;
-    while is_replaced && !writes.is_empty() {
+    let left = left.map(|key| Write::delete(table, item_key(new.entity.as_str(), key), Expression::default()));
+    let mut writes: Vec<_> = puts.chain(left).collect();
+    while !writes.is_empty() {
         let together: Vec<_> = writes.drain(..writes.len().min(MAX_TOGETHER)).collect();
-        is_replaced = send_together(store.client(), together).await?;
+        if !send_together(store.client(), together).await? {
+            return Ok(false);
+        }
     }
-    Ok(is_replaced)
+    Ok(true)
 }

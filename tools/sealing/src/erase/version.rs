@@ -19,7 +19,7 @@ use shared::{
     dynamodb::Store,
 };
 
-use super::{ATTEMPTS, EraseError};
+use super::{ATTEMPTS, error::EraseError};
 use crate::{
     error::SealError,
     keys::{EntityKeys, KeysTable},
