@@ -49,13 +49,8 @@ impl View {
     }
 }
 
-/// A file, which browsers save.
-pub(super) struct Download {
-    pub(super) name: &'static str,
-    /// Content type.
-    pub(super) kind: &'static str,
-    pub(super) content: String,
-}
+/// Name, content type and content of a file, which browsers save.
+pub(super) type Download = (&'static str, &'static str, String);
 
 /// Sections with their paths, and the keys that open them.
 const SECTIONS: [(&str, &str, &str); 3] = [
@@ -97,7 +92,7 @@ impl ResponseFormat {
 
     pub(super) async fn file(self, app: &App, file: impl Future<Output = Result<Download, PageError>>) -> Response {
         match file.await {
-            Ok(Download { name, kind, content }) => {
+            Ok((name, kind, content)) => {
                 let disposition = format!("attachment; filename=\"{name}\"");
                 let headers = [
                     (header::CONTENT_TYPE, kind),

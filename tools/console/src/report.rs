@@ -8,7 +8,7 @@ use item_diff::{
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sealing::{
     members::members_of,
-    prove::{Proof, ProveError, Which},
+    prove::{Proof, Which},
 };
 use shared::{
     domain::{
@@ -34,29 +34,22 @@ use crate::error::PageError;
 const MAX_VERSIONS: [usize; 2] = [1000, 200];
 /// Maximum size in bytes, as it is estimated.
 const MAX_SIZE: usize = 16 << 20;
+/// Size of a member in a proof, with its salt, in addition to its value.
+const OF_MEMBER: usize = 400;
 /// Number of versions that are read at the same time.
 const CONCURRENCY: usize = 16;
 
-const TEXTS: [(&str, &str); 4] = [
-    (
-        "A proof that holds shows that the holder of the log's key signed a tree with its leaves, and that its values were committed for this \
-         table, entity and version. What a version had is all in its leaf, erased and withheld values as hashes.",
-        "It does not show that a value is true, or written by its actor; that a time is right; when a version was sealed, except before the day \
-         on which its checkpoint was received; that there is no later version; that no version was sealed twice; that others see the same log.",
-    ),
-    (
-        "The server that made this file wrote what it shows outside of the proofs: compare it with them.",
-        "Save each proof as proof.json, as this command does with the first one:",
-    ),
-    (
-        "python3 -X utf8 -c \"import html,re;print(html.unescape(re.findall('(?s)<pre id=.proof-1.>(.*?)</pre>',\
-         open('evidence.html').read())[0]))\" > proof.json",
-        "Verify it with the vkey of the log, which you received from somebody else than this server, by one of:",
-    ),
-    (
-        "vzero verify proof.json --vkey vkey",
-        "tools/seal/verify.py proof.json --vkey vkey",
-    ),
+const TEXTS: [&str; 5] = [
+    "A proof that holds shows that the holder of the log's key signed a tree with its leaves, and that its values were committed for this \
+     table, entity and version. What a version had is all in its leaf, erased and withheld values as hashes.",
+    "It does not show that a value is true, or written by its actor; that a time is right; when a version was sealed, except before the day \
+     on which its checkpoint was received; that there is no later version; that no version was sealed twice; that others see the same log. \
+     What this file shows outside of the proofs was written by its server: compare it with them.",
+    "Save each proof as proof.json, as this command does with the first one. Verify it by vzero verify proof.json --vkey vkey, or by \
+     tools/seal/verify.py proof.json --vkey vkey. Receive the vkey of the log from somebody else than this server.",
+    "python3 -X utf8 -c \"import html,re;print(html.unescape(re.findall('(?s)<pre id=.proof-1.>(.*?)</pre>',\
+     open('evidence.html').read())[0]))\" > proof.json",
+    "The versions, newest first:",
 ];
 
 /// Makes the report of the newest versions of an entity.
@@ -85,33 +78,25 @@ async fn report(
 ) -> Result<Download, PageError> {
     let sealing = Sealing::of(app).await.map_err(PageError::Seal)?;
     let (mut notes, mut proofs, mut sections, mut size) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    let read =
-        async move |entity: EntityId, version: Version| app.store().version(&entity, version, app.consistent()).await;
+    let read = async |entity: EntityId, version: Version| {
+        let before = Version::new(version.get() - 1).unwrap_or(version);
+        let read = |version| app.store().version(&entity, version, app.consistent());
+        futures::try_join!(read(version), read(before))
+    };
     let reads = stream::iter(versions.clone()).map(|(entity, version)| read(entity, version));
-    let mut reads = reads.buffered(CONCURRENCY).peekable();
+    let mut reads = reads.buffered(CONCURRENCY);
     for (entity, version) in &versions {
         if sections.len() == MAX_VERSIONS[usize::from(!is_whole)] || size > MAX_SIZE {
+            let count = sections.len();
             notes.push(format!(
-                "This report has the newest {} versions only: more do not fit.",
-                sections.len()
+                "This report has the newest {count} versions only: more do not fit."
             ));
             break;
         }
-        let view = reads.next().await.transpose()?.flatten();
-        let previous = match std::pin::Pin::new(&mut reads).peek().await {
-            Some(Ok(next)) if is_whole => next.clone(),
-            _ => match Version::new(version.get() - 1) {
-                Some(before) => read(entity.clone(), before).await?,
-                None => None,
-            },
-        };
-        let table = sealing.as_ref().map_or("", |sealing| &sealing.place.table);
+        let (view, previous) = reads.next().await.transpose()?.unwrap_or_default();
+        let previous = previous.filter(|previous| previous.version < *version);
         if let Some(view) = &view {
-            // A member in a proof has its salt, and its names; a leaf has the hashes of its place in the tree.
-            let names = |names: &[String]| 300 + names.iter().map(String::len).sum::<usize>();
-            let members = members_of(table, view);
-            let members = members.iter().map(|member| names(&member.path.names));
-            size += 3000 + of_item(&view.attributes) + members.sum::<usize>();
+            size += of_item(&view.attributes) + members_of("", view).len() * OF_MEMBER;
         }
         let section = section(entity, *version, view.as_ref(), previous.as_ref());
         size += section.0.len();
@@ -119,41 +104,38 @@ async fn report(
     }
     drop(reads);
     versions.truncate(sections.len());
-    let mut add = |of: String, proof: Result<Proof, ProveError>| match proof {
-        Ok(Proof { text, unsealed }) => {
-            if let (Some(first), Some(last)) = (unsealed.first(), unsealed.last()) {
-                let count = count(unsealed.len() as u64, "version");
-                notes.push(format!(
-                    "Not sealed yet, and not in the proof: {count} from {first} to {last}."
-                ));
-            }
-            proofs.push(text);
-        }
-        Err(error) => notes.push(format!("There is no proof of {of}: {}.", chain(&error))),
+    // What is proven, and between which versions.
+    let wanted = match (versions.first(), versions.last()) {
+        (Some((entity, newest)), Some((_, oldest))) if is_whole => vec![(entity, Which::All, (*oldest, *newest))],
+        _ => versions
+            .iter()
+            .map(|(entity, version)| (entity, Which::One(*version), (*version, *version)))
+            .collect(),
     };
-    match (&sealing, versions.first(), versions.last()) {
-        (None, ..) => add(
-            "this report".to_owned(),
-            Err(ProveError::Invalid("the table is not sealed".to_owned())),
-        ),
-        (Some(sealing), Some((entity, newest)), Some((_, oldest))) if is_whole => {
-            add(
-                what.to_owned(),
-                sealing.prove(app, entity, Which::All, (*oldest, *newest)).await,
-            );
-        }
-        (Some(sealing), ..) => {
-            for (entity, version) in &versions {
-                let proof = sealing
-                    .prove(app, entity, Which::One(*version), (*version, *version))
-                    .await;
-                add(format!("version {version} of {}", current::title(entity)), proof);
+    if sealing.is_none() {
+        notes.push("The versions are not sealed: nothing is proven.".to_owned());
+    }
+    for (entity, which, range) in wanted {
+        let Some(sealing) = &sealing else { break };
+        match sealing.prove(app, entity, which, range).await {
+            Ok(Proof { text, unsealed }) => {
+                if let (Some(first), Some(last)) = (unsealed.first(), unsealed.last()) {
+                    notes.push(format!(
+                        "Versions from {first} to {last} are not sealed yet, and not in the proof: {}.",
+                        unsealed.len()
+                    ));
+                }
+                proofs.push(text);
             }
+            Err(error) => notes.push(format!(
+                "There is no proof of {}: {}.",
+                current::title(entity),
+                chain(&error)
+            )),
         }
     }
     let content = file(app, what, &notes, &sections, &proofs).into_string();
-    let (name, kind) = ("evidence.html", "text/html; charset=utf-8");
-    Ok(Download { name, kind, content })
+    Ok(("evidence.html", "text/html; charset=utf-8", content))
 }
 
 fn section(entity: &EntityId, version: Version, view: Option<&VersionView>, previous: Option<&VersionView>) -> Markup {
@@ -208,7 +190,7 @@ fn file(app: &App, what: &str, notes: &[String], sections: &[Markup], proofs: &[
                     p { "Table " (value::word(&app.connection.table)) ", " (RecordedAt::from_millis(time::now()).to_string()) }
                     @for note in notes { p.note { (value::plain(note)) } }
                     h2 { "What is proven, and how to verify it" }
-                    @for (text, then) in TEXTS { p { (text) } p { (then) } }
+                    @for text in TEXTS { p { (text) } }
                     @for section in sections { (section) }
                     @for (at, proof) in (1..).zip(proofs) { h2 { "Proof " (at) } pre id={ "proof-" (at) } { (proof) } }
                 }

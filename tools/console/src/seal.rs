@@ -131,9 +131,5 @@ pub(super) async fn proof(app: &App, query: &Query) -> Result<Download, PageErro
         ProveError::Unsealed(_) => PageError::NotFound(error.to_string()),
         _ => PageError::Conflict(error.to_string()),
     })?;
-    Ok(Download {
-        name: "proof.json",
-        kind: "application/json",
-        content: proof.text,
-    })
+    Ok(("proof.json", "application/json", proof.text))
 }
