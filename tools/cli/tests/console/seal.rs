@@ -61,8 +61,7 @@ fn versions(proof: &str, key: &VerifierKey) -> Vec<u64> {
 
 #[test]
 fn a_version_has_a_seal_when_it_is_in_the_log() {
-    if is_skipped("an index takes time to be created",
-    ) {
+    if is_skipped("an index takes time to be created") {
         return;
     }
     let table = new_table();
