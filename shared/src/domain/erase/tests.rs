@@ -306,6 +306,7 @@ fn a_state_after_an_erasure_has_neither_the_value_nor_its_copy() {
         r#"["Attribute","by"]"#,
         r#"["Attribute","x","y"]"#,
         r#"["Metadata","Actor"]"#,
+        r#"["Metadata","ActorUnchanged"]"#,
     ];
     assert_eq!(marked, expected);
 }

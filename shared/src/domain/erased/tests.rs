@@ -19,8 +19,8 @@ fn paths_are_read_as_they_were_written() {
         ["Attribute","$serde_json::private::RawValue"] -> {"Attribute":["$serde_json::private::RawValue"]}
         ["Metadata","Actor"]                -> {"Metadata":["Actor"]}
         ["Metadata","Sender"]               -> {"Metadata":["Sender"]}
-        ["Metadata","RecordedAt"]           -> metadata that can be erased: Actor, Reason, ChangeSet, Sender, RequestId
-        ["Metadata","Actor","x"]            -> metadata that can be erased: Actor, Reason, ChangeSet, Sender, RequestId
+        ["Metadata","RecordedAt"]           -> metadata that can be erased: Actor, Reason, ChangeSet, Sender, RequestId, ItemVersion, ActorUnchanged
+        ["Metadata","Actor","x"]            -> metadata that can be erased: Actor, Reason, ChangeSet, Sender, RequestId, ItemVersion, ActorUnchanged
         ["Attribute"]                       -> a path names an attribute
         ["Attribute",""]                    -> a path names an attribute
         ["Other","a"]                       -> a path is a list as ["Attribute","Place","Street"] or ["Metadata","Actor"]
