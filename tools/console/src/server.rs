@@ -28,19 +28,12 @@ type OfTable = Extension<Arc<App>>;
 
 macro_rules! page {
     ($view:path) => {
-        get(
-            async |Extension(app): OfTable, format: ResponseFormat, Query(query): Query<_>| {
-                Box::pin(format.page(&app, $view(&app, &query))).await
-            },
-        )
+        page!(page, $view)
     };
-}
-
-macro_rules! file {
-    ($make:path) => {
+    ($kind:ident, $view:path) => {
         get(
             async |Extension(app): OfTable, format: ResponseFormat, Query(query): Query<_>| {
-                Box::pin(format.file(&app, $make(&app, &query))).await
+                Box::pin(format.$kind(&app, $view(&app, &query))).await
             },
         )
     };
@@ -63,8 +56,8 @@ pub(super) fn router(tables: Tables, guard: Guard) -> Router {
         .route("/", page!(entities::view))
         .route("/entity", page!(entity::view))
         .route("/version", page!(version::view))
-        .route("/version/proof", file!(seal::proof))
-        .route("/entity/report", file!(report::of_entity))
+        .route("/version/proof", page!(file, seal::proof))
+        .route("/entity/report", page!(file, report::of_entity))
         .route("/compare", page!(compare::view))
         .route("/blame", page!(blame::view))
         .route("/as-of", page!(as_of::view))
@@ -74,7 +67,7 @@ pub(super) fn router(tables: Tables, guard: Guard) -> Router {
             form!(page!(restore::undelete_view), restore::undelete_post),
         )
         .route("/changes", form!(page!(changes::view), changes::start))
-        .route("/changes/report", file!(report::of_changes))
+        .route("/changes/report", page!(file, report::of_changes))
         .route("/changes/stop", form!(MethodRouter::new(), changes::stop))
         .route("/changes/undo", form!(page!(changes::undo::view), changes::undo::start))
         .route("/changes/undo/apply", form!(MethodRouter::new(), changes::undo::apply))

@@ -142,7 +142,12 @@ impl StateTable {
             let mut pending = Expression::default();
             pending.condition("attribute_exists(#pk)").name("#pk", names::PK);
             writes.push(Write::delete(self.name(), key(PENDING, operation.sort_key()), pending));
-            writes.push(Write::insert(self.name(), operation.item(OPERATIONS)));
+            // An operation that was added again after it was sealed must not stop the log.
+            writes.push(Write::put(
+                self.name(),
+                operation.item(OPERATIONS),
+                Expression::default(),
+            ));
         }
         if send_together(self.0.client(), writes).await? {
             return Ok(true);

@@ -93,8 +93,7 @@ impl Subject for Browser {
             ("sealed", update) => {
                 let mut sealing = self.sealing.borrow_mut();
                 let sealing = sealing.get_or_insert_with(|| Sealing::of(&self.table));
-                self.table
-                    .block_on(table::write(&sealing.store, json(&update.join(" "))));
+                sealing.write(&self.table, json(&update.join(" ")));
                 sealing.seal(&self.table);
             }
             ("deliver", _) => self.orders.deliver_all(),

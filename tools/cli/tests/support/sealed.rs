@@ -6,17 +6,18 @@ use sealing::{
     run::Sealed,
     settings::{LogPlace, Settings},
 };
+use serde_json::Value;
 use shared::{domain::time_index::ALWAYS, dynamodb::Store};
 use testkit::{
     database::add_time_index,
-    table::{Table, create_history},
+    table::{self, Table, create_history},
 };
 
 pub(crate) struct Sealing {
     settings: Settings,
     _folder: tempfile::TempDir,
     /// The table, with its index by time.
-    pub(crate) store: Store,
+    store: Store,
 }
 
 impl Sealing {
@@ -46,6 +47,10 @@ impl Sealing {
             _folder: folder,
             store,
         }
+    }
+
+    pub(crate) fn write(&self, table: &Table, update: Value) {
+        table.block_on(table::write(&self.store, update));
     }
 
     pub(crate) fn seal(&self, table: &Table) {
