@@ -87,6 +87,11 @@ impl Search {
                 let first = self.versions.insert(version, index);
                 first.map(|first| InLogError::Twice { version, first, second })
             }
+            Ok(leaf) if leaf.kind == Kind::Purge && leaf.tag == self.tag => {
+                // The entity begins again at version 1.
+                self.versions.clear();
+                None
+            }
             Ok(_) => None,
             Err(InvalidLeaf) => Some(InLogError::Leaf(index)),
         };
