@@ -21,7 +21,7 @@ DOCUMENT = ["Format", "Checkpoint", "Table", "Entity", "EntityKey", "Leaves"]
 LEAF = ["Kind", "Version", "Index", "Inclusion", "Disclosed", "Withheld"]
 U64 = 2**64
 MAX_NESTING = 128      # of the JSON document
-MAX_LEVELS = 32        # of lists and maps in a value
+MAX_LEVELS = 33        # of lists and maps in a value
 MAX_SIGNATURES = 100   # signed-note asks for at least 16
 
 SETS = {"SS": ("s", "S"), "NS": ("n", "N"), "BS": ("b", "B")}
@@ -132,10 +132,10 @@ def canonical_value(value, strict=False, depth=0):
     if kind in SETS:
         return canonical_set(kind, content, strict)
     if kind == "L":
-        require(type(content) is list and depth < MAX_LEVELS, "L must be a list, within 32 levels")
+        require(type(content) is list and depth < MAX_LEVELS, "L must be a list, within 33 levels")
         return b"L" + length(content) + b"".join(canonical_value(item, strict, depth + 1) for item in content)
     require(kind == "M", "unknown type of a value")
-    require(type(content) is dict and depth < MAX_LEVELS, "M must be an object, within 32 levels")
+    require(type(content) is dict and depth < MAX_LEVELS, "M must be an object, within 33 levels")
     members = [(utf8(name), canonical_value(item, strict, depth + 1)) for name, item in content.items()]
     names = [name for name, _ in members]
     require(not strict or names == sorted(names), "the members of a map are not sorted")

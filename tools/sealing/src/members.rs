@@ -29,6 +29,10 @@ use crate::keys::EntityKeys;
 /// Metadata that every leaf has.
 pub const ALWAYS: [&str; 4] = ["Table", "Entity", "Version", "Kind"];
 
+/// Maximum number of bytes of the paths of an attribute's members. One with more is a list with this map, so that it is one member: each path
+/// repeats the names of the maps around it, and an item of 400 KB could have paths of gigabytes.
+const MAX_PATH_BYTES: usize = 1 << 20;
+
 /// One member of a version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
@@ -59,7 +63,13 @@ impl std::fmt::Debug for Content {
 /// Returns the members of a version of a table, in the order of their paths.
 pub fn members_of(table: &str, view: &VersionView) -> Vec<Member> {
     let metadata = metadata(table, view);
-    let attributes = members(Namespace::Attribute, &view.attributes);
+    let mut image = view.attributes.clone();
+    for (name, value) in image.iter_mut() {
+        if path_bytes(value, name.len()) > MAX_PATH_BYTES {
+            *value = AttributeValue::L(vec![value.clone()]);
+        }
+    }
+    let attributes = members(Namespace::Attribute, &image);
     let whole = metadata.into_iter().map(|(name, value)| Member {
         path: Path {
             namespace: Namespace::Metadata,
@@ -81,6 +91,17 @@ pub fn members_of(table: &str, view: &VersionView) -> Vec<Member> {
     let mut all: Vec<_> = attributes.chain(whole).chain(erased).collect();
     all.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     all
+}
+
+/// Returns the number of bytes of the paths of all members of a value.
+fn path_bytes(value: &AttributeValue, path: usize) -> usize {
+    match value {
+        AttributeValue::M(map) => map
+            .iter()
+            .map(|(name, value)| path_bytes(value, path + name.len()))
+            .sum(),
+        _ => path,
+    }
 }
 
 /// Returns the path of an erased value as leaves commit to it.
@@ -216,4 +237,39 @@ pub fn operation_members(metadata: HashMap<String, AttributeValue>) -> Vec<Membe
         content: Content::Value(value.clone()),
     };
     all.into_iter().map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::domain::{entity::EntityId, version::Version};
+
+    use super::*;
+
+    fn map(name: &str, value: AttributeValue) -> AttributeValue {
+        AttributeValue::M([(name.to_owned(), value)].into())
+    }
+
+    /// Returns the leaf of a version with an attribute and an author, and the number of its members.
+    fn sealed(attribute: AttributeValue, actor: AttributeValue) -> (Leaf, usize) {
+        let item = HashMap::from([("A".to_owned(), attribute), (names::ACTOR.to_owned(), actor)]);
+        let entity = EntityId::new("E").unwrap();
+        let view = VersionView::new(entity.clone(), Version::FIRST, item.into());
+        let members = members_of("table", &view);
+        let mut keys = EntityKeys::new("table", &entity).unwrap();
+        keys.add(members.iter().map(|member| &member.path)).unwrap();
+        let leaf = leaf(Kind::Version, &members, &keys, 1, None).unwrap().unwrap();
+        (leaf, members.len())
+    }
+
+    #[test]
+    fn every_value_of_dynamodb_is_sealed() {
+        let deepest = (0..31).fold(map("x", n(1)), |value, _| map("x", value));
+        let many = (0..20_000).map(|number| (number.to_string(), n(number))).collect();
+        // Each path would repeat the long name.
+        let long = map(&"x".repeat(200_000), AttributeValue::M(many));
+        for (attribute, actor) in [(deepest.clone(), deepest), (long.clone(), long)] {
+            assert_eq!(sealed(attribute, actor).1, 6);
+        }
+        assert_eq!(sealed(map("x", map("y", n(1))), s("amy")).1, 6);
+    }
 }

@@ -67,7 +67,7 @@ function canonical(value, depth = 0) {
     need(all.length && new Set(all.map(hex)).size === all.length, "a set is empty, or has equal elements");
     return join(utf8(tag), whole(all.length, 4), all.sort((a, b) => (hex(a) < hex(b) ? -1 : 1)).map(sized));
   }
-  need(depth < 32, "a value is nested too deeply");
+  need(depth < 33, "a value is nested too deeply");
   if (type === "L") return join(utf8("L"), whole(array(content).length, 4), content.map((each) => canonical(each, depth + 1)));
   need(type === "M" && content instanceof Map, "a value has an unknown type");
   increase([...content.keys()].map((name) => hex(utf8(name))), "the members of a map are not sorted");

@@ -4,8 +4,8 @@ use shared::domain::{AttributeValue, number::Decimal};
 
 use super::{FormatError, put_bytes, put_length};
 
-/// Maximum depth of lists and maps in each other, as in DynamoDB.
-const MAX_DEPTH: usize = 32;
+/// Maximum depth of lists and maps in each other: the one of DynamoDB, and a list around a map that is one member.
+const MAX_DEPTH: usize = 33;
 
 /// Returns the canonical bytes of a value.
 ///

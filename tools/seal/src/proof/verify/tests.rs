@@ -186,7 +186,13 @@ fn the_whole_log_shows_later_versions_and_those_that_were_sealed_twice() {
     // After a purge, the entity begins again.
     for (entity, purged) in [("Other", None), (ENTITY, Some((1, 2)))] {
         let kind = Kind::Purge;
-        leaves.insert(10, Leaf { kind, ..leaf(entity, 1) });
+        leaves.insert(
+            10,
+            Leaf {
+                kind,
+                ..leaf(entity, 1)
+            },
+        );
         assert_eq!(find(&leaves).ok().map(|found| found.versions), purged);
         leaves.remove(10);
     }
