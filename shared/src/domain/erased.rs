@@ -5,7 +5,7 @@
 //! purge marker  Erasures  {"[\"Attribute\",\"Place\"]": {At, To, Reason}, …}                    what an operator erased
 //! ```
 //!
-//! The mark `Erased` on a version item has one entry for each [member](members) that the version had. A map whose last member is erased
+//! The mark `Erased` on a version item has one entry for each member that the version had. A map whose last member is erased
 //! is removed too, so the members of the item and the commitments of the mark are those that were sealed. An entry without `Commitment` is
 //! of a version that was stored after the erasure.
 //!

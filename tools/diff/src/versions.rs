@@ -221,7 +221,11 @@ mod tests {
         let empty = view(2, json!({"Erased": erased("s")}));
         for (from, to, line) in [
             (Some(whole(1, "x", "1")), without(2, "1"), "P.s erased"),
-            (Some(whole(1, "x", "1")), without(2, "2"), "P.h: \"1\" → \"2\", P.s erased"),
+            (
+                Some(whole(1, "x", "1")),
+                without(2, "2"),
+                "P.h: \"1\" → \"2\", P.s erased",
+            ),
             (Some(without(1, "1")), without(2, "2"), "P.h: \"1\" → \"2\""),
             (Some(without(1, "1")), whole(2, "y", "1"), "+P.s: y, P.s erased"),
             (

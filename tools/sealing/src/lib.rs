@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`run`] | what seal-fn does once a minute |
+//! | [`mod@run`] | what seal-fn does once a minute |
 //! | [`candidates`] | versions that the index by time shows and the log may lack |
 //! | [`members`], [`keys`] | a version as members, and the random keys of their salts |
 //! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |

@@ -248,7 +248,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Reads versions that are to be sealed, at most [`MAX_REQUESTS`].
+    /// Reads versions that are to be sealed, at most 1,000.
     ///
     /// # Errors
     ///
