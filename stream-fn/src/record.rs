@@ -37,7 +37,7 @@ pub struct Record<C = Content> {
     pub entity: Option<EntityId>,
     /// Content of the record, or the reason why it has none.
     pub content: Result<C, RecordFailure>,
-    /// What was erased from the entity, and must not be stored again.
+    /// Erasures of the entity. Their values must not be stored again.
     pub(crate) erasures: Erasures,
 }
 

@@ -33,7 +33,7 @@ pub struct ProcessedRecord {
     pub request: Option<RequestId>,
     /// Version whose time is far ahead of the record's: another program wrote it, or the clock of a writer is wrong.
     pub ahead: Option<Version>,
-    /// What was erased from the entity, and must not be stored again.
+    /// Erasures of the entity. Their values must not be stored again.
     pub(crate) erasures: Erasures,
     /// Outcome of the record.
     pub outcome: Outcome,

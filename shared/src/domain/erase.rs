@@ -1,6 +1,6 @@
 //! Erasure of values from version items, and from versions that are stored after the erasure.
 //!
-//! An item has the form that readers get: attributes beside those of the library, of an attached table [flat](super::attached::item::flat).
+//! An item has the form that readers get: the attributes of the user beside the attributes of the library, of an attached table [flat](super::attached::item::flat).
 //! In an attached table, `Actor`, `Reason` and `ChangeSet` are copies of attributes, so the erasure of one includes the other. `RequestId`
 //! is the place of the record there, and stays.
 
@@ -190,7 +190,7 @@ pub fn with_all_copies(table: &AttachedTable, paths: &BTreeSet<ErasedPath>) -> B
     all
 }
 
-/// Splits an item into the attributes of the library and those of the user.
+/// Splits an item into the attributes of the library and the attributes of the user.
 fn split(item: &Item, attached: Option<&AttachedTable>) -> (Item, Item) {
     if attached.is_some() {
         return split_flat(item.clone());

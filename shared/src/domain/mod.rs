@@ -59,7 +59,7 @@ pub mod names {
     pub const PINNED: &str = "Pinned";
     /// Members that were [erased](super::erased) from a version, on its version item.
     pub const ERASED: &str = "Erased";
-    /// What was erased from the versions of an entity, on a [purge marker](super::purge_marker).
+    /// Erasures from the versions of an entity, on a [purge marker](super::purge_marker).
     pub const ERASURES: &str = "Erasures";
     /// First version of history, on the item [`floor`](crate::domain::keys::FLOOR_KEY). Older versions were pruned.
     pub const FLOOR: &str = "Floor";

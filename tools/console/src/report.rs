@@ -64,7 +64,7 @@ pub(super) async fn of_entity(app: &App, query: &Query) -> Result<Download, Page
     report(app, &current::title(&entity), versions, true).await
 }
 
-/// Makes the report of the newest versions that a filter selects from the last search, such as those of a change set.
+/// Makes the report of the newest versions that a filter selects from the last search, such as the versions of a change set.
 pub(super) async fn of_changes(app: &App, query: &Query) -> Result<Download, PageError> {
     let (what, versions) = changes::versions(app, query, MAX_VERSIONS[1] + 1).await?;
     report(app, &what, versions, false).await

@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`mod@run`] | what seal-fn does once a minute |
+//! | [`sealer`], `run`, `unsealed`, `leaves`, `batch` | what seal-fn does once a minute |
 //! | [`candidates`] | versions that the index by time shows and the log may lack |
 //! | [`members`], [`keys`] | a version as members, and the random keys of their salts |
 //! | [`staged`], [`state`] | a batch before it is in the log, and the item that decides which batch is next |
@@ -19,24 +19,28 @@
 //! A batch belongs to the log once the state names it. Before, nothing is signed and no tile is written; afterwards, every start finishes it.
 
 pub mod audit;
+mod batch;
 pub mod candidates;
 pub mod erase;
 pub mod error;
 pub mod find;
 pub mod keys;
+mod leaves;
 pub mod log;
 pub mod members;
 pub mod objects;
 pub mod place;
 pub mod prove;
-pub mod run;
+mod run;
 #[cfg(feature = "runtime")]
 mod runtime;
+pub mod sealer;
 pub mod settings;
 pub mod shown;
 pub mod signer;
 pub mod staged;
 pub mod state;
+mod unsealed;
 
 #[cfg(feature = "runtime")]
 pub use crate::runtime::run;

@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     error::SealError,
-    run::{Sealed, Sealer},
+    sealer::{Sealed, Sealer},
     settings::Settings,
 };
 

@@ -14,7 +14,7 @@ use crate::{
     log::Log,
     objects::{Bucket, Objects, Retention},
     place::Place,
-    run::{Limits, Sealer, Table},
+    sealer::{Limits, Sealer, Table},
     signer::Signer,
     state::StateTable,
 };

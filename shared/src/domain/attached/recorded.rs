@@ -27,7 +27,7 @@ pub struct Recorded {
     pub is_backfilled: bool,
     /// State of the item.
     pub state: KnownState,
-    /// What was erased from the state.
+    /// Erased values of the state.
     pub erased: Erased,
 }
 

@@ -41,7 +41,7 @@ pub struct State {
     pub around: Option<Around>,
     /// Reason why the version has no state.
     pub omission: Option<Omission>,
-    /// What was erased from the image and the author.
+    /// Erased values of the image and the author.
     pub erased: Erased,
 }
 

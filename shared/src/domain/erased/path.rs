@@ -22,12 +22,12 @@ const ERASABLE: [&str; 7] = [
     ACTOR_UNCHANGED,
 ];
 
-/// What a path names.
+/// Namespace of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Namespace {
     /// Attributes of the item.
     Attribute,
-    /// Who wrote the version and why.
+    /// Author, reason and origin of the version.
     Metadata,
 }
 

@@ -51,7 +51,7 @@ const KEYS: [(&str, Key); 5] = [
 /// | `expect part` | none: allows lines with this part in the browser's console |
 /// | `proofs` | that the page verifies proofs as `vzero verify` does |
 ///
-/// The action `@sealed {…}` writes and seals a version. The actions `@order NO {…}` and `@deliver` are those of the orders' writer and of stream-fn. The actions `@before MINUTES {…}` and `@restored_before MINUTES VERSION {…}` are the writer's, so many minutes ago.
+/// The action `@sealed {…}` writes and seals a version. The actions `@order NO {…}` and `@deliver` belong to the orders' writer and of stream-fn. The actions `@before MINUTES {…}` and `@restored_before MINUTES VERSION {…}` are the writer's, so many minutes ago.
 impl Subject for Browser {
     fn create(vzero: &'static str, _: Option<u8>, _: &Value) -> Self {
         Self::new(vzero)

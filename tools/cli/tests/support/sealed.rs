@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sealing::{
-    run::Sealed,
+    sealer::Sealed,
     settings::{LogPlace, Settings},
 };
 use serde_json::Value;

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use operations::sealed::Kind;
 use seal::{log::note::VerifierKey, proof::document::Document};
 use sealing::{
-    run::Sealed,
+    sealer::Sealed,
     settings::{LogPlace, Settings},
     state::{Operation, StateTable},
 };

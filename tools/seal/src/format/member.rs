@@ -4,7 +4,7 @@ use shared::domain::{AttributeValue, Item};
 
 use super::{FormatError, put_bytes};
 
-/// What a path names.
+/// Namespace of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Namespace {

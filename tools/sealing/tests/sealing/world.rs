@@ -23,7 +23,7 @@ use seal::{
 };
 use sealing::{
     error::SealError,
-    run::{Limits, Sealed, Sealer},
+    sealer::{Limits, Sealed, Sealer},
     settings::{LogPlace, Settings},
 };
 use serde_json::json;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use sealing::{
-    run::{Sealed, Sealer},
+    sealer::{Sealed, Sealer},
     settings::{LogPlace, Settings},
 };
 use serde_json::{Value, json};

@@ -204,7 +204,7 @@ fn seal_fn_only_creates_only_the_role_for_erasing_deletes_keys_and_the_auditor_o
         .collect();
     let expected = include_str!("sealed.txt");
     assert_eq!(lines.join("\n"), expected.trim_end());
-    // No policy of a role allows to sign, only that of the key.
+    // Only the policy of the key allows to sign.
     let document = yaml::parse(SEAL).unwrap();
     let resolver = Resolver::new(
         &document,
