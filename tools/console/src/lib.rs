@@ -91,7 +91,7 @@ impl Console {
             changes: changes::plan::Changes::default(),
         };
         let router = server::router(Tables::new(app), guard);
-        let task = tokio::spawn(connections::serve(listener, router, connections::MAX_CONNECTIONS));
+        let task = tokio::spawn(connections::serve(listener, router));
         Ok(Self {
             address,
             origin,
