@@ -30,16 +30,13 @@ use tokio::sync::Semaphore;
 
 use super::sqlite::Trimmed;
 use crate::listener::{
+    self,
     access::{self, Refusal},
-    budget::{BodyError, Budget},
 };
 
 /// Maximum size of a request, in bytes.
 /// See <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html>.
 const MAX_BODY: usize = 16 * 1024 * 1024;
-/// Maximum number of requests at the same time, and of the bytes of their bodies.
-const MAX_REQUESTS: usize = 1000;
-const MAX_BYTES: usize = 128 * 1024 * 1024;
 /// Maximum number of requests that the server has at the same time. Others wait. The maximum number of idle connections is the same.
 const MAX_FORWARDED: usize = 32;
 /// Time after which an idle connection to the server ends.
@@ -60,7 +57,6 @@ struct Forward {
     client: Client<HttpConnector, Body>,
     /// Address of the embedded server.
     server: SocketAddr,
-    budget: Budget,
     slots: Semaphore,
     trimmed: Arc<Trimmed>,
 }
@@ -86,7 +82,6 @@ impl Forward {
         Self {
             client,
             server,
-            budget: Budget::new(MAX_REQUESTS, MAX_BYTES),
             slots: Semaphore::new(MAX_FORWARDED),
             trimmed,
         }
@@ -97,16 +92,8 @@ impl Forward {
         if parts.method == Method::CONNECT {
             return Err(StatusCode::METHOD_NOT_ALLOWED.into_response());
         }
-        // The reservation lasts until the response.
-        let (mut body, _reservation) = self.budget.read(body, MAX_BODY).await.map_err(|why| match why {
-            BodyError::Exhausted => error(
-                StatusCode::BAD_REQUEST,
-                "ThrottlingException",
-                "too many requests are waiting",
-            ),
-            BodyError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
-            BodyError::Incomplete => StatusCode::BAD_REQUEST.into_response(),
-        })?;
+        let body = listener::read(body, MAX_BODY).await;
+        let mut body = body.ok_or_else(|| StatusCode::PAYLOAD_TOO_LARGE.into_response())?;
         if has_reserved_name(&body) {
             let message =
                 "the embedded DynamoDB of the local stack cannot store names that begin with $serde_json::private::";

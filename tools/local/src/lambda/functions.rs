@@ -16,7 +16,6 @@ use super::{
     spawn::{self, Host},
 };
 use crate::{
-    listener::budget::{Budget, Reservation},
     lock,
     mapping::{InvocationOutcome, Invoker},
     template::{Function, resolve::ACCOUNT},
@@ -26,11 +25,6 @@ use crate::{
 /// See <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html>.
 const ASYNCHRONOUS_RETRIES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(120)];
 
-/// Maximum number of synchronous invocations through the Invoke API at the same time, for each function, and the same for
-/// asynchronous ones until the end of their first attempt, and for those that are retried.
-const MAX_INVOCATIONS: usize = 1000;
-/// Maximum number of bytes of their payloads.
-const MAX_PAYLOADS: usize = 64 * 1024 * 1024;
 /// Maximum number of bytes of a log tail.
 const MAX_TAIL: usize = 4096;
 
@@ -54,12 +48,6 @@ pub(super) struct HostedFunction {
     function: Function,
     host: Host,
     slots: Semaphore,
-    /// Synchronous invocations through the Invoke API.
-    pub(super) requests: Budget,
-    /// Asynchronous invocations whose first attempt has not ended.
-    pub(super) events: Budget,
-    /// Asynchronous invocations that are retried.
-    retries: Budget,
     observer: Arc<OnceLock<Observer>>,
     processes: Mutex<Vec<Arc<Process>>>,
 }
@@ -82,9 +70,6 @@ impl Lambda {
                 function: function.clone(),
                 host: host.clone(),
                 slots: Semaphore::new(host.concurrency),
-                requests: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
-                events: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
-                retries: Budget::new(MAX_INVOCATIONS, MAX_PAYLOADS),
                 observer: observer.clone(),
                 processes: Mutex::default(),
             })
@@ -168,24 +153,17 @@ pub(super) fn request_id() -> String {
 
 impl HostedFunction {
     /// Starts an asynchronous invocation, with retries if it fails, and returns its request id.
-    ///
-    /// The reservation lasts until the end of the first attempt: an invocation that is retried has a place among the retries, so it
-    /// does not block others during the delays. Without such a place, there is no retry, and the first attempt is the last.
-    pub(super) fn invoke_async(self: Arc<Self>, payload: Bytes, reservation: Reservation) -> String {
+    pub(super) fn invoke_async(self: Arc<Self>, payload: Bytes) -> String {
         let request_id = request_id();
         let id = request_id.clone();
         tokio::spawn(async move {
             let mut output = self.invoke(id.clone(), payload.clone()).await;
-            let retry = output.is_error.then(|| self.retries.reserve(payload.len()));
-            drop(reservation);
-            if let Some(Ok(_retry)) = retry {
-                for delay in ASYNCHRONOUS_RETRIES {
-                    tokio::time::sleep(delay).await;
-                    output = self.invoke(id.clone(), payload.clone()).await;
-                    if !output.is_error {
-                        break;
-                    }
+            for delay in ASYNCHRONOUS_RETRIES {
+                if !output.is_error {
+                    break;
                 }
+                tokio::time::sleep(delay).await;
+                output = self.invoke(id.clone(), payload.clone()).await;
             }
             self.observe(&payload, &output);
         });

@@ -25,11 +25,7 @@ impl IntoResponse for ApiError {
             "ResourceNotFoundException" | "UnknownOperationException" => "Message",
             _ => "message",
         };
-        let mut body = json!({"Type": fault, name: message});
-        // See <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html#API_Invoke_Errors>.
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            body["Reason"] = json!("ConcurrentInvocationLimitExceeded");
-        }
+        let body = json!({"Type": fault, name: message});
         let id = Uuid::new_v4().to_string();
         let headers = [
             ("x-amzn-errortype", kind),

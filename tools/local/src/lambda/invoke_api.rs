@@ -20,10 +20,7 @@ use super::{
     spawn::Host,
 };
 use crate::{
-    listener::{
-        self, access,
-        budget::{BodyError, Reservation},
-    },
+    listener::{self, access},
     mapping::record::MAX_PAYLOAD,
     template::Function,
 };
@@ -97,18 +94,13 @@ async fn invoke(
             return Err(error);
         }
     };
-    let (payload, reservation) = payload(kind, &function, body).await?;
+    let payload = payload(kind, body).await?;
     let empty = |status, id: &str| http::response(status, [("x-amzn-requestid", id)], Body::empty());
     Ok(match kind {
-        "Event" => empty(StatusCode::ACCEPTED, &function.invoke_async(payload, reservation)),
+        "Event" => empty(StatusCode::ACCEPTED, &function.invoke_async(payload)),
         "DryRun" => empty(StatusCode::NO_CONTENT, &request_id()),
         _ => {
-            // The reservation lasts until the end of the invocation, also if the client disconnects.
-            let ended = move |_: &InvokeOutput| {
-                drop(reservation);
-                true
-            };
-            let output = lambda.invoke_as(request_id(), &name, payload, ended).await;
+            let output = lambda.invoke(&name, payload).await;
             respond(output.ok_or_else(|| not_found(&name))?, tail == "Tail")
         }
     })
@@ -129,34 +121,23 @@ fn function(lambda: &Lambda, name: &str, query: Option<&str>) -> Result<Arc<Host
     }
 }
 
-/// Reads the payload, and reserves its place among the invocations of the function.
-async fn payload(kind: &str, function: &HostedFunction, body: Body) -> Result<(Bytes, Reservation), ApiError> {
-    let (budget, max) = match kind {
-        "Event" => (&function.events, MAX_ASYNCHRONOUS_PAYLOAD),
-        _ => (&function.requests, MAX_PAYLOAD),
+/// Reads the payload.
+async fn payload(kind: &str, body: Body) -> Result<Bytes, ApiError> {
+    let max = match kind {
+        "Event" => MAX_ASYNCHRONOUS_PAYLOAD,
+        _ => MAX_PAYLOAD,
     };
-    let invalid = || {
-        rejected(
-            "InvalidRequestContentException",
-            "Could not parse request body into json",
-        )
-    };
-    let (body, reservation) = budget.read(body, max).await.map_err(|error| match error {
-        BodyError::Exhausted => ApiError(
-            StatusCode::TOO_MANY_REQUESTS,
-            "TooManyRequestsException",
-            "Rate Exceeded.".to_owned(),
-        ),
-        BodyError::TooLarge => {
-            let message = format!("Request must be smaller than {max} bytes for the InvokeFunction operation");
-            ApiError(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
-        }
-        BodyError::Incomplete => invalid(),
+    let body = listener::read(body, max).await.ok_or_else(|| {
+        let message = format!("Request must be smaller than {max} bytes for the InvokeFunction operation");
+        ApiError(StatusCode::PAYLOAD_TOO_LARGE, "RequestTooLargeException", message)
     })?;
     match std::str::from_utf8(&body).map(json::check) {
-        _ if body.is_empty() => Ok((Bytes::from_static(b"{}"), reservation)),
-        Ok(Ok(_)) => Ok((body, reservation)),
-        _ => Err(invalid()),
+        _ if body.is_empty() => Ok(Bytes::from_static(b"{}")),
+        Ok(Ok(_)) => Ok(body),
+        _ => Err(rejected(
+            "InvalidRequestContentException",
+            "Could not parse request body into json",
+        )),
     }
 }
 

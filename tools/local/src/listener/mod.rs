@@ -1,15 +1,19 @@
-//! What the listeners of the stack have in common: which requests they accept, how much they hold in memory, and a port that
-//! web pages cannot find.
+//! What the listeners of the stack have in common: which requests they accept, the size of a body, and a port that web pages cannot
+//! find.
 
 pub(crate) mod access;
-pub(crate) mod budget;
 
 use std::{
     io,
     net::{Ipv4Addr, TcpListener},
 };
 
-use axum::{Router, serve::ListenerExt as _};
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    serve::ListenerExt as _,
+};
+use futures::TryStreamExt as _;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -30,6 +34,21 @@ pub(crate) fn serve(listener: TcpListener, router: Router) -> io::Result<JoinHan
         let _ = connection.set_nodelay(true);
     });
     Ok(tokio::spawn(async move { axum::serve(listener, router).await }))
+}
+
+/// Reads a body. `None` if it has more than `max` bytes, or is incomplete: a longer one is read nevertheless, up to a multiple, so that its
+/// client receives the error.
+pub(crate) async fn read(body: Body, max: usize) -> Option<Bytes> {
+    let (mut kept, mut length, mut parts) = (Vec::new(), 0, body.into_data_stream());
+    while length <= 8 * max
+        && let Some(part) = parts.try_next().await.ok()?
+    {
+        length += part.len();
+        if length <= max {
+            kept.extend_from_slice(&part);
+        }
+    }
+    (length <= max).then(|| kept.into())
 }
 
 /// Registers the listener with the current runtime.
