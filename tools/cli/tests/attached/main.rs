@@ -4,8 +4,6 @@
 
 mod found;
 mod undo;
-#[path = "../support/undo.rs"]
-mod undo_model;
 
 use testkit::{
     attached::{Orders, state},

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod behind;
-mod concurrent;
 mod killed;
 mod large;
 

@@ -16,8 +16,6 @@ mod table_arn;
 mod terminal;
 mod time_index;
 mod undo;
-#[path = "../support/undo.rs"]
-mod undo_model;
 mod unreachable;
 mod verify;
 

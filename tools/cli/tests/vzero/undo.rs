@@ -1,21 +1,25 @@
-//! `vzero undo`, also against a model.
+//! `vzero undo`. The simulation compares it with a model.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread,
 };
 
-use operations::undo::{apply::apply, options::Options, plan::plan, selection::Selection};
-use serde_json::{Value, json};
+use operations::undo::{
+    apply::apply,
+    options::{Conflicts, Options},
+    plan::plan,
+    selection::Selection,
+};
+use serde_json::json;
 use shared::clock::{Clock, since_epoch};
 use testkit::{
     database, script_tests,
     table::{Table, write},
     updates,
-    vzero::Vzero,
 };
 
-use crate::undo_model::{self, Items, JOB};
+const JOB: &str = "import-7";
 
 script_tests! {
     Table;
@@ -26,62 +30,20 @@ script_tests! {
     fn selected_versions_of_all_entities_are_undone();
 }
 
-impl Items for Table {
-    const OF_JOB: &'static str = "--actor import-7";
-
-    fn vzero(&self) -> &Vzero {
-        self
-    }
-
-    fn write(&self, number: usize, author: &str, attributes: Value) {
-        let mut update = json!({"a": null, "b": null, "u": null});
-        match attributes {
-            Value::Object(members) => update.as_object_mut().unwrap().extend(members),
-            _ => update = json!({"Deleted": true}),
-        }
-        (update["ID"], update["Actor"]) = (json!(format!("E{number}")), json!(author));
-        Table::write(self, update);
-    }
-
-    /// Puts the versions of runs that were killed after their write.
-    fn deliver(&self) {
-        for number in 0..30 {
-            let entity = database::entity(&format!("E{number}"));
-            self.block_on(updates::put_version(&self.store, &entity));
-        }
-    }
-
-    fn stored(&self, number: usize) -> (Value, usize) {
-        let mut items = self.items_of(&format!("E{number}"));
-        let item = items.remove("v0").unwrap();
-        let latest = item["Latest"]["N"].as_str().unwrap().parse().unwrap();
-        (
-            if item["Deleted"]["BOOL"] == true {
-                Value::Null
-            } else {
-                item
-            },
-            latest,
-        )
-    }
-
-    fn number(line: &Value) -> usize {
-        line["ID"].as_str().unwrap()[1..].parse().unwrap()
-    }
-}
-
-#[test]
-fn an_undo_of_a_job_is_that_of_the_model() {
-    undo_model::check(&crate::new_table());
-}
-
 fn options() -> Options {
+    let selection = Selection {
+        actor: Some(JOB.to_owned()),
+        ..Selection::default()
+    };
     Options {
+        selection,
+        conflicts: Conflicts::Leave,
+        actor: None,
+        reason: None,
         change_set: Some("U".to_owned()),
-        ..undo_model::options(Selection {
-            actor: Some(JOB.to_owned()),
-            ..Selection::default()
-        })
+        ordering: updates::Ordering::Arrival,
+        write: updates::mode(updates::WriteMode::Inline),
+        allow_expired: false,
     }
 }
 
