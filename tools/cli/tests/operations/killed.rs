@@ -75,34 +75,6 @@ fn last_line(runs: &[Run]) -> &Value {
 }
 
 #[test]
-fn a_killed_audit_resumes() {
-    let table = new_table();
-    let mut expected = BTreeSet::new();
-    for id in (0..12).map(|entity| format!("E{entity}")) {
-        table.put(json!({"PK": {"S": id}, "SK": {"S": "v0"}, "Latest": {"N": "5"}, "RequestId": {"S": "r"}}));
-        for number in [1, 2, 4, 5, 6] {
-            table.put(json!({"PK": {"S": id}, "SK": {"S": format!("v{number}")}, "RequestId": {"S": "r"}}));
-        }
-        for (finding, number) in [("Gap", 3), ("Stray", 6)] {
-            expected.insert(json!({"ID": id, "Finding": finding, "From": number, "To": number}).to_string());
-        }
-    }
-    for lag in ["0", "1"] {
-        let mut state = State::new();
-        let path = state.path();
-        let slowly = format!("audit --all --lag {lag} --segments 2 --max-read-units 15 --state {path}");
-        // Each run is killed at its first output, and makes progress.
-        let runs = run_killed(&mut state, || table.start(&slowly), || {});
-        let lines = runs.iter().flat_map(|run| &run.lines);
-        let findings = lines.filter(|line| line.get("Finding").is_some());
-        assert_eq!(findings.map(Value::to_string).collect::<BTreeSet<_>>(), expected);
-        // Nothing is counted twice.
-        let counts = members(last_line(&runs), &["Findings", "Entities", "Versions"]);
-        assert_eq!(counts, json!([{"Gap": 12, "Stray": 12}, 12, 60]));
-    }
-}
-
-#[test]
 fn a_killed_log_of_all_versions_prints_each_version_once() {
     let table = new_table();
     for number in 0..120 {
@@ -133,47 +105,6 @@ fn a_killed_log_of_all_versions_prints_each_version_once() {
     let path = other.path().join("state.json").display().to_string();
     fs::write(&path, "{}").unwrap();
     assert_eq!(table.run(&format!("log --all --state {path}")).code, 2);
-}
-
-#[test]
-fn a_killed_backfill_during_writes_loses_nothing() {
-    let table = new_table();
-    let item = |number: u64| json!({"Id": {"S": format!("E{number}")}, "State": {"S": "old"}});
-    let items: Value = (0..60).map(item).collect();
-    script::run(&table, &format!("@table Old Id {items}"));
-    let mut state = State::new();
-    let backfill = format!(
-        "backfill --yes --mode transaction --from-table {} --segments 2 --max-read-units 10 --state {}",
-        table.endpoint.table_name("Old"),
-        state.path()
-    );
-    let id = |number: usize| format!("E{}", number * 7 % 30);
-    let mut number = 0;
-    // The application continues to write.
-    let write = || {
-        table.write(json!({"ID": id(number), "State": "new"}));
-        number += 1;
-    };
-    let runs = run_killed(&mut state, || table.start(&backfill), write);
-    let (last, killed) = runs.split_last().unwrap();
-    let mut lines = killed.iter().flat_map(|run| &run.lines);
-    assert!(lines.all(|line| line.get("Conflict").is_some()), "{killed:?}");
-    // Entities that the application created first are conflicts.
-    let summary = last_line(&runs);
-    assert!(
-        last.code == 4 && summary["Items"] == 60 && summary["Conflicts"] != 0,
-        "{last:?}"
-    );
-    script::run(&table, "audit --all --lag 0 => 0");
-    let all = table.items();
-    for id in (0..number.min(30)).map(id) {
-        assert_eq!(all[&format!("{id} v0")]["State"]["S"], "new", "{id}");
-    }
-    assert_eq!(all.keys().filter(|key| key.ends_with(" v0")).count(), 60);
-    // Version 1 has the attributes from before, or it does not exist.
-    let is_old = |(key, item): &(&String, &Value)| item["State"]["S"] == "old" && !key.ends_with(" v0");
-    let old: Vec<_> = all.iter().filter(is_old).map(|(key, _)| key).collect();
-    assert!(!old.is_empty() && old.iter().all(|key| key.ends_with(" v1")), "{old:?}");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
-mod behind;
 mod killed;
 mod large;
 
