@@ -1,4 +1,4 @@
-//! Entities of the table, the most recently changed first, and the versions that a request created.
+//! Entities of the table, the most recently changed first.
 //!
 //! Four segments of the table are scanned in parallel, until the page has 50 results, the table ends, or 3 seconds have passed.
 //! What was read is one chunk: its results are sorted and divided into pages. The address of the next page contains the position of
@@ -14,7 +14,7 @@ use shared::{
     dynamodb::read::describe_table::items_of,
 };
 
-use self::find::{Found, Position, SEGMENTS, Search};
+use self::find::{Found, Position};
 use super::{
     address,
     app::App,
@@ -27,7 +27,6 @@ use super::{
 use crate::error::PageError;
 
 struct Results {
-    search: Search,
     exact: Option<EntityId>,
     found: Found,
     /// Approximate number of items of the table, if it is known.
@@ -37,33 +36,29 @@ struct Results {
 pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     let states = [("all", None), ("live", Some(false)), ("deleted", Some(true))];
     let deleted = query.choice("state", &states, "all, live or deleted")?;
-    let by_request = query.choice("by", &[("key", false), ("request", true)], "key or request")?;
     let text = query.text("find").unwrap_or_default().to_owned();
-    let search = match by_request && !text.is_empty() {
-        true => Search::Request(text),
-        false => Search::Latest(LatestFilter { text, deleted }),
-    };
-    let segments = search.segments(app.store());
+    let filter = LatestFilter { text, deleted };
     let start = match query.text("page") {
-        Some(page) => Position::parse(page, segments).ok_or(PageError::Unexpected("page", "the address of a page"))?,
-        None => Position::first(segments),
+        Some(page) => Position::parse(page).ok_or(PageError::Unexpected("page", "the address of a page"))?,
+        None => Position::first(),
     };
     let (exact, found, described) = futures::join!(
-        exact(app, &search, query.text("page").is_none()),
-        find::find(app.store(), &search, start),
+        exact(app, &filter, query.text("page").is_none()),
+        find::find(app.store(), &filter, start),
         // The number is only shown, and it requires a permission of its own.
         app.store().description(),
     );
-    let (exact, found, is_counted) = (exact?, found?, segments == SEGMENTS && !current::is_attached());
     let results = Results {
-        search,
-        exact,
-        found,
-        items: described.ok().map(|table| items_of(&table)).filter(|_| is_counted),
+        exact: exact?,
+        found: found?,
+        items: described
+            .ok()
+            .map(|table| items_of(&table))
+            .filter(|_| !current::is_attached()),
     };
     let next = results.found.next.as_ref().map(Position::text);
     let json = json!({
-        "Entities": results.found.results.iter().map(|row| to_json(row, &results.search)).collect::<Vec<_>>(),
+        "Entities": results.found.results.iter().map(to_json).collect::<Vec<_>>(),
         "Exact": results.exact.as_ref().map(EntityId::as_str),
         "ItemsRead": results.found.read,
         "AboutItems": results.items,
@@ -73,7 +68,7 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
     });
     let body = html! {
         h1 { "Entities" }
-        (form(query, &results.search))
+        (form(query))
         @if let Some(exact) = &results.exact { p.note { "Exact match: " (entity_link(exact.as_str())) } }
         p.muted role="status" { (coverage(&results)) }
         @if !results.found.results.is_empty() { (table(&results)) }
@@ -83,9 +78,9 @@ pub(super) async fn view(app: &App, query: &Query) -> Result<View, PageError> {
 }
 
 /// Returns the entity with the text as its complete key, which is read directly.
-async fn exact(app: &App, search: &Search, is_first: bool) -> Result<Option<EntityId>, PageError> {
-    match search {
-        Search::Latest(filter) if is_first && let Ok(entity) = current::entity(&filter.text) => {
+async fn exact(app: &App, filter: &LatestFilter, is_first: bool) -> Result<Option<EntityId>, PageError> {
+    match current::entity(&filter.text) {
+        Ok(entity) if is_first => {
             let found = app.store().get(&entity, LATEST_KEY, false).await?;
             Ok(found.map(|_| entity))
         }
@@ -93,18 +88,14 @@ async fn exact(app: &App, search: &Search, is_first: bool) -> Result<Option<Enti
     }
 }
 
-fn to_json(found: &LatestItem, search: &Search) -> Value {
-    let (id, version) = (found.entity.as_str(), found.version);
-    match search {
-        Search::Request(_) => json!({"ID": id, "Version": version}),
-        Search::Latest(_) => json!({
-            "ID": id, "Version": version, "Deleted": found.deleted,
-            "RecordedAt": found.recorded_at.map(|time| time.to_string()),
-        }),
-    }
+fn to_json(found: &LatestItem) -> Value {
+    json!({
+        "ID": found.entity.as_str(), "Version": found.version, "Deleted": found.deleted,
+        "RecordedAt": found.recorded_at.map(|time| time.to_string()),
+    })
 }
 
-fn row(found: &LatestItem, search: &Search) -> Markup {
+fn row(found: &LatestItem) -> Markup {
     let id = found.entity.as_str();
     html! {
         tr {
@@ -115,31 +106,19 @@ fn row(found: &LatestItem, search: &Search) -> Markup {
                     @if at == 0 { th scope="row" { a.key href=(address::of_entity("/entity", id)) { (shown) } } } @else { td { (shown) } }
                 },
             }
-            @match (search, found.version) {
-                (Search::Request(_), version) => td {
-                    @if let Some(version) = version { a href=(address::version("/version", id, version.get())) { "version " (version) } }
-                },
-                (Search::Latest(_), version) => {
-                    td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
-                    td.right { @if let Some(version) = version { (version) } @else { span.bad { "None" } } }
-                    td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
-                },
-            }
+            td { @if let Some(time) = found.recorded_at { (time::recorded(time)) } @else { span.muted { "Unknown" } } }
+            td.right { @if let Some(version) = found.version { (version) } @else { span.bad { "None" } } }
+            td { @if found.deleted { span.tag.dead { "deleted" } } @else { span.tag { "live" } } }
         }
     }
 }
 
-fn form(query: &Query, search: &Search) -> Markup {
+fn form(query: &Query) -> Markup {
     let state = query.text("state").unwrap_or("all");
-    let is_request = matches!(search, Search::Request(_));
     html! {
         form.row method="get" action="/" {
             (page::table_field())
             label { "Find " input type="search" name="find" value=[query.text("find")] spellcheck="false" autocomplete="off" maxlength="2048"; }
-            label { "in " select name="by" {
-                option value="key" selected[!is_request] { "keys" }
-                option value="request" selected[is_request] { "request IDs" }
-            } }
             fieldset {
                 legend.hidden { "State" }
                 @for (name, label) in [("all", "All"), ("live", "Live"), ("deleted", "Deleted")] {
@@ -153,14 +132,11 @@ fn form(query: &Query, search: &Search) -> Markup {
 
 /// Renders how much was read, and whether there can be more.
 fn coverage(results: &Results) -> Markup {
-    let count = results.found.results.len();
     html! {
-        @match (&results.search, count) {
-            (Search::Request(_), 0) => "No version has this request ID in the items that were read. ",
-            (Search::Latest(_), 0) => "No matching entities. ",
-            (Search::Request(_), _) => "Versions that this request created. ",
-            (Search::Latest(_), 1) => "1 entity. ",
-            (Search::Latest(_), _) => { (count) " entities, the most recently changed first. " },
+        @match results.found.results.len() {
+            0 => "No matching entities. ",
+            1 => "1 entity. ",
+            count => { (count) " entities, the most recently changed first. " },
         }
         "Items read: " (results.found.read)
         @if results.found.next.is_none() { ", the whole " @if current::is_attached() { "history" } @else { "table" } }
@@ -179,20 +155,16 @@ fn percent(read: u64, items: u64) -> u64 {
 
 fn table(results: &Results) -> Markup {
     let names = current::key_names();
-    let (label, columns) = match &results.search {
-        Search::Latest(_) if names.is_some() => ("Items", &["Last change", "Version", "State"][..]),
-        Search::Latest(_) => ("Entities", &["Last change", "Version", "State"][..]),
-        Search::Request(_) => ("Versions of the request", &["Version"][..]),
-    };
+    let label = if names.is_some() { "Items" } else { "Entities" };
     let mut names = names.unwrap_or_else(|| vec!["Entity".to_owned()]);
-    names.extend(columns.iter().map(|column| (*column).to_owned()));
-    let rows = html! { @for row in &results.found.results { (self::row(row, &results.search)) } };
+    names.extend(["Last change", "Version", "State"].map(str::to_owned));
+    let rows = html! { @for row in &results.found.results { (self::row(row)) } };
     page::table(label, &names, &rows)
 }
 
 fn pages(query: &Query, next: Option<String>) -> Markup {
     let page = |position: Option<String>| {
-        let filter = ["find", "by", "state"].map(|name| (name, query.text(name).map(str::to_owned)));
+        let filter = ["find", "state"].map(|name| (name, query.text(name).map(str::to_owned)));
         address::link("/", filter.into_iter().chain([("page", position)]))
     };
     html! {

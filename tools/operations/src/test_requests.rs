@@ -149,9 +149,6 @@ async fn reads() {
             snapshot!(name, histories::of_versions(scan.clone(), &wanted));
         }
     }
-    for (name, is_nested) in [("scan_request", false), ("scan_request_history", true)] {
-        snapshot!(name, scans::of_request(scan.clone(), "r1", is_nested));
-    }
     snapshot!("scan_quarantined", quarantine::scan_request(None, Some(100), "Table"));
     let versions = [7, 8].map(|number| (equipment(), version(number)));
     snapshot!("versions_in_history", |store| versions_in_history(

@@ -60,9 +60,6 @@ fn every_command_and_page_reads_compressed_versions() {
         assert_eq!(shown["Attributes"]["Lines"][7]["Quantity"], json!(7 * number));
         let version = console.json(&format!("/version?id=E&version={number}"));
         assert_eq!(version["Attributes"], shown["Attributes"]);
-        // The filter of the request reads both forms.
-        let found = console.json(&format!("/?by=request&find=r-{number}"));
-        assert_eq!(found["Entities"], json!([{"ID": "E", "Version": number}]));
     }
     let at = table.json("get E --version 1", 0)["RecordedAt"].clone();
     let text = format!(

@@ -92,6 +92,5 @@ script_tests! {
     fn versions_are_filtered();
     fn a_filter_reads_more_pages();
     fn entities_are_found_by_part_of_the_key_and_the_last_change_comes_first();
-    fn versions_are_found_by_request_id();
     fn the_page_of_an_entity_shows_its_records_in_quarantine();
 }

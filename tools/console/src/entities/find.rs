@@ -12,7 +12,7 @@ use futures::future::try_join_all;
 use operations::{
     read::{
         histories::scan_histories,
-        scans::{LatestFilter, LatestItem, scan_latest, scan_request},
+        scans::{LatestFilter, LatestItem, scan_latest},
     },
     segments::scan::{Page, Segment},
 };
@@ -22,8 +22,8 @@ use shared::{
     dynamodb::{Store, client::error::ServiceError, read::query_items::Cursor},
 };
 
-/// Number of segments of a table that are scanned in parallel.
-pub(super) const SEGMENTS: u32 = 4;
+/// Number of segments of the table that are scanned in parallel.
+const SEGMENTS: u32 = 4;
 const PAGE: usize = 50;
 /// Number of items that the first request of each segment reads, and each further one while the search finds something. Without a
 /// result, whole pages of up to 1 MB are read.
@@ -31,58 +31,6 @@ const ITEMS: i32 = 25;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of requests of each segment for one page.
 const MAX_ROUNDS: u32 = 1000;
-
-pub(super) enum Search {
-    /// Latest items.
-    Latest(LatestFilter),
-    /// Versions that a request created.
-    Request(String),
-}
-
-impl Search {
-    /// Returns the number of segments of all tables to read. The latest items are in the first table, a request ID can be in the
-    /// history table.
-    pub(super) fn segments(&self, store: &Store) -> u32 {
-        match self {
-            Self::Latest(_) => SEGMENTS,
-            Self::Request(_) => store.tables().map(|_| SEGMENTS).sum(),
-        }
-    }
-
-    /// Reads a page of a segment. A version that a request created has no state and no time.
-    async fn page(
-        &self,
-        store: &Store,
-        index: u32,
-        start: Option<Cursor>,
-        limit: Option<i32>,
-    ) -> Result<Page<LatestItem>, ServiceError> {
-        let segment = Segment {
-            index: index % SEGMENTS,
-            total: SEGMENTS,
-        };
-        let id = match self {
-            Self::Latest(filter) if store.attached_table().is_some() => {
-                return Box::pin(scan_histories(store, segment, filter, start, limit)).await;
-            }
-            Self::Latest(filter) => return scan_latest(store, segment, filter, start, limit).await,
-            Self::Request(id) => id,
-        };
-        let table = store.tables().nth((index / SEGMENTS) as usize).unwrap_or_default();
-        let page = scan_request(store, table, segment, id, start, limit).await?;
-        let items = page.items.into_iter().map(|(entity, version)| LatestItem {
-            entity,
-            version: Some(version),
-            deleted: false,
-            recorded_at: None,
-        });
-        Ok(Page {
-            items: items.collect(),
-            read: page.read,
-            next: page.next,
-        })
-    }
-}
 
 /// Position of a page: a chunk, and the first result of the page within it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,8 +46,8 @@ pub(super) struct Position {
 }
 
 impl Position {
-    pub(super) fn first(segments: u32) -> Self {
-        Self::of_chunk((0..segments).map(|index| (index, None)).collect(), 0)
+    pub(super) fn first() -> Self {
+        Self::of_chunk((0..SEGMENTS).map(|index| (index, None)).collect(), 0)
     }
 
     fn of_chunk(left: BTreeMap<u32, Option<(String, String)>>, read: u64) -> Self {
@@ -116,9 +64,9 @@ impl Position {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    pub(super) fn parse(text: &str, segments: u32) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let position: Self = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
-        position.left.keys().all(|index| *index < segments).then_some(position)
+        position.left.keys().all(|index| *index < SEGMENTS).then_some(position)
     }
 }
 
@@ -130,7 +78,7 @@ pub(super) struct Found {
     pub(super) next: Option<Position>,
 }
 
-pub(super) async fn find(store: &Store, search: &Search, start: Position) -> Result<Found, ServiceError> {
+pub(super) async fn find(store: &Store, filter: &LatestFilter, start: Position) -> Result<Found, ServiceError> {
     let started = Instant::now();
     let (mut left, mut read) = (start.left.clone(), start.read);
     let (mut hits, mut rounds) = (Vec::new(), 0);
@@ -145,8 +93,7 @@ pub(super) async fn find(store: &Store, search: &Search, start: Position) -> Res
         let limit = (rounds == 0 || !hits.is_empty()).then_some(ITEMS);
         let pages = left.iter().map(async |(index, last)| {
             let start = last.as_ref().map(cursor);
-            search
-                .page(store, *index, start, limit)
+            page(store, filter, *index, start, limit)
                 .await
                 .map(|page| (*index, page))
         });
@@ -172,6 +119,21 @@ pub(super) async fn find(store: &Store, search: &Search, start: Position) -> Res
     };
     let results = hits.into_iter().skip(start.skip).take(PAGE).collect();
     Ok(Found { results, read, next })
+}
+
+/// Reads a page of a segment.
+async fn page(
+    store: &Store,
+    filter: &LatestFilter,
+    index: u32,
+    start: Option<Cursor>,
+    limit: Option<i32>,
+) -> Result<Page<LatestItem>, ServiceError> {
+    let segment = Segment { index, total: SEGMENTS };
+    match store.attached_table() {
+        Some(_) => Box::pin(scan_histories(store, segment, filter, start, limit)).await,
+        None => scan_latest(store, segment, filter, start, limit).await,
+    }
 }
 
 fn cursor((partition_key, sort_key): &(String, String)) -> Cursor {

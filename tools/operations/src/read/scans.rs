@@ -1,5 +1,5 @@
-//! Scans of a segment of the table with a filter, page by page: its latest items, or the versions that a request created. No index
-//! has them, so items that the filter excludes consume capacity too.
+//! Scans of a segment of the table with a filter, page by page: its latest items. No index has them, so items that the filter excludes
+//! consume capacity too.
 
 use aws_sdk_dynamodb::{operation::scan::builders::ScanInputBuilder, types::AttributeValue as Sent};
 use shared::{
@@ -7,8 +7,8 @@ use shared::{
         Item,
         attribution::WrittenBy,
         entity::EntityId,
-        keys::{LATEST_KEY, partition_key_of, sort_key_of},
-        layout, names,
+        keys::{LATEST_KEY, partition_key_of},
+        names,
         recorded_at::RecordedAt,
         tombstone::is_deleted,
         version::Version,
@@ -104,53 +104,6 @@ pub(super) fn latest_item(item: &Item) -> Option<LatestItem> {
         deleted: is_deleted(item),
         recorded_at: RecordedAt::of_latest(item).filter(|_| is_own),
     })
-}
-
-/// Reads one page of a segment of one of the store's [tables](Store::tables), of at most `limit` items of all kinds. A version can
-/// occur twice: as the latest item, and as a version item.
-///
-/// # Errors
-///
-/// Returns [`ServiceError`] if a request fails.
-pub async fn scan_request(
-    store: &Store,
-    table: &str,
-    segment: Segment,
-    request_id: &str,
-    start: Option<Cursor>,
-    limit: Option<i32>,
-) -> Result<Page<(EntityId, Version)>, ServiceError> {
-    // A history table has the attributes of a version in a map, or compressed beside the id.
-    let is_nested = table != store.latest_table();
-    let scan = scan::request(Some(segment), start, limit, table);
-    page(store, of_request(scan, request_id, is_nested), |item| {
-        version_of_request(store, &item)
-    })
-    .await
-}
-
-fn version_of_request(store: &Store, item: &Item) -> Option<(EntityId, Version)> {
-    let version = match sort_key_of(item)? {
-        // The request of an older version remains on a latest item that another program wrote.
-        LATEST_KEY => latest_of(item)
-            .ok()
-            .filter(|latest| WrittenBy::of(item, *latest) == WrittenBy::Own)?,
-        _ => store.digits().version_of_item(item)?,
-    };
-    Some((EntityId::new(partition_key_of(item)?).ok()?, version))
-}
-
-/// Adds the filter to a scan.
-pub fn of_request(scan: ScanInputBuilder, request_id: &str, is_nested: bool) -> ScanInputBuilder {
-    let scan = projected(scan, &[names::PK, names::SK, names::LATEST, names::RECORDED_VERSION])
-        .expression_attribute_names("#request", names::REQUEST_ID)
-        .expression_attribute_values(":request", s(request_id));
-    match is_nested {
-        false => scan.filter_expression("#request = :request"),
-        true => scan
-            .expression_attribute_names("#image", layout::IMAGE)
-            .filter_expression("#image.#request = :request OR #request = :request"),
-    }
 }
 
 /// Requests these attributes only.
