@@ -2,7 +2,6 @@
 
 mod access;
 mod attach;
-mod escaping;
 mod lines;
 mod permissions;
 
