@@ -20,7 +20,7 @@ fn dead(cell: &str, is_test: bool) -> Vec<&str> {
             .split('|')
             .filter_map(|form| text.split_once(&form.replace('@', name)));
         let Some((before, _)) = definitions.next() else {
-            return is_test || text.is_empty() || !file.ends_with(".md");
+            return is_test || text.is_empty() || !file.contains(".md");
         };
         let attributes = before.rsplit("\n\n").next().unwrap();
         let forms = ["#[test]", "#[tokio::test", "script_tests!"];
