@@ -28,8 +28,10 @@ async fn main() -> Result<(), Failure> {
         title: title.to_owned(),
         version,
     };
-    let loaded = books.save(&book("Old Title", None), Check::Version).await?;
-    playground.report(&format!("saved version {:?}", loaded.version));
+    let first = books.save(&book("Old Title", None), Check::Version).await?;
+    playground.report(&format!("saved version {:?}", first.version));
+    let loaded = books.save(&first, Check::Version).await?;
+    playground.report(&format!("saved again, version {:?}", loaded.version));
     let theirs = book("Changed By Someone Else", loaded.version);
     let theirs = books.save(&theirs, Check::Version).await?;
     playground.report(&format!("another client saves version {:?}", theirs.version));

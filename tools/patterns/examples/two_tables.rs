@@ -26,6 +26,8 @@ async fn main() -> Result<(), Failure> {
     playground.report(&format!("create: {outcome:?}"));
     let outcome = tables.update(hash, row("some values")?, "write-2").await?;
     playground.report(&format!("update: {outcome:?}"));
+    playground.show("resource", &["hash", "version"]).await?;
+    playground.show("resource-history", &["hash", "version"]).await?;
     let outcome = tables.rollback(hash, Version::FIRST, "write-3").await?;
     playground.report(&format!("rollback to version 1: {outcome:?}"));
     let old = tables.version(hash, Version::FIRST).await?;

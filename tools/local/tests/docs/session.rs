@@ -178,7 +178,7 @@ fn build_missing_programs(bin: &Path) {
     ONCE.call_once(|| {
         for (file, arguments) in [
             ("vzero", ["-p", "vzero", "--bins"]),
-            ("examples/time_series", ["-p", "patterns", "--examples"]),
+            ("examples/numbered_versions", ["-p", "patterns", "--examples"]),
         ] {
             let profile = bin.ends_with("release").then_some("--release");
             let mut cargo = Command::new(env!("CARGO"));

@@ -64,6 +64,21 @@ impl Playground {
     }
 }
 
+/// States of three machines, each with its time.
+#[allow(dead_code, reason = "not every example uses it")]
+pub(crate) const STATES: [(&str, &str, &str); 10] = [
+    ("Equipment#1", "2023-10-03T12:32:00", "NORMAL"),
+    ("Equipment#1", "2023-11-05T12:12:00", "WARNING1"),
+    ("Equipment#1", "2023-11-06T12:05:00", "NORMAL"),
+    ("Equipment#6", "2024-03-07T22:09:29", "ERROR"),
+    ("Equipment#6", "2024-03-30T22:09:29", "WARNING2"),
+    ("Equipment#118", "2023-12-15T08:30:00", "NORMAL"),
+    ("Equipment#118", "2023-12-16T09:45:00", "WARNING1"),
+    ("Equipment#118", "2023-12-17T10:20:00", "NORMAL"),
+    ("Equipment#118", "2023-12-18T11:05:00", "ERROR"),
+    ("Equipment#118", "2023-12-19T12:15:00", "WARNING2"),
+];
+
 /// Parses an item from DynamoDB JSON.
 #[allow(dead_code, reason = "not every example uses it")]
 pub(crate) fn item(json: serde_json::Value) -> Result<Item, Failure> {

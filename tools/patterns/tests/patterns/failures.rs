@@ -136,6 +136,17 @@ async fn all_attempts_of_a_transaction_have_one_token() {
     assert!(first.is_some() && first == second && second == third && another != first);
 }
 
+/// The history row is not written, so neither is the resource. The same create can be sent again.
+#[tokio::test(start_paused = true)]
+async fn a_create_that_fails_at_its_first_write_writes_nothing() {
+    let failed = json!({"__type": "ValidationException"});
+    let replay = Replay::new([json!({}), json!({}), failed, json!({})]);
+    let tables = TwoTables::new(replay.client(), "resource", "resource-history");
+    let row: Item = serde_json::from_value(json!({"attr1": {"S": "some old values"}})).unwrap();
+    assert!(tables.create("1c5815b2", row, "write-1").await.is_err());
+    assert_eq!(replay.operations(), ["GetItem", "Query", "PutItem"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rollback_that_loses_a_race_is_a_conflict() {
     let row = |version: &str, value: &str| json!({"Item": {"hash": {"S": "1c5815b2"}, "version": {"N": version}, "attr1": {"S": value}}});

@@ -155,8 +155,14 @@ async fn optimistic_locking_inside_a_transaction() {
     // Combined with other requests in one transaction.
     let save = books.prepare(Action::Save, &saved[0], Check::Version).unwrap();
     let delete = books.prepare(Action::Delete, &saved[1], Check::Version).unwrap();
-    assert!(table.send(vec![save.item, delete.item]).await && delete.value.is_none());
+    // And with the same book in another table, whose version is not checked.
+    let (client, database) = (table.database.client.clone(), &table.database);
+    database.table("Copies", &[("ISBN", S)]).await;
+    let copies = Locked::<Book>::new(client, database.table_name("Copies"), &["ISBN"], "version");
+    let copy = copies.prepare(Action::Save, &saved[0], Check::Clobber).unwrap();
+    assert!(table.send(vec![save.item, delete.item, copy.item]).await && delete.value.is_none());
     assert_eq!(table.load().await, save.value);
+    assert_eq!(copies.load(&book("", None)).await.unwrap(), copy.value);
 }
 
 /// The version is initialized or incremented with and without a check, by a save and by an update.

@@ -2,44 +2,48 @@
 
 use patterns::ratchet::{Key, Outcome, Ratchet};
 use serde_json::{Value, json};
-use shared::domain::Item;
+use shared::domain::{Item, keys::LATEST_KEY};
 use testkit::{
     database::{Database, KEYS, rows, sorted},
     updates::MODES,
     world::World,
 };
 
+use crate::time_series::STATES;
+
 /// Equipment states keyed by version number, with keys of one digit and of two.
 #[tokio::test]
 async fn number_based_versions() {
     let database = Database::start().await;
-    let states = [
-        ("2023-10-03T12:32:00", "NORMAL"),
-        ("2023-11-05T12:12:00", "WARNING1"),
-        ("2023-11-06T12:05:00", "NORMAL"),
-    ];
     for mode in MODES {
-        for (digits, keys) in [(1, ["v0", "v1", "v2", "v3"]), (2, ["v0", "v01", "v02", "v03"])] {
+        for digits in [1, 2] {
             let world = World::new(&database, &format!("{mode:?}{digits}"), digits)
                 .await
                 .in_mode(mode);
             let mut expected = Vec::new();
-            for (number, (at, name)) in (1..).zip(states) {
-                let key = keys[number];
+            let of = |id: &'static str| move |row: &&Value| row["PK"]["S"] == id;
+            for (id, at, name) in STATES {
+                let number = 1 + expected.iter().filter(of(id)).count();
+                let key = format!("v{number:0width$}", width = usize::from(digits));
                 world
-                    .writes(json!({"RequestId": key, "Time": at, "State": name}), number as u64)
+                    .writes(
+                        json!({"ID": id, "RequestId": key, "Time": at, "State": name}),
+                        number as u64,
+                    )
                     .await;
                 expected.push(json!({
-                    "PK": {"S": "E"}, "SK": {"S": key}, "RequestId": {"S": key}, "Time": {"S": at}, "State": {"S": name},
+                    "PK": {"S": id}, "SK": {"S": key}, "RequestId": {"S": key}, "Time": {"S": at}, "State": {"S": name},
                 }));
             }
-            let mut v0 = expected[2].clone();
-            (v0["SK"], v0["Latest"]) = (json!({"S": keys[0]}), json!({"N": "3"}));
-            expected.push(v0);
+            for (id, latest) in [("Equipment#1", "3"), ("Equipment#6", "2"), ("Equipment#118", "5")] {
+                let mut v0 = expected.iter().rfind(of(id)).unwrap().clone();
+                (v0["SK"], v0["Latest"]) = (json!({"S": LATEST_KEY}), json!({"N": latest}));
+                expected.push(v0);
+            }
             let mut rows = world.rows().await;
             for row in &mut rows {
                 // Not in the published table. Only v0 has its own attributes.
-                let is_latest = row["SK"]["S"] == keys[0];
+                let is_latest = row["SK"]["S"] == LATEST_KEY;
                 let row = row.as_object_mut().unwrap();
                 for name in ["RecentRequests", "RecordedVersion"] {
                     assert_eq!(row.remove(name).is_some(), is_latest, "{name}");
@@ -111,4 +115,10 @@ async fn timestamp_writes() {
     assert_eq!(put(2, "Z", 2, 1_721_757_900_001).await, Outcome::Applied);
     let revived = serde_json::to_value(ratings.get(&z, true).await.unwrap().unwrap()).unwrap();
     assert_eq!(revived, row("User#2", "Movie#Z", "1721757900001", rating("2")));
+    // Any write replaces an item without a timestamp, and costs as much as a put without one.
+    let untimed = json!({"PK": {"S": "User#3"}, "SK": {"S": "Movie#A"}, "Rating": {"N": "2"}});
+    database.consumed();
+    database.put("Ratings", untimed).await;
+    let units = database.units();
+    assert_eq!((put(3, "A", 4, 1).await, database.units()), (Outcome::Applied, units));
 }

@@ -11,7 +11,7 @@ use testkit::{
 const TABLE: &str = "VersionControl";
 
 /// States of three machines, in the order in which they are loaded.
-const STATES: [(&str, &str, &str); 10] = [
+pub(crate) const STATES: [(&str, &str, &str); 10] = [
     ("Equipment#1", "2023-10-03T12:32:00", "NORMAL"),
     ("Equipment#1", "2023-11-05T12:12:00", "WARNING1"),
     ("Equipment#1", "2023-11-06T12:05:00", "NORMAL"),

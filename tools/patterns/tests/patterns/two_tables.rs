@@ -106,7 +106,11 @@ async fn client_side_row_versioning() {
 #[tokio::test]
 async fn the_next_update_repairs_a_crash_between_the_two_writes() {
     let tables = Tables::new().await;
-    tables.create("one", "w1").await;
+    tables.crash(1).await;
+    // No user sees the row of a failed create.
+    assert!(tables.read().await.is_none() && tables.version(1).await.is_none() && tables.history().await.is_empty());
+    assert_eq!(tables.create("one", "w1").await, Written(version(1)));
+    tables.check(&["one"], true).await;
     tables.crash(2).await;
     // The extra row is not returned.
     assert_eq!((tables.read().await.unwrap().0, tables.history().await), (1, vec![1]));
