@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    figures::{GB, INVOCATION_LOG_BYTES, MONTH_SECONDS, STORAGE_OVERHEAD_BYTES},
+    figures::{ATTACHED_ALARMS, GB, MONTH_SECONDS, STORAGE_OVERHEAD_BYTES, STREAM_COUNTS},
     load::{Function, partitions, read_units, write_units},
     month::{Prices, rounded},
 };
@@ -25,20 +25,18 @@ pub(crate) fn monthly_cost(changes_per_second: f64, item_bytes: u64, has_time_in
     let version_gb = version.saturating_add(STORAGE_OVERHEAD_BYTES) as f64 / GB;
     let shards = partitions(rate * write_units(item_bytes), 0.0);
     let stream = Function::stream(rate, shards, item_bytes, |batch| 2.0 * (batch / CHUNK).ceil());
-    let logs_gb = stream.invocations * INVOCATION_LOG_BYTES * MONTH_SECONDS / GB;
-    // A month of history.
-    let storage = rate * version_gb * MONTH_SECONDS * (prices.of("Storage") + prices.of("Backup"));
+    let growth = rate * version_gb * MONTH_SECONDS * (prices.of("Storage") + prices.of("Backup"));
     let parts = [
         ("Writes", millions(writes, "WriteRequestUnits")),
         // Eventually consistent.
         ("Reads", millions(read_units(version) / 2.0, "ReadRequestUnits")),
-        ("Storage", storage),
+        // The average of the first month.
+        ("Storage", growth / 2.0),
         ("StreamFunction", prices.function(&stream)),
-        ("Logs", logs_gb * prices.of("Logs")),
+        ("Alarms", ATTACHED_ALARMS * prices.of("AlarmMetrics")),
+        ("Metrics", STREAM_COUNTS * prices.of("CustomMetrics")),
     ];
-    rounded(prices.cost(parts, storage), |cost| {
-        json!((cost * 100.0).round() / 100.0)
-    })
+    rounded(prices.cost(parts, growth), |cost| json!((cost * 100.0).round() / 100.0))
 }
 
 #[cfg(test)]
@@ -51,16 +49,17 @@ mod tests {
         let indexed = monthly_cost(10.0, 500, true);
         assert_eq!(indexed["Parts"]["Writes"], json!(32.85));
         // 26.28 million changes: one write unit and half a read unit each, and 788 bytes with the overhead of storage.
-        for (part, expected) in [("Writes", 16.43), ("Reads", 1.64), ("Storage", 8.68)] {
+        for (part, expected) in [("Writes", 16.43), ("Reads", 1.64), ("Storage", 4.34)] {
             let found = cost["Parts"][part].as_f64().unwrap();
             assert!((found - expected).abs() < 0.011, "{part}: {cost}");
         }
         let parts = cost["Parts"].as_object().unwrap().values();
         let sum: f64 = parts.filter_map(Value::as_f64).sum();
         assert!((sum - cost["Total"].as_f64().unwrap()).abs() < 0.03, "{cost}");
+        // Only alarms and metrics: 4 at 0.10, 6 at 0.30.
         assert_eq!(
             (&cost["GrowthPerMonth"], &monthly_cost(0.0, 0, true)["Total"]),
-            (&cost["Parts"]["Storage"], &json!(0.0))
+            (&json!(8.68), &json!(2.2))
         );
         // Twice the write units above 1 KB.
         assert_eq!([1024, 1025].map(|bytes| write_units(bytes).to_string()), ["1", "2"]);

@@ -28,6 +28,10 @@ pub(super) const PARALLELIZATION: f64 = 2.0;
 pub(super) const QUEUE_BATCH_SIZE: f64 = 10.0;
 /// Memory of each function: `MemorySize`.
 pub(super) const MEMORY_MB: f64 = 512.0;
+/// Metrics that the alarms of a stack evaluate: of template.yaml, of tools/attach/template.yaml, and of tools/monitoring/template.yaml.
+pub(super) const ALARMS: f64 = 6.0;
+pub(super) const ATTACHED_ALARMS: f64 = 4.0;
+pub(super) const MONITORING_ALARMS: f64 = 12.0;
 
 // ---- AWS documentation
 
@@ -43,6 +47,8 @@ pub(super) const STORAGE_OVERHEAD_BYTES: u64 = 100;
 pub(super) const POLLS_PER_SECOND: f64 = 4.0;
 /// Initial number of pollers of a queue's mapping.
 pub(super) const QUEUE_POLLERS: f64 = 5.0;
+/// Time for which a poll of a queue waits for messages, in seconds.
+pub(super) const POLL_SECONDS: f64 = 20.0;
 /// Payload that is billed as one request to a queue, in bytes.
 pub(super) const QUEUE_REQUEST_BYTES: f64 = 65_536.0;
 /// Memory size at which a function has one full vCPU, in MB.
@@ -79,6 +85,12 @@ pub(super) const IMAGE_ATTRIBUTES: u64 = 10;
 pub(super) const TRANSACTION_LATENCIES: f64 = 2.0;
 /// JSON overhead of a record or of a message, in bytes.
 pub(super) const ENVELOPE_BYTES: f64 = 800.0;
+/// Counts of the event source mappings of the stream and of the queue (`MetricsConfig`). AWS does not state their price: they are assumed to
+/// cost as much as custom metrics.
+pub(super) const STREAM_COUNTS: f64 = 6.0;
+pub(super) const QUEUE_COUNTS: f64 = 5.0;
+/// Custom metrics of both functions that have values.
+pub(super) const CUSTOM_METRICS: f64 = 20.0;
 /// Size of the values of an update in the lines of metrics: its latency and the lag of its version.
 pub(super) const UPDATE_LOG_BYTES: f64 = 15.0;
 /// Size of the line of metrics of an invocation, the only one with `LogLevel=WARN`, and of the 26 bytes that CloudWatch adds.

@@ -137,7 +137,10 @@ impl Function {
     }
 
     fn writer(args: &PlanArgs, units: &Units) -> Self {
-        let batch = batch(args.updates_per_second, QUEUE_POLLERS, QUEUE_BATCH_SIZE);
+        let batch = match args.source.as_str() {
+            "queue" => batch(args.updates_per_second, QUEUE_POLLERS, QUEUE_BATCH_SIZE),
+            _ => 1.0,
+        };
         let item_ms = WRITER.item_ms(args.item_bytes) * units.requests;
         // The updates of a batch are written concurrently, so one that is rejected delays the batch.
         let rejected = 1.0 - (1.0 - units.rejections).powf(batch);
@@ -188,7 +191,7 @@ impl Load {
         let versions_gb = rate * stored_gb(units.version_bytes);
         let versions = Table {
             write_units: rate * units.version,
-            storage_gb: versions_gb * DAY_SECONDS * args.retention_days(),
+            storage_gb: versions_gb * DAY_SECONDS * args.stored_days(),
             growth_gb: versions_gb * MONTH_SECONDS,
         };
         let mut table = Table {
@@ -218,16 +221,23 @@ impl Load {
             history: has_own_history.then_some(versions),
             stream,
             writer,
-            queue_requests: rate * queue_requests(args.item_bytes, writer.batch),
-            log_gb: log_bytes * MONTH_SECONDS / GB,
+            queue_requests: queue_requests(args, writer.batch),
+            log_gb: f64::from(u8::from(args.monitoring)) * log_bytes * MONTH_SECONDS / GB,
         }
     }
 }
 
-/// Returns the number of requests to the queue for an update: to send it, to receive a batch, and to delete the batch.
-fn queue_requests(item_bytes: u64, batch: f64) -> f64 {
-    let size = (item_bytes as f64 + ENVELOPE_BYTES) / QUEUE_REQUEST_BYTES;
-    size.ceil() + size.max(1.0 / batch) + 1.0 / batch
+/// Returns the number of requests to the queue: to send each update, to receive a batch, and to delete it. An empty queue is polled, too.
+fn queue_requests(args: &PlanArgs, batch: f64) -> f64 {
+    let polls = QUEUE_POLLERS / POLL_SECONDS;
+    if args.source != "queue" {
+        return polls;
+    }
+    let (rate, size) = (
+        args.updates_per_second,
+        (args.item_bytes as f64 + ENVELOPE_BYTES) / QUEUE_REQUEST_BYTES,
+    );
+    rate * size.ceil() + (rate * size.max(1.0 / batch)).max(polls) + rate / batch
 }
 
 #[cfg(test)]
@@ -237,6 +247,12 @@ mod tests {
     #[test]
     fn settings_that_are_no_argument_match_the_template() {
         let template = include_str!("../../../../template.yaml");
+        let metrics = |text: &str| text.matches("  MetricName: ").count() as f64;
+        let monitoring = include_str!("../../../monitoring/template.yaml");
+        let of_logs = monitoring.matches("MetricTransformations:").count() as f64;
+        assert_eq!(metrics(template), ALARMS);
+        assert_eq!(metrics(include_str!("../../../attach/template.yaml")), ATTACHED_ALARMS);
+        assert_eq!(metrics(monitoring) - of_logs, MONITORING_ALARMS);
         for (place, name, value) in [
             ("\n        NewImages:", "BatchSize:", BATCH_SIZE),
             ("\n  StreamFunction:", "MaximumBatchingWindowInSeconds:", 0.0),

@@ -15,7 +15,7 @@ mod load;
 mod month;
 mod sealing;
 
-use self::figures::MAX_ITEM_BYTES;
+use self::figures::{DAY_SECONDS, MAX_ITEM_BYTES, MONTH_SECONDS};
 pub(crate) use self::load::{read_units, write_units};
 use crate::{error::CliError, output::Output, write_options::Method};
 
@@ -30,12 +30,18 @@ pub(crate) struct PlanArgs {
     /// Size of a version item in bytes, with names, keys and `RequestId`
     #[arg(long, value_name = "B", value_parser = clap::value_parser!(u64).range(1..=MAX_ITEM_BYTES))]
     item_bytes: u64,
-    /// Days of history that are stored; if you pass it, the cost includes pruning [default: 30]
+    /// Days of history that are stored; the cost includes pruning [default: the first month of a history, without pruning]
     #[arg(long, value_name = "DAYS", value_parser = |text: &str| within(text, 0.0, 36_500.0))]
     retention_days: Option<f64>,
     /// Table that stores history, that of latest items or a second one: `HistoryTable`
     #[arg(long, value_parser = ["same", "own"], default_value = "same")]
     history_table: String,
+    /// Way of the updates to writer-fn: invocations, or one message of the queue for each
+    #[arg(long, value_parser = ["direct", "queue"], default_value = "direct")]
+    source: String,
+    /// Publish metrics, with the alarms of tools/monitoring/template.yaml
+    #[arg(long)]
+    monitoring: bool,
     /// Index the versions by time: `TimeIndex`
     #[arg(long)]
     time_index: bool,
@@ -74,8 +80,9 @@ impl PlanArgs {
         f64::from(u8::from(self.time_index || self.seal))
     }
 
-    fn retention_days(&self) -> f64 {
-        self.retention_days.unwrap_or(30.0)
+    /// Returns the average number of days whose versions are stored.
+    fn stored_days(&self) -> f64 {
+        self.retention_days.unwrap_or(MONTH_SECONDS / DAY_SECONDS / 2.0)
     }
 }
 

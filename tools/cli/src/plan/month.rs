@@ -5,7 +5,9 @@ use shared::logging::variant;
 
 use super::{
     PlanArgs,
-    figures::{MONTH_SECONDS, PARTITION_WRITE_UNITS},
+    figures::{
+        ALARMS, CUSTOM_METRICS, MONITORING_ALARMS, MONTH_SECONDS, PARTITION_WRITE_UNITS, QUEUE_COUNTS, STREAM_COUNTS,
+    },
     load::{Function, Load, Table, partitions},
     sealing,
 };
@@ -33,6 +35,8 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
         "Mode": variant(&args.method.mode).to_lowercase(),
         "Idempotency": variant(&args.method.idempotency).to_lowercase(),
         "HistoryTable": args.history_table,
+        "Source": args.source,
+        "Monitoring": args.monitoring,
         "TimeIndex": args.time_index || args.seal,
         "Update": {
             "WriteUnits": units.writes() + args.index_units(),
@@ -44,7 +48,7 @@ pub(super) fn plan(args: &PlanArgs) -> Value {
             "WriteUnitsPerSecond": table.write_units,
             "ReadUnitsPerSecond": args.updates_per_second * units.reads,
             "Partitions": partitions(table.write_units, table.storage_gb),
-            "StorageDays": args.retention_days(),
+            "StorageDays": args.stored_days(),
             "StorageGB": table.storage_gb,
             "StorageGrowthGBPerMonth": table.growth_gb,
         },
@@ -79,6 +83,8 @@ fn cost(args: &PlanArgs, load: &Load) -> Value {
     let millions = |per_second: f64, unit: &str| per_second * MONTH_SECONDS / 1e6 * prices.of(unit);
     let sum = |amount: fn(&Table) -> f64| amount(&load.table) + load.history.as_ref().map_or(0.0, amount);
     let (storage_gb, growth_gb) = (sum(|table| table.storage_gb), sum(|table| table.growth_gb));
+    let monitored = f64::from(u8::from(args.monitoring));
+    let metrics = monitored * (CUSTOM_METRICS + QUEUE_COUNTS + STREAM_COUNTS);
     let parts = [
         (
             "Writes",
@@ -94,6 +100,11 @@ fn cost(args: &PlanArgs, load: &Load) -> Value {
         ("StreamFunction", prices.function(&load.stream)),
         ("Queue", millions(load.queue_requests, "QueueRequests")),
         ("Logs", load.log_gb * prices.of("Logs")),
+        (
+            "Alarms",
+            (ALARMS + monitored * MONITORING_ALARMS) * prices.of("AlarmMetrics"),
+        ),
+        ("Metrics", metrics * prices.of("CustomMetrics")),
         (
             "Sealing",
             sealing(args).map_or(0.0, |parts| parts.iter().map(|(_, cost)| cost).sum()),
@@ -176,7 +187,7 @@ mod tests {
         #[test]
         fn the_cost_is_valid_and_grows_with_each_input(
             rate in -3.0..=9.0f64, entities in 0..=12u32, item_bytes in 1..=409_600u64, mode in 0..3usize, has_ledger: bool,
-            has_own_history: bool, time_index: bool, seal: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
+            has_own_history: bool, has_queue: bool, time_index: bool, seal: bool, retention_days in prop::option::of(0.0..=36_500.0f64), factor in 1..1_000u32,
         ) {
             let args = PlanArgs {
                 updates_per_second: 10f64.powf(rate),
@@ -184,6 +195,8 @@ mod tests {
                 item_bytes,
                 retention_days,
                 history_table: if has_own_history { "own" } else { "same" }.to_owned(),
+                source: if has_queue { "queue" } else { "direct" }.to_owned(),
+                monitoring: has_queue,
                 time_index,
                 seal,
                 method: Method {
@@ -192,8 +205,8 @@ mod tests {
                 },
             };
             let less = costs(&args);
-            prop_assert!(less.len() == 10 && less.iter().all(|cost| *cost >= 0.0), "{less:?}");
-            let (parts, total) = (less[..9].iter().sum::<f64>(), less[9]);
+            prop_assert!(less.len() == 12 && less.iter().all(|cost| *cost >= 0.0), "{less:?}");
+            let (parts, total) = (less[..11].iter().sum::<f64>(), less[11]);
             prop_assert!((parts - total).abs() <= total * 1e-4, "{less:?}");
             for more in [
                 PlanArgs { updates_per_second: args.updates_per_second * f64::from(factor), ..args.clone() },

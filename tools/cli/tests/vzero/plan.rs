@@ -15,10 +15,10 @@ script_tests! {
     fn units_match_manual_calculation();
 }
 
-/// Returns the plan of 1,000,000 entities, without environment variables: no credentials, no Region, no table.
+/// Returns the plan of 10,000 entities, without environment variables: no credentials, no Region, no table.
 fn plan(rate: &str, more: &str) -> Value {
     let rate = rate.replace(',', "");
-    let arguments = format!("plan --updates-per-second {rate} --entities 1000000 --item-bytes 500 {more}");
+    let arguments = format!("plan --updates-per-second {rate} --entities 10000 --item-bytes 500 {more}");
     let run = Run::alone(crate::VZERO, &[], &arguments);
     assert_eq!(run.code, 0, "{arguments}: {run:?}");
     run.json()

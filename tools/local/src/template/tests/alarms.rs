@@ -15,7 +15,7 @@ mod faults;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::TEMPLATE;
 use crate::template::{
@@ -31,21 +31,33 @@ const ADDITIONAL_PERIODS: usize = 2;
 /// Values by minute of metrics, by their namespace, name and dimensions. A minute without a value is missing data.
 type Values = BTreeMap<String, BTreeMap<i64, i64>>;
 
+/// The only expression of an alarm.
+const STOPPED: &str = "IF(updates > 0 AND FILL(batches, 0) == 0, 1, 0)";
+
+/// A metric, and what an alarm computes from its values in a period.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Series {
+    namespace: String,
+    metric_name: String,
+    #[serde(default)]
+    dimensions: Vec<Value>,
+    #[serde(alias = "Stat")]
+    statistic: String,
+    /// In seconds: a multiple of a minute.
+    period: i64,
+}
+
 /// An alarm, as in a template. Other properties and values are an error, because they are not evaluated.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Alarm {
     #[serde(skip)]
     logical_id: String,
+    /// One, or the updates and batches of [`STOPPED`].
+    metrics: Vec<Series>,
     #[serde(rename = "AlarmDescription")]
     _description: String,
-    namespace: String,
-    metric_name: String,
-    #[serde(default)]
-    dimensions: Vec<Value>,
-    statistic: String,
-    /// In seconds: a multiple of a minute.
-    period: i64,
     evaluation_periods: usize,
     #[serde(rename = "DatapointsToAlarm")]
     breaching_periods: Option<usize>,
@@ -124,21 +136,17 @@ impl Monitoring {
 
     /// Returns the names of the alarms that are on at the end of a minute.
     fn firing(&self, values: &Values, minute: i64) -> BTreeSet<&str> {
-        let published = |metric: String| values.get(&metric).filter(|_| self.publishes(&metric));
-        let alarms = self.alarms.iter();
-        let on = alarms.filter(|alarm| alarm.is_on(published(alarm.metric()), minute));
+        let published = |metric: &str| values.get(metric).filter(|_| self.publishes(metric));
+        let on = self.alarms.iter().filter(|alarm| {
+            let metrics = alarm.metrics.iter();
+            let values: Vec<_> = metrics.map(|series| published(&series.metric())).collect();
+            alarm.is_on(&values, minute)
+        });
         on.map(|alarm| alarm.logical_id.as_str()).collect()
     }
 }
 
-impl Alarm {
-    /// Panics if the alarm has a property or value that is not evaluated.
-    fn parse(logical_id: String, properties: &Value) -> Self {
-        let parsed = Self::deserialize(properties).unwrap_or_else(|error| panic!("{logical_id}: {error}"));
-        assert_eq!(parsed.period % 60, 0, "{logical_id}");
-        Self { logical_id, ..parsed }
-    }
-
+impl Series {
     fn dimensions(&self) -> String {
         let dimensions = self.dimensions.iter();
         let dimensions = dimensions.map(|one| format!("{}={}", text(&one["Name"]), text(&one["Value"])));
@@ -149,16 +157,66 @@ impl Alarm {
         format!("{} {} {}", self.namespace, self.metric_name, self.dimensions())
     }
 
-    /// Returns `true` if the alarm is on at the end of a minute.
-    fn is_on(&self, values: Option<&BTreeMap<i64, i64>>, minute: i64) -> bool {
+    /// Returns the statistic of the period that ends this number of periods before the end of a minute.
+    fn statistic(&self, values: Option<&BTreeMap<i64, i64>>, minute: i64, index: usize) -> Option<i64> {
         let period = self.period / 60;
-        let statistic = |index: usize| -> Option<i64> {
-            let end = minute - i64::try_from(index).ok()? * period;
-            let values = values?.range(end - period + 1..=end).map(|(_, value)| *value);
-            match self.statistic.as_str() {
-                "Sum" => values.reduce(|sum, value| sum + value),
-                "Maximum" => values.max(),
-                other => panic!("{other}"),
+        let end = minute - i64::try_from(index).ok()? * period;
+        let values = values?.range(end - period + 1..=end).map(|(_, value)| *value);
+        match self.statistic.as_str() {
+            "Sum" => values.reduce(|sum, value| sum + value),
+            "Maximum" => values.max(),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+impl Alarm {
+    /// Panics if the alarm has a property or value that is not evaluated.
+    fn parse(logical_id: String, properties: &Value) -> Self {
+        let mut properties = properties.clone();
+        let members = properties.as_object_mut().unwrap();
+        let metrics = match members.remove("Metrics") {
+            Some(Value::Array(metrics)) => {
+                assert_eq!(
+                    metrics[0],
+                    json!({"Id": "stopped", "Expression": STOPPED}),
+                    "{logical_id}"
+                );
+                let ids = metrics[1..].iter().map(|metric| text(&metric["Id"]));
+                assert!(ids.eq(["updates", "batches"]), "{logical_id}");
+                let merged = metrics[1..].iter().map(|metric| {
+                    let mut stat = metric["MetricStat"].as_object().unwrap().clone();
+                    let metric = stat.remove("Metric").unwrap();
+                    stat.extend(metric.as_object().unwrap().clone());
+                    Value::Object(stat)
+                });
+                merged.collect()
+            }
+            _ => {
+                let names = ["Namespace", "MetricName", "Dimensions", "Statistic", "Period"];
+                let of_metric = names.map(|name| members.remove_entry(name));
+                json!([Value::Object(of_metric.into_iter().flatten().collect())])
+            }
+        };
+        members.insert("Metrics".to_owned(), metrics);
+        let parsed = Self::deserialize(properties).unwrap_or_else(|error| panic!("{logical_id}: {error}"));
+        assert!(parsed.metrics.iter().all(|one| one.period % 60 == 0), "{logical_id}");
+        Self { logical_id, ..parsed }
+    }
+
+    /// Returns `true` if the alarm is on at the end of a minute, for the values of its metrics.
+    fn is_on(&self, values: &[Option<&BTreeMap<i64, i64>>], minute: i64) -> bool {
+        let statistic = |index: usize| {
+            let of_metrics = self.metrics.iter().zip(values);
+            let found: Vec<_> = of_metrics
+                .map(|(series, values)| series.statistic(*values, minute, index))
+                .collect();
+            match found[..] {
+                [updates, batches] => {
+                    let has_updates = updates.is_some_and(|updates| updates > 0);
+                    Some(i64::from(has_updates && batches.unwrap_or_default() == 0))
+                }
+                _ => found[0],
             }
         };
         let range = 0..self.evaluation_periods + ADDITIONAL_PERIODS;

@@ -1,19 +1,19 @@
 //! Which alarm detects which fault, and after how many minutes. `docs/operations.md` has the same table.
 
-use serde_json::json;
-use shared::config::Ordering;
-use writer_fn::update::Update;
-
 use super::{
-    faults::{AFTER, Fault, HEARTBEAT, Load, faults, metric, values},
+    faults::{AFTER, Fault, Load, faults, metric, values},
     *,
 };
 
 const OPERATIONS: &str = include_str!("../../../../../../docs/operations.md");
 const STREAM: &str = "StreamFunctionNewImages";
 
+/// The alarms of a stack whose mappings count their events, and of the stack that monitors it.
 fn monitoring(parameters: &[(&str, &str)]) -> Monitoring {
-    Monitoring::of(TEMPLATE, parameters)
+    Monitoring::of(
+        TEMPLATE,
+        &[&[("MetricsNamespace", "VersionControl")], parameters].concat(),
+    )
 }
 
 /// Returns the alarms that fire first, and the minutes until then: the most of all loads. `None` if no alarm fires under one of the loads.
@@ -84,9 +84,6 @@ fn no_alarm_can_be_removed() {
         assert!(rest.counted_mappings.remove(mapping));
         assert_ne!(undetected(&rest), [""; 0], "{mapping}");
     }
-    let (config, none) = ("{ Metrics: [EventCount] }", "{ Metrics: [] }");
-    let without = Monitoring::of(&TEMPLATE.replace(config, none), &[]);
-    assert!(without.counted_mappings.is_empty());
     let mut rest = whole.clone();
     rest.filters.clear();
     let of_log = [
@@ -103,36 +100,41 @@ fn a_healthy_stack_raises_no_alarm() {
         let firing = (-30..AFTER).map(|minute| monitoring.firing(&values, minute).len());
         firing.sum::<usize>()
     };
-    let (whole, without_heartbeat) = (monitoring(&[]), monitoring(&[("Heartbeat", "false")]));
-    for load in Load::all() {
-        assert_eq!(on(&whole, load), 0, "{load:?}");
+    for settings in [&[][..], &[("MetricsNamespace", "")], &[("SkipUnchanged", "true")]] {
+        let monitoring = monitoring(settings);
+        for load in Load::all().chain([Load::Silent]) {
+            assert_eq!(on(&monitoring, load), 0, "{load:?} {settings:?}");
+        }
     }
-    assert_eq!(on(&without_heartbeat, Load::Silent), 0);
-    // This is why the heartbeat is on by default.
-    assert!(on(&whole, Load::Silent) > 0);
-    let undetected = undetected(&without_heartbeat);
-    assert_eq!(undetected.len(), 2, "{undetected:?}");
 }
 
+/// The alarms of the default stack alone, without a metric that costs: each kind of lost or stopped history.
 #[test]
-fn the_heartbeat_is_sent_as_often_as_its_alarm_expects() {
-    let document = yaml::parse(TEMPLATE).unwrap();
-    let rule = &document["Resources"]["HeartbeatRule"]["Properties"];
-    assert_eq!(rule["ScheduleExpression"], format!("rate({HEARTBEAT} minutes)"));
-    // The transformed event is an update that writer-fn accepts, in both orderings.
-    let transformer = &rule["Targets"][0]["InputTransformer"];
-    let event = json!({"id": "0f2c8c1e-0000-4000-8000-000000000000", "time": "2026-11-22T12:55:00Z"});
-    let mut body = transformer["InputTemplate"].as_str().unwrap().to_owned();
-    for (name, path) in transformer["InputPathsMap"].as_object().unwrap() {
-        let member = path.as_str().unwrap().strip_prefix("$.").unwrap();
-        body = body.replace(&format!("<{name}>"), &event[member].to_string());
-    }
-    for ordering in [Ordering::Arrival, Ordering::Time] {
-        let update = Update::parse(serde_json::from_str(&body).unwrap(), "m", ordering).unwrap();
-        assert_eq!(update.entity.as_str(), "#heartbeat");
-        assert_eq!(update.request_id.as_str(), event["id"].as_str().unwrap());
-        assert!(update.sent_at.is_some() && !update.changes.is_empty(), "{body}");
-    }
+fn the_default_stack_detects_lost_and_stopped_history() {
+    let mut stack = monitoring(&[("MetricsNamespace", "")]);
+    assert!(stack.counted_mappings.is_empty());
+    let own = |alarm: &Alarm| TEMPLATE.contains(&format!("\n  {}:\n", alarm.logical_id));
+    stack.alarms.retain(own);
+    assert_eq!(stack.alarms.len(), 5);
+    let detected = |fault: &Fault| first(&stack, fault, STREAM).map(|(alarms, minutes)| (alarms, minutes));
+    let found = faults().into_iter().filter_map(|fault| {
+        let (alarms, minutes) = detected(&fault)?;
+        Some(format!(
+            "{}: {} after {minutes} min",
+            fault.name,
+            alarms.into_iter().next()?
+        ))
+    });
+    let expected = [
+        "writer-fn may not send to the dead-letter queue, and an asynchronous update fails: UpdatesLostAlarm after 1 min",
+        "stream-fn does not start, is killed, or times out, or does not have the layout of the table: StreamErrorsAlarm after 7 min",
+        "stream-fn has reserved concurrency 0, or the concurrency of the account is used up: HistoryStoppedAlarm after 45 min",
+        "The event source mapping of the stream is disabled or deleted: HistoryStoppedAlarm after 45 min",
+        "stream-fn's role cannot read the stream, or the table's stream is disabled: HistoryStoppedAlarm after 45 min",
+        "A failure document was not redriven: RecordsFailedAlarm after 1 min",
+        "A record is older than 12 h, and the failure bucket cannot be written: RecordsDroppedAlarm after 1 min",
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -191,19 +193,18 @@ fn missing_data_is_treated_as_documented() {
         let values = values
             .map(|(minute, point)| (minute, i64::from(point == 'X')))
             .collect();
-        let is_on = ["breaching", "notBreaching"].map(|missing| alarm(periods, missing).is_on(Some(&values), 4));
+        let is_on = ["breaching", "notBreaching"].map(|missing| alarm(periods, missing).is_on(&[Some(&values)], 4));
         assert_eq!(is_on, [breaching, not_breaching], "{points}");
     }
     // A period of several minutes ends with every minute.
-    let five_minutes = Alarm {
-        period: 300,
-        statistic: "Sum".to_owned(),
+    let mut five_minutes = Alarm {
         threshold: 3,
         evaluation_periods: 1,
         ..alarm(1, "notBreaching")
     };
+    (five_minutes.metrics[0].period, five_minutes.metrics[0].statistic) = (300, "Sum".to_owned());
     let values = [(0, 2), (4, 2)].into();
-    let on = (0..7).filter(|minute| five_minutes.is_on(Some(&values), *minute));
+    let on = (0..7).filter(|minute| five_minutes.is_on(&[Some(&values)], *minute));
     assert_eq!(on.collect::<Vec<_>>(), [4]);
 }
 
@@ -224,7 +225,11 @@ fn an_attached_table_has_the_alarms_of_its_stream() {
     ];
     let is_of_stream = |alarm: &&Alarm| {
         let excluded = ["HistoryStoppedAlarm", "RecordsAheadAlarm"].contains(&alarm.logical_id.as_str());
-        !excluded && of_stream.contains(&alarm.dimensions().as_str())
+        !excluded
+            && alarm
+                .metrics
+                .iter()
+                .all(|one| of_stream.contains(&one.dimensions().as_str()))
     };
     let names = |alarms: &mut dyn Iterator<Item = &Alarm>| {
         alarms.map(|alarm| alarm.logical_id.clone()).collect::<BTreeSet<_>>()
@@ -237,9 +242,6 @@ fn an_attached_table_has_the_alarms_of_its_stream() {
     for alarm in &found.alarms {
         let arn = format!("${{{}.Arn}}", alarm.logical_id);
         assert!(dashboard.contains(&arn) || template.contains(&arn), "{arn}");
-        assert!(
-            alarm.namespace.starts_with("AWS/") || found.publishes(&alarm.metric()),
-            "{arn}"
-        );
+        assert!(alarm.metrics.iter().all(|one| found.publishes(&one.metric())), "{arn}");
     }
 }

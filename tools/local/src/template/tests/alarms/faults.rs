@@ -9,12 +9,12 @@ use serde::Deserialize;
 use super::Values;
 use crate::template::yaml;
 
-/// Interval of the heartbeat in minutes, as in `HeartbeatRule`.
-pub(super) const HEARTBEAT: i64 = 5;
+/// Minutes between two updates of a stack with little load.
+const IDLE: i64 = 5;
 /// Minutes before the fault.
 const BEFORE: i64 = 60;
 /// Minutes after the fault in which an alarm must fire.
-pub(super) const AFTER: i64 = 30;
+pub(super) const AFTER: i64 = 60;
 /// Time in minutes after which SQS delivers a failing message again, as `VisibilityTimeout`.
 const VISIBILITY: i64 = 3;
 /// Number of deliveries of a message, as `maxReceiveCount`.
@@ -49,7 +49,7 @@ pub(super) fn faults() -> Vec<Fault> {
 
 /// Returns the value of a series in a minute of the fault. `None`: it is not published.
 fn series(name: &str, minute: i64) -> Option<i64> {
-    let heartbeats = || (0..=minute).filter(|sent| sent % HEARTBEAT == 0);
+    let updates = || (0..=minute).filter(|sent| sent % IDLE == 0);
     Some(match name {
         "always" => 1,
         "zero" => 0,
@@ -63,11 +63,11 @@ fn series(name: &str, minute: i64) -> Option<i64> {
         // Ages of a message and of a record that nothing processes.
         "seconds" => (minute + 1) * 60 - 1,
         "milliseconds" => (minute + 1) * 60_000 - 1,
-        // Deliveries of the heartbeats, each of which fails.
-        "heartbeats" => i64::from(heartbeats().any(|sent| is_received(minute - sent))),
+        // Deliveries of an update every five minutes, each of which fails.
+        "updates" => i64::from(updates().any(|sent| is_received(minute - sent))),
         // Age in seconds of the oldest of them. SQS: it does not include messages that were received three times.
-        "age of heartbeats" => {
-            let ages = heartbeats().map(|sent| minute - sent);
+        "age of updates" => {
+            let ages = updates().map(|sent| minute - sent);
             let included = ages.filter(|age| *age < 2 * VISIBILITY);
             included.max().map_or(0, |age| (age + 1) * 60 - 1)
         }
@@ -82,7 +82,7 @@ fn is_received(minute: i64) -> bool {
 /// Load of a stack before the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
-    /// No updates except the heartbeat, in the minutes with this remainder by [`HEARTBEAT`].
+    /// One update, in the minutes with this remainder by [`IDLE`].
     Idle(i64),
     /// No updates at all.
     Silent,
@@ -92,7 +92,7 @@ pub(super) enum Load {
 
 impl Load {
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        (0..HEARTBEAT).map(Self::Idle).chain([Self::Busy])
+        (0..IDLE).map(Self::Idle).chain([Self::Busy])
     }
 
     fn metrics(self, minute: i64) -> Vec<(&'static str, i64)> {
@@ -106,7 +106,7 @@ impl Load {
             (VISIBLE, 0),
         ];
         let has_updates = match self {
-            Self::Idle(phase) => minute.rem_euclid(HEARTBEAT) == phase,
+            Self::Idle(phase) => minute.rem_euclid(IDLE) == phase,
             Self::Silent => false,
             Self::Busy => true,
         };
