@@ -2,7 +2,7 @@ import { CfnInclude } from 'aws-cdk-lib/cloudformation-include';
 import { Construct } from 'constructs';
 
 export interface VersionControlProps {
-  /** Folder of an unpacked release archive, `version-control-…` or `version-control-attach-…`. */
+  /** Folder of an unpacked release archive, `version-control-…`, `version-control-attach-…` or `version-control-seal-…`. */
   readonly archive: string;
   /** Parameters of the template by name, such as `{ VersionDigits: 10 }`. An unknown name is an error. */
   readonly parameters?: Record<string, string | number>;

@@ -10,7 +10,7 @@ const { CfnInclude } = require('aws-cdk-lib/cloudformation-include');
 const { Asset } = require('aws-cdk-lib/aws-s3-assets');
 const { Construct } = require('constructs');
 
-const BINARIES = { WriterFunction: 'writer-fn', StreamFunction: 'stream-fn' };
+const BINARIES = { WriterFunction: 'writer-fn', StreamFunction: 'stream-fn', SealFunction: 'seal-fn' };
 // The construct sets them to the place of the functions' code.
 const OWN_PARAMETERS = ['CodeBucket', 'CodePrefix'];
 

@@ -5,7 +5,7 @@ variable "name" {
 }
 
 variable "archive" {
-  description = "Folder of an unpacked release archive, version-control-… or version-control-attach-…."
+  description = "Folder of an unpacked release archive, version-control-…, version-control-attach-… or version-control-seal-…."
   type        = string
 }
 

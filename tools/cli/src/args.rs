@@ -39,7 +39,8 @@ use crate::{
 
 /// Reads, writes, compares and restores versions of the items of a DynamoDB table.
 ///
-/// Exit codes: 0 done, 2 usage, 3 not found, 4 conflict, stale update or findings, 5 service or network.
+/// Exit codes: 0 done, 1 a proof or a sealed history does not hold, 2 usage, 3 not found, 4 conflict, stale update or other findings, 5 service
+/// or network.
 #[derive(Debug, Parser)]
 #[command(name = "vzero", version, after_help = EXAMPLES, after_long_help = after_long_help(), mut_subcommands(hide_admin))]
 pub(crate) struct Args {

@@ -14,7 +14,7 @@ use seal::log::{
     growth::{Edge, InvalidEdge},
     tile::Tile,
 };
-use shared::domain::recorded_at::RecordedAt;
+use shared::domain::{recorded_at::RecordedAt, time_index};
 
 use crate::{
     error::SealError,
@@ -29,7 +29,7 @@ impl Sealer {
     /// # Errors
     ///
     /// A request fails, or the log contradicts its state.
-    pub(crate) async fn finish(&self) -> Result<Head, SealError> {
+    pub(crate) async fn finish(&self, sealed: &mut Sealed) -> Result<Head, SealError> {
         let contradiction = |what: &str| SealError::Contradiction(what.to_owned());
         for _ in 0..ATTEMPTS {
             let state = self.state.read().await?;
@@ -85,6 +85,9 @@ impl Sealer {
                 return Err(contradiction("the staged batch is not the one of the state of the log"));
             }
             if size < state.size {
+                // If this fails, its versions still wait.
+                sealed.sealed_at = state.sealed_at;
+                sealed.oldest = state.sealed_at.map(|time| format!("{}/", time_index::millis(time)));
                 self.publish(&state, tiles).await?;
             }
             return Ok(Head {

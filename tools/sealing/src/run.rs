@@ -23,7 +23,7 @@ impl Sealer {
     /// A request fails, or the log contradicts its state. What was sealed before stays sealed.
     pub async fn run(&self, deadline: Instant, sealed: &mut Sealed) -> Result<(), SealError> {
         for _ in 0..ATTEMPTS {
-            let head = self.finish().await?;
+            let head = self.finish(sealed).await?;
             sealed.size = head.state.size;
             sealed.sealed_at = head.state.sealed_at;
             if self.seal(head, deadline, sealed).await? {

@@ -1,16 +1,26 @@
 //! Consumed capacity of writes, compared with `docs/costs.md` and `docs/indexes.md`, and requests of concurrent writers.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::ScalarAttributeType;
 use futures::future::join_all;
 use patterns::time_series::{StateTime, TimeSeries};
+use sealing::{
+    sealer::Sealed,
+    settings::{LogPlace, Settings},
+};
 use serde_json::json;
+use shared::{domain::keys::VersionDigits, dynamodb::Store};
 use testkit::{
     database::{Database, KEYS, add_index, entity},
     endpoint::{is_about_one_table, is_skipped},
     pages::rows,
+    table::create_history,
     updates::{MODES, WriteMode, WriteOutcome, ledger, mode, parse},
     world::World,
 };
+
+use crate::time_index::indexed;
 
 /// Write units of requests, without those of reads.
 fn write_units(consumed: &[(&str, f64)]) -> f64 {
@@ -216,4 +226,70 @@ async fn versions_in_indexes_match_the_documentation() {
     let is_layout = |row: &Vec<String>| ["`same`", "`own`"].contains(&row[0].as_str());
     let documented: Vec<_> = rows("docs/indexes.md").into_iter().filter(is_layout).collect();
     assert_eq!(measured, documented);
+}
+
+/// Returns the requests of a process that applies updates of an entity, and puts their versions.
+async fn requests_of_a_process(database: &Database, world: &World<'_>, id: &str) -> Vec<(&'static str, f64)> {
+    let history = world.store.own_history().map(str::to_owned);
+    let store = Store::new(
+        database.client.clone(),
+        world.store.latest_table(),
+        VersionDigits::default(),
+    );
+    let process = World {
+        store: store.with_history(history).with_time_index(None),
+        ..world.clone()
+    };
+    database.consumed();
+    database.requests.take();
+    for number in 0..3 {
+        let update = json!({"ID": id, "State": "x".repeat(700), "N": number, "Deleted": number == 2});
+        process.write(update).await.unwrap();
+    }
+    let mut consumed = database.consumed();
+    consumed.push(("started", f64::from(database.requests.take().started)));
+    consumed
+}
+
+/// With the index by time, before and after the versions are sealed.
+#[tokio::test]
+async fn sealing_adds_no_request_and_no_unit_to_writes() {
+    if is_skipped("an index takes time to be created") {
+        return;
+    }
+    let database = Database::start().await;
+    for (number, mode) in MODES.into_iter().flat_map(|mode| [mode; 2]).enumerate() {
+        let (table, folder) = (format!("T{number}"), tempfile::tempdir().unwrap());
+        let history = (number % 2 == 1).then(|| format!("T{number}-history"));
+        let store = indexed(&database, &table, history.as_deref()).await;
+        store.claim_layout().await.unwrap();
+        let world = World {
+            database: &database,
+            options: testkit::updates::mode(mode),
+            table,
+            store,
+        };
+        let before = requests_of_a_process(&database, &world, "A").await;
+        let [state, keys] = ["state", "keys"].map(|kind| database.table_name(&format!("{}-{kind}", world.table)));
+        for name in [&state, &keys] {
+            create_history(&database.client, name).await.unwrap();
+        }
+        let settings = Settings {
+            tables: vec![(world.store.latest_table().to_owned(), None)],
+            state,
+            keys,
+            origin: "example.com/log".to_owned(),
+            place: LogPlace::Folder {
+                folder: folder.path().join("log"),
+                key: folder.path().join("key"),
+            },
+        };
+        let sealer = settings.sealer(&database.endpoint.config, &database.client).await;
+        let (sealer, mut sealed) = (sealer.unwrap(), Sealed::default());
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+        sealer.run(deadline, &mut sealed).await.unwrap();
+        assert_eq!(sealed.leaves, 3, "{mode:?}");
+        let after = requests_of_a_process(&database, &world, "B").await;
+        assert_eq!(before, after, "{mode:?}");
+    }
 }

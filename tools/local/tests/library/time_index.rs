@@ -20,7 +20,7 @@ const INSERTED: u64 = 1_000_000;
 const AGAIN: u64 = 2_000_000;
 
 /// Creates tables with the index, and returns their store, which finds the index.
-async fn indexed(database: &Database, name: &str, history: Option<&str>) -> Store {
+pub(crate) async fn indexed(database: &Database, name: &str, history: Option<&str>) -> Store {
     let table = |name: &str| {
         Store::new(
             database.client.clone(),

@@ -1,12 +1,13 @@
 //! Kills, and other instances between any two requests.
 
-use std::{future::ready, sync::Arc};
+use std::{future::ready, sync::Arc, time::Duration};
 
-use sealing::error::SealError;
+use sealing::{error::SealError, sealer::Sealed};
 use testkit::{
     cloud::{Fault, Request},
     database::Database,
 };
+use tokio::time::Instant;
 
 use crate::world::World;
 
@@ -115,6 +116,25 @@ async fn faults_of_the_services_lose_and_repeat_nothing() {
     }
 }
 
+/// By this, the alarms on ages go off.
+#[tokio::test]
+async fn while_checkpoints_cannot_be_signed_versions_wait() {
+    let database = Arc::new(Database::start().await);
+    let world = world(&database).await;
+    for _ in 0..2 {
+        let process = world.cloud.process(|request| {
+            let is_signed = request.operation == "Sign";
+            ready(is_signed.then_some(Fault::Rejected(400, "DisabledException")))
+        });
+        let (sealer, mut sealed) = (world.sealer(&process).await.unwrap(), Sealed::default());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        assert!(sealer.run(deadline, &mut sealed).await.is_err());
+        assert!(sealed.oldest.is_some() && sealed.sealed_at.is_some(), "{sealed:?}");
+    }
+    world.seal_now().await.unwrap();
+    world.check(VERSIONS);
+}
+
 #[tokio::test]
 async fn a_restored_state_stops_sealing() {
     let database = Arc::new(Database::start().await);
@@ -123,7 +143,8 @@ async fn a_restored_state_stops_sealing() {
     let old = client.scan().table_name(&state).send().await.unwrap().items.unwrap();
     world.seal_now().await.unwrap();
     let objects = world.cloud.objects("log");
-    for item in client.scan().table_name(&state).send().await.unwrap().items.unwrap() {
+    let newest = client.scan().table_name(&state).send().await.unwrap().items.unwrap();
+    for item in newest.clone() {
         let key = ["PK", "SK"].map(|name| (name.to_owned(), item[name].clone()));
         client
             .delete_item()
@@ -135,18 +156,20 @@ async fn a_restored_state_stops_sealing() {
     }
     let is_stopped = |outcome| matches!(outcome, Err(SealError::Contradiction(_)));
     assert!(is_stopped(world.seal_now().await));
-    for item in old {
-        client
-            .put_item()
-            .table_name(&state)
-            .set_item(Some(item))
-            .send()
-            .await
-            .unwrap();
-    }
+    let restore = async |items| {
+        for item in items {
+            let put = client.put_item().table_name(&state).set_item(Some(item));
+            put.send().await.unwrap();
+        }
+    };
+    restore(old).await;
     world.insert("E#9", 1, 0).await;
     assert!(is_stopped(world.seal_now().await));
     assert_eq!(world.cloud.objects("log"), objects);
+    // docs/operations.md: the items as they were when seal-fn stopped.
+    restore(newest).await;
+    assert_eq!(world.seal_now().await.unwrap(), 1);
+    world.check(VERSIONS + 1);
 }
 
 #[tokio::test]

@@ -147,13 +147,25 @@ fn each_alarm_has_a_section_and_is_on_the_dashboard_and_notifies_the_topic() {
     assert_eq!(found.alarms.len(), 17);
     for alarm in &found.alarms {
         let (id, arn) = (&alarm.logical_id, format!("${{{}.Arn}}", alarm.logical_id));
-        let has_section = |line: &str| line.starts_with("## ") && line.contains(id);
-        assert!(OPERATIONS.lines().any(has_section), "no section for {id}");
+        assert!(has_section(OPERATIONS, id), "no section for {id}");
         // The stack passes those of its own alarms.
         assert!(dashboard.contains(&arn) != output.contains(&arn), "{arn}");
         assert_eq!(alarm.actions, [topic], "{id}");
     }
     assert!(monitoring(&[]).alarms.iter().all(|alarm| alarm.actions.is_empty()));
+}
+
+fn has_section(page: &str, id: &str) -> bool {
+    page.lines().any(|line| line.starts_with("## ") && line.contains(id))
+}
+
+#[test]
+fn each_alarm_of_sealing_has_a_section() {
+    let template = include_str!("../../../../../seal/template.yaml").lines();
+    let ids = template.filter_map(|line| line.strip_prefix("  ")?.strip_suffix("Alarm:"));
+    let page = include_str!("../../../../../../docs/sealing.md");
+    let found: Vec<_> = ids.map(|id| has_section(page, &format!("{id}Alarm"))).collect();
+    assert_eq!(found, [true; 6]);
 }
 
 #[test]
