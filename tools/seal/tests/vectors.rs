@@ -35,6 +35,7 @@ fn computed(mut vectors: Value) -> Value {
     };
     let key = MemberKey([7; 32]);
     assert_eq!(hex(&key.0), vectors["Key"]);
+    assert_eq!(format!("{key:?}"), "MemberKey");
     let salt = key.salt(&table, version);
     let committed = commitment(&salt, &path, &AttributeValue::S("H1".to_owned())).unwrap();
     // Of the value and two others.

@@ -207,3 +207,31 @@ impl Log {
 fn unreadable(tile: Tile) -> SealError {
     SealError::Unreadable(format!("the tile {tile}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_checkpoint_replaces_an_earlier_one_and_contradicts_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = Log(Objects::Folder(folder.path().to_owned()));
+        let signer = Signer::of_seed(&[7; 32], "log").unwrap();
+        let checkpoint = |size: u8| Checkpoint {
+            origin: "log".to_owned(),
+            size: size.into(),
+            root: [size; 32],
+        };
+        for (size, newest) in [(5, 5), (9, 9), (7, 9), (9, 9)] {
+            log.publish(&checkpoint(size), &signer).await.unwrap();
+            let (_, published) = log.published(signer.key()).await.unwrap().unwrap();
+            assert_eq!(published, checkpoint(newest));
+        }
+        let other = Checkpoint {
+            root: [1; 32],
+            ..checkpoint(7)
+        };
+        let published = log.publish(&other, &signer).await;
+        assert!(matches!(published, Err(SealError::Contradiction(_))));
+    }
+}

@@ -256,3 +256,46 @@ fn lock(folder: &Path) -> io::Result<fs::File> {
     lock.lock()?;
     Ok(lock)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_is_created_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Objects::Folder(folder.path().to_owned());
+        for (bytes, is_created) in [(b"1", true), (b"1", true), (b"2", false)] {
+            assert_eq!(objects.create("a/b", bytes).await.is_ok(), is_created);
+            assert_eq!(objects.get("a/b").await.unwrap().unwrap().bytes, b"1");
+        }
+    }
+
+    #[test]
+    fn processes_that_write_a_file_at_the_same_time_lose_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Objects::Folder(folder.path().to_owned());
+        let add = async || {
+            let read = objects.get("count").await.unwrap();
+            let bytes = vec![0; read.as_ref().map_or(1, |object| object.bytes.len() + 1)];
+            objects.replace("count", &bytes, read.as_ref()).await.unwrap()
+        };
+        let write = || {
+            (0..100).fold(0, |created, number| {
+                while !futures::executor::block_on(add()) {}
+                let is_new = create_file(
+                    folder.path(),
+                    &format!("new/{number}"),
+                    &fastrand::u64(..).to_be_bytes(),
+                );
+                created + usize::from(is_new.unwrap())
+            })
+        };
+        let created: usize = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(write));
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let count = fs::read(folder.path().join("count")).unwrap().len();
+        assert_eq!((created, count), (100, 400));
+    }
+}

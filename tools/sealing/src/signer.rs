@@ -102,3 +102,19 @@ fn verifier(origin: &str, public: [u8; 32]) -> Result<VerifierKey, SealError> {
         SealError::Setting("the name of the log is empty, or has a space, a control character or a +".to_owned())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_note_that_its_readers_reject_is_not_returned() {
+        let [mut signer, other] = [7, 8].map(|seed| Signer::of_seed(&[seed; 32], "log").unwrap());
+        let origin = "log".to_owned();
+        let (size, root) = (1, [1; 32]);
+        let checkpoint = Checkpoint { origin, size, root };
+        assert!(signer.sign(&checkpoint).await.is_ok());
+        signer.key = other.key;
+        assert!(signer.sign(&checkpoint).await.is_err());
+    }
+}

@@ -39,7 +39,8 @@ const MEANING: &str = "\
 Proven: the holder of the log's key signed a tree with these leaves; the values were sealed for this table, entity and version; a leaf without
 withheld members had no others.
 Not proven: that a value is true, or written by its actor; that RecordedAt is right; when it was sealed, except before the day on which you
-received the checkpoint; that there is no later version; that the log has no second leaf of a version; that others see the same log.";
+received the checkpoint; that there is no later version; that the log has no second leaf of a version; that others see the same log; with
+withheld members, that a shown name occurs once.";
 
 impl Verify {
     pub(crate) async fn run(&self, globals: &Globals, output: &Output) -> Result<(), CliError> {
@@ -74,20 +75,26 @@ impl Verify {
         if let Some(InLog {
             checkpoint: Checkpoint { size, .. },
             versions: (count, newest),
+            purges,
         }) = in_log
         {
             object["LogSize"] = size.into();
             object["NewestInLog"] = newest.into();
+            object["PurgesInLog"] = purges.into();
             more = format!(
                 "\nThe log has {size} entries now, and continues this checkpoint. It has {count} versions of the entity, up to version {newest}, \
                  none of them twice.\n"
             );
+            if purges > 0 {
+                more += "They are the versions since the last purge of the entity. The proof can show versions before it.\n";
+            }
         }
         let sentence = format!(
             "The proof holds: {} of {} in {}, in the log {} of {} entries; {shown} members shown, {withheld} withheld.\n{more}\n{MEANING}",
             ranges(&versions),
-            document.entity,
-            document.table,
+            // In quotes: an entity can contain a sentence, or several lines.
+            object["Entity"],
+            object["Table"],
             checkpoint.origin,
             checkpoint.size,
         );
@@ -108,7 +115,11 @@ fn ranges(versions: &BTreeSet<u64>) -> String {
         true => first.to_string(),
         false => format!("{first} to {last}"),
     });
-    let noun = if versions.len() == 1 { "version" } else { "versions" };
+    let noun = match versions.len() {
+        0 => return "no version".to_owned(),
+        1 => "version",
+        _ => "versions",
+    };
     format!("{noun} {}", texts.collect::<Vec<_>>().join(", "))
 }
 
@@ -119,6 +130,7 @@ mod tests {
     #[test]
     fn versions_are_ranges() {
         for (versions, text) in [
+            (vec![], "no version"),
             (vec![3], "version 3"),
             (vec![1, 2, 3], "versions 1 to 3"),
             (vec![1, 3, 4, 9], "versions 1, 3 to 4, 9"),

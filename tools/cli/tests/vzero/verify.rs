@@ -20,7 +20,7 @@ fn a_proof_holds_only_if_nothing_was_changed() {
     assert_eq!((run.code, run.json()), (0, expected));
     let run = verify(&proof, &vkey, "--output table");
     assert!(
-        run.stdout.contains("versions 1 to 4") && run.stdout.contains("Not proven:"),
+        run.stdout.contains("versions 1 to 4 of \"Press#12\" in \"arn:") && run.stdout.contains("Not proven:"),
         "{run:?}"
     );
 

@@ -109,7 +109,7 @@ async function openCheckpoint(note, vkey) {
   }
   const [origin, size, top, ...more] = text.slice(0, -1).split("\n");
   need(origin === name && more.every(Boolean), "the checkpoint is one of another log");
-  need(/^(0|[1-9][0-9]{0,18})$/.test(size) && base64(top).length === 32, "the checkpoint has no size and root");
+  need(/^(0|[1-9][0-9]{0,18})$/.test(size) && BigInt(size) >> 63n === 0n && base64(top).length === 32, "the checkpoint has no size and root");
   return { log: name, size: BigInt(size), root: hex(base64(top)) };
 }
 

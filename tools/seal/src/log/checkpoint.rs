@@ -45,12 +45,7 @@ impl Checkpoint {
     pub fn open(note: &str, key: &VerifierKey) -> Result<Self, CheckpointError> {
         let text = key.open(note)?;
         let mut lines = text.strip_suffix('\n').ok_or(CheckpointError::Form)?.split('\n');
-        let mut line = || {
-            lines
-                .next()
-                .filter(|line| !line.is_empty())
-                .ok_or(CheckpointError::Form)
-        };
+        let mut line = || lines.next().ok_or(CheckpointError::Form);
         let (origin, size, root) = (line()?, line()?, line()?);
         if lines.any(str::is_empty) {
             return Err(CheckpointError::Form);

@@ -13,6 +13,8 @@ use crate::hex;
 const TYPE: u8 = 1;
 /// Maximum length of a note in bytes, far above that of a checkpoint with signatures of witnesses.
 const MAX_NOTE: usize = 1 << 20;
+/// Maximum number of signatures of a note.
+const MAX_SIGNATURES: usize = 100;
 
 /// A verifier key: `name+id+key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +47,6 @@ impl VerifierKey {
     ///
     /// The name is empty, or contains a space, a control character or a `+`.
     pub fn new(name: &str, key: [u8; 32]) -> Result<Self, NoteError> {
-        let is_name =
-            |name: &str| !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '+');
         match is_name(name) {
             true => Ok(Self {
                 name: name.to_owned(),
@@ -62,7 +62,7 @@ impl VerifierKey {
     ///
     /// The text is no key, or its id is not the one of its name and key.
     pub fn parse(text: &str) -> Result<Self, NoteError> {
-        let (name, rest) = text.trim_end_matches('\n').split_once('+').ok_or(NoteError::Key)?;
+        let (name, rest) = text.trim_ascii().split_once('+').ok_or(NoteError::Key)?;
         let (id, key) = rest.split_once('+').ok_or(NoteError::Key)?;
         let key = BASE64.decode(key).map_err(|_| NoteError::Key)?;
         let Some((&TYPE, key)) = key.split_first() else {
@@ -108,6 +108,9 @@ impl VerifierKey {
         let (text, signatures) = (&note[..end], &note[end + 1..]);
         let signatures = signatures.strip_suffix('\n').ok_or(NoteError::Form)?;
         let mut is_signed = false;
+        if signatures.split('\n').count() > MAX_SIGNATURES {
+            return Err(NoteError::Form);
+        }
         for line in signatures.split('\n') {
             let (name, signature) = line
                 .strip_prefix("— ")
@@ -115,6 +118,9 @@ impl VerifierKey {
                 .ok_or(NoteError::Form)?;
             let signature = BASE64.decode(signature).map_err(|_| NoteError::Form)?;
             let (id, signature) = signature.split_first_chunk().ok_or(NoteError::Form)?;
+            if !is_name(name) || signature.is_empty() {
+                return Err(NoteError::Form);
+            }
             if name == self.name && *id == self.id() {
                 UnparsedPublicKey::new(&ED25519, self.key)
                     .verify(text.as_bytes(), signature)
@@ -124,6 +130,10 @@ impl VerifierKey {
         }
         is_signed.then_some(text).ok_or(NoteError::Unsigned)
     }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '+')
 }
 
 impl fmt::Display for VerifierKey {
@@ -148,6 +158,7 @@ mod tests {
     fn the_example_of_the_specification_is_verified() {
         let key = VerifierKey::parse(KEY).unwrap();
         assert_eq!(key.to_string(), KEY);
+        assert_eq!(VerifierKey::parse(&format!(" {KEY}\r\n")), Ok(key.clone()));
         assert_eq!(key.open(NOTE), Ok("This is an example message.\n"));
     }
 
@@ -162,9 +173,11 @@ mod tests {
         assert_eq!(other.open(&note), Err(NoteError::Unsigned));
         let both = note.clone() + NOTE.rsplit_once("\n\n").unwrap().1;
         assert_eq!(own.open(&both), Ok(text));
+        assert_eq!(own.open(&(note.clone() + &"— other Uw2QOkk=\n".repeat(99))), Ok(text));
         for (changed, error) in [
             (note.replace('b', "c"), NoteError::Signature),
             (note.replace("— log", "- log"), NoteError::Form),
+            (note.replace("— log", "— lag"), NoteError::Unsigned),
             (note.trim_end().to_owned(), NoteError::Form),
             (note.replace("a\n", "a\r\n"), NoteError::Form),
             (note.replace("\n— log ", "\n— log  "), NoteError::Form),
@@ -173,6 +186,12 @@ mod tests {
             (text.to_owned(), NoteError::Form),
             (String::new(), NoteError::Form),
             (note.clone() + &own.note("", &[0; 64])[1..], NoteError::Signature),
+            (note.clone() + "— other Uw2QOg==\n", NoteError::Form),
+            (note.clone() + "—  Uw2QOkk=\n", NoteError::Form),
+            (note.clone() + "— a+b Uw2QOkk=\n", NoteError::Form),
+            (note.clone() + "— a\u{a0}b Uw2QOkk=\n", NoteError::Form),
+            (note.clone() + &"— other Uw2QOkk=\n".repeat(100), NoteError::Form),
+            (own.note(&"a".repeat(1 << 20), &[0; 64]), NoteError::Form),
         ] {
             assert_eq!(own.open(&changed), Err(error), "{changed:?}");
         }
@@ -191,7 +210,7 @@ mod tests {
         ] {
             assert_eq!(VerifierKey::parse(changed), Err(NoteError::Key), "{changed}");
         }
-        for name in ["", "a b", "a+b", "a\n"] {
+        for name in ["", "a b", "a+b", "a\n", "a\u{7f}"] {
             assert_eq!(VerifierKey::new(name, [0; 32]), Err(NoteError::Key), "{name:?}");
         }
     }

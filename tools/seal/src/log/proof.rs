@@ -137,7 +137,7 @@ pub fn verify_inclusion(checkpoint: &Checkpoint, index: u64, entry: &[u8], proof
 /// It does not, or the proof is one of something else.
 pub fn verify_consistency(earlier: &Checkpoint, later: &Checkpoint, proof: &[Hash]) -> Result<(), ProofError> {
     let holds = match earlier.size {
-        _ if earlier.size > later.size || later.size > MAX_SIZE || earlier.origin != later.origin => false,
+        _ if earlier.origin != later.origin => false,
         0 => proof.is_empty() && earlier.root == root([]),
         size if size == later.size => proof.is_empty() && earlier.root == later.root,
         _ => ConsistencyProof::<Sha256>::try_from_bytes(bytes(proof))
@@ -242,6 +242,30 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_log_and_the_same_checkpoint_need_no_hashes() {
+        let [empty, other] = [0, 3].map(checkpoint);
+        let changed = |checkpoint: &Checkpoint| Checkpoint {
+            root: [1; 32],
+            ..checkpoint.clone()
+        };
+        for (earlier, hashes, holds) in [
+            (&empty, &[][..], true),
+            (&empty, &[[0; 32]], false),
+            (&changed(&empty), &[], false),
+            (&other, &[], true),
+            (&other, &[[0; 32]], false),
+            (&changed(&other), &[], false),
+            (&checkpoint(4), &[], false),
+        ] {
+            assert_eq!(
+                verify_consistency(earlier, &other, hashes).is_ok(),
+                holds,
+                "{earlier:?}"
+            );
+        }
+    }
+
+    #[test]
     fn impossible_sizes_are_no_panic() {
         let mut checkpoint = checkpoint(3);
         for size in [0, MAX_SIZE, MAX_SIZE + 1, u64::MAX] {
@@ -251,7 +275,8 @@ mod tests {
                     verify_inclusion(&checkpoint, index, b"x", &[[0; 32]; 3]),
                     Err(ProofError::Inclusion)
                 );
-                assert!(index < size || Plan::inclusion(size, index).is_none());
+                assert_eq!(Plan::inclusion(size, index).is_some(), index < size && size <= MAX_SIZE);
+                assert_eq!(Plan::consistency(size, 2).is_some(), (2..=MAX_SIZE).contains(&size));
             }
             let earlier = Checkpoint {
                 size: 2,

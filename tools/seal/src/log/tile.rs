@@ -139,6 +139,8 @@ mod tests {
             (Content::Hashes(1), 0, 256, Some(1)),
             (Content::Hashes(1), 0, 255, None),
             (Content::Hashes(63), u64::MAX, u64::MAX, None),
+            (Content::Hashes(8), 0, u64::MAX, None),
+            (Content::Hashes(0), 1 << 56, u64::MAX, None),
             (Content::Entries, 273, 70_000, Some(112)),
         ] {
             assert_eq!(width(content, index, size), expected, "{content:?} {index} {size}");
@@ -163,6 +165,7 @@ mod tests {
         assert!(!put_entry(&vec![0; 65_536], &mut bytes));
         assert_eq!(hashes(tile(2), &[7; 64]), Some(vec![[7; 32]; 2]));
         assert_eq!(hashes(tile(2), &[7; 63]), None);
+        assert_eq!(hashes(tile(2), &[7; 65]), None);
         assert_eq!(hashes(tile(1), &[7; 64]), None);
     }
 }

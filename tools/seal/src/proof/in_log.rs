@@ -22,8 +22,10 @@ use crate::{
 pub struct InLog {
     /// Newest checkpoint.
     pub checkpoint: Checkpoint,
-    /// Number of versions of the entity, and the newest one.
+    /// Number of versions of the entity since its last purge, and the newest one.
     pub versions: (u64, u64),
+    /// Number of purges of the entity: each version can have been sealed again after one.
+    pub purges: u64,
 }
 
 /// A log that contradicts a proof, or itself.
@@ -57,6 +59,7 @@ pub struct Search {
     tag: Hash,
     /// Indices of versions.
     versions: BTreeMap<u64, u64>,
+    purges: u64,
     error: Option<InLogError>,
 }
 
@@ -71,6 +74,7 @@ impl Search {
             reading: Reading::new(proven.checkpoint.clone(), newest)?,
             tag: entity_tag(&document.entity_key.0, &document.table, &document.entity)?,
             versions: BTreeMap::new(),
+            purges: 0,
             error: None,
         })
     }
@@ -90,6 +94,7 @@ impl Search {
             Ok(leaf) if leaf.kind == Kind::Purge && leaf.tag == self.tag => {
                 // The entity begins again at version 1.
                 self.versions.clear();
+                self.purges += 1;
                 None
             }
             Ok(_) => None,
@@ -105,7 +110,7 @@ impl Search {
     /// The log is not the one of the proof's checkpoint, was changed since, or has two leaves of one version of the entity.
     pub fn end(self) -> Result<InLog, InLogError> {
         let checkpoint = self.reading.end()?;
-        let versions = self.versions;
+        let (versions, purges) = (self.versions, self.purges);
         match self.error {
             Some(error) => Err(error),
             None => Ok(InLog {
@@ -114,6 +119,7 @@ impl Search {
                     versions.len() as u64,
                     versions.last_key_value().map_or(0, |(version, _)| *version),
                 ),
+                purges,
             }),
         }
     }

@@ -10,7 +10,7 @@ pub struct ShownValue(pub AttributeValue);
 
 impl Serialize for ShownValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let value = ordered(&self.0).ok_or_else(|| S::Error::custom("a number cannot be stored by DynamoDB"))?;
+        let value = ordered(&self.0).ok_or_else(|| S::Error::custom("a value cannot be stored by DynamoDB"))?;
         value.serialize(serializer)
     }
 }
@@ -21,7 +21,7 @@ impl<'de> Deserialize<'de> for ShownValue {
     }
 }
 
-/// Returns the value in its one form, `None` if it has an invalid number.
+/// Returns the value in its one form, `None` if it has an invalid number, or a null that is false and has the bytes of a true one.
 fn ordered(value: &AttributeValue) -> Option<Value> {
     Some(match value {
         AttributeValue::N(text) => json!({"N": plain(text)?}),
@@ -49,6 +49,7 @@ fn ordered(value: &AttributeValue) -> Option<Value> {
                 .map(|(name, value)| Some((name.clone(), ordered(value)?)));
             json!({"M": members.collect::<Option<Map<_, _>>>()?})
         }
+        AttributeValue::Null(false) => return None,
         other => serde_json::to_value(other).ok()?,
     })
 }
@@ -95,6 +96,7 @@ mod tests {
             assert_eq!(plain(text).as_deref(), Some(expected), "{text}");
         }
         assert_eq!(plain("x"), None);
+        assert!(serde_json::to_string(&ShownValue(AttributeValue::Null(false))).is_err());
         assert_eq!(plain("1e125").map(|text| text.len()), Some(126));
     }
 

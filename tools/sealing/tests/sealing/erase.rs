@@ -225,6 +225,51 @@ async fn an_erasure_and_seal_fn_run_between_any_two_requests_of_each_other() {
 }
 
 #[tokio::test]
+async fn keys_in_several_items_are_those_of_one_revision() {
+    let database = Arc::new(Database::start().await);
+    let world = World::new(&database).await;
+    let process = world.cloud.process(|_| ready(None));
+    let client = Client::new(&process.wrap(&database.endpoint.config));
+    let table = KeysTable::new(client, &world.settings.keys);
+    let all = [entity(ENTITY)];
+    let read = async || table.read("table", &all).await.unwrap().remove(&all[0]).unwrap();
+    let path = |number: usize| Path {
+        namespace: Namespace::Attribute,
+        names: vec![number.to_string()],
+    };
+    let paths: Vec<_> = (0..10_000).map(path).collect();
+    let (mut keys, mut other) = (read().await, read().await);
+    for keys in [&mut keys, &mut other] {
+        keys.add(paths.iter()).unwrap();
+    }
+    assert!(table.store(&mut keys).await.unwrap());
+    assert!(!table.store(&mut other).await.unwrap());
+    assert_eq!(read().await, keys);
+    let mut old = read().await;
+    keys.remove_others(paths[..10].iter()).unwrap();
+    assert!(table.store(&mut keys).await.unwrap());
+    assert_eq!(read().await, keys);
+    let stored = items(&database.client, &world.settings.keys).await;
+    assert_eq!(stored.len(), 1);
+    assert!(!table.store(&mut old).await.unwrap());
+    assert!(!table.delete(&old).await.unwrap());
+    keys.add(paths.iter()).unwrap();
+    assert!(table.store(&mut keys).await.unwrap());
+    let partition_key = stored[0]["PK"]["S"].as_str().unwrap();
+    testkit::database::delete_item(&database.client, &world.settings.keys, partition_key, "2").await;
+    assert!(table.read("table", &all).await.is_err());
+    table.page(None).await.unwrap();
+    for request in world.cloud.requests() {
+        let is_read = ["GetItem", "BatchGetItem", "Scan"].contains(&request.operation.as_str());
+        assert!(
+            !is_read || request.body.contains(r#""ConsistentRead":true"#),
+            "{}",
+            request.body
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_version_that_is_written_meanwhile_is_erased_or_stays_provable() {
     let database = Arc::new(Database::start().await);
     let world = world(&database).await;

@@ -2,6 +2,7 @@
 
 use std::{future::ready, sync::Arc, time::Duration};
 
+use aws_sdk_s3::primitives::{DateTime, DateTimeFormat};
 use sealing::{error::SealError, sealer::Sealed};
 use testkit::{
     cloud::{Fault, Request},
@@ -133,6 +134,50 @@ async fn while_checkpoints_cannot_be_signed_versions_wait() {
     }
     world.seal_now().await.unwrap();
     world.check(VERSIONS);
+}
+
+#[tokio::test]
+async fn reads_are_consistent_and_objects_are_created_once_checked_and_retained() {
+    let database = Arc::new(Database::start().await);
+    let world = world(&database).await;
+    world.seal_now().await.unwrap();
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    let requests = world.cloud.requests();
+    assert!(
+        requests
+            .iter()
+            .filter(|request| request.operation == "PutObject")
+            .count()
+            > 10
+    );
+    for request in requests {
+        let (key, header) = (&request.key, |name| request.header(name));
+        match request.operation.as_str() {
+            "GetItem" | "BatchGetItem" | "Query" if !request.body.contains("IndexName") => {
+                assert!(request.body.contains(r#""ConsistentRead":true"#), "{}", request.body);
+            }
+            "PutObject" => {
+                let is_created = header("if-none-match") == Some("*");
+                assert!(
+                    is_created || (key == "checkpoint" && header("if-match").is_some()),
+                    "{key}"
+                );
+                assert!(header("x-amz-checksum-sha256").is_some(), "{key}");
+                let until = header("x-amz-object-lock-retain-until-date").map(|text| {
+                    let until = DateTime::from_str(text, DateTimeFormat::DateTime).unwrap().secs();
+                    (u64::try_from(until).unwrap() - now + 3600) / (24 * 3600)
+                });
+                let days = if key.contains(".p/") { 1 } else { 10 };
+                assert_eq!(until, (request.bucket == "log").then_some(days), "{key}");
+                let mode = until.map(|_| "COMPLIANCE");
+                assert_eq!(header("x-amz-object-lock-mode"), mode, "{key}");
+            }
+            _ => {}
+        }
+    }
 }
 
 #[tokio::test]

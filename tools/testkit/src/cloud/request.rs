@@ -6,7 +6,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
-/// A request without its body. Each attempt of the SDK is a request.
+/// A request. Each attempt of the SDK is a request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
     pub process: usize,
@@ -19,6 +19,8 @@ pub struct Request {
     pub(super) query: BTreeMap<String, String>,
     /// By names in lowercase.
     pub headers: BTreeMap<String, String>,
+    /// Empty for S3.
+    pub body: String,
 }
 
 impl Request {
@@ -33,6 +35,7 @@ impl Request {
         };
         if let Some(target) = request.header("x-amz-target") {
             request.operation = target.rsplit('.').next().unwrap().to_owned();
+            request.body = String::from_utf8_lossy(http.body().bytes().unwrap_or_default()).into_owned();
             return request;
         }
         // https://BUCKET.s3.REGION.amazonaws.com/KEY?QUERY

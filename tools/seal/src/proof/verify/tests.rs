@@ -184,7 +184,7 @@ fn the_whole_log_shows_later_versions_and_those_that_were_sealed_twice() {
         })
     ));
     // After a purge, the entity begins again.
-    for (entity, purged) in [("Other", None), (ENTITY, Some((1, 2)))] {
+    for (entity, purged) in [("Other", None), (ENTITY, Some(((1, 2), 1)))] {
         let kind = Kind::Purge;
         leaves.insert(
             10,
@@ -193,7 +193,7 @@ fn the_whole_log_shows_later_versions_and_those_that_were_sealed_twice() {
                 ..leaf(entity, 1)
             },
         );
-        assert_eq!(find(&leaves).ok().map(|found| found.versions), purged);
+        assert_eq!(find(&leaves).ok().map(|found| (found.versions, found.purges)), purged);
         leaves.remove(10);
     }
     leaves.swap(0, 1);
