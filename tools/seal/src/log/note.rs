@@ -13,6 +13,8 @@ use crate::hex;
 const TYPE: u8 = 1;
 /// Maximum length of a note in bytes, far above that of a checkpoint with signatures of witnesses.
 const MAX_NOTE: usize = 1 << 20;
+/// Maximum number of signatures, as in other implementations.
+const MAX_SIGNATURES: usize = 100;
 
 /// A verifier key: `name+id+key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +47,7 @@ impl VerifierKey {
     ///
     /// The name is empty, or contains a space, a control character or a `+`.
     pub fn new(name: &str, key: [u8; 32]) -> Result<Self, NoteError> {
-        let is_name =
-            |name: &str| !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control() || c == '+');
-        match is_name(name) {
+        match is_name(name) && !name.contains(char::is_control) {
             true => Ok(Self {
                 name: name.to_owned(),
                 key,
@@ -108,13 +108,16 @@ impl VerifierKey {
         let (text, signatures) = (&note[..end], &note[end + 1..]);
         let signatures = signatures.strip_suffix('\n').ok_or(NoteError::Form)?;
         let mut is_signed = false;
-        for line in signatures.split('\n') {
+        for (position, line) in signatures.split('\n').enumerate() {
             let (name, signature) = line
                 .strip_prefix("— ")
                 .and_then(|line| line.split_once(' '))
                 .ok_or(NoteError::Form)?;
             let signature = BASE64.decode(signature).map_err(|_| NoteError::Form)?;
             let (id, signature) = signature.split_first_chunk().ok_or(NoteError::Form)?;
+            if !is_name(name) || signature.is_empty() || position == MAX_SIGNATURES {
+                return Err(NoteError::Form);
+            }
             if name == self.name && *id == self.id() {
                 UnparsedPublicKey::new(&ED25519, self.key)
                     .verify(text.as_bytes(), signature)
@@ -124,6 +127,10 @@ impl VerifierKey {
         }
         is_signed.then_some(text).ok_or(NoteError::Unsigned)
     }
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == '+')
 }
 
 impl fmt::Display for VerifierKey {
@@ -162,6 +169,8 @@ mod tests {
         assert_eq!(other.open(&note), Err(NoteError::Unsigned));
         let both = note.clone() + NOTE.rsplit_once("\n\n").unwrap().1;
         assert_eq!(own.open(&both), Ok(text));
+        let lines = |count| note.clone() + &both[note.len()..].repeat(count);
+        assert_eq!(own.open(&lines(99)), Ok(text));
         for (changed, error) in [
             (note.replace('b', "c"), NoteError::Signature),
             (note.replace("— log", "- log"), NoteError::Form),
@@ -169,6 +178,10 @@ mod tests {
             (note.replace("a\n", "a\r\n"), NoteError::Form),
             (note.replace("\n— log ", "\n— log  "), NoteError::Form),
             (note.clone() + "\n", NoteError::Form),
+            (note.clone() + "— a+b AAAAAAA=\n", NoteError::Form),
+            (note.clone() + "—  AAAAAAA=\n", NoteError::Form),
+            (note.clone() + "— other AAAAAA==\n", NoteError::Form),
+            (lines(100), NoteError::Form),
             (note.clone() + "\nx\n", NoteError::Form),
             (text.to_owned(), NoteError::Form),
             (String::new(), NoteError::Form),

@@ -49,6 +49,7 @@ fn ordered(value: &AttributeValue) -> Option<Value> {
                 .map(|(name, value)| Some((name.clone(), ordered(value)?)));
             json!({"M": members.collect::<Option<Map<_, _>>>()?})
         }
+        AttributeValue::Null(_) => json!({"NULL": true}),
         other => serde_json::to_value(other).ok()?,
     })
 }
@@ -109,6 +110,7 @@ mod tests {
                 r#"{"M":{"a":{"NULL":true},"b":{"L":[{"N":"1"}]}}}"#,
             ),
             (r#"{"BOOL":false}"#, r#"{"BOOL":false}"#),
+            (r#"{"NULL":false}"#, r#"{"NULL":true}"#),
             (r#"{"B":"YQ=="}"#, r#"{"B":"YQ=="}"#),
         ] {
             let shown: ShownValue = serde_json::from_str(value).unwrap();
