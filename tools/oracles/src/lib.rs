@@ -8,29 +8,43 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic reports the violation")]
 
 mod attributes;
+mod checkpoint;
 mod envelopes;
 mod errors;
 mod failure_documents;
 mod filter;
 mod names;
+mod proof;
 mod records;
+mod tile;
 mod update;
 
 pub use self::{
-    attributes::attributes, envelopes::envelopes, failure_documents::failure_documents, filter::filter, names::names,
-    records::records, update::update,
+    attributes::attributes,
+    checkpoint::{KEY, checkpoint, sign},
+    envelopes::envelopes,
+    failure_documents::failure_documents,
+    filter::filter,
+    names::names,
+    proof::proof,
+    records::records,
+    tile::{Tiles, tile},
+    update::update,
 };
 
 /// Name of a fuzz target, which is also the folder of its corpus, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All fuzz targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     ("attributes", attributes),
+    ("checkpoint", checkpoint),
     ("envelopes", envelopes),
     ("failure_documents", failure_documents),
     ("filter", filter),
     ("names", names),
+    ("proof", proof),
     ("records", records),
+    ("tile", tile),
     ("update", update),
 ];
