@@ -8,7 +8,7 @@ use shared::{
 };
 use thiserror::Error;
 
-use crate::{counter::WriteError, update::InvalidUpdate};
+use crate::{counter::WriteError, event::invalid_http::InvalidHttp, update::InvalidUpdate};
 
 /// Error of an update that was not applied. It contains no attribute values and no keys, because the runtime logs it completely.
 #[derive(Debug, Error)]
@@ -146,11 +146,26 @@ pub enum InvalidEvent {
     /// A record has no body.
     #[error("the record is not a queue message")]
     Message,
+    /// A record of a Kinesis stream has no data.
+    #[error("the record is not one of a Kinesis stream")]
+    Record,
+    /// The data of a record, or the body of an HTTP request, is not base64.
+    #[error("it is not base64")]
+    Base64,
+    /// SNS invoked the function without a notification, or with several.
+    #[error("Records is not one SNS notification")]
+    Notification,
+    /// The event comes from a service that sends no updates.
+    #[error("it comes from {0}, and is no update: send updates, see docs/events.md")]
+    Foreign(&'static str),
+    /// An HTTP request contains no valid update.
+    #[error(transparent)]
+    Http(#[from] InvalidHttp),
     /// It could not be parsed because of a defect of this program.
     #[error("it could not be parsed")]
     Panicked(#[from] Panicked),
     /// A failed message has no id, so the response cannot name it.
-    #[error("a message that failed has no messageId")]
+    #[error("a message that failed has no messageId or sequenceNumber")]
     NoMessageId,
     /// The update inside the envelopes is invalid.
     #[error(transparent)]

@@ -24,7 +24,7 @@ use crate::{
         batch,
         request::{self, Carrier, Request},
     },
-    response::Response,
+    response::{HttpResponse, Response},
 };
 
 impl Writer {
@@ -37,19 +37,29 @@ impl Writer {
     ) -> Result<Response, Error> {
         let tally = Tally::default();
         let response = async {
-            let updates = match event.ok_or(InvalidEvent::NotJson).and_then(request::parse) {
+            let (updates, is_http) = match event.ok_or(InvalidEvent::NotJson).and_then(request::parse) {
                 Ok(Request::Batch(messages)) => {
                     self.check_layout(deadline).await?;
                     return Ok(Response::Batch(batch::write(self, messages, deadline, &tally).await?));
                 }
-                Ok(Request::Update(envelope)) => envelope.open(invocation, self.ordering()),
-                Err(error) => Err(error),
+                Ok(Request::Update(envelope)) => (envelope.open(invocation, self.ordering()), false),
+                Ok(Request::Http(request)) => {
+                    let update = request.open(&invocation.id, self.ordering());
+                    (update.map(|update| vec![update]), true)
+                }
+                Err(error) => (Err(error), false),
             };
-            let updates = updates
-                .map_err(Error::from)
-                .inspect_err(|error| writer::reject(None, error, &tally))?;
-            self.check_layout(deadline).await?;
-            Ok(Response::Update(self.write(&updates, None, deadline, &tally).await?))
+            let response = async {
+                let updates = updates
+                    .map_err(Error::from)
+                    .inspect_err(|error| writer::reject(None, error, &tally))?;
+                self.check_layout(deadline).await?;
+                self.write(&updates, None, deadline, &tally).await
+            };
+            match is_http {
+                true => Ok(Response::Http(HttpResponse::new(response.await))),
+                false => response.await.map(Response::Update),
+            }
         };
         let response = response.await;
         tally.emit(&invocation.id);

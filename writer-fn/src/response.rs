@@ -1,13 +1,16 @@
 //! The responses of the function.
 
+use std::collections::BTreeMap;
+
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use serde::Serialize;
+use serde_json::json;
 use shared::domain::{entity::EntityId, version::Version};
 
 use crate::{
     counter::{WriteOutcome, set::SetOutcome},
-    error::Error,
-    update::Update,
+    error::{Error, InvalidEvent},
+    update::{InvalidUpdate, Update},
 };
 
 /// The response to an invocation.
@@ -16,8 +19,81 @@ use crate::{
 pub enum Response {
     /// Response to a direct invocation or an `EventBridge` event.
     Update(UpdateResponse),
-    /// Response to an SQS batch: the messages that failed.
+    /// Response to a batch of SQS or Kinesis: the messages that failed.
     Batch(SqsBatchResponse),
+    /// Response to an HTTP request.
+    Http(HttpResponse),
+}
+
+/// Response of a function URL or an HTTP API in [payload format
+/// 2.0](https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html#urls-payloads).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpResponse {
+    status_code: u16,
+    headers: BTreeMap<&'static str, String>,
+    body: String,
+}
+
+impl HttpResponse {
+    /// Creates the response. The body is the one of an invocation: an outcome, or `errorType` and `errorMessage`.
+    pub(crate) fn new(response: Result<UpdateResponse, Error>) -> Self {
+        let (status_code, version, body) = match response {
+            Ok(response) => {
+                let version = response.versions().next();
+                let is_created = version == Some(1) && response.outcome() == "Written";
+                let status_code = if is_created { 201 } else { 200 };
+                (
+                    status_code,
+                    version,
+                    serde_json::to_string(&response).unwrap_or_default(),
+                )
+            }
+            Err(error) => {
+                let latest = match error {
+                    Error::VersionConflict { latest, .. } => Some(latest).filter(|latest| *latest > 0),
+                    _ => None,
+                };
+                let body = json!({"errorMessage": error.message(), "errorType": error.error_type()});
+                (status_of(&error), latest, body.to_string())
+            }
+        };
+        let mut headers = BTreeMap::from([("content-type", "application/json".to_owned())]);
+        headers.extend(version.map(|version| ("etag", format!("\"{version}\""))));
+        match status_code {
+            405 => _ = headers.insert("allow", "POST".to_owned()),
+            503 => _ = headers.insert("retry-after", "1".to_owned()),
+            _ => {}
+        }
+        Self {
+            status_code,
+            headers,
+            body,
+        }
+    }
+}
+
+fn status_of(error: &Error) -> u16 {
+    match error {
+        Error::InvalidEvent(InvalidEvent::Http(invalid)) => invalid.status(),
+        // The request id belongs to another update.
+        Error::InvalidEvent(InvalidEvent::Never(_)) | Error::Stale { .. } | Error::Undecided(_) => 409,
+        Error::InvalidEvent(
+            InvalidEvent::TooManyParts
+            | InvalidEvent::Update(
+                InvalidUpdate::TooLarge(_) | InvalidUpdate::TooManyBytes(_) | InvalidUpdate::TooManyAttributes(_),
+            ),
+        ) => 413,
+        Error::InvalidEvent(InvalidEvent::Rejected(_)) => 422,
+        Error::InvalidEvent(InvalidEvent::Panicked(_)) | Error::Panicked(_) => 500,
+        Error::InvalidEvent(_) => 400,
+        Error::VersionConflict { .. } => 412,
+        Error::OfEntity { source, .. } => status_of(source),
+        // It may have been applied.
+        Error::NotInTime => 504,
+        Error::Throttled(_) | Error::Layout(_) if error.error_type() == "Throttled" => 503,
+        Error::Throttled(_) | Error::Internal(_) | Error::Layout(_) => 500,
+    }
 }
 
 /// A version of an entity.
@@ -119,5 +195,36 @@ impl UpdateResponse {
             Self::Set { updates, .. } => updates,
         };
         versions.iter().map(|written| written.version.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::panics::Panicked;
+
+    use super::*;
+    use crate::{counter::WriteError, event::invalid_http::InvalidHttp};
+
+    #[test]
+    fn an_http_response_shows_if_a_retry_can_succeed() {
+        let entity = EntityId::new("E").unwrap();
+        let version = Version::FIRST;
+        let written = |outcome| HttpResponse::new(UpdateResponse::new(&entity, outcome)).status_code;
+        assert_eq!(written(WriteOutcome::Written { version }), 201);
+        assert_eq!(written(WriteOutcome::Duplicate { version }), 200);
+        assert_eq!(written(WriteOutcome::Conflict { expected: 1, latest: 0 }), 412);
+        for (error, status) in [
+            (Error::NotInTime, 504),
+            (Panicked.into(), 500),
+            (InvalidEvent::from(Panicked).into(), 500),
+            (WriteError::VersionUnknown.into(), 500),
+            (WriteError::Contended { attempts: 20 }.into(), 503),
+            (WriteError::TooManyToSearch.into(), 409),
+            (WriteError::RequestIdReused { version }.into(), 409),
+            (InvalidEvent::Http(InvalidHttp::NoCaller).into(), 403),
+            (InvalidEvent::Http(InvalidHttp::IfMatch).into(), 400),
+        ] {
+            assert_eq!(HttpResponse::new(Err(error)).status_code, status);
+        }
     }
 }

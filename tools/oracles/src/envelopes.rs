@@ -31,6 +31,13 @@ pub fn envelopes(input: &[u8]) {
                 }
             }
         }
+        Ok(Request::Http(request)) => match request.open("carrier", Ordering::Arrival) {
+            Ok(update) => {
+                assert!(update.sender.is_some(), "a request without a caller");
+                check(&[update]);
+            }
+            Err(error) => check_error(Error::from(error), "secret"),
+        },
         Ok(Request::Update(envelope)) => match open(envelope, &Carrier::invocation("carrier")) {
             Err(error) => check_error(error, &names),
             Ok(updates) => {

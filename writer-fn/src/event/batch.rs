@@ -1,4 +1,4 @@
-//! SQS batches: updates of one entity are applied in order, different entities concurrently.
+//! Batches of SQS and Kinesis: updates of one entity are applied in order, different entities concurrently.
 //!
 //! A batch is divided into lanes. Messages that share an entity, of an update or of a change set, or a FIFO message group are in the same lane, and a lane is
 //! processed in order. Messages that fail or are not started are returned as batch item failures. Not started are:
@@ -17,7 +17,10 @@ use shared::{clock::Deadline, config::Ordering, metrics::Tally, panics};
 
 use crate::{
     error::{Error, InvalidEvent},
-    event::request::{Carrier, Envelope, Message},
+    event::{
+        envelope::{Carrier, Envelope},
+        message::Message,
+    },
     metrics,
     update::Update,
     writer::{Writer, log, reject},
@@ -48,6 +51,7 @@ pub(crate) async fn write(
     failed.sort_unstable();
     tracing::info!(messages = total, failed = failed.len(), "batch");
 
+    // That of Kinesis has the same form.
     let mut response = SqsBatchResponse::default();
     for index in failed {
         match &entries[index].id {

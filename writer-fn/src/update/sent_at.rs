@@ -7,7 +7,7 @@
 //!
 //! | time | earliest | latest |
 //! |---|---|---|
-//! | `SentTimestamp` of a queue message | the same for each delivery | the same |
+//! | `SentTimestamp` of a queue message, `approximateArrivalTimestamp` of a record | the same for each delivery | the same |
 //! | `time` of an event, `Timestamp` of a notification | the same for each carrier | the same |
 //! | an id of an event or a notification that has no time | 30 h before `SentTimestamp` of its message: another message can have it | `SentTimestamp` |
 //! | a claim of the sender, start of an invocation | 10 s before it: the sender's clock and the writer's | clock of the writer |

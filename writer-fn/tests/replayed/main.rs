@@ -9,6 +9,7 @@ mod hostile;
 mod layout;
 mod order;
 mod retries;
+mod sources;
 
 use std::time::Duration;
 

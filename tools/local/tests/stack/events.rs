@@ -35,6 +35,14 @@ async fn every_file_gets_the_expected_response() {
     assert_eq!(request("Equipment#4").await, "059f36b4-87a3-44ab-83d2-661975830a7d");
     assert_eq!(request("Equipment#9").await, "0d079340-135a-c8c6-95c2-41fb8f496c53");
     assert_eq!(request("Equipment#10").await, "dc1e94d9-56c5-5e96-808d-cc7f68faa162");
+    assert_eq!(request("Equipment#18").await, "95df01b4-ee98-5cb9-9903-4c221d41eb5e");
+    let shard = "shardId-000000000006";
+    let number = "49590338271490256608559692538361571095921575989136580001";
+    assert_eq!(request("Equipment#19").await, format!("{shard}:{number}"));
+    assert_eq!(request("Equipment#20").await, "order-118");
+    let sender = async |version: &str| item(&stack, "Equipment#20", version).await["Sender"]["S"].clone();
+    assert_eq!(sender("v1").await, "arn:aws:iam::111122223333:user/amy");
+    assert_eq!(sender("v2").await, "0f9b2a4e-6f57-4c8d-9d2b-3c1a5e7f8b60");
     // Numbers in text, with all their digits.
     let typed = item(&stack, "Equipment#15", "v1").await;
     assert_eq!(typed["Counter"], json!({"N": "12345678901234567890123456789012345678"}));

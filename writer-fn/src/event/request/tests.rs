@@ -1,7 +1,14 @@
-use serde_json::json;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Map, Value, json};
+use shared::config::Ordering;
 use testkit::cases::{cases, patched};
 
-use crate::event::request::*;
+use super::*;
+use crate::{
+    error::Error,
+    event::envelope::MAX_PARTS,
+    update::{Update, sent_at::SentAt},
+};
 
 /// Opens the only event or message.
 fn content(event: &Value) -> Result<Vec<Update>, InvalidEvent> {
@@ -11,6 +18,7 @@ fn content(event: &Value) -> Result<Vec<Update>, InvalidEvent> {
             let message = messages.remove(0);
             message.body?.open(&message.carrier, Ordering::Arrival)
         }
+        Request::Http(request) => Ok(vec![request.open("lambda", Ordering::Arrival)?]),
     }
 }
 
@@ -22,7 +30,7 @@ fn opened(event: &Value) -> Result<Update, InvalidEvent> {
 fn messages(event: &Value) -> Vec<Message> {
     match parse(&event.to_string()).unwrap() {
         Request::Batch(messages) => messages,
-        Request::Update(_) => panic!("not a batch: {event}"),
+        _ => panic!("not a batch: {event}"),
     }
 }
 
@@ -247,7 +255,7 @@ fn invalid_events_are_rejected() {
     ] {
         let rejected = match parse(event) {
             Ok(Request::Update(envelope)) => envelope.open(&Carrier::invocation("l"), Ordering::Arrival).is_err(),
-            Ok(Request::Batch(_)) => false,
+            Ok(_) => false,
             Err(_) => true,
         };
         assert!(rejected, "{event}");
@@ -283,9 +291,154 @@ fn an_event_with_more_elements_than_an_item_can_have_is_rejected() {
     assert!(open(&update(100_000)).is_ok());
 }
 
+fn record(data: &str) -> Value {
+    json!({
+        "kinesis": {
+            "partitionKey": "E", "sequenceNumber": "495", "data": STANDARD.encode(data), "approximateArrivalTimestamp": 1.0509,
+        },
+        "eventSource": "aws:kinesis", "eventID": "shardId-0:495", "eventSourceARN": "arn:stream",
+    })
+}
+
+/// The response names a record by its sequence number, also if nothing else of it can be read.
 #[test]
-fn a_message_whose_parsing_panics_has_its_id() {
-    let message = Message::caught(r#"{"messageId": "m", "body": "{}"}"#, |_| panic!("a defect"));
-    assert_eq!(message.id.as_deref(), Some("m"));
-    assert!(matches!(message.body, Err(InvalidEvent::Panicked(_))));
+fn records_of_a_stream() {
+    const RECORDS: &str = r#"
+        // Sequence numbers are text of any length.
+        ["/kinesis/sequenceNumber", "99999999999999999999999999999999999999999999999999999999"] -> shardId-0:495 1050
+        ["/kinesis/sequenceNumber", ""]                        -> shardId-0:495 1050
+        ["/kinesis/sequenceNumber", 495]                       -> shardId-0:495 1050
+        ["/kinesis/partitionKey"]                              -> shardId-0:495 1050
+        ["/eventSourceARN", "arn:stream"]                      -> shardId-0:495 1050
+        ["/kinesis/approximateArrivalTimestamp", 1.604e9]      -> shardId-0:495 1604000000000
+        ["/kinesis/approximateArrivalTimestamp", 1e300]        -> shardId-0:495
+        ["/kinesis/approximateArrivalTimestamp", -1]           -> shardId-0:495
+        ["/kinesis/approximateArrivalTimestamp", "1"]          -> shardId-0:495
+        ["/kinesis/approximateArrivalTimestamp", null]         -> shardId-0:495
+        // Without an id, the update needs its own.
+        ["/eventID"]                                           -> the event is invalid: RequestId has 0 bytes, and 1 to 1000 are allowed
+        ["/eventID", null]                                     -> the event is invalid: RequestId has 0 bytes, and 1 to 1000 are allowed
+        ["/kinesis/data"]                                      -> the event is invalid: the record is not one of a Kinesis stream
+        ["/kinesis/data", null]                                -> the event is invalid: the record is not one of a Kinesis stream
+        ["/kinesis/data", {"ID": "E"}]                         -> the event is invalid: the record is not one of a Kinesis stream
+        ["/kinesis/data", "%"]                                 -> the event is invalid: it is not base64
+        ["/kinesis/data", "eyJ"]                               -> the event is invalid: it is not base64
+        ["/kinesis/data", "/w=="]                              -> the event is invalid: it is not JSON, or nested too deeply
+        // Aggregated by the Kinesis Producer Library.
+        ["/kinesis/data", "84mawg=="]                          -> the event is invalid: it is not JSON, or nested too deeply
+        ["/kinesis/data", ""]                                  -> the event is invalid: it is not JSON, or nested too deeply
+        ["/kinesis", null]                                     -> the event is invalid: the record is not one of a Kinesis stream
+        ["/kinesis", []]                                       -> the event is invalid: the record is not one of a Kinesis stream
+    "#;
+    for (patch, expected) in cases(RECORDS) {
+        let event = patched(record(r#"{"ID": "E"}"#), &patch);
+        let is_named = event["kinesis"]["sequenceNumber"]
+            .as_str()
+            .is_some_and(|number| !number.is_empty());
+        // Neighbours that are no records.
+        let message = messages(&json!({"Records": [null, event, 7]})).remove(1);
+        assert_eq!(message.id.is_some(), is_named, "{patch}");
+        let found = message
+            .body
+            .and_then(|body| body.open(&message.carrier, Ordering::Arrival));
+        let found = match found.map_err(Error::from) {
+            Ok(updates) => {
+                let update = &updates[0];
+                assert_eq!(update.sender.as_deref(), Some("arn:stream"), "{patch}");
+                let sent = update.sent_at.map(|sent| sent.earliest.get().to_string());
+                format!("{} {}", update.request_id.as_str(), sent.unwrap_or_default())
+            }
+            Err(error) => error.message(),
+        };
+        assert_eq!(found.trim(), expected, "{patch}");
+    }
+    // An event of EventBridge in a record.
+    let event = json!({"Records": [record(&bridge(&json!({"ID": "E"})).to_string())]});
+    let update = opened(&event).unwrap();
+    assert_eq!(
+        (update.request_id.as_str(), update.sender.as_deref()),
+        ("bridge", Some("app via arn:stream"))
+    );
+    let twice = r#"{"Records": [{"eventSource": "aws:kinesis", "eventID": "a", "eventID": "b",
+        "kinesis": {"data": "7", "sequenceNumber": "1", "sequenceNumber": "2", "data": "eyJJRCI6IkUifQ=="}}]}"#;
+    let Ok(Request::Batch(messages)) = parse(twice) else {
+        panic!()
+    };
+    assert_eq!((messages[0].id.as_deref(), &*messages[0].carrier.id), (Some("2"), "b"));
+}
+
+#[test]
+fn what_other_services_send() {
+    const EVENTS: &str = r#"
+        ["/unused", 7]                            -> sns
+        ["/Records/0/Sns/Subject", null]          -> sns
+        ["/Records/0/Sns/MessageAttributes", 7]   -> sns
+        ["/Records/0/EventVersion"]               -> sns
+        ["/Records/0/Sns/MessageId"]              -> lambda
+        ["/Records/0/Sns/MessageId", 7]           -> lambda
+        ["/Records/0/Sns/Timestamp", "yesterday"] -> sns
+        ["/Records/0/Sns/Message"]                -> Records is not one SNS notification
+        ["/Records/0/Sns/Message", {"ID": "E"}]   -> Records is not one SNS notification
+        ["/Records/0/Sns/Message", "{"]           -> it is not JSON, or nested too deeply
+        ["/Records/0/Sns/Message", "{}"]          -> ID is missing
+        ["/Records/0/Sns/Type", "Confirmation"]   -> Records is not one SNS notification
+        ["/Records/0/Sns", null]                  -> Records is not one SNS notification
+        ["/Records/0/Sns", [7]]                   -> Records is not one SNS notification
+        ["/Records/0/Sns"]                        -> Records is not one SNS notification
+        ["/Records", [{"EventSource": "aws:sns"}, {"EventSource": "aws:sns"}]] -> Records is not one SNS notification
+        ["/Records", [{"eventSource": "aws:s3"}]] -> it comes from S3, and is no update: send updates, see docs/events.md
+        ["/Records", [7, {"eventSource": "aws:dynamodb"}]] -> it comes from a DynamoDB stream, and is no update: send updates, see docs/events.md
+    "#;
+    let invocation =
+        json!({"Records": [{"EventSource": "aws:sns", "EventVersion": "1.0", "Sns": sns(&json!({"ID": "E"}))}]});
+    let found = |event: &Value| match opened(event).map_err(Error::from) {
+        Ok(update) => update.request_id.as_str().to_owned(),
+        Err(error) => error.message().trim_start_matches("the event is invalid: ").to_owned(),
+    };
+    let message = |body: &Value| json!({"Records": [{"messageId": "m", "body": body.to_string()}]});
+    for (patch, expected) in cases(EVENTS) {
+        let event = patched(invocation.clone(), &patch);
+        assert_eq!(found(&event), expected, "{patch}");
+        // As a redrive sends it.
+        assert_eq!(found(&message(&event)), expected.replace("lambda", "m"), "{patch}");
+    }
+    // A source inside of another is a claim.
+    let sender = |event: &Value| opened(event).unwrap().sender;
+    let mut nested = patched(
+        invocation.clone(),
+        &json!(["/Records/0/Sns", sns(&bridge(&json!({"ID": "E"})))]),
+    );
+    nested["Records"][0]["Sns"]["TopicArn"] = json!("arn:topic");
+    assert_eq!(sender(&nested).as_deref(), Some("app via arn:topic"));
+    assert_eq!(
+        sender(&bridge(&bridge(&json!({"ID": "E"})))).as_deref(),
+        Some("app via app")
+    );
+    let mut event = invocation.clone();
+    event["Records"][0]["Sns"]["TopicArn"] = json!("arn:topic");
+    let update = opened(&event).unwrap();
+    assert_eq!(update.sender.as_deref(), Some("arn:topic"));
+    assert_eq!(update.sent_at, Some(SentAt::claimed(EpochMillis::new(1500))));
+    let edit = |members: &mut Map<String, Value>| members.insert("RequestId".to_owned(), json!("new")).is_none();
+    assert_eq!(edit_update(&mut event, edit), Some(true));
+    assert_eq!(found(&event), "new");
+
+    let test = json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "secret"});
+    for event in [
+        test.clone(),
+        message(&test),
+        message(&sns(&test)),
+        message(&json!({"Records": [{"eventSource": "aws:s3"}]})),
+    ] {
+        assert_eq!(
+            found(&event),
+            "it comes from S3, and is no update: send updates, see docs/events.md",
+            "{event}"
+        );
+    }
+    // An update with such attributes is an update.
+    assert_eq!(
+        found(&json!({"ID": "E", "Event": "s3:TestEvent", "Records": [{"eventSource": "aws:s3"}]})),
+        "lambda"
+    );
 }

@@ -28,6 +28,7 @@ fn wrapped(envelopes: &str, value: &Value) -> Value {
     let wrap = |inner: Value, envelope: &str| {
         let (kind, edit) = envelope.split_once('-').unwrap_or((envelope, ""));
         let mut envelope = match kind {
+            "topic" => json!({"Records": [{"EventSource": "aws:sns", "Sns": inner}]}),
             "bridge" => {
                 json!({"id": "bridge", "time": "2026-01-01T00:00:00Z", "detail-type": "t", "source": "s", "detail": inner})
             }
@@ -65,6 +66,9 @@ const ENVELOPES: &str = r#"
     sns                       |
     sns bridge                |
     bridge sns                |
+    topic sns                 |
+    topic sns bridge          |
+    topic sns-MessageId       | RequestId RequestSentAt
     sns bridge-id             |
     sns-MessageId bridge      |
     // Without an id, its time is that of another request.
