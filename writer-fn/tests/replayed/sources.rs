@@ -1,6 +1,5 @@
 //! Events of Kinesis, SNS and HTTP endpoints, from the event to the response.
 
-use aws_lambda_events::event::{kinesis::KinesisEvent, lambda_function_urls::LambdaFunctionUrlRequest, sns::SnsEvent};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use testkit::{
@@ -13,19 +12,6 @@ use crate::{handle, writer};
 fn sample(name: &str) -> String {
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../events");
     std::fs::read_to_string(format!("{events}/{name}.json")).unwrap()
-}
-
-/// The samples are events of these services, which `aws_lambda_events` reads.
-#[test]
-fn the_samples_have_the_types_of_their_services() {
-    let kinesis: KinesisEvent = serde_json::from_str(&sample("writer-kinesis")).unwrap();
-    assert_eq!(kinesis.records.len(), 3);
-    let sns: SnsEvent = serde_json::from_str(&sample("writer-sns")).unwrap();
-    assert_eq!(sns.records[0].sns.sns_message_type, "Notification");
-    for name in ["writer-function-url", "writer-http-conflict", "writer-http-api"] {
-        let request: LambdaFunctionUrlRequest = serde_json::from_str(&sample(name)).unwrap();
-        assert_eq!(request.request_context.http.method.as_deref(), Some("POST"), "{name}");
-    }
 }
 
 fn record(number: u32, data: &str) -> Value {
