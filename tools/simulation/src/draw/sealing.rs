@@ -4,9 +4,16 @@ use fastrand::Rng;
 use serde_json::json;
 
 use crate::{
-    draw::script::{HOUR, MINUTE, SECOND, pick},
+    draw::{
+        faults::REQUESTS,
+        script::{HOUR, MINUTE, SECOND, pick},
+    },
     schedule::{
-        Command, Edit, Fault, FaultKind, Origin, Point, SECRET, Schedule,
+        Command, Edit, Fault,
+        FaultKind::{
+            self, Delayed, KilledAfter, KilledBefore, Redelivered, RedeliveredOutOfOrder, Slow, TransactionConflict,
+        },
+        Origin, Point, SECRET, Schedule,
         StepKind::{self, Expire, RestoreState, Seal, StopMapping},
     },
 };
@@ -18,19 +25,6 @@ const REMOVED: &str = "e1";
 /// Times at which several things happen. Between the second and the third one, seal-fn has stopped reading the index again.
 const PHASES: [u64; 4] = [0, 3 * MINUTE, 25 * MINUTE, 50 * MINUTE];
 const SPAN: u64 = 90 * SECOND;
-/// Points of faults. Most are of seal-fn.
-const POINTS: [Point; 9] = [
-    Point::Seal,
-    Point::Seal,
-    Point::Seal,
-    Point::Seal,
-    Point::Put,
-    Point::Invoke,
-    Point::Operator,
-    Point::OperatorWrite,
-    Point::Bump,
-];
-
 impl Schedule {
     pub(super) fn draw_sealed(&mut self) {
         // Close seeds have similar first numbers.
@@ -86,40 +80,19 @@ impl Schedule {
 }
 
 impl Fault {
+    /// Draws a fault, mostly of seal-fn.
     fn draw_of_seal(rng: &mut Rng) -> Self {
-        use FaultKind::{
-            Delayed, ErrorAfter, ErrorBefore, Hang, KilledAfter, KilledBefore, Panic, Redelivered,
-            RedeliveredOutOfOrder, ResponseDropped, Slow, Throttled, TimeOut, TransactionConflict,
-        };
-        const REQUESTS: [FaultKind; 10] = [
-            Throttled,
-            ErrorBefore,
-            ErrorAfter,
-            ResponseDropped,
-            TimeOut,
-            Hang,
-            Panic,
-            KilledBefore,
-            KilledAfter,
-            Delayed,
-        ];
-        let on = pick(rng, &POINTS);
-        let kind = match on {
-            Point::Invoke => pick(rng, &[Redelivered, RedeliveredOutOfOrder]),
-            Point::Seal => pick(
-                rng,
-                &[&REQUESTS[..], &[KilledBefore, KilledAfter, Slow, TransactionConflict]].concat(),
-            ),
+        let of_seal = [KilledBefore, KilledAfter, Delayed, Slow, TransactionConflict];
+        let (on, kinds, nth): (_, &[FaultKind], _) = match rng.u8(..9) {
+            0 => (Point::Put, &[REQUESTS, &[Delayed]].concat(), 10),
+            1 => (Point::Bump, &[REQUESTS, &[Delayed]].concat(), 10),
+            2 => (Point::Invoke, &[Redelivered, RedeliveredOutOfOrder], 10),
+            3 => (Point::Operator, REQUESTS, 40),
             // Only a request that changes the table can be executed late.
-            Point::Operator => pick(rng, &REQUESTS[..9]),
-            _ => pick(rng, &REQUESTS),
+            4 => (Point::OperatorWrite, &[REQUESTS, &[Delayed]].concat(), 10),
+            _ => (Point::Seal, &[REQUESTS, &of_seal].concat(), 160),
         };
-        let nth = match on {
-            Point::Seal => rng.u32(..160),
-            Point::Operator => rng.u32(..40),
-            _ => rng.u32(..10),
-        };
-        let times = pick(rng, &[1, 1, 1, 2, 3, 8]);
+        let (kind, nth, times) = (pick(rng, kinds), rng.u32(..nth), pick(rng, &[1, 1, 1, 2, 3, 8]));
         Self { on, nth, times, kind }
     }
 }

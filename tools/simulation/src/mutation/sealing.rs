@@ -139,7 +139,7 @@ pub(super) fn change_read(
     request: &Value,
     response: &mut Value,
 ) {
-    let is_state = request["TableName"] == STATE;
+    let is_state = request["TableName"] == STATE && caller.is_some_and(Caller::is_sealer);
     let partition = text(request, &format!("/{VALUES}/:pk/S"));
     match (mutation, operation, partition) {
         ("seal-batches", "Query", "batches") | ("seal-operations", "Query", "pending") if is_state => {

@@ -176,6 +176,10 @@ impl World {
         if !is_attached {
             self.claim_layout().await?;
         }
+        if let Some(sealer) = &self.sealer {
+            // Operators find the place of the log from the deployment on.
+            let _ = Box::pin(sealer.start()).await;
+        }
         self.run_steps().await;
         // Until each message was processed, or moved to the dead-letter queue.
         while !*lock(&self.queue_is_empty) {
