@@ -229,6 +229,10 @@ impl<'a> Erasing<'a> {
             on_wait(left);
             tokio::time::sleep(left).await;
         }
+        if self.place.is_none() {
+            // seal-fn can have started, and have sealed the values, since the erasure was planned.
+            self.place = Place::of(self.store).await?;
+        }
         let versions = self.erase_versions().await?;
         let erasures = self.erasures();
         let is_clean = !clean_latest(self.store, self.entity, &erasures, also_current).await?;

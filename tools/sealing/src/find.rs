@@ -17,7 +17,7 @@ use seal::{
 };
 use shared::domain::{
     recorded_at::RecordedAt,
-    time_index::{LATE, millis, parse},
+    time_index::{AHEAD, LATE, millis, parse},
 };
 
 use crate::{
@@ -47,7 +47,7 @@ pub type Sealed = (u64, Leaf);
 
 impl Finder<'_> {
     /// Returns the leaves of these versions, with their marks of insertion, and those of other versions that are beside them. A version that
-    /// seal-fn has not had the time to seal is looked for in the first place only.
+    /// seal-fn has not had the time to seal is looked for in the batches since it was recorded only.
     ///
     /// # Errors
     ///
@@ -67,10 +67,26 @@ impl Finder<'_> {
             .iter()
             .all(|(version, mark)| versions.contains(version) || is_recent(mark))
         {
-            return Ok(found);
+            let missing = wanted.iter().filter(|(version, _)| !versions.contains(version));
+            let since = missing.filter_map(|(_, mark)| Some(earliest(mark.as_deref()?))).min();
+            return self.and_since(tag, found, since).await;
         }
         progress.note(&format!("all {} entries of the log are read", self.size));
         leaves_of(self.log, self.size, tag, 0..self.size, false).await
+    }
+
+    /// Adds the leaves of the batches since a time: a version can have been inserted before, and again.
+    async fn and_since(&self, tag: Hash, found: Vec<Sealed>, since: Option<String>) -> Result<Vec<Sealed>, SealError> {
+        let Some(since) = since else { return Ok(found) };
+        let mut first = self.size;
+        let add = |batch: Batch| {
+            first = first.min(batch.first_index);
+            true
+        };
+        self.state.each_batch(&since, add).await?;
+        let more = leaves_of(self.log, self.size, tag, first..self.size, false).await?;
+        let all: BTreeMap<_, _> = found.into_iter().chain(more).collect();
+        Ok(all.into_iter().collect())
     }
 
     /// Returns `true` if the index can have shown a version with this mark after the last batch.
@@ -101,6 +117,12 @@ impl Finder<'_> {
         let found: Vec<_> = stream::iter(searches).buffered(CONCURRENCY).try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
+}
+
+/// Returns the earliest time at which a version with this mark can have been inserted.
+fn earliest(mark: &str) -> String {
+    let recorded = parse(mark).and_then(|(_, recorded)| recorded);
+    recorded.map_or(String::new(), |time| millis(time.before(AHEAD)))
 }
 
 /// Returns `true` if a version with one of these marks, which are sorted, can be in the batch.

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     time::Duration,
 };
 
@@ -84,7 +84,8 @@ impl Sealer {
             let entities: Vec<_> = entities.into_iter().collect();
             // Keys first: if a value is erased in between, they cannot be stored.
             let mut keys = self.keys.read(&table.arn, &entities).await?;
-            let mut versions: HashMap<EntityId, Vec<VersionView>> = HashMap::new();
+            // In an order that does not vary, so that a simulated run can be repeated.
+            let mut versions: BTreeMap<EntityId, Vec<VersionView>> = BTreeMap::new();
             for view in self.versions(&table.store, &left).await? {
                 versions.entry(view.entity.clone()).or_default().push(view);
             }

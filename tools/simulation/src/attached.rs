@@ -24,9 +24,9 @@ pub(crate) fn create_tables(connector: &Connector, settings: &Settings) -> Resul
     };
     let (stream, database) = (&connector.stream, &connector.database);
     // Before the history table, whose definition has other keys.
-    let arn = create_table(database, TABLE, &[KEY], Some(view))?;
+    let arn = create_table(database, TABLE, &[KEY], Some(view), false)?;
     stream.open(database, &arn, settings.shards)?;
-    let arn = create_table(database, HISTORY, &["PK", "SK"], Some("NEW_IMAGE"))?;
+    let arn = create_table(database, HISTORY, &["PK", "SK"], Some("NEW_IMAGE"), false)?;
     stream.open_history(database, &arn)?;
     let mut definition = json!({
         "TableName": TABLE, "HistoryTable": HISTORY, "IgnoreAttributes": [IGNORED],

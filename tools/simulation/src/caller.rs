@@ -27,6 +27,8 @@ pub(crate) enum Author {
     /// A writer, in the delivery of these updates.
     Writer(Vec<usize>),
     StreamFunction,
+    /// An instance of seal-fn.
+    Sealer,
     /// A command of an operator, other than a redrive.
     Operator,
     /// A redrive.
@@ -76,6 +78,10 @@ impl Caller {
 
     pub(crate) fn is_stream_function(&self) -> bool {
         self.author == Author::StreamFunction
+    }
+
+    pub(crate) fn is_sealer(&self) -> bool {
+        self.author == Author::Sealer
     }
 
     pub(crate) fn is_operator(&self) -> bool {

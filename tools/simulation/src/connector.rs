@@ -25,8 +25,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use self::faulty::killed;
-pub(crate) use self::faulty::{InjectedPanic, STALENESS};
+pub(crate) use self::faulty::{InjectedPanic, SLOW, STALENESS, TOO_LATE, killed};
 use crate::{
     caller::{Author, CALLER, Caller, lock},
     database::{self, put_all},
@@ -75,9 +74,9 @@ impl Connector {
         output
     }
 
-    /// Creates a table with a stream and expiring items, and returns the ARN of the stream.
-    pub(crate) fn create_table(&self, name: &str) -> Result<String, SimulationError> {
-        let arn = database::create_table(&self.database, name, &["PK", "SK"], Some("NEW_IMAGE"))?;
+    /// Creates a table with a stream and expiring items, and with the index by time or without, and returns the ARN of the stream.
+    pub(crate) fn create_table(&self, name: &str, is_indexed: bool) -> Result<String, SimulationError> {
+        let arn = database::create_table(&self.database, name, &["PK", "SK"], Some("NEW_IMAGE"), is_indexed)?;
         let ttl = json!({"TableName": name, "TimeToLiveSpecification": {"Enabled": true, "AttributeName": "TTL"}});
         self.send("UpdateTimeToLive", ttl)?;
         Ok(arn)
@@ -225,6 +224,13 @@ impl Connector {
             "Query" => caller.is_stream_function() || caller.is_undo(),
             _ => operation == "Scan" && caller.is_undo(),
         };
+        let is_sealer = Caller::current().is_some_and(|caller| caller.is_sealer());
+        if is_sealer
+            && lock(&self.plan).reads_stale
+            && let Some(response) = self.read_of_sealer(operation, body)
+        {
+            return response;
+        }
         let is_stale = lock(&self.plan).reads_stale && Caller::current().is_some_and(reads_stale);
         if is_stale && let Some(response) = self.read_earlier(operation, body) {
             return response;
@@ -237,6 +243,9 @@ impl Connector {
         self.mutations.request(operation, &mut request);
         if let Some(puts) = self.mutations.puts(operation, &request) {
             return put_all(&self.database, puts);
+        }
+        if self.mutations.skips(caller, operation, &request) {
+            return Response::ok(&json!({}));
         }
         let mut response = self.execute_as_is(operation, request.to_string().as_bytes());
         Mutations::executed(&response);
@@ -262,7 +271,7 @@ impl Connector {
         response.into_http()
     }
 
-    async fn delay(&self) {
+    pub(crate) async fn delay(&self) {
         let millis = self.draw(|rng| rng.u64(0..12));
         if millis > 0 {
             sleep(Duration::from_millis(millis)).await;

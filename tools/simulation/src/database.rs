@@ -3,6 +3,7 @@
 use dynoxide::{Database, errors::DynoxideError};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use shared::domain::time_index::{INDEX_NAME, INSERTED_AT, PARTITION};
 
 use crate::{error::SimulationError, http::Response};
 
@@ -16,20 +17,32 @@ pub(crate) fn send(database: &Database, operation: &'static str, body: &Value) -
     Ok(serde_json::from_str(&output)?)
 }
 
-/// Creates a table with these keys, and returns the ARN of its stream, which has this view. Without a view, it has no stream.
+/// Creates a table with these keys, and with the index by time or without, and returns the ARN of its stream, which has this view. Without a
+/// view, it has no stream.
 pub(crate) fn create_table(
     database: &Database,
     name: &str,
     keys: &[&str],
     view: Option<&str>,
+    is_indexed: bool,
 ) -> Result<String, SimulationError> {
     let attribute = |key: &&str| json!({"AttributeName": key, "AttributeType": "S"});
-    let roles = keys.iter().zip(["HASH", "RANGE"]);
+    let schema = |keys: &[&str]| {
+        let roles = keys.iter().zip(["HASH", "RANGE"]);
+        let schema = roles.map(|(key, role)| json!({"AttributeName": key, "KeyType": role}));
+        schema.collect::<Vec<_>>()
+    };
+    let of_index: &[&str] = if is_indexed { &[PARTITION, INSERTED_AT] } else { &[] };
     let mut table = json!({
         "TableName": name, "BillingMode": "PAY_PER_REQUEST",
-        "AttributeDefinitions": keys.iter().map(attribute).collect::<Vec<_>>(),
-        "KeySchema": roles.map(|(key, role)| json!({"AttributeName": key, "KeyType": role})).collect::<Vec<_>>(),
+        "AttributeDefinitions": keys.iter().chain(of_index).map(attribute).collect::<Vec<_>>(),
+        "KeySchema": schema(keys),
     });
+    if is_indexed {
+        let keys_only = json!({"ProjectionType": "KEYS_ONLY"});
+        table["GlobalSecondaryIndexes"] =
+            json!([{"IndexName": INDEX_NAME, "KeySchema": schema(of_index), "Projection": keys_only}]);
+    }
     if let Some(view) = view {
         table["StreamSpecification"] = json!({"StreamEnabled": true, "StreamViewType": view});
     }

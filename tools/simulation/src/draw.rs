@@ -4,6 +4,7 @@ mod faults;
 mod interleavings;
 mod outages;
 mod script;
+mod sealing;
 mod situations;
 mod steps;
 mod undo;
@@ -47,6 +48,8 @@ enum Class {
     /// Undos and changes at the same time.
     Races,
     ChangeSets,
+    /// seal-fn and its log.
+    Sealed,
     Undos(Rng),
     /// Changes of an attached table.
     Attached,
@@ -55,11 +58,12 @@ enum Class {
 }
 
 impl Class {
-    /// Of 48 seeds, 3 have a class of their own. The others are distributed at random.
+    /// Of 48 seeds, 5 have a class of their own. The others are distributed at random.
     fn of(seed: u64, layout: &mut Rng) -> Self {
         match seed % 48 {
             13 => return Self::Races,
             29 | 45 => return Self::ChangeSets,
+            5 | 35 => return Self::Sealed,
             _ => {}
         }
         let mut undos = Rng::with_seed(seed.wrapping_mul(0x76BF_0FAA_8121_667B));
@@ -88,6 +92,7 @@ impl Schedule {
         match Class::of(seed, &mut layout) {
             Class::Races => schedule.draw_races(&mut rng),
             Class::ChangeSets => situations::sets::change_sets(&mut rng, &mut schedule),
+            Class::Sealed => schedule.draw_sealed(),
             Class::Undos(mut rng) => schedule.draw_undos(&mut rng),
             Class::Attached => schedule.draw_attached(&mut rng, &mut layout),
             Class::Situation(mut kind) => situations::draw(&mut rng, &mut kind, &mut schedule),

@@ -71,6 +71,8 @@ pub(crate) struct Evidence {
     /// Findings of an audit of that table.
     pub(crate) findings: Vec<Value>,
     pub(crate) undos: Undos,
+    /// The log, if there is one, once everything is sealed.
+    pub(crate) sealed: Option<SealedHistory>,
     /// Updates that were not answered then, although no fault remained, with the last error of each.
     pub(crate) unanswered: Vec<(usize, Option<String>)>,
 }
@@ -81,6 +83,22 @@ impl Evidence {
         let is_put = |written: &&Written| written.event() == "INSERT" && is_version_key(written.key());
         self.stream.iter().filter(is_put).count()
     }
+}
+
+/// A log, and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct SealedHistory {
+    /// Contents of each object, from the first to the last one.
+    pub(crate) log: BTreeMap<String, Vec<Vec<u8>>>,
+    /// Contents of the staged batches.
+    pub(crate) staging: Vec<Vec<u8>>,
+    /// Items of the tables of the state and of the keys.
+    pub(crate) state: Vec<Value>,
+    pub(crate) keys: Vec<Value>,
+    /// The table then.
+    pub(crate) items: Items,
+    /// `true` if the state was restored from a backup.
+    pub(crate) is_restored: bool,
 }
 
 /// Response to a delivery of an update.

@@ -55,6 +55,8 @@ pub(crate) enum Point {
     External,
     /// `BatchGetItem` of a reader of the history.
     BatchGet,
+    /// A request of seal-fn to DynamoDB, S3 or KMS, other than a query.
+    Seal,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -229,6 +231,8 @@ fn point(operation: &str, caller: Option<&Caller>) -> Option<Point> {
         }
         (Author::Writer(_) | Author::StreamFunction, "GetItem" | "BatchGetItem" | "Query") => Some(Point::Read),
         (Author::Operator | Author::Redrive, _) => Some(Point::Operator),
+        (Author::Sealer, "Query") => None,
+        (Author::Sealer, _) => Some(Point::Seal),
         _ => None,
     }
 }

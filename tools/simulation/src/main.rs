@@ -20,6 +20,7 @@ mod queue;
 mod requests;
 mod runs;
 mod schedule;
+mod sealer;
 mod setup;
 mod stream;
 mod undo;

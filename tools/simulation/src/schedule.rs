@@ -12,6 +12,9 @@ use crate::undo::Undo;
 pub(crate) const TABLE: &str = "Table";
 /// Table of history, with [`Settings::own_history`].
 pub(crate) const HISTORY: &str = "History";
+/// Tables of the state of the log, and of the random keys of its salts.
+pub(crate) const STATE: &str = "State";
+pub(crate) const KEYS: &str = "Keys";
 /// Key attribute of an attached table.
 pub(crate) const KEY: &str = "id";
 /// Attribute of its items that fit into no version item.
@@ -22,6 +25,8 @@ pub(crate) const IGNORED: &str = "seen";
 pub(crate) const AUTHOR: [&str; 3] = ["worker", "jobs", "rev"];
 /// Attributes that these authors change.
 pub(crate) const WORKED: [&str; 4] = ["A0", "A1", "A2", "A3"];
+/// Attribute that is erased.
+pub(crate) const SECRET: &str = "Secret";
 /// Prefix of the partition keys of malformed latest items.
 pub(crate) const MALFORMED: &str = "malformed";
 /// Prefix of the partition keys of entities that only a backfill creates.
@@ -101,7 +106,7 @@ pub(crate) struct Settings {
     pub(crate) clock_offsets: Vec<i64>,
     /// `true` if other programs write the table, which has no updates then.
     pub(crate) attached: bool,
-    /// `true` if eventually consistent reads of stream-fn and of undos show an earlier state.
+    /// `true` if eventually consistent reads of stream-fn and of undos show an earlier state, and the index by time shows versions late.
     pub(crate) stale_reads: bool,
     /// `true` if the items of an attached table have attributes for their author, set of changes and version.
     pub(crate) has_authors: bool,
@@ -115,6 +120,8 @@ pub(crate) struct Settings {
     pub(crate) windows: Vec<Option<u8>>,
     /// Write modes of the processes, in turn, if these differ.
     pub(crate) write_modes: Vec<String>,
+    /// `true` if history has an index by time, and seal-fn seals versions.
+    pub(crate) sealed: bool,
 }
 
 impl Settings {
@@ -249,6 +256,10 @@ pub(crate) enum StepKind {
     Expire,
     /// An operator runs a command.
     Command(Command),
+    /// An instance of seal-fn runs once.
+    Seal,
+    /// An operator makes a backup of the state of the log, and restores it after these milliseconds.
+    RestoreState(u64),
     /// A client changes an item of an attached table.
     Change { item: u8, kind: ChangeKind },
 }
@@ -272,6 +283,8 @@ pub(crate) enum Edit {
     Recreate,
     /// A version item is written, this number ahead of the latest version.
     WriteVersion(u64),
+    /// A version item is deleted, and inserted again from a backup.
+    Reinsert(u64),
     /// A v0 of this version is written, and a floor below which the entity has no versions.
     WriteLatest(u64),
 }
@@ -321,5 +334,7 @@ pub(crate) enum Command {
     /// Puts an entity on hold, so that it is neither pruned nor purged.
     Hold(String),
     Release(String),
+    /// Erases an attribute from all versions of an entity.
+    Erase(String),
     Undo(Undo),
 }

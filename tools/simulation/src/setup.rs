@@ -53,7 +53,7 @@ pub(crate) fn config(settings: &Settings) -> Result<Config, SimulationError> {
             },
             skip_unchanged: settings.skip_unchanged,
         },
-        time_index: false,
+        time_index: settings.sealed,
         client: ClientSettings::default(),
     })
 }

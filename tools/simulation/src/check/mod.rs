@@ -11,6 +11,7 @@ mod history;
 mod merge;
 mod model;
 mod operators;
+mod sealing;
 mod sets;
 mod state;
 mod times;
@@ -34,6 +35,14 @@ pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> 
     if schedule.settings.attached {
         let mut violations = attached::check(evidence, schedule.settings.new_images);
         undo::check(schedule, evidence, &mut violations);
+        return violations.0;
+    }
+    if schedule.settings.sealed {
+        let mut violations = evidence.found.clone();
+        if !evidence.settled {
+            violations.add::<8>("the mapping does not reach the end of the stream".to_owned());
+        }
+        sealing::check(evidence, &mut violations);
         return violations.0;
     }
     let discarded = evidence.documents.iter().flat_map(records_of);

@@ -4,11 +4,14 @@ use std::{ops::Range, time::Duration};
 
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use shared::domain::time_index;
 use tokio::time::sleep;
 
 use super::Connector;
 use crate::{
     caller::Caller,
+    clock::Clock,
     database::{self, BATCH_EXECUTE_STATEMENT},
     http::Response,
     requests::{is_version_key, text},
@@ -16,19 +19,22 @@ use crate::{
 };
 
 /// Time after which the sender of a request has stopped waiting.
-const TOO_LATE: Duration = Duration::from_millis(2500);
+pub(crate) const TOO_LATE: Duration = Duration::from_millis(2500);
 
 /// Milliseconds after which a slow request arrives, at which its sender still waits for it.
-const SLOW: Range<u64> = 50..900;
+pub(crate) const SLOW: Range<u64> = 50..900;
 
 /// Time after which every read shows a write.
 pub(crate) const STALENESS: Duration = Duration::from_secs(1);
+
+/// Seconds after which the index by time shows a version. With the time of a late request, they are below the 15 minutes that seal-fn reads again.
+const INDEX_DELAYS: [u64; 5] = [0, 0, 1, 30, 240];
 
 /// Payload of a panic that a fault causes.
 pub(crate) struct InjectedPanic;
 
 /// Ends the process of the current request.
-pub(super) async fn killed<T>() -> T {
+pub(crate) async fn killed<T>() -> T {
     if let Some(caller) = Caller::current() {
         caller.kill.notify_one();
     }
@@ -137,6 +143,47 @@ impl Connector {
             response.body = output.to_string();
         }
         response
+    }
+
+    /// Executes a query of the index by time without the versions that it shows later, in another order than they were inserted, or an eventually
+    /// consistent batch without the items of the last moment. `None` for other requests.
+    pub(super) fn read_of_sealer(&self, operation: &str, body: &[u8]) -> Option<Response> {
+        if operation == "BatchGetItem" {
+            return self.read_earlier_batch(body);
+        } else if operation != "Query" {
+            return None;
+        }
+        let query: Value = serde_json::from_slice(body).ok()?;
+        query.get("IndexName")?;
+        let mut output = database::send(&self.database, "Query", &query).ok()?;
+        let items = output["Items"].as_array_mut()?;
+        let now = Clock(self.started).millis();
+        items.retain(|item| {
+            let Some((inserted, _)) = time_index::parse(text(item, "/InsertedAt/S")) else {
+                return true;
+            };
+            let digest = Sha256::digest(item.to_string());
+            let delay = INDEX_DELAYS[usize::from(digest[0]) % INDEX_DELAYS.len()];
+            inserted.to_duration() + Duration::from_secs(delay) <= Duration::from_millis(now)
+        });
+        output["Count"] = json!(items.len());
+        Some(Response::ok(&output))
+    }
+
+    fn read_earlier_batch(&self, body: &[u8]) -> Option<Response> {
+        let batch: Value = serde_json::from_slice(body).ok()?;
+        let is_consistent = |table: &Value| table["ConsistentRead"] == true;
+        if batch["RequestItems"].as_object()?.values().any(is_consistent) {
+            return None;
+        }
+        let mut output = database::send(&self.database, "BatchGetItem", &batch).ok()?;
+        let since = self.started.elapsed().saturating_sub(STALENESS);
+        let recent = self.stream.written_since(since);
+        for (_, items) in output["Responses"].as_object_mut()? {
+            let is_shown = |item: &Value| !recent.contains(&json!({"PK": item["PK"], "SK": item["SK"]}));
+            items.as_array_mut()?.retain(is_shown);
+        }
+        Some(Response::ok(&output))
     }
 
     /// Executes an eventually consistent query without the items of the last moment, or such a scan without the versions. `None` for a strongly

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-const REQUESTS: &[FaultKind] = &[
+pub(super) const REQUESTS: &[FaultKind] = &[
     Throttled,
     ErrorBefore,
     ErrorAfter,

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `writes` | requests of the functions and of operators |
 //! | `undo` | requests and responses of an undo |
+//! | `sealing` | requests and responses of seal-fn and of erasures |
 //! | `reads` | responses of the database, events of invocations, and stream records |
 //!
 //! A mutation depends on the expressions and names of the guard that it disables. A run in which it changed nothing is an error, and
@@ -16,6 +17,7 @@
 
 mod expressions;
 mod reads;
+pub(crate) mod sealing;
 mod undo;
 mod writes;
 
@@ -100,6 +102,7 @@ impl Mutations {
         self.change(body, |mutation, body| {
             writes::change(mutation, operation, body);
             undo::change(mutation, operation, body);
+            sealing::change(mutation, operation, body);
         });
     }
 
@@ -128,14 +131,24 @@ impl Mutations {
     pub(crate) fn response(self, operation: &str, caller: Option<&Caller>, request: &Value, response: &mut Value) {
         self.change(response, |mutation, response| {
             reads::change(mutation, operation, caller, request, response);
+            sealing::change_read(mutation, operation, caller, request, response);
             if mutation == "undo-lag" && caller.is_some_and(Caller::is_undo) {
                 undo::change_history(operation, request, response);
             }
         });
     }
 
-    /// Replaces the response to a write of an operator.
+    /// Returns `true` if a request is answered without being executed.
+    pub(crate) fn skips(self, caller: Option<&Caller>, operation: &str, body: &Value) -> bool {
+        let skips = |mutation| sealing::skips(mutation, caller, operation, body) && self.disable(mutation);
+        self.0.is_some_and(skips)
+    }
+
+    /// Replaces the response to a write of an operator or of seal-fn.
     pub(crate) fn answer(self, caller: Option<&Caller>, request: &Value, response: &mut Response) {
+        if self.is("seal-outcome") && caller.is_some_and(Caller::is_sealer) && sealing::succeed(request, response) {
+            self.disable("seal-outcome");
+        }
         if self.is("undo-replan") && caller.is_some_and(Caller::is_undo) && undo::succeed(request, response) {
             self.disable("undo-replan");
         }

@@ -53,7 +53,7 @@ fn a_mutation_changes_the_requests_of_the_product_to_ones_that_a_database_accept
             Mutations(Some(mutation)).delayed(&operation, &mut body);
             assert_ne!(body, original, "{mutation:?}: {name}");
             let database = Database::memory().unwrap();
-            database::create_table(&database, "Table", &["PK", "SK"], None).unwrap();
+            database::create_table(&database, "Table", &["PK", "SK"], None, false).unwrap();
             let response = database::respond(&database, &operation, body.to_string().as_bytes());
             let is_condition =
                 ["ConditionalCheckFailed", "TransactionCanceled"].map(|kind| response.body.contains(kind));

@@ -18,6 +18,7 @@ use operations::{
     redrive::{self, Tally},
     repair,
     revision::{self, ChangeOptions},
+    sealed::Record,
     segments::Plan,
     table::adopt::adopt_table,
 };
@@ -41,14 +42,14 @@ const GRACE: Duration = Duration::from_secs(3600);
 
 /// Creates a table with one key, `PK`, that contains these items.
 pub(crate) fn create_source(connector: &Connector, table: &str, items: &[Value]) -> Result<(), SimulationError> {
-    create_table(&connector.database, table, &[names::PK], None)?;
+    create_table(&connector.database, table, &[names::PK], None, false)?;
     for item in items {
         connector.put(table, item)?;
     }
     Ok(())
 }
 
-fn incomplete(why: impl ToString) -> OperationError {
+pub(super) fn incomplete(why: impl ToString) -> OperationError {
     OperationError::Incomplete(why.to_string())
 }
 
@@ -82,7 +83,7 @@ impl Operators {
         match command {
             Command::Prune(entity, keep) => {
                 let prune = EntityPrune::plan(store, entity, keep_newest(*keep, GRACE), &pace).await?;
-                prune.run(&Silent).await?;
+                prune.with_record(self.record().await?).run(&Silent).await?;
                 Ok(())
             }
             Command::PruneTable(keep) => {
@@ -98,7 +99,8 @@ impl Operators {
             Command::Purge(entity) => {
                 let waits = !mutations.disable("purge-wait");
                 let wait = if waits { DEFAULT_WAIT } else { Duration::ZERO };
-                Purge::of(store, entity).await?.run(wait, |_| {}).await
+                let mut purge = Purge::of(store, entity).await?.with_record(self.record().await?);
+                purge.run(wait, |_| {}).await
             }
             Command::Repair | Command::Revive => {
                 let documents = has_documents.then(OperatorServices::documents);
@@ -148,8 +150,19 @@ impl Operators {
                 hold::release(store, &EntityId::new(entity)?).await?;
                 Ok(())
             }
+            Command::Erase(entity) => self.erase(&EntityId::new(entity)?).await,
             // Of other processes.
             Command::Redrive | Command::UseCopy(_) | Command::Undo(_) => Ok(()),
+        }
+    }
+
+    /// Returns what a removal has to record if versions are sealed.
+    async fn record(&self) -> Result<Option<Record>, OperationError> {
+        let store = &self.connection.store;
+        // Without an index, nothing is sealed, and no request is sent.
+        match store.has_time_index().await? {
+            true => Record::of(store, None).await,
+            false => Ok(None),
         }
     }
 

@@ -10,6 +10,7 @@
 //! ```
 
 pub(crate) mod commands;
+mod erase;
 pub(crate) mod services;
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,12 @@ impl Operators {
             reads_stream: false,
             checkpoints: None,
         }
+    }
+
+    /// Lets the commands know whether history has an index by time.
+    pub(crate) fn with_time_index(mut self, is_indexed: bool) -> Self {
+        self.connection.store = self.connection.store.with_time_index(Some(is_indexed));
+        self
     }
 
     pub(crate) fn queues(&self) -> &Queues {

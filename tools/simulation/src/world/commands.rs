@@ -68,7 +68,7 @@ impl World {
     /// Lets the functions and an operator use a copy of the table, and notes what they did that is not allowed.
     async fn use_copy(&self, entity: &str) -> CommandEnd {
         // It exists if the command is repeated.
-        if self.connector.create_table(COPY).is_ok() {
+        if self.connector.create_table(COPY, false).is_ok() {
             for item in self.connector.scan(TABLE).unwrap_or_default() {
                 let _ = self.connector.put(COPY, &item);
             }
@@ -147,7 +147,7 @@ impl World {
             let _ = self.store.claim_layout().await;
             return Ok(());
         }
-        self.connector.create_table(ROLLED_BACK)?;
+        self.connector.create_table(ROLLED_BACK, false)?;
         let layout = self.store.clone().with_history(Some(ROLLED_BACK.to_owned()));
         let _ = layout.claim_layout().await;
         self.connector.send("DeleteTable", json!({"TableName": ROLLED_BACK}))?;

@@ -7,6 +7,7 @@ mod attached;
 mod commands;
 mod deliveries;
 mod observations;
+mod sealing;
 mod steps;
 mod undo;
 
@@ -42,6 +43,7 @@ use crate::{
     operators::{Operators, commands::LAG},
     queue::Queues,
     schedule::{Command, HISTORY, Schedule, Step, StepKind, TABLE},
+    sealer::Sealer,
     setup::{config, deployments, dynamodb_client},
 };
 
@@ -71,6 +73,8 @@ pub(crate) struct World {
     /// `true` if the queue has no message, and none is being processed.
     pub(crate) queue_is_empty: Mutex<bool>,
     pub(crate) seen: Seen,
+    /// seal-fn, and its log.
+    pub(crate) sealer: Option<Sealer>,
 }
 
 impl World {
@@ -84,10 +88,14 @@ impl World {
         };
         if attached.is_none() {
             let (stream, database) = (&connector.stream, &connector.database);
-            stream.open(database, &connector.create_table(TABLE)?, settings.shards)?;
+            stream.open(
+                database,
+                &connector.create_table(TABLE, settings.sealed && !settings.own_history)?,
+                settings.shards,
+            )?;
             if settings.own_history {
                 // On AWS it has no stream. Here, the checks learn of its writes from it.
-                stream.open_history(database, &connector.create_table(HISTORY)?)?;
+                stream.open_history(database, &connector.create_table(HISTORY, settings.sealed)?)?;
             }
         }
         let (configs, client, mutations) = (deployments(settings)?, dynamodb_client(&connector), connector.mutations);
@@ -121,8 +129,10 @@ impl World {
             Some(table) => Store::attached(client.clone(), table.clone()),
             None => Store::new(client.clone(), TABLE, deployed.digits).with_history(history.clone()),
         };
+        let store = store.with_time_index(Some(settings.sealed));
         let digits = store.digits();
         let operators = Operators::new(&connector, clock, digits, history, (deployed.ordering, deployed.write));
+        let sealer = settings.sealed.then(|| Sealer::new(&connector, clock)).transpose()?;
         Ok(Self {
             digits,
             clock,
@@ -137,7 +147,8 @@ impl World {
                 seen: Arc::clone(&seen),
             },
             queues: operators.queues().clone(),
-            operators,
+            operators: operators.with_time_index(settings.sealed),
+            sealer,
             connector,
             bucket: Bucket::default(),
             mapping_stop: Notify::new(),
@@ -165,6 +176,10 @@ impl World {
         if !is_attached {
             self.claim_layout().await?;
         }
+        if let Some(sealer) = &self.sealer {
+            // Operators find the place of the log from the deployment on.
+            let _ = Box::pin(sealer.start()).await;
+        }
         self.run_steps().await;
         // Until each message was processed, or moved to the dead-letter queue.
         while !*lock(&self.queue_is_empty) {
@@ -178,6 +193,7 @@ impl World {
         } else {
             self.observe().await?;
             self.recover().await?;
+            self.finish_sealing().await?;
             // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.
             self.connector.stream.records()
         };
@@ -191,7 +207,11 @@ impl World {
     /// Carries out all steps. The steps of a source follow each other; what lasts does not delay them.
     async fn run_steps(&self) {
         let steps = &self.schedule.steps;
-        let waits = |step: &&Step| !matches!(step.kind, StepKind::Asynchronous(_) | StepKind::Command(_));
+        let lasts = |kind: &StepKind| {
+            use StepKind::{Asynchronous, Command, RestoreState, Seal};
+            matches!(kind, Asynchronous(_) | Command(_) | RestoreState(_) | Seal)
+        };
+        let waits = |step: &&Step| !lasts(&step.kind);
         let last = steps.iter().map(|step| step.source).max().unwrap_or(0);
         let sources = (0..=last).map(async |source| {
             for step in steps.iter().filter(|step| step.source == source).filter(waits) {

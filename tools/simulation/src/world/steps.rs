@@ -56,6 +56,8 @@ impl World {
                 lock(&self.seen).pruned.extend(before.difference(&after).cloned());
             }
             StepKind::Command(command) => self.command(command).await,
+            StepKind::Seal => self.seal().await,
+            StepKind::RestoreState(millis) => self.restore_state(*millis).await,
             StepKind::Change { item, kind } => self.change(*item, *kind),
         }
     }
@@ -99,6 +101,7 @@ impl World {
                 }
             }
             Edit::WriteVersion(ahead) => self.write_version(entity, *ahead),
+            Edit::Reinsert(version) => self.reinsert(entity, *version),
             Edit::WriteLatest(version) => {
                 let floor = json!({"PK": {"S": entity}, "SK": {"S": FLOOR_KEY}, "Floor": number(*version)});
                 let _ = self.connector.put(self.schedule.settings.history_table(), &floor);
