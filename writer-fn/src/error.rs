@@ -118,6 +118,7 @@ impl From<WriteError> for Error {
                 return Self::InvalidEvent(InvalidEvent::Never(error));
             }
             WriteError::TooManyToSearch => return Self::Undecided(error),
+            WriteError::Layout(error) => return Self::Layout(*error),
             _ => {}
         }
         match error.kind() {

@@ -1,5 +1,7 @@
 //! Sort keys of an entity's items.
 
+use std::collections::BTreeSet;
+
 use super::{
     Item,
     attributes::{self, text},
@@ -97,6 +99,62 @@ impl VersionDigits {
                 .checked_pow(u32::from(self.0))
                 .map_or(Version::MAX, |next| (next - 1).min(Version::MAX))
         })
+    }
+}
+
+/// Widths that the sort keys of items show, also those that other programs wrote: `v01` has exactly 2 digits, `v12` at most 2.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Widths {
+    /// Numbers of digits of keys with leading zeros, of versions or of latest items such as `v00`.
+    padded: BTreeSet<usize>,
+    /// Number of digits of the shortest key without leading zeros.
+    shortest: Option<usize>,
+}
+
+impl Widths {
+    /// Returns the widths that these sort keys show.
+    pub fn of<'a>(sort_keys: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut widths = Self::default();
+        sort_keys.into_iter().for_each(|key| widths.add(key));
+        widths
+    }
+
+    /// Adds the width of a sort key, if it is `v` and a number.
+    pub fn add(&mut self, sort_key: &str) {
+        let digits = sort_key.strip_prefix('v').filter(|_| sort_key != LATEST_KEY);
+        let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let Some((digits, number)) = digits.and_then(|digits| Some((digits, digits.parse::<u64>().ok()?))) else {
+            return;
+        };
+        if digits.starts_with('0') {
+            self.padded.insert(digits.len());
+        } else if number <= Version::MAX {
+            self.shortest = Some(self.shortest.unwrap_or(usize::MAX).min(digits.len()));
+        }
+    }
+
+    /// Returns the width of keys with leading zeros, `None` if there are none, or several widths.
+    pub fn padded(&self) -> Option<VersionDigits> {
+        let width = self.padded.first().filter(|_| self.padded.len() == 1)?;
+        VersionDigits::new(u8::try_from(*width).ok()?)
+    }
+
+    /// Returns a width that keys have and that is not this one: the versions of these keys are no versions of a table with this width.
+    pub fn other_than(&self, digits: VersionDigits) -> Option<usize> {
+        let digits = usize::from(digits.0);
+        let mut padded = self.padded.iter().copied();
+        let padded = padded.find(|width| *width != digits);
+        padded.or_else(|| self.shortest.filter(|shortest| *shortest < digits))
+    }
+
+    /// Returns `true` if no width fits all keys.
+    pub fn are_mixed(&self) -> bool {
+        self.padded.len() > 1
+            || self
+                .padded
+                .first()
+                .zip(self.shortest)
+                .is_some_and(|(padded, shortest)| *padded > shortest)
     }
 }
 
@@ -213,7 +271,40 @@ mod tests {
         assert_eq!(digits(1).kind_of(""), ItemKind::Other);
     }
 
+    #[test]
+    fn keys_show_their_width() {
+        // The keys; whether no width fits all; the width of padded keys; another width than 1, and than 2, 0 for none.
+        for (keys, is_mixed, padded, others) in [
+            ("", false, 0, [0, 0]),
+            ("v0 v v0#1 v01# w01 v+1 floor v18446744073709551616", false, 0, [0, 0]),
+            ("v0 v1 v2", false, 0, [0, 1]),
+            ("v10 v12", false, 0, [0, 0]),
+            ("v00", false, 2, [2, 0]),
+            ("v0 v01 v02 v12", false, 2, [2, 0]),
+            ("v01 v100", false, 2, [2, 0]),
+            ("v007 v008", false, 3, [3, 3]),
+            ("v0 v00 v01 v1", true, 2, [2, 1]),
+            ("v01 v001", true, 0, [2, 3]),
+            ("v012 v13", true, 3, [3, 3]),
+            ("v0000000000000000000001", false, 0, [22, 22]),
+        ] {
+            let widths = Widths::of(keys.split(' '));
+            let others = [1, 2].map(digits).into_iter().zip(others);
+            assert_eq!(widths.are_mixed(), is_mixed, "{keys}");
+            assert_eq!(widths.padded(), VersionDigits::new(padded), "{keys}");
+            for (width, other) in others {
+                assert_eq!(widths.other_than(width).unwrap_or_default(), other, "{keys} {width:?}");
+            }
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn a_key_is_of_a_version_or_shows_another_width(width in 1..=VersionDigits::MAX, key in "v0{0,20}[1-9][0-9]{0,17}") {
+            let (digits, widths) = (digits(width), Widths::of([&*key]));
+            proptest::prop_assert_eq!(digits.version_of(&key).is_none(), widths.other_than(digits).is_some());
+        }
+
         #[test]
         fn padded_keys_sort_as_their_versions(a in 1..10_000_000_000u64, b in 1..10_000_000_000u64) {
             let key = |n| digits(10).version_key(Version::new(n).unwrap());

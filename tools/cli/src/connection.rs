@@ -19,7 +19,6 @@ use aws_sdk_dynamodb::{
 use history_console::hosts::Hosts;
 use operations::{
     connection::Connection,
-    read::items::first_kind,
     tables::{self, Found},
 };
 use shared::{
@@ -28,7 +27,6 @@ use shared::{
     dynamodb::{
         Store,
         client::{self, ClientSettings, capacity::Meter, error::root_cause, http_client},
-        read::layout_error::LayoutError,
     },
 };
 
@@ -169,8 +167,6 @@ async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig
         return Ok((new, false));
     }
     let parameter = async |table: &str| parameter(globals, sdk, table).await;
-    // A table with items but without a stored width has the default width.
-    let default = VersionDigits::default();
     let (stored, history) = match tables::found(&new, globals.history_table.as_deref(), parameter).await? {
         Found::Attached(table) => return Ok((new.with_attached(table), false)),
         Found::Versioned(layout) => (layout.digits, layout.history),
@@ -180,11 +176,15 @@ async fn store(globals: &Globals, width: Width, client: &Client, sdk: &SdkConfig
             }
             return Ok(new.claim_layout().await.map(|()| (new, false))?);
         }
-        Found::New if new.digits() == default || first_kind(&new).await?.is_none() => return Ok((new, true)),
-        Found::New => (default, None),
+        Found::New => {
+            if new.digits() != VersionDigits::default() {
+                new.check_keys(&new.first_keys().await?)?;
+            }
+            return Ok((new, true));
+        }
     };
     match wanted {
-        Some(requested) if requested != stored => Err(LayoutError::Width { stored, requested }.into()),
+        Some(requested) if requested != stored => Err(new.width_error(stored).into()),
         _ => Ok((
             Store::new(client.clone(), &globals.table, stored).with_history(history),
             false,

@@ -89,7 +89,8 @@ pub(crate) fn of_item(error: &OperationError) -> Option<String> {
         E::Write(WriteError::Latest(_) | WriteError::FailedWithoutViolation | WriteError::Taken { .. })
         | E::Read(ReadError::Latest(_)) => format!("`vzero admin audit {key}` examines it"),
         E::Write(WriteError::CounterMissing { .. }) | E::Read(ReadError::Uncounted) => {
-            return Some(text.replace("vzero admin repair", &format!("vzero admin repair {key}")));
+            let named = text.replace("vzero admin repair ID", &format!("vzero admin repair {key}"));
+            return Some(named);
         }
         _ => return None,
     };

@@ -156,6 +156,7 @@ impl OperationError {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Layout(error) if is_mismatch(error) => Kind::Invalid,
+            Self::Write(WriteError::Layout(error)) if is_mismatch(error) => Kind::Invalid,
             Self::Entity(_)
             | Self::Key(_)
             | Self::Checkpoint { .. }

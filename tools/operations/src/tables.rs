@@ -17,7 +17,7 @@ use shared::{
     domain::{
         attached::AttachedTable,
         attributes::text,
-        keys::{ItemKind, VersionDigits},
+        keys::{ItemKind, VersionDigits, Widths},
         layout::table_name,
     },
     dynamodb::{
@@ -32,7 +32,7 @@ use shared::{
     logging::chain,
 };
 
-use crate::{error::OperationError, read::items::first_kind};
+use crate::error::OperationError;
 
 /// Maximum number of tables that [`list`] looks into.
 pub const MAX_TABLES: usize = 300;
@@ -120,21 +120,25 @@ pub async fn found(
     }
 }
 
-/// Checks that other programs do not write a table that [`found`] takes for a new one: it is empty, or its first item is of a kind that
-/// this project writes. A table whose items cannot be read passes.
+/// Checks that other programs do not write a table that [`found`] takes for a new one: it is empty, its first item is of a kind that
+/// this project writes, or it has versions of the store's width. A table whose items cannot be read passes.
 ///
 /// # Errors
 ///
-/// Returns [`OperationError::NoHistory`] if other programs write the table, or the error of the read.
+/// Returns [`OperationError::NoHistory`] if other programs write the table, and the errors of [`Store::check_keys`] and of the read.
 pub async fn check_new(store: &Store) -> Result<(), OperationError> {
-    match first_kind(store).await {
-        Ok(Some(ItemKind::Other)) => Err(OperationError::NoHistory {
+    let keys = match store.first_keys().await {
+        Err(error) if error.code.as_deref() == Some("AccessDeniedException") => return Ok(()),
+        keys => keys?,
+    };
+    let is_other = keys.first().map(|key| store.digits().kind_of(key)) == Some(ItemKind::Other);
+    if is_other && Widths::of(keys.iter().map(String::as_str)) == Widths::default() {
+        return Err(OperationError::NoHistory {
             table: table_name(store.latest_table()).to_owned(),
             reasons: Vec::new(),
-        }),
-        Err(error) if error.code.as_deref() != Some("AccessDeniedException") => Err(error.into()),
-        _ => Ok(()),
+        });
     }
+    Ok(store.check_keys(&keys)?)
 }
 
 /// Returns the attached table, or adds the reasons why what was found is not its history.

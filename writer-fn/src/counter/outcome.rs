@@ -2,7 +2,10 @@
 
 use shared::{
     domain::{version::Version, version_item::InvalidImage},
-    dynamodb::client::error::{ErrorKind, ServiceError},
+    dynamodb::{
+        client::error::{ErrorKind, ServiceError},
+        read::layout_error::LayoutError,
+    },
 };
 use thiserror::Error;
 
@@ -75,12 +78,15 @@ pub enum WriteError {
     /// The latest item is missing or has no `Latest`, but there are versions, or a floor: counting from 1 would repeat their
     /// numbers. Nothing changed.
     #[error(
-        "the entity reached version {version} or a later one, but no latest item counts it: run `vzero admin repair --revive`"
+        "the entity reached version {version} or a later one, but no latest item counts it: run `vzero admin repair ID --revive`"
     )]
     CounterMissing {
         /// Highest version in history, or its floor.
         version: Version,
     },
+    /// Another program has written versions of the entity with keys of another width. Nothing changed.
+    #[error(transparent)]
+    Layout(Box<LayoutError>),
     /// Updates are ordered by time, but the time of the latest item cannot be read. Nothing changed.
     #[error("the time of version {version} cannot be read, so it is not known whether the update is older")]
     TimeUnreadable {
@@ -156,6 +162,15 @@ pub enum WriteError {
     },
 }
 
+impl From<LayoutError> for WriteError {
+    fn from(error: LayoutError) -> Self {
+        match error {
+            LayoutError::Service(error) => Self::Service(error),
+            error => Self::Layout(Box::new(error)),
+        }
+    }
+}
+
 impl WriteError {
     /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
@@ -177,6 +192,7 @@ impl WriteError {
             | Self::FarAhead { .. }
             | Self::VersionUnknown
             | Self::CounterMissing { .. }
+            | Self::Layout(_)
             | Self::TimeUnreadable { .. }
             | Self::Taken { .. } => ErrorKind::Unavailable,
         }

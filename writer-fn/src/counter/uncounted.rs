@@ -2,6 +2,9 @@
 //!
 //! An update would count from 1, and its version item would meet an existing one. A floor shows that there were versions, also
 //! if all of them were pruned or deleted: an update would create a version below it. Such an entity needs a repair.
+//!
+//! Versions whose keys have another width would get a second history beside them. Also a latest item that counts them can be that of
+//! another program: before its first update by this project, their keys are read.
 
 use shared::{
     domain::{Item, entity::EntityId, keys::LATEST_KEY, names},
@@ -14,8 +17,8 @@ use crate::counter::outcome::WriteError;
 ///
 /// # Errors
 ///
-/// Returns [`WriteError::CounterMissing`] if there are versions that no latest item counts, and [`WriteError::Service`] if a request
-/// fails.
+/// Returns [`WriteError::CounterMissing`] if there are versions that no latest item counts, [`WriteError::Layout`] if they have keys of
+/// another width, and [`WriteError::Service`] if a request fails.
 pub async fn counted_latest(store: &Store, entity: &EntityId) -> Result<Option<Item>, WriteError> {
     if !store.has_history(entity, true).await? {
         return Ok(None);
@@ -44,7 +47,13 @@ pub(crate) async fn counted_instead(
     read: Option<&Item>,
     has_no_versions: &mut bool,
 ) -> Result<Option<Item>, WriteError> {
-    if *has_no_versions || read.is_some_and(|read| read.contains_key(names::LATEST)) {
+    if let Some(read) = read.filter(|read| read.contains_key(names::LATEST)) {
+        if !read.contains_key(names::RECORDED_VERSION) {
+            store.has_history(entity, true).await?;
+        }
+        return Ok(None);
+    }
+    if *has_no_versions {
         return Ok(None);
     }
     let counted = counted_latest(store, entity).await?;

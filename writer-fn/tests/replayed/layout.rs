@@ -1,6 +1,7 @@
 //! The writer checks the layout of its table before its first write, with replayed responses.
 
 use serde_json::{Value, json};
+use shared::domain::keys::VersionDigits;
 use testkit::{
     cases::cases,
     replay::{self, Replay},
@@ -88,6 +89,52 @@ async fn a_history_table_gets_its_owner_before_the_layout_is_stored() {
             assert_eq!(response["Version"], 1);
             assert_eq!(replay.operations()[sent..], ["UpdateItem", "UpdateItem"]);
             assert_eq!(replay.bodies()[sent]["Key"]["PK"]["S"], "#vzero");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_keys_of_a_table_without_a_layout_decide_whether_it_gets_this_one() {
+    // The width of the settings and the keys, or the error of the read; the message if the layout is refused.
+    const KEYS: &str = r#"
+        [1, ["v0", "v1", "Metadata", "v1#note"]]  ->
+        [1, "AccessDeniedException"]              ->
+        [2, ["Metadata", "v00", "v12"]]           ->
+        [1, ["Metadata", "v12", "v01"]]           -> the table Table has versions whose keys have 2 digits, not 1: deploy with VersionDigits=2, and run `vzero --table Table --version-digits 2 admin table adopt`
+        [2, ["v00", "v1"]]                        -> the table Table has versions whose keys have 1 digits, not 2
+        [2, ["Metadata"]]                         -> have 1 digits, not 2: use VersionDigits=1, or, if it has no such versions, `vzero --table Table --version-digits 2 admin table adopt`
+        [2, "AccessDeniedException"]              -> Scan failed with AccessDenied
+    "#;
+    for (case, message) in KEYS
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.split_once("->").unwrap())
+    {
+        let (case, message): (Value, _) = (serde_json::from_str(case).unwrap(), message.trim());
+        let item = |key: &Value| json!({"PK": {"S": "Equipment#1"}, "SK": {"S": key}});
+        let page = match &case[1] {
+            Value::String(code) => json!({"__type": code}),
+            keys => json!({"Items": keys.as_array().unwrap().iter().map(item).collect::<Vec<_>>()}),
+        };
+        let written = json!({"Attributes": {"Latest": {"N": "1"}}});
+        let replay = Replay::new([json!({}), described("id"), page, json!({}), written]);
+        let mut settings = replay::settings();
+        settings.digits = VersionDigits::new(u8::try_from(case[0].as_u64().unwrap()).unwrap()).unwrap();
+        let response = handle(&Writer::new(replay.client(), &settings), &json!({"ID": "E", "A": 1})).await;
+        let operations = replay.operations();
+        assert_eq!(operations[..3], ["GetItem", "DescribeTable", "Scan"]);
+        if message.is_empty() {
+            assert_eq!(operations[3..], ["UpdateItem", "UpdateItem"], "{case}");
+            assert_eq!(
+                replay.bodies()[3]["ExpressionAttributeValues"][":digits"]["N"],
+                case[0].to_string()
+            );
+        } else {
+            assert_eq!(operations.len(), 3, "{case}");
+            assert!(
+                response["errorMessage"].as_str().unwrap().contains(message),
+                "{response}"
+            );
         }
     }
 }

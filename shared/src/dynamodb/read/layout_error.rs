@@ -10,13 +10,33 @@ use crate::{
 /// Error of a table's layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// The version keys have another width.
-    #[error("the table's version keys have {stored} digits, not {requested}")]
+    /// The version keys have another width, according to the stored layout.
+    #[error(
+        "the table's version keys have {stored} digits, not {requested}: use VersionDigits={stored}, or, if it has no such versions, \
+         `{adopt}`"
+    )]
     Width {
         /// Width that the table was created with.
         stored: VersionDigits,
         /// Width that was requested.
         requested: VersionDigits,
+        /// Command that replaces the width.
+        adopt: String,
+    },
+    /// Another program has written versions with keys of another width. New versions would be a second history.
+    #[error(
+        "the table {table} has versions whose keys have {found} digits, not {requested}: deploy with VersionDigits={found}, and run \
+         `{adopt}`"
+    )]
+    OtherWidth {
+        /// Table.
+        table: String,
+        /// Width of the versions.
+        found: usize,
+        /// Width that was requested.
+        requested: VersionDigits,
+        /// Command that stores the width of the versions.
+        adopt: String,
     },
     /// History is in another table.
     #[error(

@@ -4,7 +4,7 @@ use crate::{
     domain::{
         Item,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, floor_of, sort_key_of},
+        keys::{FLOOR_KEY, LATEST_KEY, Widths, floor_of, sort_key_of},
         marks::is_expired,
         names,
         version::Version,
@@ -14,7 +14,7 @@ use crate::{
     dynamodb::{
         Store,
         client::error::ServiceError,
-        read::{query_items::Range, versions::ReadError},
+        read::{layout_error::LayoutError, query_items::Range, versions::ReadError},
     },
 };
 
@@ -56,14 +56,15 @@ impl Store {
     }
 
     /// Returns `true` if history has a version, if it had one that was pruned, or if there is a latest item at a padded key such
-    /// as `v00`.
+    /// as `v00`. Keys of another width are an error.
     ///
     /// Without any such item it is one request. Items of other programs between the floor and the versions take a second one.
     ///
     /// # Errors
     ///
-    /// Returns [`ServiceError`] if a request fails.
-    pub async fn has_history(&self, entity: &EntityId, consistent: bool) -> Result<bool, ServiceError> {
+    /// Returns [`LayoutError::Service`] if a request fails, and [`LayoutError::OtherWidth`] if another program has written versions with
+    /// other keys.
+    pub async fn has_history(&self, entity: &EntityId, consistent: bool) -> Result<bool, LayoutError> {
         let now = self.clock.now();
         let padded = self.digits.padded_latest_key();
         let is_history = |item: &Item| {
@@ -75,10 +76,15 @@ impl Store {
             consistent,
             ..Range::from_floor(Some(FIRST_PAGE))
         };
+        let mut widths = Widths::default();
+        let mut examine = |items: &[Item]| {
+            items.iter().filter_map(sort_key_of).for_each(|key| widths.add(key));
+            self.check_widths(&widths).map(|()| items.iter().any(is_history))
+        };
         let (items, next) = self.query_page(entity, &range, None).await?;
-        let mut has_history = items.iter().any(is_history);
-        if has_history || next.is_none() {
-            return Ok(has_history);
+        let mut has_history = examine(&items);
+        if has_history != Ok(false) || next.is_none() {
+            return has_history;
         }
         // The floor is in the first page. Items of other programs are skipped.
         let range = Range {
@@ -86,11 +92,11 @@ impl Store {
             ..Range::all_versions(None)
         };
         self.each_page(entity, range, |items| {
-            has_history = items.iter().any(is_history);
-            !has_history
+            has_history = examine(&items);
+            has_history == Ok(false)
         })
         .await?;
-        Ok(has_history)
+        has_history
     }
 
     /// Reads the highest version in history, `None` if there is none. The order of keys is not that of versions, so it reads

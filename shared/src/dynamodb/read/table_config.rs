@@ -2,14 +2,14 @@
 //! `config`.
 //!
 //! The writer claims its layout before its first write, so that two writers with different layouts cannot write to one table. A
-//! table without a stored layout has width 1 and its history in the table itself, or is empty. Only
+//! table without a stored layout has its history in the table itself, and width 1 or the one that its keys show, or is empty. Only
 //! `operations::table::adopt` changes the layout of a table with items.
 //!
 //! A layout names its table by [`TableIdentity`]. A backup, an export or a script copies the layout with the other items: the
 //! layout of a copy names the history table of the original, and is refused until
 //! `operations::table::adopt` replaces it.
 
-use std::future::Future;
+use std::{fmt::Display, future::Future};
 
 use crate::{
     clock::Deadline,
@@ -17,7 +17,7 @@ use crate::{
         AttributeValue, Item,
         attributes::text,
         entity::EntityId,
-        keys::{VersionDigits, partition_key_of, sort_key_of},
+        keys::{VersionDigits, Widths, partition_key_of, sort_key_of},
         layout, names, time_index,
     },
     dynamodb::{
@@ -43,6 +43,8 @@ pub const TABLE_ID: &str = "TableId";
 pub const TABLE_NAME: &str = "TableName";
 /// Attribute with the name of the history table, absent if history is in the table itself.
 pub const HISTORY_TABLE: &str = "HistoryTable";
+/// Number of items by which the width of a table without a layout is recognized.
+const FIRST_ITEMS: i32 = 100;
 
 /// Layout that a table stores, and the table that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,9 +100,17 @@ impl Store {
             let stored = stored.of(&table)?;
             return self.check(stored.digits, stored.history.as_deref());
         }
-        if !self.has_default_layout() && !self.has_no_entities().await? {
-            // A table with items but without a stored layout has the default.
-            self.check(VersionDigits::default(), None)?;
+        let keys = match self.first_keys().await {
+            // By a role of an earlier release. The keys of each entity are checked before its first version.
+            Err(error) if self.has_default_layout() && error.code.as_deref() == Some("AccessDeniedException") => {
+                Vec::new()
+            }
+            keys => keys?,
+        };
+        self.check_keys(&keys)?;
+        if !keys.is_empty() {
+            // A table with items but without a stored layout has its history in the table itself.
+            self.check(self.digits, None)?;
         }
         if self.has_own_history() {
             self.claim_history(&table).await?;
@@ -143,10 +153,7 @@ impl Store {
     /// Compares this store's layout with the stored one.
     fn check(&self, digits: VersionDigits, history: Option<&str>) -> Result<(), LayoutError> {
         if digits != self.digits {
-            return Err(LayoutError::Width {
-                stored: digits,
-                requested: self.digits,
-            });
+            return Err(self.width_error(digits));
         }
         let stored = history.unwrap_or(layout::table_name(&self.table));
         let requested = layout::table_name(self.history_table());
@@ -165,13 +172,63 @@ impl Store {
         !self.has_own_history() && self.digits == VersionDigits::default()
     }
 
-    /// Returns `true` if the table has no item but its layout.
-    pub(crate) async fn has_no_entities(&self) -> Result<bool, ServiceError> {
-        let request = scan_items::request(&self.table, None).limit(2);
+    /// Reads the sort keys of the table's first items, besides its settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ServiceError`] if the request fails.
+    pub async fn first_keys(&self) -> Result<Vec<String>, ServiceError> {
+        let request = scan_items::request(&self.table, None).limit(FIRST_ITEMS);
         let output = request.send_with(&self.client).await;
         let page = output.map_err(|error| ServiceError::new("Scan", &error))?;
-        let mut items = page.items.unwrap_or_default().into_iter().map(Item::from);
-        Ok(items.all(|item| partition_key_of(&item) == Some(PARTITION_KEY) && sort_key_of(&item) == Some(SORT_KEY)))
+        let items = page.items.unwrap_or_default().into_iter().map(Item::from);
+        // The time since which the index by time exists can be there before the layout.
+        let others = items.filter(|item| partition_key_of(item) != Some(PARTITION_KEY));
+        Ok(others
+            .map(|item| sort_key_of(&item).unwrap_or_default().to_owned())
+            .collect())
+    }
+
+    /// Checks the sort keys of items in a table without a layout.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LayoutError::OtherWidth`] if there are versions of another width, and [`LayoutError::Width`] if no key shows that
+    /// the items have this one, which is not the default.
+    pub fn check_keys(&self, keys: &[String]) -> Result<(), LayoutError> {
+        let (widths, default) = (Widths::of(keys.iter().map(String::as_str)), VersionDigits::default());
+        self.check_widths(&widths)?;
+        match keys.is_empty() || self.digits == default || widths.padded().is_some() {
+            true => Ok(()),
+            false => Err(self.width_error(default)),
+        }
+    }
+
+    /// Checks that keys show no other width.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LayoutError::OtherWidth`].
+    pub fn check_widths(&self, widths: &Widths) -> Result<(), LayoutError> {
+        let Some(found) = widths.other_than(self.digits) else {
+            return Ok(());
+        };
+        let table = layout::table_name(&self.table).to_owned();
+        Err(LayoutError::OtherWidth {
+            adopt: adopt_width_command(&table, found),
+            table,
+            found,
+            requested: self.digits,
+        })
+    }
+
+    /// Returns the error of a store whose width is not the stored one.
+    pub fn width_error(&self, stored: VersionDigits) -> LayoutError {
+        LayoutError::Width {
+            stored,
+            requested: self.digits,
+            adopt: adopt_width_command(layout::table_name(&self.table), self.digits.get()),
+        }
     }
 }
 
@@ -265,6 +322,10 @@ pub fn is_layout(config: &Item) -> bool {
     config
         .keys()
         .any(|name| ![names::PK, names::SK, time_index::SINCE].contains(&name.as_str()))
+}
+
+fn adopt_width_command(table: &str, digits: impl Display) -> String {
+    format!("vzero --table {table} --version-digits {digits} admin table adopt")
 }
 
 fn layout_of(config: &Item) -> Result<Layout, LayoutError> {

@@ -90,7 +90,7 @@ pub enum ReadError {
     #[error("the latest item has no valid version")]
     Latest(#[from] InvalidImage),
     /// The latest item has no `Latest`: another client wrote it.
-    #[error("the latest item has no Latest, which `vzero admin repair` adds")]
+    #[error("the latest item has no Latest, which `vzero admin repair ID` adds")]
     Uncounted,
     /// A version is missing: history lags or has a gap.
     #[error("version {version} is not in the history yet")]

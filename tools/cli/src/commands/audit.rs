@@ -45,7 +45,7 @@ pub(crate) struct Audit {
 }
 
 const EXAMPLE: &str = "\
-Findings: Gap, Stray (beyond Latest), LatestDiffers, NoVersion, Orphan, BelowFloor, Unpruned; Lagging, which is no error.
+Findings: Gap, Stray (beyond Latest), LatestDiffers, NoVersion, Orphan, OtherWidth, BelowFloor, Unpruned; Lagging, which is no error.
 With --attached: Gap, Differs, Unordered, BelowFloor, Unpruned; Late, Missed, Omitted and Lagging, which are no errors.
 With --index: NotInIndex, NoVersion, WrongPartition, WrongTime; versions from before the index are counted.
 With --sealed: Changed, Swapped, Renumbered, Missing, Unsealed, SealedTwice, UnknownEntity; Rewritten, Truncated, Checkpoint.

@@ -3,7 +3,6 @@
 use operations::{
     connection::Connection,
     error::OperationError,
-    read::items::first_kind,
     table::{
         adopt::{Adopted, adopt_table},
         create::{NotApplied, create_table},
@@ -32,7 +31,7 @@ pub(crate) enum Table {
         #[arg(long)]
         time_index: bool,
     },
-    /// Give a restored or copied table a layout of its own, or move its history to another table
+    /// Give a restored or copied table, or one with versions of other programs, a layout of its own, or move its history to another table
     #[command(after_help = ADOPT_HELP)]
     Adopt {
         /// History table, created if it does not exist. The name of the table itself: history is beside the latest items
@@ -47,6 +46,8 @@ const ADOPT_HELP: &str = "\
 Examples:
   vzero --table Restored admin table adopt --dry-run
   vzero --table Restored admin table adopt --history-table Restored-history --yes
+  vzero --table Notebook --version-digits 2 admin table adopt
+With --version-digits, all versions of the table must have keys of this width, such as v01: it reads the whole table.
 The layout of a copy names the history table of the original. It is replaced only if no other table writes the new history
 table. History is copied from the earlier history table of this table, or moved from beside the latest items, while no function
 writes. Afterwards, `vzero audit --all` lists the versions that are missing, and `vzero admin repair` restores what it can.";
@@ -77,7 +78,11 @@ impl Table {
                 "Give {name} a layout of its own, and move its history if it has another place?"
             ))?;
             let adopted = adopt_table(&store, history_table.as_deref(), digits, confirmation.dry_run).await?;
-            return output.object(&shown_adopted(name, &adopted, confirmation.dry_run));
+            output.object(&shown_adopted(name, &adopted, confirmation.dry_run))?;
+            if adopted.has_new_width() {
+                output::note("versions without a v0 that counts them: `vzero admin repair --all --revive` numbers it");
+            }
+            return Ok(());
         }
         let settings = TableSettings {
             time_index: matches!(self, Self::Create { time_index: true }),
@@ -110,9 +115,7 @@ impl Table {
         fits.map_err(|misfit| CliError::Conflict(format!("the table {name} exists, but {misfit}")))?;
         check_applied(name, &created.unwrap_or_default())?;
         match (stored?, digits) {
-            (Some(stored), Some(requested)) if stored != requested => {
-                Err(LayoutError::Width { stored, requested }.into())
-            }
+            (Some(stored), Some(requested)) if stored != requested => Err(store.width_error(stored).into()),
             _ => Ok(()),
         }
     }
@@ -121,18 +124,14 @@ impl Table {
 /// Returns the stored width of an existing table. Its first write stores the width of a table without items.
 async fn existing_digits(store: &Store, digits: Option<VersionDigits>) -> Result<Option<VersionDigits>, LayoutError> {
     let stored = store.stored_layout().await?.map(|layout| layout.digits);
-    let default = VersionDigits::default();
-    match digits.filter(|requested| stored.is_none() && *requested != default) {
-        Some(requested) if first_kind(store).await?.is_some() => Err(LayoutError::Width {
-            stored: default,
-            requested,
-        }),
-        Some(_) => {
+    if stored.is_none() && digits.is_some_and(|digits| digits != VersionDigits::default()) {
+        let keys = store.first_keys().await?;
+        store.check_keys(&keys)?;
+        if keys.is_empty() {
             output::note("the table is empty: the first put stores the width of version keys");
-            Ok(stored)
         }
-        None => Ok(stored),
     }
+    Ok(stored)
 }
 
 fn shown_adopted(name: &str, adopted: &Adopted, is_dry: bool) -> Value {

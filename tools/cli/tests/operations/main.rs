@@ -36,6 +36,9 @@ script_tests! {
     fn a_layout_that_names_a_missing_history_table_is_replaced();
     fn a_layout_that_names_a_missing_history_table_can_be_that_of_before();
     fn history_beside_the_latest_items_is_moved();
+    // Tables with versions of another program.
+    fn versions_of_another_program_go_on_after_the_commands_that_the_errors_name();
+    fn versions_of_two_widths_are_found();
     // Failure documents and items that were made to damage a table, or the command that reads them.
     fn a_version_that_the_latest_item_does_not_count_is_not_written();
     fn a_repair_puts_counted_versions_before_it_continues_the_counter();

@@ -1,6 +1,7 @@
 //! Entities whose latest item is missing or has no `Latest`, although there are versions.
 
 use serde_json::{Value, json};
+use shared::dynamodb::read::layout_error::LayoutError;
 use testkit::{
     database::Database,
     endpoint::is_about_one_table,
@@ -32,7 +33,7 @@ async fn check_rejected(world: &World<'_>, reached: u64) {
             world.options
         );
         let text = format!(
-            "the entity reached version {reached} or a later one, but no latest item counts it: run `vzero admin repair --revive`"
+            "the entity reached version {reached} or a later one, but no latest item counts it: run `vzero admin repair ID --revive`"
         );
         assert_eq!(error.to_string(), text);
     }
@@ -83,6 +84,67 @@ async fn an_update_never_counts_from_1_beside_versions_or_a_floor() {
         .put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "RecentRequests": {"M": {"hash": {"N": "4"}}}}))
         .await;
     assert_eq!(world.write(json!({})).await, Ok(written(1)));
+}
+
+/// Also if another program counts them, and in every mode: the next version would have another key than its own next one.
+#[tokio::test]
+async fn an_update_never_begins_a_second_history_beside_keys_of_another_width() {
+    if is_about_one_table() {
+        return;
+    }
+    let database = Database::start().await;
+    let keys = |numbers: std::ops::RangeInclusive<u8>| numbers.map(|number| format!("v{number:02}"));
+    let named = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>();
+    for (name, digits, keys, expected) in [
+        ("from0", 1, keys(0..=3).collect(), 2),
+        ("from1", 1, keys(1..=3).collect(), 2),
+        ("long", 1, keys(1..=12).collect(), 2),
+        ("latest", 1, named(&["v0", "v01", "v02"]), 2),
+        ("only-latest", 1, named(&["v00"]), 2),
+        ("wide", 2, named(&["v000000007", "v000000008"]), 9),
+        ("narrow", 2, named(&["v1", "v10", "v11", "v2"]), 1),
+        ("counted", 1, named(&["v0 counted", "v01", "v02"]), 2),
+        ("counted-narrow", 2, named(&["v0 counted", "v1", "v2"]), 1),
+    ] {
+        let world = World::new(&database, name, digits).await;
+        for key in &keys {
+            let mut row = item(key.split(' ').next().unwrap());
+            if key.ends_with("counted") {
+                row["Latest"] = json!({"N": "2"});
+            }
+            world.put(row).await;
+        }
+        let before = world.rows().await;
+        for options in settings() {
+            let world = world.clone().with(options);
+            for expected_version in [json!(null), json!(0), json!(2)] {
+                let mut update = json!({"State": "OK", "ExpectedVersion": expected_version});
+                if expected_version.is_null() {
+                    update.as_object_mut().unwrap().remove("ExpectedVersion");
+                }
+                let refused = world.apply(update).await;
+                let Err(WriteError::Layout(error)) = &refused else {
+                    panic!("{name} {expected_version} {options:?}: {refused:?}");
+                };
+                let LayoutError::OtherWidth { found, .. } = &**error else {
+                    panic!("{error}");
+                };
+                assert_eq!(*found, expected, "{name}");
+            }
+        }
+        assert_eq!(world.rows().await, before, "{name}");
+    }
+    // A latest item that another program counts, with keys of this width, is read once.
+    let world = World::new(&database, "same-width", 1).await;
+    world
+        .put(json!({"PK": {"S": "E"}, "SK": {"S": "v0"}, "Latest": {"N": "1"}}))
+        .await;
+    world.put(item("v1")).await;
+    for expected in [&["Query", "UpdateItem"][..], &["UpdateItem"]] {
+        let (outcome, operations) = world.operations(world.apply(json!({"A": 1}))).await;
+        assert!(matches!(outcome, Ok(WriteOutcome::Written { .. })), "{outcome:?}");
+        assert_eq!(operations, expected);
+    }
 }
 
 #[tokio::test]

@@ -239,6 +239,7 @@ impl Auditor {
             false => Collection::read(&self.table, entity).await?,
         };
         now.has_padded |= seen.has_padded;
+        now.of_other_width = now.of_other_width.max(seen.of_other_width);
         if seen.quarantined > 0 {
             now.quarantined = self.table.quarantined(entity).await?;
         }

@@ -3,6 +3,7 @@
 //! | part | consistent if |
 //! |---|---|
 //! | versions | every version from the floor to `Latest` exists, and none beyond |
+//! | keys | all have the width of the table |
 //! | latest item | it equals its newest version |
 //! | versions of an attached table | every version from the floor to the newest one exists; those that are not late are in the order of the changes |
 
@@ -19,7 +20,7 @@ use shared::{
         },
         attribution::WrittenBy,
         entity::EntityId,
-        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits, floor_of, sort_key_of},
+        keys::{FLOOR_KEY, LATEST_KEY, VersionDigits, Widths, floor_of, sort_key_of},
         marks::{is_marked, is_pinned},
         quarantine,
         recorded_at::RecordedAt,
@@ -46,6 +47,8 @@ pub struct Collection {
     pub(crate) hold: Option<Hold>,
     /// `true` if there is a latest item at a padded key.
     pub(super) has_padded: bool,
+    /// Number of items at keys of versions and latest items of another width.
+    pub(super) of_other_width: u64,
     /// Number of records in quarantine.
     pub(super) quarantined: u64,
     /// Times at which versions were recorded, except for late versions.
@@ -144,6 +147,8 @@ impl Collection {
             self.has_padded = true;
         } else if quarantine::is_first(key) {
             self.quarantined += 1;
+        } else if Widths::of([key]).other_than(self.digits).is_some() {
+            self.of_other_width += 1;
         }
     }
 
@@ -163,10 +168,10 @@ impl Collection {
         true
     }
 
-    /// Returns `true` if there is a latest item, a version, a floor, or a record in quarantine.
+    /// Returns `true` if there is a latest item, a version, also of another width, a floor, or a record in quarantine.
     pub fn is_entity(&self) -> bool {
         let has_history = !self.versions.is_empty() || self.has_padded || self.floor.is_some();
-        self.latest.is_some() || has_history || self.quarantined > 0
+        self.latest.is_some() || has_history || self.quarantined > 0 || self.of_other_width > 0
     }
 
     /// Returns the floor if neither a version nor the latest item has its number or a higher one.
@@ -222,6 +227,7 @@ impl Collection {
             latest.filter(|_| is_ahead).map(|version| Finding::Ahead { version }),
             self.unordered.map(|version| Finding::Unordered { version }),
             some(self.quarantined).map(|records| Finding::Quarantined { records }),
+            some(self.of_other_width).map(|items| Finding::OtherWidth { items }),
             some(self.late.len()).map(|versions| Finding::Late { versions }),
             some(self.missed).map(|versions| Finding::Missed { versions }),
             some(self.omitted).map(|versions| Finding::Omitted { versions }),

@@ -34,6 +34,9 @@ pub enum Finding {
     Orphan { from: Version, to: Version },
     /// Stream records of the entity are in [quarantine](shared::domain::quarantine): they can never become a version.
     Quarantined { records: u64 },
+    /// Versions and latest items of another program have keys of another width, such as `v01`. Beside other versions, they are a second
+    /// history.
+    OtherWidth { items: u64 },
     /// History begins at the floor, but neither a version nor the latest item has its number or a higher one: the latest item
     /// was deleted, or its counter was set back.
     BelowFloor { floor: Version },

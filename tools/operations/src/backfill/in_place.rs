@@ -83,6 +83,9 @@ impl Backfill {
 
     /// Returns the highest version of an entity. It is refused if the next one would be below the floor.
     async fn highest(&self, entity: &EntityId) -> Result<Option<(Version, Item)>, Stop> {
+        // Versions with keys of another width would get a second history.
+        let is_other = async |store: &Store| store.has_history(entity, true).await.map_err(WriteError::from);
+        self.target.send(is_other).await?;
         let newest = async |store: &Store| store.newest_in_history(entity, true).await;
         let highest = self.target.send(newest).await?;
         let number = highest.as_ref().map_or(Version::FIRST, |(version, _)| *version);

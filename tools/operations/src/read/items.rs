@@ -16,8 +16,8 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use shared::{
     domain::{
         Item,
-        entity::{EntityId, RESERVED},
-        keys::{ItemKind, VersionDigits, partition_key_of, sort_key_of},
+        entity::EntityId,
+        keys::{ItemKind, VersionDigits, sort_key_of},
         marks::is_expired,
         names,
         time::timestamp,
@@ -106,17 +106,6 @@ pub async fn scan_items(store: &Store) -> Result<Vec<Item>, ServiceError> {
         items.extend(store.flat_all(found, table).await?);
     }
     Ok(items)
-}
-
-/// Reads the first item of a scan, besides the table's own settings, and returns its kind. `None` if there is none.
-pub async fn first_kind(store: &Store) -> Result<Option<ItemKind>, ServiceError> {
-    let scan = store.client().scan().table_name(store.latest_table());
-    let page = scan.consistent_read(true).limit(2).send().await;
-    let page = page.map_err(|error| ServiceError::new("Scan", &error))?;
-    // The time since which the index by time exists can be there before the layout.
-    let mut items = page.items.unwrap_or_default().into_iter().map(Item::from);
-    let first = items.find(|item| partition_key_of(item) != Some(RESERVED));
-    Ok(first.map(|item| store.digits().kind_of(sort_key_of(&item).unwrap_or_default())))
 }
 
 fn query(store: &Store, entity: &EntityId, table: &str) -> QueryFluentBuilder {

@@ -135,6 +135,15 @@ impl Known {
     /// reach, the latest item stays as it is.
     pub(super) fn plan(&self, findings: &[Finding], revive: bool, digits: VersionDigits) -> Own {
         let mut own = Own::default();
+        if let Some(other) = findings
+            .iter()
+            .find(|finding| matches!(finding, Finding::OtherWidth { .. }))
+        {
+            // Any step would begin a second history beside them, or continue one.
+            let why = "vzero admin table adopt stores the width of these versions, if all have it";
+            own.left.push((*other, why));
+            return own;
+        }
         let (latest, top) = (self.latest.as_ref(), self.highest.zip(self.top.clone()));
         let number = |numbering, to| Action::Number {
             numbering,

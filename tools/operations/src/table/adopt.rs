@@ -11,12 +11,20 @@
 //! | the owner of another history table, because the table is a copy | yes |
 //! | none | unless the table that stored the layout, or another one with its name, has a layout with this history table |
 //!
+//! A table whose versions other programs wrote gets the width of their keys, unless they have several. A width that was stored before
+//! can be replaced if no version has it.
+//!
 //! If the layout belongs to this table, the items of its earlier history table are copied first. So is history
 //! beside the latest items, which is deleted after the layout was changed.
 
 use attach::attachable::attachable_table;
 use shared::{
-    domain::{entity::EntityId, keys::VersionDigits, layout::table_name},
+    domain::{
+        entity::EntityId,
+        keys::{VersionDigits, Widths, sort_key_of},
+        layout::table_name,
+        names,
+    },
     dynamodb::{
         Store,
         client::error::ServiceError,
@@ -54,17 +62,27 @@ pub struct Adopted {
     pub copied: u64,
 }
 
+impl Adopted {
+    /// Returns `true` if other programs wrote the versions, or if the width was changed.
+    pub fn has_new_width(&self) -> bool {
+        self.before
+            .as_ref()
+            .is_none_or(|before| before.digits != self.layout.digits)
+    }
+}
+
 /// Stores a layout that belongs to this table. `history` is the history table, created if it does not exist; this table
-/// itself if history is in it; `None` for that of a layout without one. A new table of `digits` is the last resort. A dry run checks,
-/// and changes nothing.
+/// itself if history is in it; `None` for that of a layout without one. `requested` is the width of version keys; by default the stored
+/// one, or the one of the versions. A dry run checks, and changes nothing.
 ///
 /// # Errors
 ///
-/// Returns [`OperationError`] if the history table is or could be in use, is no history table, or a request fails.
+/// Returns [`OperationError`] if the history table is or could be in use, is no history table, the versions have keys of another width,
+/// or a request fails.
 pub async fn adopt_table(
     store: &Store,
     history: Option<&str>,
-    digits: Option<VersionDigits>,
+    requested: Option<VersionDigits>,
     is_dry: bool,
 ) -> Result<Adopted, OperationError> {
     let (table, before) = store.identity_and_layout().await?;
@@ -79,11 +97,14 @@ pub async fn adopt_table(
             )));
         }
     };
-    let digits = match (before.as_ref().map(|before| before.digits), digits) {
-        (Some(stored), Some(requested)) if stored != requested => {
-            return Err(LayoutError::Width { stored, requested }.into());
+    let digits = match before.as_ref().map(|before| before.digits) {
+        Some(digits) if requested.is_none_or(|requested| requested == digits) => digits,
+        Some(digits) if stored.is_some() => {
+            return Err(OperationError::Refused(format!(
+                "the version keys in the history table have {digits} digits, which cannot be changed"
+            )));
         }
-        (stored, requested) => stored.or(requested).unwrap_or_default(),
+        _ => width(store, requested).await?,
     };
     let is_own = before.as_ref().is_some_and(|before| before.is_of(&table));
     let left = stored.filter(|stored| is_own && history != Some(stored.as_str()));
@@ -142,6 +163,32 @@ pub async fn adopt_table(
         has_new_history,
         copied,
     })
+}
+
+/// Returns the width that the version keys of a table have, which must be the requested one. It reads the whole table.
+async fn width(store: &Store, requested: Option<VersionDigits>) -> Result<VersionDigits, OperationError> {
+    let (mut widths, mut start) = (Widths::default(), None);
+    loop {
+        let request = scan_items::request(store.latest_table(), start)
+            .projection_expression("#sk")
+            .expression_attribute_names("#sk", names::SK);
+        let page = page(store, request, |item| sort_key_of(&item).map(str::to_owned)).await?;
+        page.items.iter().for_each(|key| widths.add(key));
+        start = page.next;
+        if start.is_none() {
+            break;
+        }
+    }
+    if widths.are_mixed() {
+        return Err(OperationError::Refused(format!(
+            "the table {} has versions whose keys have different numbers of digits: `vzero audit --all` lists them",
+            table_name(store.latest_table())
+        )));
+    }
+    let digits = requested.or_else(|| widths.padded()).unwrap_or_default();
+    let store = Store::new(store.client().clone(), store.latest_table(), digits);
+    store.check_widths(&widths)?;
+    Ok(digits)
 }
 
 /// Makes this table the owner of a history table, unless another table is.
