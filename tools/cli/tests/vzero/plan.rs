@@ -63,6 +63,39 @@ fn the_prices_of_sealing_match_the_command() {
 }
 
 #[test]
+fn the_costs_of_the_default_stack_match_the_command() {
+    let cost = |rate: &str, more: &str| plan(rate, more)["MonthlyCost"].take();
+    let mut rates = Vec::new();
+    for row in rows("docs/costs.md")
+        .into_iter()
+        .filter(|row| row.len() == 9 && row[0].starts_with('1'))
+    {
+        let default = cost(&row[0], "");
+        let sum = |parts: &[&str]| json!(parts.iter().map(|part| number(&default["Parts"][*part])).sum::<f64>());
+        let parts: [&[&str]; 5] = [
+            &["Writes"],
+            &["Storage", "Backup"],
+            &["WriterFunction", "StreamFunction"],
+            &["Queue"],
+            &["Alarms"],
+        ];
+        let totals = [
+            default["Total"].clone(),
+            cost(&row[0], "--source queue")["Total"].take(),
+            cost(&row[0], "--monitoring")["Total"].take(),
+        ];
+        let expected = parts
+            .map(|parts| shown(&sum(parts)))
+            .into_iter()
+            .chain(totals.iter().map(shown));
+        assert!(row[1..].iter().cloned().eq(expected), "{row:?}");
+        rates.push(row[0].clone());
+    }
+    assert_eq!(rates, ["1", "10", "100"]);
+    assert!(number(&cost("1", "")["Total"]) <= 6.0);
+}
+
+#[test]
 fn the_tables_of_the_document_match_the_command() {
     let (mut rates, mut modes) = (Vec::new(), 0);
     for row in rows("docs/scaling.md") {
@@ -97,7 +130,7 @@ fn the_tables_of_the_document_match_the_command() {
     }
     assert_eq!(rates, ["1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]);
     assert_eq!(modes, 5);
-    let (one, busy) = (plan("1", ""), plan("10000", ""));
+    let (one, busy) = (plan("1", ""), plan("10000", "--source queue"));
     let units = number(&one["Update"]["WriteUnits"]);
     let of_writer = 10_000.0 * 20.0 / number(&busy["WriterFunction"]["Concurrency"]);
     for rate in [4_000.0 / units, 40_000.0 / units, of_writer] {
