@@ -356,8 +356,24 @@ fn digest(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
+#[cfg(feature = "simulation")]
+thread_local! {
+    static IS_SEEDED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Takes the keys of this thread from the seeded generator of a simulation, so that a run can be repeated: they determine the order of leaves.
+#[cfg(feature = "simulation")]
+pub fn seed() {
+    IS_SEEDED.set(true);
+}
+
 pub(crate) fn random() -> Result<[u8; 32], SealError> {
     let mut bytes = [0; 32];
+    #[cfg(feature = "simulation")]
+    if IS_SEEDED.get() {
+        fastrand::fill(&mut bytes);
+        return Ok(bytes);
+    }
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| SealError::Setting("this machine has no randomness".to_owned()))?;
     Ok(bytes)

@@ -50,6 +50,7 @@ impl ProcessClock {
 pub(crate) fn in_virtual_time<T>(seed: u64, future: impl Future<Output = T>) -> Result<T, SimulationError> {
     // The random number generator of the SDK and the library.
     fastrand::seed(seed);
+    sealing::keys::seed();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
