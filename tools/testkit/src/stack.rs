@@ -22,9 +22,11 @@ use crate::{
     wait::eventually,
 };
 
+/// Returns the template with these parameters. Its functions publish metrics, which tests read.
 pub fn template(parameters: &[(&str, &str)]) -> Template {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let mut parameters: Vec<_> = parameters.iter().map(owned).collect();
+    let metrics = ("MetricsNamespace", "VersionControl");
+    let mut parameters: Vec<_> = [&metrics].into_iter().chain(parameters).map(owned).collect();
     if has_own_history() {
         parameters.insert(0, owned(&("HistoryTable", "own")));
     }

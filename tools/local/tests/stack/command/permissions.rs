@@ -53,7 +53,14 @@ fn the_data_folder_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("new/data");
     let argument = data.to_string_lossy().into_owned();
-    let stack = serve(&["--data-dir", &argument, "--feed", "/dev/null"]);
+    let stack = serve(&[
+        "--data-dir",
+        &argument,
+        "--feed",
+        "/dev/null",
+        "--parameter",
+        "MetricsNamespace=VersionControl",
+    ]);
     stack.write(&json!({"ID": "a"}));
     assert_private(&modes(&data), &FILES);
     assert_private(&modes(folder.path()), &["./new", "./new/data"]);

@@ -75,7 +75,8 @@ fn findings(seen: &Collection) -> String {
 fn what_is_wrong_is_named() {
     for (items, expected) in [
         ("", ""),
-        ("Metadata 2020-01-01T00:00:00 request#1 v01", ""),
+        ("Metadata 2020-01-01T00:00:00 request#1", ""),
+        ("v01", "OtherWidth 1"),
         ("latest=1a 1a Metadata request#1", ""),
         ("latest=2b 1a 2b", ""),
         ("latest=1a", "Gap 1 1"),
