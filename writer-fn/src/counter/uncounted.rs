@@ -13,6 +13,9 @@ use shared::{
 
 use crate::counter::outcome::WriteError;
 
+/// Attributes of a latest item that an update of this project has written.
+const OWN: [&str; 3] = [names::RECORDED_VERSION, names::REQUEST_ID, names::RECENT_REQUESTS];
+
 /// Returns `None` for an entity without versions, or the latest item that another writer created in the meantime.
 ///
 /// # Errors
@@ -48,7 +51,7 @@ pub(crate) async fn counted_instead(
     has_no_versions: &mut bool,
 ) -> Result<Option<Item>, WriteError> {
     if let Some(read) = read.filter(|read| read.contains_key(names::LATEST)) {
-        if !read.contains_key(names::RECORDED_VERSION) {
+        if !OWN.iter().any(|name| read.contains_key(*name)) {
             store.has_history(entity, true).await?;
         }
         return Ok(None);
