@@ -151,7 +151,7 @@ async fn reads_are_consistent_and_objects_are_created_once_checked_and_retained(
             .iter()
             .filter(|request| request.operation == "PutObject")
             .count()
-            > 10
+            > 4
     );
     for request in requests {
         let (key, header) = (&request.key, |name| request.header(name));
