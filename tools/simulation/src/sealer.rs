@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use aws_config::{Region, SdkConfig};
+use aws_config::{Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider};
 use aws_smithy_runtime_api::{
     client::{
@@ -110,6 +110,8 @@ impl Sealer {
             .credentials_provider(SharedCredentialsProvider::new(Credentials::for_tests()))
             .timeout_config(ClientSettings::default().timeouts())
             .retry_config(ClientSettings::default().retries())
+            // It measures with the clock of the machine.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .http_client(http::client(&services))
             .build();
         let settings = Settings {
