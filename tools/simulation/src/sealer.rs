@@ -3,13 +3,7 @@
 //! Each run is an instance of its own, which faults can kill at any request. Requests to DynamoDB go to the connector, others to the buckets
 //! and the key in memory, with the faults of the same [point](Point::Seal).
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use aws_config::{Region, SdkConfig, stalled_stream_protection::StalledStreamProtectionConfig};
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, SharedCredentialsProvider};
@@ -34,12 +28,12 @@ use crate::{
     caller::{Author, Caller},
     clock::Clock,
     connector::{Connector, InjectedPanic, SLOW, TOO_LATE, killed},
-    database::{self, create_table},
+    database::create_table,
     error::SimulationError,
     faults::{FaultKind, Point},
     functions::process,
     http::{self, Service},
-    mutation::sealing::{CloudRequest, change_headers, change_response, respond},
+    mutation::sealing::change_response,
     schedule::{KEYS, STATE, TABLE},
     setup::{dynamodb_client, partition},
 };
@@ -65,8 +59,6 @@ pub(crate) struct Sealer {
 struct Services {
     connector: Connector,
     bucket: Process,
-    /// `true` once the instance has sent a transaction.
-    has_swapped: Arc<AtomicBool>,
 }
 
 impl Sealer {
@@ -102,7 +94,6 @@ impl Sealer {
         let services = Services {
             connector: self.connector.clone(),
             bucket: self.bucket.clone(),
-            has_swapped: Arc::default(),
         };
         let sdk = SdkConfig::builder()
             .behavior_version(BehaviorVersion::v2026_01_12())
@@ -134,20 +125,11 @@ impl Sealer {
 }
 
 impl Services {
-    /// Executes a request to S3 or KMS, which the mutation may change.
-    async fn execute(&self, mut request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
-        let mutations = self.connector.mutations;
-        let what = CloudRequest::of(&request, self.has_swapped.load(Ordering::Relaxed));
-        if let Some(response) = respond(mutations, &what) {
-            return Ok(response);
-        }
-        change_headers(mutations, &what, &mut request);
+    /// Executes a request to S3 or KMS. The mutation may change the response.
+    async fn execute(&self, request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+        let uri = request.uri().to_owned();
         let mut response = self.bucket.call(request).await?;
-        if mutations.0.is_some() {
-            let state = serde_json::json!({"TableName": STATE, "Key": {"PK": {"S": "log"}, "SK": {"S": "state"}}});
-            let state = database::send(&self.connector.database, "GetItem", &state).unwrap_or_default();
-            change_response(mutations, &what, &state, &mut response);
-        }
+        change_response(self.connector.mutations, &uri, &mut response);
         Ok(response)
     }
 
@@ -209,9 +191,6 @@ impl Service for Services {
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         if !target.starts_with("DynamoDB") {
             return self.of_cloud(request).await;
-        }
-        if http::operation(&request) == "TransactWriteItems" {
-            self.has_swapped.store(true, Ordering::Relaxed);
         }
         self.connector.respond(request).await
     }

@@ -139,7 +139,7 @@ fn expected(headers: &Members<'_>) -> Result<Option<ExpectedVersion>, InvalidHtt
     }
 }
 
-/// Returns the version of a strong ETag.
+/// Returns the version of a strong `ETag`.
 fn version(tag: &str) -> Option<Version> {
     let number = tag.strip_prefix('"')?.strip_suffix('"')?;
     let is_canonical = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');

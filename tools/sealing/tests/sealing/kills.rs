@@ -141,10 +141,7 @@ async fn reads_are_consistent_and_objects_are_created_once_checked_and_retained(
     let database = Arc::new(Database::start().await);
     let world = world(&database).await;
     world.seal_now().await.unwrap();
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap()
-        .as_secs();
+    let now = shared::clock::since_epoch().as_secs();
     let requests = world.cloud.requests();
     assert!(
         requests

@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use shared::domain::{AttributeValue, Item, attributes, keys::LATEST_KEY};
 
 use super::purge_marker_key;
+use crate::stream::Written;
 use crate::{
     evidence::{Evidence, SealedHistory, Violations},
     requests::{is_version_key, text},
@@ -77,13 +78,11 @@ fn published(sealed: &SealedHistory, add: &mut impl FnMut(String)) -> Option<Vec
         let content = sealed.log.get(&tile.to_string()).and_then(|contents| contents.last());
         let read = content.and_then(|content| entries(tile, content));
         let parsed = read.map(|entries| entries.into_iter().map(Leaf::parse).collect::<Result<Vec<_>, _>>());
-        match parsed {
-            Some(Ok(parsed)) => leaves.extend(parsed),
-            _ => {
-                add(format!("the published log of {size} entries lacks {tile}"));
-                return None;
-            }
-        }
+        let Some(Ok(parsed)) = parsed else {
+            add(format!("the published log of {size} entries lacks {tile}"));
+            return None;
+        };
+        leaves.extend(parsed);
     }
     let hashes: Vec<_> = leaves.iter().map(|leaf| leaf_hash(&leaf.bytes())).collect();
     for checkpoint in checkpoints.iter().filter(|checkpoint| checkpoint.size <= size) {
@@ -181,7 +180,7 @@ fn erased(evidence: &Evidence, sealed: &SealedHistory, add: &mut impl FnMut(Stri
         names: vec![SECRET.to_owned()],
     };
     let digest = path.bytes().map(|bytes| Sha256::digest(&bytes));
-    let entities: BTreeSet<_> = evidence.stream.iter().map(|written| written.entity()).collect();
+    let entities: BTreeSet<_> = evidence.stream.iter().map(Written::entity).collect();
     for entity in entities {
         let markers = sealed
             .items
@@ -199,7 +198,7 @@ fn erased(evidence: &Evidence, sealed: &SealedHistory, add: &mut impl FnMut(Stri
             .stream
             .iter()
             .filter(|written| written.entity() == entity && written.key() == LATEST_KEY);
-        for image in latest.map(|written| written.image()) {
+        for image in latest.map(Written::image) {
             let version: u64 = text(image, "/Latest/N").parse().unwrap_or(0);
             let secret = text(image, &format!("/{SECRET}/S"));
             if !secret.is_empty() {

@@ -146,9 +146,6 @@ impl Mutations {
 
     /// Replaces the response to a write of an operator or of seal-fn.
     pub(crate) fn answer(self, caller: Option<&Caller>, request: &Value, response: &mut Response) {
-        if self.is("seal-outcome") && caller.is_some_and(Caller::is_sealer) && sealing::succeed(request, response) {
-            self.disable("seal-outcome");
-        }
         if self.is("undo-replan") && caller.is_some_and(Caller::is_undo) && undo::succeed(request, response) {
             self.disable("undo-replan");
         }

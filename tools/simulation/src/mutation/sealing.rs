@@ -1,6 +1,6 @@
 //! Mutations of sealing and of erasures: requests and responses of seal-fn, and the items that an erasure writes and reads.
 
-use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use serde_json::{Value, json};
 use shared::domain::{
     recorded_at::RecordedAt,
@@ -9,70 +9,22 @@ use shared::domain::{
 
 use crate::{
     caller::Caller,
-    http::Response,
     mutation::{
         Mutation, Mutations,
-        expressions::{VALUES, remove, remove_condition, sort_key, writes},
+        expressions::{VALUES, remove, writes},
     },
     requests::text,
-    schedule::{HISTORY, KEYS, STATE, TABLE},
+    schedule::{KEYS, STATE},
 };
 
-/// A request to S3 or KMS.
-pub(crate) struct CloudRequest {
-    /// For example `PUT log/checkpoint`.
-    name: String,
-    has_swapped: bool,
-}
-
-impl CloudRequest {
-    /// Describes a request of an instance that has swapped the state, or has not.
-    pub(crate) fn of(request: &HttpRequest, has_swapped: bool) -> Self {
-        // https://BUCKET.s3.REGION.amazonaws.com/KEY?QUERY
-        let uri = request.uri().split('?').next().unwrap_or_default();
-        let (host, key) = uri.trim_start_matches("https://").split_once('/').unwrap_or_default();
-        let bucket = host.split('.').next().unwrap_or_default();
-        Self {
-            name: format!("{} {bucket}/{key}", request.method()),
-            has_swapped,
-        }
-    }
-}
-
-/// Responds to a request that is not executed. `None` if it is.
-pub(crate) fn respond(mutations: Mutations, request: &CloudRequest) -> Option<HttpResponse> {
-    let is_of_earlier_swap = request.name.starts_with("PUT log/") && !request.has_swapped;
-    (mutations.is("seal-finish") && is_of_earlier_swap && mutations.disable("seal-finish")).then(|| response(""))
-}
-
-/// Removes the condition of a put.
-pub(crate) fn change_headers(mutations: Mutations, request: &CloudRequest, http: &mut HttpRequest) {
-    let is_checkpoint = request.name == "PUT log/checkpoint";
-    if is_checkpoint && mutations.is("seal-checkpoint") {
-        mutations.disable("seal-checkpoint");
-        http.headers_mut().remove("if-match");
-        http.headers_mut().remove("if-none-match");
-    } else if !is_checkpoint && mutations.is("seal-create") && http.headers_mut().remove("if-none-match").is_some() {
-        mutations.disable("seal-create");
-    }
-}
-
-/// Changes a response. `state` is the state of the log.
-pub(crate) fn change_response(mutations: Mutations, request: &CloudRequest, state: &Value, http: &mut HttpResponse) {
+/// Changes a response of S3.
+pub(crate) fn change_response(mutations: Mutations, uri: &str, http: &mut HttpResponse) {
     let body = http.body().bytes().unwrap_or_default();
-    let size = |text: &str| text.lines().nth(1)?.parse::<u64>().ok();
-    if mutations.is("seal-known") && request.name.starts_with("GET staging/") {
+    if mutations.is("seal-known") && uri.starts_with("https://staging.") {
         let mut batch: Value = serde_json::from_slice(body).unwrap_or_default();
         if batch["Known"].as_object().is_some_and(|known| !known.is_empty()) && mutations.disable("seal-known") {
             batch["Known"] = json!({});
             *http = response(&batch.to_string());
-        }
-    } else if mutations.is("seal-larger") && request.name == "GET log/checkpoint" && !request.has_swapped {
-        let published = std::str::from_utf8(body).ok().and_then(size);
-        let of_state = text(state, "/Item/Size/N").parse().unwrap_or(0);
-        if published > Some(of_state) && mutations.disable("seal-larger") {
-            *http = response("<Error><Code>NoSuchKey</Code></Error>");
-            *http.status_mut() = 404_u16.try_into().unwrap_or(http.status());
         }
     }
 }
@@ -92,25 +44,6 @@ pub(super) fn change(mutation: Mutation, operation: &str, body: &mut Value) {
             let since = RecordedAt::parse(first.as_str().unwrap_or_default()).ok();
             if let Some(since) = since.filter(|since| since.to_duration() > LATE) {
                 *first = json!(millis(since.after(LATE)));
-            }
-        }
-        ("seal-versions", "BatchGetItem") => {
-            let tables = body["RequestItems"].as_object_mut().into_iter().flatten();
-            for (_, request) in tables.filter(|(table, _)| [TABLE, HISTORY].contains(&table.as_str())) {
-                request["ConsistentRead"] = json!(false);
-            }
-        }
-        ("seal-swap" | "seal-keys", "PutItem" | "TransactWriteItems") => {
-            for put in writes("Put", operation, body) {
-                let is_state = put["TableName"] == STATE && sort_key(put) == "state";
-                let is_it = if mutation == "seal-swap" {
-                    is_state
-                } else {
-                    put["TableName"] == KEYS
-                };
-                if is_it {
-                    remove_condition(put);
-                }
             }
         }
         ("erase-commitment", "PutItem" | "TransactWriteItems") => {
@@ -145,20 +78,6 @@ pub(super) fn change_read(
         ("seal-batches", "Query", "batches") | ("seal-operations", "Query", "pending") if is_state => {
             response["Items"] = json!([]);
         }
-        ("erase-marker", "BatchGetItem", _) if caller.is_some_and(Caller::is_stream_function) => {
-            let tables = response["Responses"].as_object_mut().into_iter().flatten();
-            let items = tables.filter_map(|(_, items)| items.as_array_mut()).flatten();
-            items.for_each(|item| remove(item, "Erasures"));
-        }
         _ => {}
     }
-}
-
-/// Makes a lost swap look successful.
-pub(super) fn succeed(request: &Value, response: &mut Response) -> bool {
-    let is_failed = response.body.contains("TransactionCanceled") && request.to_string().contains("\"Staging\"");
-    if is_failed {
-        *response = Response::ok(&json!({}));
-    }
-    is_failed
 }

@@ -175,28 +175,25 @@ impl Alarm {
     fn parse(logical_id: String, properties: &Value) -> Self {
         let mut properties = properties.clone();
         let members = properties.as_object_mut().unwrap();
-        let metrics = match members.remove("Metrics") {
-            Some(Value::Array(metrics)) => {
-                assert_eq!(
-                    metrics[0],
-                    json!({"Id": "stopped", "Expression": STOPPED}),
-                    "{logical_id}"
-                );
-                let ids = metrics[1..].iter().map(|metric| text(&metric["Id"]));
-                assert!(ids.eq(["updates", "batches"]), "{logical_id}");
-                let merged = metrics[1..].iter().map(|metric| {
-                    let mut stat = metric["MetricStat"].as_object().unwrap().clone();
-                    let metric = stat.remove("Metric").unwrap();
-                    stat.extend(metric.as_object().unwrap().clone());
-                    Value::Object(stat)
-                });
-                merged.collect()
-            }
-            _ => {
-                let names = ["Namespace", "MetricName", "Dimensions", "Statistic", "Period"];
-                let of_metric = names.map(|name| members.remove_entry(name));
-                json!([Value::Object(of_metric.into_iter().flatten().collect())])
-            }
+        let metrics = if let Some(Value::Array(metrics)) = members.remove("Metrics") {
+            assert_eq!(
+                metrics[0],
+                json!({"Id": "stopped", "Expression": STOPPED}),
+                "{logical_id}"
+            );
+            let ids = metrics[1..].iter().map(|metric| text(&metric["Id"]));
+            assert!(ids.eq(["updates", "batches"]), "{logical_id}");
+            let merged = metrics[1..].iter().map(|metric| {
+                let mut stat = metric["MetricStat"].as_object().unwrap().clone();
+                let metric = stat.remove("Metric").unwrap();
+                stat.extend(metric.as_object().unwrap().clone());
+                Value::Object(stat)
+            });
+            merged.collect()
+        } else {
+            let names = ["Namespace", "MetricName", "Dimensions", "Statistic", "Period"];
+            let of_metric = names.map(|name| members.remove_entry(name));
+            json!([Value::Object(of_metric.into_iter().flatten().collect())])
         };
         members.insert("Metrics".to_owned(), metrics);
         let parsed = Self::deserialize(properties).unwrap_or_else(|error| panic!("{logical_id}: {error}"));

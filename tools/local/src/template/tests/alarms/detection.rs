@@ -116,7 +116,7 @@ fn the_default_stack_detects_lost_and_stopped_history() {
     let own = |alarm: &Alarm| TEMPLATE.contains(&format!("\n  {}:\n", alarm.logical_id));
     stack.alarms.retain(own);
     assert_eq!(stack.alarms.len(), 5);
-    let detected = |fault: &Fault| first(&stack, fault, STREAM).map(|(alarms, minutes)| (alarms, minutes));
+    let detected = |fault: &Fault| first(&stack, fault, STREAM);
     let found = faults().into_iter().filter_map(|fault| {
         let (alarms, minutes) = detected(&fault)?;
         Some(format!(
