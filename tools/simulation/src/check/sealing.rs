@@ -21,11 +21,11 @@ use sha2::{Digest as _, Sha256};
 use shared::domain::{AttributeValue, Item, attributes, keys::LATEST_KEY};
 
 use super::purge_marker_key;
-use crate::stream::Written;
 use crate::{
     evidence::{Evidence, SealedHistory, Violations},
     requests::{is_version_key, text},
     schedule::SECRET,
+    stream::Written,
 };
 
 /// Checks the log of a run, if there is one.
