@@ -67,7 +67,7 @@ pub struct Sealer {
     pub limits: Limits,
 }
 
-/// What a run has done.
+/// Outcome of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sealed {
     /// Number of leaves.

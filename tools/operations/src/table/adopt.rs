@@ -72,7 +72,7 @@ impl Adopted {
 }
 
 /// Stores a layout that belongs to this table. `history` is the history table, created if it does not exist; this table
-/// itself if history is in it; `None` for that of a layout without one. `requested` is the width of version keys; by default the stored
+/// itself if history is in it; `None` for a layout without one. `requested` is the width of version keys; by default the stored
 /// one, or the one of the versions. A dry run checks, and changes nothing.
 ///
 /// # Errors
