@@ -103,7 +103,7 @@ impl Stack {
         let Options {
             mut template, dynamodb, ..
         } = options;
-        check(&options.bootstraps, &template)?;
+        check(&options.bootstraps, &template, options.seal.is_some())?;
         if let Some(folder) = &options.seal {
             seal::check(folder, options.data_dir.is_none())?;
         }
@@ -242,10 +242,12 @@ async fn with_time_index(store: Store, template: &Template, is_new: bool) -> Res
     Ok(store)
 }
 
-/// Checks that each bootstrap exists and belongs to a function of the template.
-fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template) -> Result<(), LocalError> {
+/// Checks that each bootstrap exists and belongs to a function of the template, or to seal-fn if it runs.
+fn check(bootstraps: &BTreeMap<String, PathBuf>, template: &Template, seals: bool) -> Result<(), LocalError> {
     for (name, path) in bootstraps {
-        if !template.functions.iter().any(|function| function.binary == *name) {
+        let is_known =
+            template.functions.iter().any(|function| function.binary == *name) || seals && name == seal::BINARY;
+        if !is_known {
             return Err(LocalError::new(format!("the template has no function {name}")));
         }
         if !path.is_file() {
