@@ -1,6 +1,6 @@
 //! Sends every file of `events/` to the function that its name starts with.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Value, json};
 use shared::domain::attributes::same_item;
@@ -16,18 +16,25 @@ fn expected() -> BTreeMap<String, Value> {
 async fn every_file_gets_the_expected_response() {
     let stack = start().await;
     let mut expected = expected();
+    let event = |path: &Path| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
     let entries = std::fs::read_dir(root().join("events")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let event = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let event = event(&path);
         let function = format!("{}-fn", name.split_once('-').unwrap().0);
         let answer = invoke(&stack, &function, &event).await;
         assert_eq!(Some(answer), expected.remove(&name), "{name}");
     }
     assert!(expected.is_empty(), "no files for {expected:?}");
+    // Again, with the same Idempotency-Key: once more the same version, although the entity has another one since.
+    let again = invoke(&stack, "writer-fn", &event(&root().join("events/writer-function-url.json"))).await;
+    let answered = (&again["statusCode"], &again["headers"]["etag"]);
+    assert_eq!(answered, (&json!(200), &json!("\"1\"")), "{again}");
+    assert!(again["body"].as_str().unwrap().contains("\"Duplicate\""), "{again}");
     settled(&stack).await;
+    assert_eq!(item(&stack, "Equipment#20", "v3").await, Value::Null);
 
     // The request id of an update in envelopes is the innermost id.
     let request = async |entity: &str| item(&stack, entity, "v1").await["RequestId"]["S"].clone();
@@ -54,8 +61,7 @@ async fn every_file_gets_the_expected_response() {
         json!({"S": "WARNING1"})
     );
     // Attributes of every DynamoDB type are stored unchanged; the order of sets may differ.
-    let event: Value =
-        serde_json::from_slice(&std::fs::read(root().join("events/stream-every-type.json")).unwrap()).unwrap();
+    let event = event(&root().join("events/stream-every-type.json"));
     let mut image = event["Records"][0]["dynamodb"]["NewImage"].clone();
     image.as_object_mut().unwrap().remove("Latest");
     image["SK"] = json!({"S": "v1"});
