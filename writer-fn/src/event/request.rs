@@ -2,10 +2,10 @@
 //!
 //! | source | event | decoder |
 //! |---|---|---|
-//! | direct, `EventBridge`, SNS | one update, in [envelopes](Envelope) | [`envelope`](super::envelope) |
-//! | SQS, also with such envelopes in a message | batch | [`queue`](super::queue) |
-//! | Kinesis, also with such envelopes in a record | batch | [`kinesis`](super::kinesis) |
-//! | function URL, API Gateway HTTP API | one update without envelopes | [`http`](super::http) |
+//! | direct, `EventBridge`, SNS | one update, in [envelopes](Envelope) | `envelope` |
+//! | SQS, also with such envelopes in a message | batch | `queue` |
+//! | Kinesis, also with such envelopes in a record | batch | `kinesis` |
+//! | function URL, API Gateway HTTP API | one update without envelopes | `http` |
 
 use std::time::Duration;
 
