@@ -1,14 +1,34 @@
 """The vectors of tools/clients/vectors.json, in domain code and on tables."""
 
+import json
 import unittest
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 
 import vectors
 from vectors import VECTORS
-from vzero_reader import CopiedTable, Layout, ReadError, Table, VersionNotFound, VersionPruned, times
+from vzero_reader import (
+    AttachedTable,
+    CopiedTable,
+    Layout,
+    NotAttached,
+    ReadError,
+    Table,
+    VersionNotFound,
+    VersionPruned,
+    diff,
+    times,
+)
+from vzero_reader.attached import partition_key
 from vzero_reader.layout import LATEST_KEY
-from vzero_reader.version import Version, flat
+from vzero_reader.version import Version, flat, value
+
+
+def native(item):
+    """Converts attributes in DynamoDB JSON to values of Python."""
+    return {name: value(of) for name, of in vectors.item(item).items()}
 
 
 class Domain(unittest.TestCase):
@@ -65,7 +85,7 @@ class Domain(unittest.TestCase):
                 item = flat(item)
             key = item["SK"]["S"]
             number = int(item["Latest"]["N"]) if key == LATEST_KEY else Layout().version_of(key)
-            view, expected = Version.of("E", number, item), vector["view"]
+            view, expected = Version.of("E", number or 0, item), vector["view"]
             found = {
                 "Version": view.number,
                 "Deleted": view.deleted,
@@ -82,6 +102,43 @@ class Domain(unittest.TestCase):
             }
             attributes = {name: vectors.sorted_sets(value) for name, value in expected["Attributes"].items()}
             self.assertEqual(found, {**expected, "Attributes": attributes}, vector["name"])
+
+    def test_diffs(self):
+        for vector in VECTORS["diffs"]:
+            view = Version.of_attached if vector.get("attached") else Version.of
+            old = None if vector["from"] is None else view("E", 1, vectors.item(vector["from"]))
+            changes = diff(old, view("E", 2, vectors.item(vector["to"])))
+            self.assertEqual([self.change(change) for change in changes], vector["changes"], vector["name"])
+
+    def change(self, change):
+        json = {"Path": change.path, "Kind": change.kind}
+        if change.kind in ("removed", "changed"):
+            json["From"] = vectors.dynamodb_json(change.old)
+        if change.kind in ("added", "changed"):
+            json["To"] = vectors.dynamodb_json(change.new)
+        return json if change.from_path is None else {**json, "FromPath": change.from_path}
+
+    def test_lists_that_are_too_different_are_one_change(self):
+        lists = ([Decimal(number) for number in range(start, start + 1001)] for start in (0, 2000))
+        old, new = (replace(Version.of("E", 2, {}), attributes={"L": {"L": of}}) for of in lists)
+        self.assertEqual([(change.path, change.kind) for change in diff(old, new)], [("L.L", "changed")])
+
+    def test_keys_of_attached_tables(self):
+        for vector in VECTORS["attachedKeys"]:
+            self.assertEqual(partition_key(vector["keys"], native(vector["key"])), vector["partitionKey"])
+        keys = [("c", "S"), ("n", "N")]
+        for key in [
+            {},
+            {"c": "c"},
+            {"c": "c", "n": 1, "x": 1},
+            {"c": "c", "x": 1},
+            {"c": "", "n": 1},
+            {"c": 1, "n": 1},
+            {"c": "c", "n": "1"},
+            {"c": "c", "n": True},
+            {"c": "c", "n": Decimal("NaN")},
+        ]:
+            self.assertRaises(ValueError, partition_key, keys, key)
 
     def optional(self, value, expected):
         # NULL and a missing attribute are None.
@@ -113,8 +170,41 @@ class Reads(unittest.TestCase):
                 with self.subTest(table=vector["name"], **{key: of for key, of in read.items() if key != "expect"}):
                     self.assertEqual(self.result(table, read), read["expect"])
 
+    def attached(self, definition, history):
+        name = f"Python-{uuid.uuid4()}"
+        vectors.create(self.client, name + "-history", history)
+        if definition:
+            text = json.dumps({**definition, "TableName": name})
+            vectors.put(
+                self.client,
+                name + "-history",
+                {"PK": {"S": "#vzero"}, "SK": {"S": "attached"}, "Definition": {"S": text}},
+            )
+        return AttachedTable(self.client, name)
+
+    def test_reads_of_an_attached_table(self):
+        attached = VECTORS["attached"]
+        table = self.attached(attached["definition"], attached["history"])
+        for read in attached["reads"]:
+            with self.subTest(**{key: of for key, of in read.items() if key != "expect"}):
+                self.assertEqual(self.result(table, read), read["expect"])
+        version = table.version({"customerId": "c1", "orderNo": 1}, 2)
+        self.assertEqual((version.actor, version.change.item_version, version.change.mark), ("amy", 7, None))
+        self.assertEqual(table.version(version.entity, 2), version)
+        marks = [table.version({"customerId": "c1", "orderNo": 3}, number).change for number in range(1, 5)]
+        self.assertEqual([(change.mark, change.omitted) for change in marks], [(None, False), ("Missed", False), (None, False), (None, True)])
+        self.assertRaises(ValueError, table.latest, {"customerId": "c1"})
+
+    def test_a_table_without_its_history(self):
+        for definition in (None, VECTORS["attached"]["definition"]):
+            table = self.attached(definition, [])
+            other = AttachedTable(self.client, "Other", history=table.name + "-history")
+            with self.assertRaises(NotAttached) as caught:
+                other.latest({"customerId": "c1", "orderNo": 1})
+            self.assertEqual((caught.exception.table, caught.exception.history), ("Other", table.name + "-history"))
+
     def result(self, table, read):
-        entity = read["entity"]
+        entity = read["entity"] if isinstance(read["entity"], str) else native(read["entity"])
         try:
             match read["read"]:
                 case "latest":
@@ -125,8 +215,10 @@ class Reads(unittest.TestCase):
                     view = table.as_of(entity, read["time"])
                 case "effectiveAt":
                     view = table.effective_at(entity, read["time"], limit=read.get("limit"))
+                case "log":
+                    return {"log": self.log(table, entity, read)}
                 case "history":
-                    return {"versions": self.history(table, read)}
+                    return {"versions": self.history(table, entity, read)}
         except ReadError as error:
             members = {name: of for name, of in vars(error).items() if name != "entity"}
             if isinstance(error, VersionNotFound):
@@ -139,11 +231,22 @@ class Reads(unittest.TestCase):
         self.assertEqual(view.attributes["State"], str(view.number))
         return {"version": view.number}
 
-    def history(self, table, read):
+    def log(self, table, entity, read):
+        entries = table.log(
+            entity,
+            oldest_first=read.get("oldestFirst", False),
+            first=read.get("from", 1),
+            last=read.get("to"),
+            limit=read.get("limit"),
+        )
+        paths = lambda changes: None if changes is None else [change.path for change in changes]
+        return [[entry.version.number, paths(entry.changes)] for entry in entries]
+
+    def history(self, table, entity, read):
         size = read.get("pageSize", 100)
         pages = list(
             table.history(
-                read["entity"],
+                entity,
                 oldest_first=read.get("oldestFirst", False),
                 first=read.get("from", 1),
                 last=read.get("to"),
@@ -152,7 +255,7 @@ class Reads(unittest.TestCase):
             )
         )
         self.assertTrue(all(1 <= len(page) <= size for page in pages), [len(page) for page in pages])
-        for view in sum(pages, []):
+        for view in (view for view in sum(pages, []) if not view.deleted and view.is_state):
             self.assertEqual(view.attributes["State"], str(view.number))
         return [view.number for page in pages for view in page]
 
@@ -187,7 +290,8 @@ class Reads(unittest.TestCase):
         table = Table(self.client, name)
         for number in (1, 500, 999):
             requests.clear()
-            self.assertEqual(table.as_of("E", times_of(number)).number, number)
+            found = table.as_of("E", times_of(number))
+            self.assertEqual(found and found.number, number)
             # The layout, the latest item and log2 1000.
             self.assertLessEqual(len(requests), 12)
         requests.clear()
@@ -227,9 +331,9 @@ class Reads(unittest.TestCase):
             with self.assertRaises(kind) as caught:
                 table.version("Long", version)
             self.assertEqual(str(caught.exception), message)
-        with self.assertRaises(VersionPruned) as caught:
+        with self.assertRaises(VersionPruned) as pruned:
             table.version("Pruned", 1)
-        self.assertEqual(str(caught.exception), "it was pruned: history begins at version 7")
+        self.assertEqual(str(pruned.exception), "it was pruned: history begins at version 7")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import os
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import boto3
 
@@ -55,7 +56,7 @@ def dynamodb_json(value):
             return {"M": {name: dynamodb_json(member) for name, member in value.items()}}
         case set():
             kind = {str: "SS", Decimal: "NS", bytes: "BS"}[type(next(iter(value)))]
-            convert = {"SS": str, "NS": text, "BS": base}[kind]
+            convert: Any = {"SS": str, "NS": text, "BS": base}[kind]
             return {kind: sorted(convert(element) for element in value)}
     raise TypeError(type(value))
 

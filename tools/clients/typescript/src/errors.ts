@@ -68,6 +68,16 @@ export class CopiedTable extends ReadError {
   }
 }
 
+/** The table `history` does not have the history of the attached table `table`. */
+export class NotAttached extends ReadError {
+  constructor(
+    readonly table: string,
+    readonly history: string,
+  ) {
+    super(`${history} is not the history of an attached table ${table}`);
+  }
+}
+
 /** The item `#vzero`, `config` of the table cannot be read. */
 export class InvalidLayout extends ReadError {
   constructor() {

@@ -1,39 +1,23 @@
 /** Reads of versions, by the requests of DynamoDB's read API. */
 
-import {
-  BatchGetItemCommand,
-  DescribeTableCommand,
-  type DynamoDBClient,
-  GetItemCommand,
-  paginateQuery,
-  type QueryCommandInput,
-} from "@aws-sdk/client-dynamodb";
-import {
-  CopiedTable,
-  EntityNotFound,
-  InvalidLatest,
-  LimitReached,
-  UnknownTime,
-  VersionNotFound,
-  VersionPruned,
-} from "./errors.js";
-import { CONFIG, FLOOR_KEY, isExpired, isVersion, type Item, LATEST_KEY, Layout, text, whole } from "./layout.js";
+import type { DynamoDBClient } from "@aws-sdk/client-dynamodb";
+import { asOf } from "./asOf.js";
+import { type Change, diff, isComparable } from "./diff.js";
+import { LimitReached } from "./errors.js";
+import type { Layout } from "./layout.js";
+import { MAX_KEYS, Store } from "./store.js";
 import * as times from "./times.js";
-import { clientTime, flat, joined, partKeys, type Version, view } from "./version.js";
+import { clientTime, type Version } from "./version.js";
 
-/** Maximum number of keys of BatchGetItem. */
-const MAX_KEYS = 100;
 /** Number of versions in the first page of a search by the client's time. */
 const FIRST_PAGE = 10;
-/** Maximum number of requests in a row that DynamoDB does not process. */
-const MAX_ATTEMPTS = 8;
 
 export interface ReadOptions {
   /** False for eventually consistent reads, at half the capacity. Default true. */
   consistent?: boolean | undefined;
 }
 
-export interface HistoryOptions {
+export interface LogOptions {
   /** True for ascending order. Default false. */
   oldestFirst?: boolean | undefined;
   /** First version of the range. Default 1. */
@@ -42,48 +26,45 @@ export interface HistoryOptions {
   last?: number | undefined;
   /** Maximum number of versions. */
   limit?: number | undefined;
+}
+
+export interface HistoryOptions extends LogOptions {
   /** Maximum number of versions of a page. Default 100. */
   pageSize?: number | undefined;
 }
 
-/** A table of latest items, with its history. Reads are strongly consistent by default. The layout is read once. */
-export class Table {
-  readonly #consistent: boolean;
-  #layout: Promise<Layout> | undefined;
+/** A version, with its changes. */
+export interface LogEntry {
+  readonly version: Version;
+  /**
+   * Changes from the version before. Undefined if they are not known: that version is missing, or one of both is late or omitted.
+   */
+  readonly changes: Change[] | undefined;
+}
 
-  constructor(
-    readonly client: DynamoDBClient,
-    readonly name: string,
-    options: ReadOptions = {},
-  ) {
-    this.#consistent = options.consistent ?? true;
+/** Reads of one table. Subclasses open it, and name its entities. */
+export abstract class Reader<Entity> {
+  constructor(protected readonly store: Store) {}
+
+  /** Returns the partition key of the history of an entity. */
+  protected abstract id(entity: Entity): Promise<string>;
+
+  get client(): DynamoDBClient {
+    return this.store.client;
+  }
+
+  /** Name of the table. */
+  get name(): string {
+    return this.store.name;
   }
 
   /**
    * Returns the layout of the table.
    *
-   * @throws InvalidLayout, CopiedTable
+   * @throws InvalidLayout, CopiedTable, or NotAttached for an attached table
    */
   layout(): Promise<Layout> {
-    this.#layout ??= this.#readLayout();
-    // A failed request is repeated by the next read.
-    this.#layout.catch(() => (this.#layout = undefined));
-    return this.#layout;
-  }
-
-  async #readLayout(): Promise<Layout> {
-    const config = await this.#getFrom(this.name, ...CONFIG);
-    const layout = Layout.of(config);
-    if (config !== undefined) await this.#checkTable(config);
-    return layout;
-  }
-
-  /** Checks that this table stored the layout. An endpoint without ids has ARNs. */
-  async #checkTable(config: Item): Promise<void> {
-    const { Table: described } = await this.client.send(new DescribeTableCommand({ TableName: this.name }));
-    const id = text(config, "TableId");
-    if (id !== undefined && id === (described?.TableId ?? described?.TableArn)) return;
-    throw new CopiedTable(this.name, text(config, "TableName"));
+    return this.store.layout();
   }
 
   /**
@@ -91,10 +72,8 @@ export class Table {
    *
    * @throws EntityNotFound, InvalidLatest
    */
-  async latest(entity: string): Promise<Version> {
-    const item = await this.#getFrom(this.name, entity, LATEST_KEY);
-    if (item === undefined) throw new EntityNotFound(entity);
-    return view(entity, counter(entity, item), item);
+  async latest(entity: Entity): Promise<Version> {
+    return this.store.latest(await this.id(entity));
   }
 
   /**
@@ -102,12 +81,13 @@ export class Table {
    *
    * @throws EntityNotFound, VersionNotFound, VersionPruned, InvalidLatest
    */
-  async version(entity: string, version: number): Promise<Version> {
-    const item = await this.#versionItem(entity, version);
-    if (item !== undefined) return view(entity, version, item);
-    const newest = await this.#newest(entity);
+  async version(entity: Entity, version: number): Promise<Version> {
+    const [store, key] = [this.store, await this.id(entity)];
+    const found = await store.version(key, version);
+    if (found !== undefined) return found;
+    const newest = await store.newest(key);
     if (newest.number === version) return newest;
-    throw await this.#missing(entity, version, newest.number);
+    throw await store.missing(key, version, newest.number);
   }
 
   /**
@@ -116,51 +96,9 @@ export class Table {
    *
    * @throws EntityNotFound, VersionNotFound, VersionPruned, UnknownTime, InvalidLatest, RangeError for an invalid time
    */
-  async asOf(entity: string, time: string | Date): Promise<Version | undefined> {
+  async asOf(entity: Entity, time: string | Date): Promise<Version | undefined> {
     const limit = times.text(times.ofArgument(time));
-    let newest = await this.#newest(entity);
-    const latest = newest.number;
-    for (;;) {
-      const found = await this.#asOfInSequence(entity, newest, limit, latest);
-      const before = newest.recordedSince - 1;
-      if (found !== undefined || before < 1) return found;
-      // A time before the whole sequence is searched in the one before.
-      const item = await this.#versionItem(entity, before);
-      if (item === undefined) throw await this.#missing(entity, before, latest);
-      newest = view(entity, before, item);
-    }
-  }
-
-  /** Searches the versions of one sequence of times, of which this one is the newest. */
-  async #asOfInSequence(entity: string, newest: Version, limit: string, latest: number): Promise<Version | undefined> {
-    let undecided: Error | undefined;
-    try {
-      // The latest item of another program has no time, but its version item has.
-      const probed = newest.recordedAt === undefined ? await this.#probe(entity, newest.number, latest) : newest;
-      if (recorded(probed) <= limit) return probed;
-    } catch (error) {
-      undecided = undecidable(error);
-    }
-    // Each version below `low` is not later, or was pruned. Each one from `high` on is later, or undecided.
-    let [low, high] = [newest.recordedSince, newest.number];
-    let found: Version | undefined;
-    let pruned: VersionPruned | undefined;
-    while (low < high) {
-      const middle = low + Math.floor((high - low) / 2);
-      try {
-        const earlier = await this.#firstOf(entity, middle, high, limit, latest);
-        if (earlier === undefined) [high, undecided] = [middle, undefined];
-        else [low, found] = [earlier.number + 1, earlier];
-      } catch (caught) {
-        const error = undecidable(caught);
-        const floor = await this.#floor(entity);
-        if (floor <= middle) [high, undecided] = [middle, error];
-        else [low, found, pruned] = [floor, undefined, new VersionPruned(floor)];
-      }
-    }
-    if (undecided !== undefined) throw undecided;
-    if (found === undefined && pruned !== undefined) throw pruned;
-    return found;
+    return asOf(this.store, await this.id(entity), limit);
   }
 
   /**
@@ -170,14 +108,15 @@ export class Table {
    * @throws LimitReached, UnknownTime, RangeError for a limit below 1, and as `asOf` does
    */
   async effectiveAt(
-    entity: string,
+    entity: Entity,
     time: string | Date,
     options: { limit?: number | undefined } = {},
   ): Promise<Version | undefined> {
     const limit = options.limit ?? Infinity;
     checkPositive("limit", limit);
     const wanted = times.ofArgument(time);
-    const newest = await this.#newest(entity);
+    const [store, key] = [this.store, await this.id(entity)];
+    const newest = await store.newest(key);
     const isInEffect = (version: Version) => {
       const own = clientTime(version);
       return own !== undefined && own <= wanted;
@@ -187,10 +126,10 @@ export class Table {
     while (last > 0) {
       if (read >= limit) throw new LimitReached(read);
       const first = Math.max(1, last - Math.min(size, limit - read) + 1);
-      const page = new Map((await this.#byKeys(entity, range(first, last))).map((found) => [found.number, found]));
+      const page = new Map((await store.byKeys(key, range(first, last))).map((found) => [found.number, found]));
       for (let number = last; number >= first; number--) {
         const found = page.get(number);
-        if (found === undefined) throw await this.#missing(entity, number, newest.number);
+        if (found === undefined) throw await store.missing(key, number, newest.number);
         if (isInEffect(found)) return found;
       }
       [read, last, size] = [read + last - first + 1, first - 1, MAX_KEYS];
@@ -199,21 +138,50 @@ export class Table {
   }
 
   /**
+   * Compares two versions by their numbers.
+   *
+   * @throws as `version` does
+   */
+  async diff(entity: Entity, old: number, next: number): Promise<Change[]> {
+    return diff(await this.version(entity, old), await this.version(entity, next));
+  }
+
+  /**
+   * Reads versions newest first, each with its changes.
+   *
+   * @throws as `history` does
+   */
+  async *log(entity: Entity, options: LogOptions = {}): AsyncGenerator<LogEntry, void> {
+    const { oldestFirst = false, first = 1, limit = Infinity } = options;
+    checkPositive("limit", limit);
+    // One version more is read, for the changes of the first one.
+    const versions = this.history(entity, { ...options, first: first - 1, limit: limit + 1 });
+    let left = limit;
+    for await (const entry of entries(versions, oldestFirst)) {
+      if (entry.version.number < first) continue;
+      yield entry;
+      left -= 1;
+      if (left === 0) return;
+    }
+  }
+
+  /**
    * Reads versions newest first, page by page. A page is not empty. Versions that are not stored are left out; the latest item
    * supplies its version. To continue later, pass `last` or `first` one beyond the last version that was read.
    *
    * @throws EntityNotFound, InvalidLatest, RangeError for a limit or page size below 1
    */
-  async *history(entity: string, options: HistoryOptions = {}): AsyncGenerator<Version[], void> {
+  async *history(entity: Entity, options: HistoryOptions = {}): AsyncGenerator<Version[], void> {
     const { oldestFirst = false, first = 1, limit = Infinity, pageSize = MAX_KEYS } = options;
     checkPositive("limit", limit);
     checkPositive("pageSize", pageSize);
-    const newest = await this.#newest(entity);
+    const [store, key] = [this.store, await this.id(entity)];
+    const newest = await store.newest(key);
     const last = Math.min(options.last ?? newest.number, newest.number);
     let left = limit;
     let pending = first <= newest.number && newest.number <= last;
     let carried: Version[] = [];
-    for await (const page of this.#pages(entity, Math.max(first, 1), last, oldestFirst, pageSize)) {
+    for await (const page of this.#pages(key, Math.max(first, 1), last, oldestFirst, pageSize)) {
       if (!oldestFirst && pending) {
         pending = false;
         if (page[0]?.number !== newest.number) page.unshift(newest);
@@ -255,14 +223,9 @@ export class Table {
     size: number,
   ): AsyncGenerator<Version[]> {
     const layout = await this.layout();
-    const table = layout.history ?? this.name;
-    const input = keysBetween(table, entity, layout.key(first), layout.key(last));
-    const pages = paginateQuery(
-      { client: this.client, pageSize: size },
-      { ...input, ScanIndexForward: oldestFirst, ConsistentRead: this.#consistent },
-    );
-    for await (const page of pages) {
-      const found = await this.#views(layout, entity, page.Items ?? [], table);
+    const pages = this.store.query(entity, layout.key(first), layout.key(last), oldestFirst, size);
+    for await (const items of pages) {
+      const found = await this.store.views(entity, items);
       // `v100` sorts between `v10` and `v11`, but does not fit the width of 2.
       yield found.filter(({ number }) => first <= number && number <= last);
     }
@@ -282,189 +245,52 @@ export class Table {
         : range(Math.max(last - size + 1, first), last);
       if (oldestFirst) first += numbers.length;
       else last -= numbers.length;
-      const page = await this.#byKeys(entity, numbers);
+      const page = await this.store.byKeys(entity, numbers);
       yield oldestFirst ? page : page.reverse();
       if (page.length > 0) continue;
       // A gap can be wide: look up which versions exist.
-      const existing = (await this.#stored(entity)).filter((number) => first <= number && number <= last);
+      const existing = (await this.store.stored(entity)).filter((number) => first <= number && number <= last);
       if (!oldestFirst) existing.reverse();
       for (let start = 0; start < existing.length; start += size) {
-        const found = await this.#byKeys(entity, existing.slice(start, start + size));
+        const found = await this.store.byKeys(entity, existing.slice(start, start + size));
         yield oldestFirst ? found : found.reverse();
       }
       return;
     }
   }
+}
 
-  /** Reads at most 100 versions by their keys, in ascending order. */
-  async #byKeys(entity: string, versions: number[]): Promise<Version[]> {
-    if (versions.length === 0) return [];
-    const layout = await this.layout();
-    const keys = versions.map((version) => ({ PK: { S: entity }, SK: { S: layout.key(version) } }));
-    const table = layout.history ?? this.name;
-    const found = await this.#views(layout, entity, await this.#batchGet(table, keys), table);
-    return found.sort((a, b) => a.number - b.number);
+/** A table of latest items, with its history. Reads are strongly consistent by default. The layout is read once. */
+export class Table extends Reader<string> {
+  constructor(client: DynamoDBClient, name: string, options: ReadOptions = {}) {
+    super(new Store(client, name, options.consistent ?? true));
   }
 
-  async #batchGet(table: string, keys: Item[]): Promise<Item[]> {
-    const items: Item[] = [];
-    let attempts = 0;
-    let left: Item[] = keys;
-    while (left.length > 0) {
-      const request = { [table]: { Keys: left, ConsistentRead: this.#consistent } };
-      const output = await this.client.send(new BatchGetItemCommand({ RequestItems: request }));
-      const got = output.Responses?.[table] ?? [];
-      items.push(...got);
-      left = output.UnprocessedKeys?.[table]?.Keys ?? [];
-      attempts = got.length > 0 ? 0 : attempts + 1;
-      if (left.length === 0) break;
-      if (attempts >= MAX_ATTEMPTS) throw new Error("DynamoDB does not process the keys: the table is throttled");
-      await new Promise((resolve) => setTimeout(resolve, 50 * 2 ** attempts));
-    }
-    return items;
-  }
-
-  /** Returns the versions that have an item, in ascending order. It reads the keys of the entity. */
-  async #stored(entity: string): Promise<number[]> {
-    const layout = await this.layout();
-    const versions = new Set<number>();
-    const input = { ...keysBetween(layout.history ?? this.name, entity, "v", "w"), ProjectionExpression: "SK" };
-    const pages = paginateQuery({ client: this.client }, { ...input, ConsistentRead: this.#consistent });
-    for await (const page of pages) {
-      for (const item of page.Items ?? []) {
-        const version = layout.versionOf(text(item, "SK") ?? "");
-        if (version !== undefined) versions.add(version);
-      }
-    }
-    return [...versions].sort((a, b) => a - b);
-  }
-
-  async #views(layout: Layout, entity: string, items: Item[], table: string): Promise<Version[]> {
-    const views: Version[] = [];
-    for (const item of items) {
-      const version = layout.versionOf(text(item, "SK") ?? "");
-      if (version === undefined || isExpired(item)) continue;
-      views.push(view(entity, version, await this.#flat(item, table)));
-    }
-    return views;
-  }
-
-  /** Converts a version item to a flat one. Beside the latest items, it has an image only if it is compressed. */
-  async #flat(item: Item, table: string): Promise<Item> {
-    if (table === this.name && item.ImageDeflate === undefined) return item;
-    const further: Item[] = [];
-    for (const key of partKeys(item)) {
-      const part = await this.#storedItem(table, text(item, "PK") ?? "", key, true);
-      if (part === undefined) return item;
-      further.push(part);
-    }
-    return flat(further.length === 0 ? item : joined(item, further));
-  }
-
-  /** Reads the latest item, or the highest version in history if there is none. */
-  async #newest(entity: string): Promise<Version> {
-    const latest = await this.#getFrom(this.name, entity, LATEST_KEY);
-    if (latest?.Latest !== undefined) return view(entity, counter(entity, latest), latest);
-    for (const version of (await this.#stored(entity)).reverse()) {
-      const item = await this.#versionItem(entity, version);
-      if (item !== undefined) return view(entity, version, item);
-    }
-    throw latest === undefined ? new EntityNotFound(entity) : new InvalidLatest(entity);
-  }
-
-  /**
-   * Returns the first version from `middle` on that is not later, undefined if all are later. A time that comes from the stream
-   * can also be later than that of the next version.
-   */
-  async #firstOf(
-    entity: string,
-    middle: number,
-    high: number,
-    limit: string,
-    latest: number,
-  ): Promise<Version | undefined> {
-    for (let version = middle; version < high; version++) {
-      const probed = await this.#probe(entity, version, latest);
-      if (recorded(probed) <= limit) return probed;
-      if (!probed.recordedByStream) return undefined;
-    }
-    return undefined;
-  }
-
-  async #probe(entity: string, version: number, latest: number): Promise<Version> {
-    const item = await this.#versionItem(entity, version);
-    if (item === undefined) throw await this.#missing(entity, version, latest);
-    const probed = view(entity, version, item);
-    recorded(probed);
-    return probed;
-  }
-
-  async #missing(entity: string, version: number, latest: number): Promise<VersionNotFound | VersionPruned> {
-    const floor = await this.#floor(entity);
-    return version >= 1 && version < floor ? new VersionPruned(floor) : new VersionNotFound(version, floor, latest);
-  }
-
-  /** Reads the first version of history: 1, unless it was pruned. Below, only pinned versions remain. */
-  async #floor(entity: string): Promise<number> {
-    const item = await this.#get(entity, FLOOR_KEY);
-    const floor = item === undefined ? undefined : whole(item, "Floor");
-    return floor !== undefined && floor >= 1 ? floor : 1;
-  }
-
-  async #versionItem(entity: string, version: number): Promise<Item | undefined> {
-    if (!isVersion(version)) return undefined;
-    const layout = await this.layout();
-    const item = await this.#get(entity, layout.key(version));
-    return item === undefined || isExpired(item) ? undefined : item;
-  }
-
-  /** Reads an item of history. */
-  async #get(entity: string, sortKey: string): Promise<Item | undefined> {
-    const layout = await this.layout();
-    const table = layout.history ?? this.name;
-    const item = await this.#getFrom(table, entity, sortKey);
-    return item === undefined || sortKey === FLOOR_KEY ? item : await this.#flat(item, table);
-  }
-
-  async #getFrom(table: string, entity: string, sortKey: string): Promise<Item | undefined> {
-    return this.#storedItem(table, entity, sortKey, this.#consistent);
-  }
-
-  async #storedItem(table: string, entity: string, sortKey: string, consistent: boolean): Promise<Item | undefined> {
-    const key = { PK: { S: entity }, SK: { S: sortKey } };
-    const input = { TableName: table, Key: key, ConsistentRead: consistent };
-    return (await this.client.send(new GetItemCommand(input))).Item;
+  protected override async id(entity: string): Promise<string> {
+    return entity;
   }
 }
 
-function keysBetween(table: string, entity: string, from: string, to: string): QueryCommandInput {
-  return {
-    TableName: table,
-    KeyConditionExpression: "PK = :pk AND SK BETWEEN :from AND :to",
-    ExpressionAttributeValues: { ":pk": { S: entity }, ":from": { S: from }, ":to": { S: to } },
-  };
+/** Compares each version with the previous one, which is read before or after it. */
+async function* entries(pages: AsyncGenerator<Version[]>, oldestFirst: boolean): AsyncGenerator<LogEntry> {
+  let last: Version | undefined;
+  for await (const page of pages) {
+    for (const version of page) {
+      if (oldestFirst) yield entry(last, version);
+      else if (last !== undefined) yield entry(version, last);
+      last = version;
+    }
+  }
+  if (last !== undefined && !oldestFirst) yield entry(undefined, last);
 }
 
-function counter(entity: string, latest: Item): number {
-  const counter = whole(latest, "Latest");
-  if (counter === undefined || counter < 1) throw new InvalidLatest(entity);
-  return counter;
-}
-
-function recorded(version: Version): string {
-  if (version.recordedAt === undefined) throw new UnknownTime(version.number);
-  return version.recordedAt;
+function entry(previous: Version | undefined, version: Version): LogEntry {
+  return { version, changes: isComparable(previous, version) ? diff(previous, version) : undefined };
 }
 
 function checkPositive(name: string, value: number): void {
   if (value >= 1 && (Number.isInteger(value) || value === Infinity)) return;
   throw new RangeError(`${name} is ${value}, not a whole number from 1 on`);
-}
-
-/** Returns an error that leaves a version undecided, and throws any other. */
-function undecidable(error: unknown): Error {
-  if (error instanceof VersionNotFound || error instanceof VersionPruned || error instanceof UnknownTime) return error;
-  throw error;
 }
 
 function range(first: number, last: number): number[] {

@@ -23,6 +23,26 @@ export type Attribute =
 /** Attributes by name, without a prototype: any name is a name of an attribute. */
 export type Attributes = { [name: string]: Attribute };
 
+/** Stream record behind a version of an attached table. */
+export interface StreamChange {
+  /** Label of the stream, or `backfill`. */
+  readonly stream: string;
+  /** `Baseline`: the state before the first change. `Missed`: its own record is lost. `Late`: never the latest state. */
+  readonly mark: "Baseline" | "Missed" | "Late" | undefined;
+  /** Number of the version before a late one, in the order of the stream. */
+  readonly after: number | undefined;
+  /** Number of the last version before a late one that is not late. */
+  readonly inOrder: number | undefined;
+  /** Time of that version. */
+  readonly inOrderAt: string | undefined;
+  /** True if the state did not fit: the version has the key attributes only. */
+  readonly omitted: boolean;
+  /** Version number of the item's own writers. */
+  readonly itemVersion: Attribute | undefined;
+  /** True if the state before has the same author, so that the change need not be theirs. */
+  readonly actorUnchanged: boolean;
+}
+
 /** One version of an entity. */
 export interface Version {
   readonly entity: string;
@@ -44,6 +64,10 @@ export interface Version {
   readonly sender: string | undefined;
   readonly restoredFrom: number | undefined;
   readonly attributes: Attributes;
+  /** Paths of erased values: the names of an attribute and of members of maps. */
+  readonly erased: readonly (readonly string[])[];
+  /** Stream record, if the table is attached. */
+  readonly change: StreamChange | undefined;
 }
 
 /** Attributes of the latest item only, and marks of version items. */
@@ -77,7 +101,6 @@ const OF_TOMBSTONE = new Set([...BOOKKEEPING, "Time", "Timestamp"]);
 /** Creates the view of a flat version item, or of a latest item. */
 export function view(entity: string, number: number, stored: Item): Version {
   const item = stored.Latest === undefined ? stored : ofLatest(stored, number);
-  const recorded = times.parse(text(item, "RecordedAt") ?? "");
   const restored = whole(item, "RestoredFrom");
   // The SDK returns undefined for an item's attribute that is named `__proto__`.
   const attributes = Object.entries(item).filter(([name, of]) => of !== undefined && !BOOKKEEPING.has(name));
@@ -85,7 +108,7 @@ export function view(entity: string, number: number, stored: Item): Version {
     entity,
     number,
     deleted: item.Deleted?.BOOL === true,
-    recordedAt: recorded === undefined ? undefined : times.text(recorded),
+    recordedAt: time(item, "RecordedAt"),
     recordedByStream: stored.RecordedBy !== undefined,
     recordedSince: Math.min(Math.max(whole(item, "RecordedSince") ?? 1, 1), number),
     requestId: text(item, "RequestId"),
@@ -96,7 +119,58 @@ export function view(entity: string, number: number, stored: Item): Version {
     sender: text(item, "Sender"),
     restoredFrom: restored !== undefined && restored > 0 ? restored : undefined,
     attributes: object(attributes.map(([name, of]) => [name, value(of)])),
+    erased: Object.keys(stored.Erased?.M ?? {}).flatMap(erasedPath),
+    change: undefined,
   };
+}
+
+/** Creates the view of a stored version item of an attached table. */
+export function attachedView(entity: string, number: number, stored: Item): Version {
+  const [outer, image] = split(stored);
+  const attributes = object(Object.entries(image).map(([name, of]) => [name, value(of)]));
+  return { ...view(entity, number, outer), attributes, change: streamChange(outer) };
+}
+
+function streamChange(outer: Item): StreamChange | undefined {
+  const stream = text(outer, "Stream");
+  if (stream === undefined) return undefined;
+  return {
+    stream,
+    mark: (["Baseline", "Missed", "Late"] as const).find((mark) => outer[mark] !== undefined),
+    after: whole(outer, "After"),
+    inOrder: whole(outer, "InOrder"),
+    inOrderAt: time(outer, "InOrderAt"),
+    omitted: outer.Omitted !== undefined,
+    itemVersion: outer.ItemVersion && value(outer.ItemVersion),
+    actorUnchanged: outer.ActorUnchanged !== undefined,
+  };
+}
+
+/** Returns number and time of a version in the order of history: a late one has those of the last version before it. */
+export function dividing({ number, recordedAt, change }: Version): [number, string | undefined] {
+  return change?.mark === "Late" && change.inOrder !== undefined
+    ? [change.inOrder, change.inOrderAt]
+    : [number, recordedAt];
+}
+
+/** Returns false for a version of an attached table that is late or omitted: its state cannot be compared. */
+export function isState({ change }: Version): boolean {
+  return change === undefined || (change.mark !== "Late" && !change.omitted);
+}
+
+/** Reads `["Attribute","Address","City"]`. Empty for metadata, and for a text of another form. */
+function erasedPath(json: string): string[][] {
+  try {
+    const [namespace, ...names] = JSON.parse(json) as string[];
+    return namespace === "Attribute" && names.every((name) => typeof name === "string") ? [names] : [];
+  } catch {
+    return [];
+  }
+}
+
+function time(item: Item, name: string): string | undefined {
+  const nanos = times.parse(text(item, name) ?? "");
+  return nanos === undefined ? undefined : times.text(nanos);
 }
 
 /**
@@ -153,10 +227,16 @@ export function joined(item: Item, further: Item[]): Item {
 
 /** Converts a version item, whose attributes are in one of the two images, to a flat one. */
 export function flat(item: Item): Item {
+  const [outer, image] = split(item);
+  return outer === item ? item : object([...Object.entries(image), ...Object.entries(outer)]);
+}
+
+/** Splits a version item into the attributes around its image, and the attributes in it: none if it cannot be read. */
+function split(item: Item): [Item, Item] {
   const { Image: map, ImageDeflate: compressed, ...outer } = item;
-  if ([map, compressed].filter((image) => image !== undefined).length !== 1) return item;
-  const image = map?.M ?? fromText(() => inflated(compressed?.B));
-  return image === undefined ? item : object([...Object.entries(image), ...Object.entries(outer)]);
+  const isOne = (map === undefined) !== (compressed === undefined);
+  const image = isOne ? (map?.M ?? fromText(() => inflated(compressed?.B))) : undefined;
+  return image === undefined ? [item, {}] : [outer, image];
 }
 
 /** @throws if the bytes are not compressed with zlib, or their text is too long. */
@@ -194,7 +274,8 @@ function value(of: Item[string]): Attribute {
   return convertToNative(of, { wrapNumbers: (text: string) => NumberValue.from(text) }) as Attribute;
 }
 
-function object<T>(members: [string, T][]): { [name: string]: T } {
+/** Returns an object without a prototype. */
+export function object<T>(members: [string, T][]): { [name: string]: T } {
   const made = Object.create(null) as { [name: string]: T };
   for (const [name, member] of members) made[name] = member;
   return made;

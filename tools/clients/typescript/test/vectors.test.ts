@@ -2,35 +2,33 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { DynamoDBClient, GetItemCommand } from "@aws-sdk/client-dynamodb";
 import {
-  type AttributeValue,
-  BatchWriteItemCommand,
-  CreateTableCommand,
-  DescribeTableCommand,
-  DynamoDBClient,
-  GetItemCommand,
-  waitUntilTableExists,
-} from "@aws-sdk/client-dynamodb";
-import {
+  AttachedTable,
   type Attribute,
+  type Change,
   CopiedTable,
+  diff,
   Layout,
+  NotAttached,
   NumberValue,
   ReadError,
   Table,
   VersionNotFound,
   VersionPruned,
 } from "../src/index.js";
+import { partitionKey } from "../src/attached.js";
 import type { Item } from "../src/layout.js";
+import type { Reader } from "../src/table.js";
 import * as times from "../src/times.js";
-import { flat, view } from "../src/version.js";
+import { attachedView, flat, view } from "../src/version.js";
+import { client, create, createAttached, dynamodbJson, each, native, request, sortedSets, vectors } from "./support.js";
 
 interface Read {
   read: string;
-  entity: string;
+  entity: unknown;
   version: number;
   time: string;
   from?: number;
@@ -47,51 +45,6 @@ interface TableVector {
   items: Item[];
   history: Item[] | null;
   reads: Read[];
-}
-
-const vectors = JSON.parse(readFileSync(String(process.env.VZERO_VECTORS), "utf8"));
-const client = new DynamoDBClient({ endpoint: String(process.env.VZERO_TEST_DYNAMODB) });
-
-/** Converts DynamoDB JSON to the form of the SDK, whose binary values are bytes. */
-function request(value: AttributeValue): AttributeValue {
-  if (value.B !== undefined) return { B: Buffer.from(String(value.B), "base64") };
-  if (value.BS !== undefined) return { BS: value.BS.map((text) => Buffer.from(String(text), "base64")) };
-  if (value.L !== undefined) return { L: value.L.map(request) };
-  if (value.M !== undefined) return { M: each(value.M, request) };
-  return value;
-}
-
-function each<T, U>(members: Record<string, T>, convert: (member: T) => U): Record<string, U> {
-  return Object.fromEntries(Object.entries(members).map(([name, member]) => [name, convert(member)]));
-}
-
-/** Converts a value that the library returned back to DynamoDB JSON, with sorted sets. */
-function dynamodbJson(value: Attribute): AttributeValue {
-  const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
-  if (value === null) return { NULL: true };
-  if (typeof value === "boolean") return { BOOL: value };
-  if (typeof value === "string") return { S: value };
-  if (value instanceof NumberValue) return { N: value.toString() };
-  if (value instanceof Uint8Array) return { B: base64(value) as never };
-  if (Array.isArray(value)) return { L: value.map(dynamodbJson) };
-  if (value instanceof Set) {
-    const [first] = value;
-    const kind = typeof first === "string" ? "SS" : first instanceof NumberValue ? "NS" : "BS";
-    const texts = [...value].map((one) => (one instanceof Uint8Array ? base64(one) : one.toString()));
-    return { [kind]: texts.sort() } as never;
-  }
-  return { M: each(value, dynamodbJson) };
-}
-
-/** Sorts the sets in DynamoDB JSON. */
-function sortedSets(value: AttributeValue): AttributeValue {
-  for (const kind of ["SS", "NS", "BS"] as const) {
-    const set = value[kind];
-    if (set !== undefined) return { [kind]: [...set].sort() } as never;
-  }
-  if (value.L !== undefined) return { L: value.L.map(sortedSets) };
-  if (value.M !== undefined) return { M: each(value.M, sortedSets) };
-  return value;
 }
 
 test("keys", () => {
@@ -153,35 +106,53 @@ test("views", () => {
   }
 });
 
+/** Returns a change with values in DynamoDB JSON. */
+function changeJson({ path, kind, old, new: next, fromPath }: Change): unknown {
+  return {
+    Path: path,
+    Kind: kind,
+    ...(old === undefined ? {} : { From: dynamodbJson(old) }),
+    ...(next === undefined ? {} : { To: dynamodbJson(next) }),
+    ...(fromPath === undefined ? {} : { FromPath: fromPath }),
+  };
+}
+
+test("diffs", () => {
+  for (const { name, attached, from, to, changes } of vectors.diffs) {
+    const version = (number: number, item: Item) => (attached ? attachedView : view)("E", number, each(item, request));
+    const found = diff(from === null ? undefined : version(1, from), version(2, to));
+    assert.deepEqual(found.map(changeJson), changes, name);
+  }
+});
+
+test("lists that are too different are one change", () => {
+  const version = (start: number) => {
+    const numbers = Array.from({ length: 1001 }, (_, index) => NumberValue.from(start + index));
+    return { ...view("E", 2, {}), attributes: { L: { L: numbers } } };
+  };
+  assert.deepEqual(diff(version(0), version(2000)).map(({ path, kind }) => [path, kind]), [["L.L", "changed"]]);
+});
+
+test("keys of attached tables", () => {
+  for (const { keys, key, partitionKey: expected } of vectors.attachedKeys) {
+    assert.equal(partitionKey(keys, native(key) as never), expected);
+  }
+  const schema = [["c", "S"], ["n", "N"]] as const;
+  assert.equal(partitionKey(schema, { n: -1e-7, c: "c" }), '{"c":"c","n":-0.0000001}');
+  const [bytes, large] = [new Uint8Array([1]), 2 ** 53];
+  for (const key of [
+    ...[{}, { c: "c" }, { c: "c", n: 1, x: 1 }, { c: "c", x: 1 }, { c: "", n: 1 }, { c: 1, n: 1 }, { c: "c", n: "1" }],
+    ...[{ c: bytes, n: 1 }, { c: "c", n: NaN }, { c: "c", n: large }],
+  ]) {
+    assert.throws(() => partitionKey(schema, key as never), RangeError);
+  }
+});
+
 test("a tick after the last time", () => {
   const last = "9999-12-31T23:59:59.999999999Z";
   const record = { RecordedAt: { S: last }, RecordedVersion: { N: "1" }, RecordedTick: { N: "3" } };
   assert.equal(view("E", 1, { Latest: { N: "1" }, ...record }).recordedAt, last);
 });
-
-/** Creates a table with these items. A layout that names no table gets the id of this one. */
-async function create(name: string, of: Item[]) {
-  const keys = ["PK", "SK"] as const;
-  await client.send(
-    new CreateTableCommand({
-      TableName: name,
-      BillingMode: "PAY_PER_REQUEST",
-      KeySchema: keys.map((key) => ({ AttributeName: key, KeyType: key === "PK" ? "HASH" : "RANGE" })),
-      AttributeDefinitions: keys.map((key) => ({ AttributeName: key, AttributeType: "S" })),
-    }),
-  );
-  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 1 }, { TableName: name });
-  const { Table: described } = await client.send(new DescribeTableCommand({ TableName: name }));
-  const own: Item = { TableId: { S: String(described?.TableId ?? described?.TableArn) }, TableName: { S: name } };
-  const items = of.map((item) => (item.PK?.S === "#vzero" ? { ...own, ...item } : item));
-  for (let start = 0; start < items.length; start += 25) {
-    let left = items.slice(start, start + 25).map((item) => ({ PutRequest: { Item: each(item, request) } }));
-    while (left.length > 0) {
-      const output = await client.send(new BatchWriteItemCommand({ RequestItems: { [name]: left } }));
-      left = (output.UnprocessedItems?.[name] ?? []) as typeof left;
-    }
-  }
-}
 
 async function open({ layout, items, history }: TableVector): Promise<Table> {
   const name = `Node-${randomUUID()}`;
@@ -191,21 +162,33 @@ async function open({ layout, items, history }: TableVector): Promise<Table> {
   return new Table(client, name);
 }
 
-async function history(table: Table, read: Read): Promise<number[]> {
-  const { entity, oldestFirst, from: first, to: last, limit, pageSize } = read;
+async function history<Entity>(table: Reader<Entity>, entity: Entity, read: Read): Promise<number[]> {
+  const { oldestFirst, from: first, to: last, limit, pageSize } = read;
   const found: number[] = [];
   for await (const page of table.history(entity, { oldestFirst, first, last, limit, pageSize })) {
     assert.ok(page.length > 0 && page.length <= (pageSize ?? 100), `${page.length}`);
-    for (const version of page) assert.equal(version.attributes.State, String(version.number));
+    for (const { attributes, change, deleted, number } of page) {
+      if (!deleted && !change?.omitted) assert.equal(attributes.State, String(number));
+    }
     found.push(...page.map(({ number }) => number));
   }
   return found;
 }
 
-async function result(table: Table, read: Read): Promise<unknown> {
-  const { entity, version, time, limit } = read;
+async function log<Entity>(table: Reader<Entity>, entity: Entity, read: Read): Promise<unknown[]> {
+  const { oldestFirst, from: first, to: last, limit } = read;
+  const found: unknown[] = [];
+  for await (const { version, changes } of table.log(entity, { oldestFirst, first, last, limit })) {
+    found.push([version.number, changes?.map(({ path }) => path) ?? null]);
+  }
+  return found;
+}
+
+async function result<Entity>(table: Reader<Entity>, entity: Entity, read: Read): Promise<unknown> {
+  const { version, time, limit } = read;
   try {
-    if (read.read === "history") return { versions: await history(table, read) };
+    if (read.read === "log") return { log: await log(table, entity, read) };
+    if (read.read === "history") return { versions: await history(table, entity, read) };
     const reads: Record<string, () => Promise<Awaited<ReturnType<Table["asOf"]>>>> = {
       latest: () => table.latest(entity),
       version: () => table.version(entity, version),
@@ -230,10 +213,37 @@ for (const vector of vectors.tables as TableVector[]) {
     const table = await open(vector);
     for (const read of vector.reads) {
       const { expect, ...asked } = read;
-      assert.deepEqual(await result(table, read), expect, JSON.stringify(asked));
+      assert.deepEqual(await result(table, String(read.entity), read), expect, JSON.stringify(asked));
     }
   });
 }
+
+test("reads of an attached table", async () => {
+  const { definition, history, reads } = vectors.attached;
+  const table = await createAttached(definition, history);
+  for (const { expect, ...asked } of reads) {
+    assert.deepEqual(await result(table, native(asked.entity) as never, asked), expect, JSON.stringify(asked));
+  }
+  const { actor, change, entity } = await table.version({ customerId: "c1", orderNo: 1n }, 2);
+  assert.deepEqual([actor, String(change?.itemVersion), change?.mark], ["amy", "7", undefined]);
+  assert.equal((await table.version(entity, 2)).number, 2);
+  const marks: unknown[] = [];
+  for await (const page of table.history({ customerId: "c1", orderNo: 3 }, { first: 2, oldestFirst: true })) {
+    for (const version of page) marks.push([version.change?.mark, version.change?.omitted]);
+  }
+  assert.deepEqual(marks, [["Missed", false], [undefined, false], [undefined, true], [undefined, false]]);
+  await assert.rejects(table.latest({ customerId: "c1" }), RangeError);
+});
+
+test("a table without its history", async () => {
+  for (const definition of [undefined, vectors.attached.definition]) {
+    const history = `${(await createAttached(definition, [])).name}-history`;
+    const other = new AttachedTable(client, "Other", { history });
+    const isOther = (error: unknown) =>
+      error instanceof NotAttached && error.table === "Other" && error.history === history;
+    await assert.rejects(other.latest({ customerId: "c1", orderNo: 1 }), isOther);
+  }
+});
 
 test("arguments outside of their range", async () => {
   const table = await open(vectors.tables[0]);

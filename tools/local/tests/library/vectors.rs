@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use item_diff::{
+    change::{Change, Kind},
+    versions::{Comparison, is_comparable},
+};
 use operations::{
     as_of::{
         as_of,
@@ -13,7 +17,9 @@ use serde_json::{Value, json};
 use shared::{
     domain::{
         AttributeValue, Item,
+        attached::{AttachedTable, item::flat, key},
         attributes::{same_item, same_value},
+        entity::EntityId,
         keys::{LATEST_KEY, VersionDigits, sort_key_of},
         layout,
         recorded_at::RecordedAt,
@@ -31,11 +37,14 @@ use testkit::{
     pages::root,
 };
 
+fn all() -> Value {
+    let text = std::fs::read(root().join("tools/clients/vectors.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
 /// Returns the vectors of this kind.
 fn vectors(kind: &str) -> Vec<Value> {
-    let text = std::fs::read(root().join("tools/clients/vectors.json")).unwrap();
-    let vectors: Value = serde_json::from_slice(&text).unwrap();
-    vectors[kind].as_array().unwrap().clone()
+    all()[kind].as_array().unwrap().clone()
 }
 
 fn digits(of: &Value) -> VersionDigits {
@@ -92,6 +101,79 @@ fn views() {
         assert_eq!(shown, expected, "{}", vector["name"]);
         let attributes = serde_json::from_value(attributes).unwrap();
         assert!(same_item(&view.attributes, &attributes), "{}", vector["name"]);
+    }
+}
+
+/// Returns a change with values in DynamoDB JSON.
+fn change_json(change: &Change<'_>) -> Value {
+    let (path, kind) = (change.path.to_string(), change.kind());
+    match &change.kind {
+        Kind::Added(to) => json!({"Path": path, "Kind": kind, "To": to}),
+        Kind::Removed(from) => json!({"Path": path, "Kind": kind, "From": from}),
+        Kind::Changed(from, to) => json!({"Path": path, "Kind": kind, "From": from, "To": to}),
+        Kind::Moved(from, _) => json!({"Path": path, "Kind": kind, "FromPath": from.to_string()}),
+    }
+}
+
+#[test]
+fn diffs() {
+    for vector in vectors("diffs") {
+        let view = |number, item: &Value| {
+            let item: Option<Item> = serde_json::from_value(item.clone()).unwrap();
+            let version = Version::new(number).unwrap();
+            item.map(|item| match vector["attached"] == true {
+                true => VersionView::of_attached(entity("E"), version, flat(item)),
+                false => VersionView::new(entity("E"), version, item),
+            })
+        };
+        let (from, to) = (view(1, &vector["from"]), view(2, &vector["to"]).unwrap());
+        let comparison = Comparison::new(from.as_ref(), &to);
+        let changes: Vec<_> = comparison.diff().changes.iter().map(change_json).collect();
+        assert_eq!(Value::from(changes), vector["changes"], "{}", vector["name"]);
+    }
+}
+
+/// Returns the versions that `vzero log` shows, each with the paths of its changes.
+fn log(mut views: Vec<VersionView>, read: &Value) -> Value {
+    views.sort_by_key(|view| view.version);
+    let entry = |(index, view): (usize, &VersionView)| {
+        let previous = index.checked_sub(1).map(|index| &views[index]);
+        let previous = previous.filter(|previous| previous.version.get() + 1 == view.version.get());
+        let comparison = is_comparable(previous, view).then(|| Comparison::new(previous, view));
+        let paths = |comparison: Comparison| {
+            let changes = comparison.diff().changes.into_iter();
+            changes.map(|change| change.path.to_string()).collect::<Vec<_>>()
+        };
+        json!([view.version, comparison.map(paths)])
+    };
+    let mut entries: Vec<_> = views.iter().enumerate().map(entry).collect();
+    entries.retain(|entry| entry[0].as_u64() >= read["from"].as_u64());
+    if read["oldestFirst"] != true {
+        entries.reverse();
+    }
+    entries.truncate(
+        read["limit"]
+            .as_u64()
+            .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap()),
+    );
+    json!({"log": entries})
+}
+
+#[test]
+fn attached_keys() {
+    for vector in vectors("attachedKeys") {
+        let keys = vector["keys"].as_array().unwrap().iter();
+        let types = keys
+            .clone()
+            .map(|key| json!({"AttributeName": key[0], "AttributeType": key[1]}));
+        let keys = keys.zip(["HASH", "RANGE"]);
+        let keys = keys.map(|(key, role)| json!({"AttributeName": key[0], "KeyType": role}));
+        let definition = json!({
+            "TableName": "Orders", "KeySchema": keys.collect::<Vec<_>>(), "AttributeDefinitions": types.collect::<Vec<_>>(),
+        });
+        let table = attach::parse(&definition.to_string()).unwrap();
+        let id = key::parse(&table, &vector["key"].to_string()).unwrap();
+        assert_eq!(id.as_str(), vector["partitionKey"], "{vector}");
     }
 }
 
@@ -159,9 +241,14 @@ fn parts(layout: Option<Layout>) -> (VersionDigits, Option<String>) {
     layout.map_or_else(Default::default, |layout| (layout.digits, layout.history))
 }
 
+fn id_of(table: Option<&AttachedTable>, of: &Value) -> EntityId {
+    let key = |table| key::parse(table, &of.to_string()).unwrap();
+    table.map_or_else(|| entity(of.as_str().unwrap()), key)
+}
+
 /// Returns the result of a read in the form of the vectors.
 async fn result(store: &Store, read: &Value) -> Value {
-    let id = entity(read["entity"].as_str().unwrap());
+    let id = id_of(store.attached_table(), &read["entity"]);
     let time = || read["time"].as_str().unwrap();
     let limit = read["limit"].as_u64();
     let found = match read["read"].as_str().unwrap() {
@@ -183,9 +270,11 @@ async fn result(store: &Store, read: &Value) -> Value {
                 found => found.map(|found| found.map(|view| vec![view])),
             }
         }
-        "history" => {
+        "history" | "log" => {
+            let is_log = read["read"] == "log";
+            let limit = limit.filter(|_| !is_log);
             let query = HistoryQuery {
-                from: version(&read["from"]),
+                from: version(&read["from"]).filter(|_| !is_log),
                 to: version(&read["to"]),
                 oldest_first: read["oldestFirst"] == true,
                 limit: limit.map(|limit| usize::try_from(limit).unwrap()),
@@ -201,6 +290,7 @@ async fn result(store: &Store, read: &Value) -> Value {
     };
     match found {
         Ok(None) => json!({"error": "EntityNotFound"}),
+        Ok(Some(views)) if read["read"] == "log" => log(views, read),
         Ok(Some(views)) if read["read"] == "history" => {
             json!({"versions": views.iter().map(|view| view.version).collect::<Vec<_>>()})
         }
@@ -230,20 +320,41 @@ async fn result(store: &Store, read: &Value) -> Value {
     }
 }
 
-#[tokio::test]
-async fn reads() {
-    let database = Database::start().await;
+/// Checks the reads of a store, and returns their kinds.
+async fn check(store: &Store, name: &Value, reads: &Value) -> BTreeSet<String> {
     let (mut errors, mut kinds) = (Vec::new(), BTreeSet::new());
-    for (number, vector) in vectors("tables").iter().enumerate() {
-        let store = open(&database, number, vector).await;
-        for read in vector["reads"].as_array().unwrap() {
-            kinds.insert(read["read"].to_string());
-            let found = Box::pin(result(&store, read)).await;
-            if found != read["expect"] {
-                errors.push(format!("{}: {read}: {found}", vector["name"]));
-            }
+    for read in reads.as_array().unwrap() {
+        kinds.insert(read["read"].to_string());
+        let found = Box::pin(result(store, read)).await;
+        if found != read["expect"] {
+            errors.push(format!("{name}: {read}: {found}"));
         }
     }
     assert!(errors.is_empty(), "{}", errors.join("\n"));
-    assert_eq!(kinds.len(), 5, "{kinds:?}");
+    kinds
+}
+
+#[tokio::test]
+async fn reads() {
+    let database = Database::start().await;
+    let mut kinds = BTreeSet::new();
+    for (number, vector) in vectors("tables").iter().enumerate() {
+        let store = open(&database, number, vector).await;
+        kinds.extend(check(&store, &vector["name"], &vector["reads"]).await);
+    }
+    assert_eq!(kinds.len(), 6, "{kinds:?}");
+}
+
+#[tokio::test]
+async fn reads_of_an_attached_table() {
+    let (database, vector) = (Database::start().await, &all()["attached"]);
+    database.table("Orders-history", &KEYS).await;
+    let mut definition = vector["definition"].clone();
+    definition["HistoryTable"] = database.table_name("Orders-history").into();
+    let table = attach::parse(&definition.to_string()).unwrap();
+    for item in vector["history"].as_array().unwrap() {
+        put_into(&database.client, table.history_table(), item.clone()).await;
+    }
+    let store = Store::attached(database.client.clone(), table);
+    check(&store, &"attached".into(), &vector["reads"]).await;
 }

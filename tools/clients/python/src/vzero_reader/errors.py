@@ -71,6 +71,15 @@ class CopiedTable(ReadError):
         self.original = original
 
 
+class NotAttached(ReadError):
+    """The table `history` does not have the history of the attached table `table`."""
+
+    def __init__(self, table: str, history: str) -> None:
+        super().__init__(f"{history} is not the history of an attached table {table}")
+        self.table = table
+        self.history = history
+
+
 class InvalidLayout(ReadError):
     """The item `#vzero`, `config` of the table cannot be read."""
 

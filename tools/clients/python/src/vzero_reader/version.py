@@ -6,9 +6,9 @@ import json
 import zlib
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from . import times
 from .errors import UnknownTime
@@ -34,6 +34,49 @@ BOOKKEEPING = _OF_LATEST | (_OF_VERSION - {"Time", "Timestamp"}) | {
 _OF_TOMBSTONE = BOOKKEEPING | {"Time", "Timestamp"}
 
 
+Mark = Literal["Baseline", "Missed", "Late"]
+_MARKS: tuple[Mark, ...] = ("Baseline", "Missed", "Late")
+
+
+@dataclass(frozen=True)
+class StreamChange:
+    """Stream record behind a version of an attached table."""
+
+    stream: str
+    """Label of the stream, or `backfill`."""
+    mark: Mark | None
+    """`Baseline`: the state before the first change. `Missed`: its own record is lost. `Late`: never the latest state."""
+    after: int | None
+    """Number of the version before a late one, in the order of the stream."""
+    in_order: int | None
+    """Number of the last version before a late one that is not late."""
+    in_order_at: str | None
+    """Time of that version."""
+    omitted: bool
+    """True if the state did not fit: the version has the key attributes only."""
+    item_version: Any
+    """Version number of the item's own writers."""
+    actor_unchanged: bool
+    """True if the state before has the same author, so that the change need not be theirs."""
+
+    @classmethod
+    def of(cls, outer: Item) -> StreamChange | None:
+        """Reads the attributes around the image of a version item. None if it does not come from a stream."""
+        stream = text(outer, "Stream")
+        if stream is None:
+            return None
+        return cls(
+            stream=stream,
+            mark=next((mark for mark in _MARKS if mark in outer), None),
+            after=_whole(number(outer, "After")),
+            in_order=_whole(number(outer, "InOrder")),
+            in_order_at=_time(outer, "InOrderAt"),
+            omitted="Omitted" in outer,
+            item_version=value(outer["ItemVersion"]) if "ItemVersion" in outer else None,
+            actor_unchanged="ActorUnchanged" in outer,
+        )
+
+
 @dataclass(frozen=True)
 class Version:
     """One version of an entity. Numbers are Decimal with all their digits, binary values bytes, sets set."""
@@ -57,20 +100,30 @@ class Version:
     sender: str | None
     restored_from: int | None
     attributes: dict[str, Any]
+    erased: tuple[tuple[str, ...], ...] = ()
+    """Paths of erased values: the names of an attribute and of members of maps."""
+    change: StreamChange | None = None
+    """Stream record, if the table is attached."""
+
+    @classmethod
+    def of_attached(cls, entity: str, version: int, item: Item) -> Version:
+        """Creates the view of a stored version item of an attached table."""
+        outer, image = split(item)
+        attributes = {name: value(of) for name, of in image.items()}
+        return replace(cls.of(entity, version, outer), attributes=attributes, change=StreamChange.of(outer))
 
     @classmethod
     def of(cls, entity: str, version: int, item: Item) -> Version:
         """Creates the view of a flat version item, or of a latest item."""
-        by_stream = "RecordedBy" in item
+        by_stream, erased = "RecordedBy" in item, item.get("Erased", {}).get("M", {})
         if "Latest" in item:
             item = _of_latest(item, version)
-        recorded = times.parse(text(item, "RecordedAt") or "")
         restored = _whole(number(item, "RestoredFrom"))
         return cls(
             entity=entity,
             number=version,
             deleted=item.get("Deleted") == {"BOOL": True},
-            recorded_at=None if recorded is None else times.text(recorded),
+            recorded_at=_time(item, "RecordedAt"),
             recorded_by_stream=by_stream,
             recorded_since=min(_whole(number(item, "RecordedSince")) or 1, version),
             request_id=text(item, "RequestId"),
@@ -81,7 +134,21 @@ class Version:
             sender=text(item, "Sender"),
             restored_from=restored or None,
             attributes={name: value(of) for name, of in item.items() if name not in BOOKKEEPING},
+            erased=tuple(path for path in map(_erased_path, erased) if path),
         )
+
+    @property
+    def dividing(self) -> tuple[int, str | None]:
+        """Number and time of the version in the order of history: a late one has those of the last version before it."""
+        change = self.change
+        if change is not None and change.mark == "Late" and change.in_order is not None:
+            return change.in_order, change.in_order_at
+        return self.number, self.recorded_at
+
+    @property
+    def is_state(self) -> bool:
+        """False for a version of an attached table that is late or omitted: its state cannot be compared."""
+        return self.change is None or (self.change.mark != "Late" and not self.change.omitted)
 
     def client_time(self) -> int | None:
         """Returns `Time`, or else `Timestamp`, in nanoseconds. None if there is neither. Raises UnknownTime."""
@@ -114,6 +181,20 @@ def _of_latest(item: Item, version: int) -> Item:
     return own
 
 
+def _erased_path(text: str) -> tuple[str, ...]:
+    """Reads `["Attribute","Address","City"]`. Empty for metadata, and for a text of another form."""
+    try:
+        namespace, *names = json.loads(text)
+    except (TypeError, ValueError):
+        return ()
+    return tuple(names) if namespace == "Attribute" and all(isinstance(name, str) for name in names) else ()
+
+
+def _time(item: Item, name: str) -> str | None:
+    nanos = times.parse(text(item, name) or "")
+    return None if nanos is None else times.text(nanos)
+
+
 def _whole(number: Decimal | None) -> int | None:
     return int(number) if number is not None and number >= 0 and number == int(number) else None
 
@@ -132,17 +213,21 @@ def joined(item: Item, further: list[Item]) -> Item:
 
 def flat(item: Item) -> Item:
     """Converts a version item, whose attributes are in one of the two images, to a flat one."""
+    outer, image = split(item)
+    return {**image, **outer}
+
+
+def split(item: Item) -> tuple[Item, Item]:
+    """Splits a version item into the attributes around its image, and the attributes in it: none if it cannot be read."""
     names = [name for name in (IMAGE, IMAGE_DEFLATE) if name in item]
     if len(names) != 1:
-        return item
+        return item, {}
     [name] = names
     try:
         image = _image(name, item[name])
     except (ValueError, zlib.error):
-        return item
-    if image is None:
-        return item
-    return {**image, **{key: of for key, of in item.items() if key != name}}
+        image = None
+    return (item, {}) if image is None else ({key: of for key, of in item.items() if key != name}, image)
 
 
 def _image(name: str, of: Any) -> Mapping[str, Any] | None:
