@@ -14,6 +14,12 @@ console.log((await table.effectiveAt(entity, "2020-01-01")) ?? "None");
 for await (const page of table.history(entity, { pageSize: 2 })) {
   console.log(JSON.stringify(page.map((version) => version.number)).replace(",", ", "));
 }
+const list = (texts) => `[${texts.map((text) => `'${text}'`).join(", ")}]`;
+for await (const { version, changes } of table.log(entity)) {
+  console.log(version.number, version.reason ?? "None", list(changes.map(({ kind, path }) => `${kind} ${path}`)));
+}
+const changes = await table.diff(entity, 1, 3);
+console.log(list(changes.filter(({ path }) => path === "State").map((change) => change.new)));
 try {
   await table.version(entity, 7);
 } catch (error) {

@@ -12,10 +12,14 @@ entity = os.environ["ENTITY"]
 latest = table.latest(entity)
 print(latest.number, latest.attributes["State"], latest.attributes["Total"])
 print(table.version(entity, 1).actor)
-print(table.as_of(entity, table.version(entity, 2).recorded_at).number)
+found = table.as_of(entity, table.version(entity, 2).recorded_at or "")
+print(found and found.number)
 print(table.effective_at(entity, "2020-01-01"))
 for page in table.history(entity, page_size=2):
     print([version.number for version in page])
+for entry in table.log(entity):
+    print(entry.version.number, entry.version.reason, [f"{change.kind} {change.path}" for change in entry.changes or ()])
+print([change.new for change in table.diff(entity, 1, 3) if change.path == "State"])
 try:
     table.version(entity, 7)
 except VersionNotFound as error:
