@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from . import times
 from .errors import EntityNotFound, NotAttached
@@ -20,7 +20,7 @@ from .version import Version
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-Key = Union[str, Mapping[str, Union[str, int, Decimal, bytes]]]
+Key = str | Mapping[str, str | int | Decimal | bytes]
 """Key attributes of an item by name, or `Version.entity`."""
 
 _DIGITS = 10
@@ -30,8 +30,7 @@ _MAX_BYTES, _MAX_DIGITS = 2048, 38
 
 
 class AttachedTable(Reader[Key]):
-    """A table that other programs write, with its history. `history` is the name of the history table, by default that of the
-    table and `-history`.
+    """A table that other programs write, with its history in the table `history`: by default its name and `-history`.
 
     It reads only the history table, whose latest versions can lag behind the items. Reads are strongly consistent, unless
     `consistent` is False. The definition is read once.
