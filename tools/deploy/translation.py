@@ -11,6 +11,7 @@ from samtranslator.translator.translator import Translator  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
+ARCHIVE = ROOT / "tools/archive/template.yaml"
 ATTACH = ROOT / "tools/attach/template.yaml"
 EVENTS = ROOT / "tools/events/template.yaml"
 MONITORING = ROOT / "tools/monitoring/template.yaml"
@@ -43,6 +44,8 @@ MONITORED = {
     "Alarms": "arn:aws:cloudwatch:us-east-1:123456789012:alarm:StreamErrors",
 }
 
+# The table that is archived.
+ARCHIVED = {"TableArn": "arn:aws:dynamodb:us-east-1:123456789012:table/Orders-history"}
 # The export that is queried.
 EXPORTED = {
     "ExportLocation": "s3://bucket/AWSDynamoDB/01234567890123-a1b2c3d4/data/",
