@@ -4,6 +4,7 @@
 // of the repository stays the only description of the stack.
 
 const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { Token } = require('aws-cdk-lib');
 const { CfnInclude } = require('aws-cdk-lib/cloudformation-include');
@@ -32,7 +33,7 @@ class VersionControl extends Construct {
     const entries = Object.entries(parameters);
     const isToken = ([, value]) => Token.isUnresolved(value);
     const replaced = { CodeBucket: '', CodePrefix: '', ...Object.fromEntries(entries.filter(isToken)) };
-    const include = new CfnInclude(this, 'Template', { templateFile, parameters: replaced });
+    const include = this.included(declared, replaced);
     for (const [name, value] of entries.filter((entry) => !isToken(entry))) {
       include.getParameter(name).default = declared.Parameters[name].Type === 'Number' ? Number(value) : String(value);
     }
@@ -43,6 +44,22 @@ class VersionControl extends Construct {
       }
     }
     this.include = include;
+  }
+
+  /** Includes the template. Conditions and rules cannot refer to a resource: there, its value is a text that is not empty. */
+  included(declared, parameters) {
+    const resources = Object.entries(parameters).filter(([, value]) => Token.isUnresolved(value));
+    const withText = (section) =>
+      resources.reduce((text, [name]) => text.replaceAll(`{"Ref":"${name}"}`, '"value of a resource"'), JSON.stringify(section ?? {}));
+    const [Conditions, Rules] = [declared.Conditions, declared.Rules].map((section) => JSON.parse(withText(section)));
+    const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cdk-'));
+    try {
+      const templateFile = path.join(folder, 'cloudformation.json');
+      fs.writeFileSync(templateFile, JSON.stringify({ ...declared, Conditions, Rules }));
+      return new CfnInclude(this, 'Template', { templateFile, parameters });
+    } finally {
+      fs.rmSync(folder, { recursive: true });
+    }
   }
 
   /** Returns the value of an output of the template. */
