@@ -139,6 +139,29 @@ fn the_tables_of_the_document_match_the_command() {
     }
 }
 
+#[test]
+fn the_plans_beyond_one_machine_match_the_command() {
+    let histories = ["same", "own"].map(|history| format!("--source queue --history-table {history}"));
+    let plans = ["136,000", "1,000,000"].map(|rate| histories.each_ref().map(|more| plan(rate, more)));
+    let rows = rows("docs/scaling.md");
+    for (name, member) in [
+        ("DynamoDB: write units/s of the table", "/Table/WriteUnitsPerSecond"),
+        ("its stream: shards", "/Table/Partitions"),
+        ("Lambda's mapping: records in a batch", "/StreamFunction/BatchSize"),
+        ("invocations/s of stream-fn", "/StreamFunction/InvocationsPerSecond"),
+        ("concurrency of stream-fn", "/StreamFunction/Concurrency"),
+        ("invocations/s of writer-fn", "/WriterFunction/InvocationsPerSecond"),
+        ("concurrency of writer-fn", "/WriterFunction/Concurrency"),
+    ] {
+        let row = rows.iter().find(|row| row[0] == name).unwrap();
+        let expected = plans
+            .as_flattened()
+            .iter()
+            .map(|plan| shown(plan.pointer(member).unwrap()));
+        assert!(row[1..].iter().cloned().eq(expected), "{row:?}");
+    }
+}
+
 /// Another test measures the figures of `docs/costs.md`, without stream-fn. The plan includes its rejected put if writer-fn stores the version item.
 #[test]
 fn write_units_match_the_measured_ones() {

@@ -1,4 +1,5 @@
-//! Hundreds of shards, with the settings of the template, and a function that takes a few milliseconds.
+//! Hundreds of shards, or 10,000 with `VZERO_TEST_LINEAGES=2000`, with the settings of the template, and a function that takes a few
+//! milliseconds.
 //!
 //! A lineage has five shards. The first one splits into two, and each of these is continued by another one, which stays open.
 //! Its four items change once in the shard of each generation:
@@ -10,12 +11,17 @@
 //!
 //! In some lineages, the records of shard 1 can never be stored, until they are too old.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::LazyLock};
 
 use super::*;
 use crate::template::Template;
 
-const LINEAGES: usize = 100;
+/// Number of lineages, 100 by default.
+static LINEAGES: LazyLock<usize> = LazyLock::new(|| {
+    #[allow(clippy::disallowed_methods, reason = "a larger run of this test")]
+    let lineages = std::env::var("VZERO_TEST_LINEAGES");
+    lineages.map_or(100, |lineages| lineages.parse().unwrap())
+});
 /// Parent and items of each shard of a lineage.
 const NODES: [(Option<usize>, &[usize]); 5] = [
     (None, &[1, 2, 3, 4]),
@@ -70,7 +76,7 @@ async fn many_shards_are_listed_rarely_and_read_in_order() {
     let settings = Template::read(path.as_ref(), &[]).unwrap().mapping;
     let max_age = settings.maximum_record_age.unwrap();
     let mut run = Run::new(settings, Vec::new());
-    let shards = 0..LINEAGES * NODES.len();
+    let shards = 0..*LINEAGES * NODES.len();
     run.shards = shards.clone().map(|number| shard(number, max_age)).collect();
     (run.failing_lists, run.lasts) = (5, RUN);
     let result = run.with_delays(|numbers, _| {
@@ -96,7 +102,7 @@ async fn many_shards_are_listed_rarely_and_read_in_order() {
             );
         }
     }
-    let every = (0..LINEAGES).flat_map(|lineage| {
+    let every = (0..*LINEAGES).flat_map(|lineage| {
         [1, 2, 3, 4].map(|item| ((lineage, item), vec![0, 1 + (item - 1) / 2, 3 + (item - 1) / 2]))
     });
     assert_eq!(read, every.collect());
