@@ -4,7 +4,7 @@
 //! listener. Therefore a host name that is not configured is rejected. An IP address is accepted, because DNS rebinding
 //! needs a name.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
@@ -26,6 +26,14 @@ pub enum HostError {
 }
 
 impl Hosts {
+    /// Returns the hosts of a listener at this address.
+    pub fn at(address: IpAddr) -> Self {
+        Self {
+            bind: (!address.is_loopback()).then_some(address),
+            names: Vec::new(),
+        }
+    }
+
     /// Returns the `Host` header of a request.
     ///
     /// # Errors
@@ -60,9 +68,17 @@ impl Hosts {
     pub(super) fn authority(&self, address: SocketAddr) -> String {
         match self.names.first() {
             Some(name) => format!("{name}:{}", address.port()),
-            None => address.to_string(),
+            None => reachable(address).to_string(),
         }
     }
+}
+
+/// Returns the address at which programs on this machine reach a listener: the loopback address if it listens on all.
+pub fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    address
 }
 
 fn without_port(host: &str) -> &str {

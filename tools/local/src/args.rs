@@ -1,6 +1,9 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use clap::Parser;
 
@@ -30,6 +33,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
 
+    /// Address of all ports. Only 127.0.0.1 keeps other machines out
+    #[arg(long, value_name = "ADDRESS", env = "LOCAL_BIND", default_value_t = Ipv4Addr::LOCALHOST.into())]
+    pub bind: IpAddr,
+
     /// Port of DynamoDB, 0 for a free one
     #[arg(long, value_name = "PORT", default_value_t = 8000)]
     pub dynamodb_port: u16,
@@ -46,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub mapping_startup: u32,
 
-    /// Template to run [default: template.yaml in this folder or a parent]
+    /// Template to run [default: template.yaml in this folder or a parent, otherwise built in]
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 

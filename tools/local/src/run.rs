@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{Stream, stream};
-use history_console::Console;
+use history_console::{Console, hosts::Hosts};
 use operations::{connection::Connection, read::items::scan_items};
 use shared::{
     domain::{Item, entity::is_reserved, keys::partition_key_of},
@@ -38,6 +38,8 @@ use crate::{
 
 /// Updates to feed without --feed.
 const SAMPLE: &str = include_str!("../sample.jsonl");
+/// Template outside the repository.
+const TEMPLATE: &str = include_str!("../../../template.yaml");
 /// Default port of the history browser.
 const CONSOLE_PORT: u16 = 8100;
 /// Parameter of the template that sealing needs.
@@ -60,13 +62,16 @@ pub async fn main(args: Args, program: PathBuf) -> ExitCode {
 }
 
 async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
-    let path = args.template.clone().map_or_else(find_template, Ok)?;
+    let path = args.template.clone().or_else(find_template);
     let mut parameters = args.parameters.clone();
     if args.seal.is_some() && !parameters.iter().any(|(name, _)| name == TIME_INDEX) {
         parameters.push((TIME_INDEX.to_owned(), true.to_string()));
     }
-    let template = Template::read(&path, &parameters);
-    let mut template = template.map_err(failed(format!("cannot run the template {}", path.display())))?;
+    let (template, name) = match &path {
+        Some(path) => (Template::read(path, &parameters), path.display().to_string()),
+        None => (Template::parse(TEMPLATE, &parameters), "of this program".to_owned()),
+    };
+    let mut template = template.map_err(failed(format!("cannot run the template {name}")))?;
     template.mapping.startup = Duration::from_secs(args.mapping_startup.into());
     if let Some(path) = &args.attach {
         Attachment::read(path)?.attach(&mut template)?;
@@ -75,6 +80,7 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
     let stack = Stack::start(Options {
         template,
         dynamodb: None,
+        bind: args.bind,
         dynamodb_port: args.dynamodb_port,
         lambda_port: args.lambda_port,
         data_dir: args.data_dir.clone(),
@@ -126,8 +132,8 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&str>, feed: Option<F
 
 fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
     let listener = match args.console_port {
-        Some(port) => stack::listen(port)?,
-        None => stack::listen(CONSOLE_PORT).or_else(|_| stack::listen(0))?,
+        Some(port) => stack::listen(args.bind, port)?,
+        None => stack::listen(args.bind, CONSOLE_PORT).or_else(|_| stack::listen(args.bind, 0))?,
     };
     let (client, url) = (aws_sdk_dynamodb::Client::new(&stack.config), stack.dynamodb_endpoint());
     let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.store.digits())
@@ -135,7 +141,11 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
     if let Some(table) = stack.store.attached_table() {
         connection = connection.attached(table.clone());
     }
-    let console = Console::serve(listener, connection, history_console::Options::default());
+    let options = history_console::Options {
+        hosts: Hosts::at(args.bind),
+        ..Default::default()
+    };
+    let console = Console::serve(listener, connection, options);
     console.map_err(failed("cannot start the history browser"))
 }
 
@@ -154,11 +164,10 @@ fn error(text: &str) {
 }
 
 /// Finds the template in the current folder or the nearest parent.
-fn find_template() -> Result<PathBuf, LocalError> {
+fn find_template() -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_default();
     let mut candidates = here.ancestors().map(|folder| folder.join("template.yaml"));
-    let found = candidates.find(|path| path.is_file());
-    found.ok_or_else(|| LocalError::new("no template.yaml in this folder or a parent: pass --template FILE"))
+    candidates.find(|path| path.is_file())
 }
 
 /// The updates to feed.

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::{File, TryLockError},
     io,
-    net::{Ipv4Addr, TcpListener},
+    net::{IpAddr, TcpListener},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -54,6 +54,8 @@ pub struct Options {
     pub template: Template,
     /// DynamoDB to use. `None` is an embedded one.
     pub dynamodb: Option<Dynamodb>,
+    /// Address of both ports.
+    pub bind: IpAddr,
     /// Port of the embedded DynamoDB, 0 for a free one.
     pub dynamodb_port: u16,
     /// Port of Lambda, 0 for a free one.
@@ -108,8 +110,11 @@ impl Stack {
             seal::check(folder, options.data_dir.is_none())?;
         }
         // Ports first: if one is in use, nothing is created.
-        let dynamodb_listener = dynamodb.is_none().then(|| listen(options.dynamodb_port)).transpose()?;
-        let lambda_listener = listen(options.lambda_port)?;
+        let dynamodb_listener = dynamodb
+            .is_none()
+            .then(|| listen(options.bind, options.dynamodb_port))
+            .transpose()?;
+        let lambda_listener = listen(options.bind, options.lambda_port)?;
         let home = DataFolder::open(options.data_dir)?;
         let (failures, logs) = (home.path.join(FAILED), home.path.join(LOGS));
 
@@ -277,8 +282,8 @@ fn digits(template: &Template) -> Result<VersionDigits, LocalError> {
 }
 
 /// Binds a port of this machine, 0 for a free one.
-pub fn listen(port: u16) -> Result<TcpListener, LocalError> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
+pub fn listen(bind: IpAddr, port: u16) -> Result<TcpListener, LocalError> {
+    TcpListener::bind((bind, port)).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => LocalError::new(format!("port {port} is in use")),
         _ => failed(format!("port {port} cannot be used"))(error),
     })

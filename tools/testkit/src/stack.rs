@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::Ipv4Addr,
     ops::Deref,
     path::{Path, PathBuf},
 };
@@ -38,6 +39,7 @@ pub fn options(template: Template, program: Option<&str>) -> Options {
     Options {
         template,
         dynamodb: None,
+        bind: Ipv4Addr::LOCALHOST.into(),
         dynamodb_port: 0,
         lambda_port: 0,
         data_dir: None,

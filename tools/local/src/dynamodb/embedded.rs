@@ -14,6 +14,7 @@ use std::{
 };
 
 use dynoxide::{Database, ImportOptions, types};
+use history_console::hosts::reachable;
 use shared::{
     clock,
     domain::{Item, names, sequence::SequenceNumber},
@@ -99,7 +100,7 @@ impl Embedded {
             });
         })?;
         Ok(Self {
-            endpoint: format!("http://{address}"),
+            endpoint: format!("http://{}", reachable(address)),
             direct_endpoint: format!("http://{server_address}"),
             processed,
             database,

@@ -10,6 +10,7 @@ use axum::{
     routing::post,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use history_console::hosts::reachable;
 use percent_encoding::percent_decode_str;
 use shared::json;
 
@@ -35,7 +36,7 @@ impl Lambda {
     /// Serves the functions on this listener. Processes start on demand.
     pub fn serve(listener: TcpListener, functions: &[Function], host: &Host) -> std::io::Result<Self> {
         let address = listener.local_addr()?;
-        let lambda = Self::new(address, functions, host);
+        let lambda = Self::new(reachable(address), functions, host);
         listener::serve(
             listener,
             access::guarded(router(lambda.clone()), address, http::refused),

@@ -20,7 +20,7 @@ use axum::{
     middleware::{self, Next},
     response::Response,
 };
-use history_console::hosts::{HostError, Hosts};
+use history_console::hosts::{HostError, Hosts, reachable};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// Values of `Sec-Fetch-Site` in a request of the listener's own pages, and of the user, who entered its address.
@@ -69,9 +69,9 @@ struct Access {
 impl Access {
     fn at(address: SocketAddr) -> Self {
         Self {
-            hosts: Hosts::default(),
+            hosts: Hosts::at(address.ip()),
             origins: [
-                format!("http://{address}"),
+                format!("http://{}", reachable(address)),
                 format!("http://localhost:{}", address.port()),
             ],
         }
@@ -124,6 +124,19 @@ mod tests {
         let foreign = [(header::HOST, HeaderValue::from_static("evil.example"))];
         let checked = access.check(&Uri::from_static("/"), &foreign.into_iter().collect());
         assert_eq!(checked, Err(Refusal::HOST));
+    }
+
+    #[test]
+    fn a_listener_on_all_addresses_accepts_each_address_and_no_name() {
+        let access = Access::at("0.0.0.0:9001".parse().unwrap());
+        let check = |host: &str, origin: &str| {
+            let headers = [(header::HOST, host), (header::ORIGIN, origin)];
+            let headers = headers.map(|(name, value)| (name, HeaderValue::from_str(value).unwrap()));
+            access.check(&Uri::from_static("/"), &headers.into_iter().collect())
+        };
+        assert_eq!(check("10.0.0.1:9001", "http://127.0.0.1:9001"), Ok(()));
+        assert_eq!(check("evil.example", "http://127.0.0.1:9001"), Err(Refusal::HOST));
+        assert_eq!(check("10.0.0.1:9001", "http://10.0.0.1:9001"), Err(Refusal::ORIGIN));
     }
 
     #[test]

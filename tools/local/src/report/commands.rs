@@ -36,11 +36,20 @@ pub fn to_try(stack: &Stack, console: &str) -> String {
 
   curl {lambda}/2015-03-31/functions/writer-fn/invocations \\
     -d '{{\"ID\": \"Equipment#1\", \"State\": \"OK\"}}'
-  cargo run -p vzero -- --endpoint-url {dynamodb} log Equipment#1
+  {vzero} --endpoint-url {dynamodb} log Equipment#1
   {console}",
+        vzero = vzero(),
         lambda = stack.lambda.endpoint(),
         dynamodb = stack.dynamodb_endpoint(),
     )
+}
+
+/// Returns the command vzero, as cargo runs it if it has started this program.
+fn vzero() -> &'static str {
+    match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(_) => "cargo run -p vzero --",
+        None => "vzero",
+    }
 }
 
 /// Returns commands that put an item with the keys of an attached table, and read its history and its first version.
@@ -61,7 +70,7 @@ pub fn to_try_attached(table: &AttachedTable, dynamodb: &str, console: &str) -> 
         history if history == format!("{name}-history") => String::new(),
         history => format!(" --history-table {history}"),
     };
-    let vzero = format!("cargo run -p vzero -- --endpoint-url {dynamodb} --table {name}{history}");
+    let vzero = format!("{} --endpoint-url {dynamodb} --table {name}{history}", vzero());
     let filter = match table.filter() {
         Some(_) => ", with attributes that the filter selects,",
         None => "",
