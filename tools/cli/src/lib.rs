@@ -26,6 +26,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use operations::{error::OperationError, tables};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     args::{Admin, Args, Command},
@@ -47,7 +48,12 @@ pub fn main() -> ExitCode {
         pager::prepare(&args.globals.pager);
     }
     let done = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime.block_on(run(args, &output)),
+        Ok(runtime) => {
+            if std::process::id() == 1 {
+                runtime.spawn(end_on_signal());
+            }
+            runtime.block_on(run(args, &output))
+        }
         Err(error) => Err(error.into()),
     };
     pager::close();
@@ -59,6 +65,17 @@ pub fn main() -> ExitCode {
             output::print_error(&error, verbose);
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// Ends the first process of a container, for which signals have no default action.
+async fn end_on_signal() {
+    if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        std::process::exit(130);
     }
 }
 
