@@ -105,8 +105,9 @@ impl Session {
             "cargo",
             &parsing("cargo-lambda", "cargo", CALL_HELP).replace("#!/bin/bash\n", PARSE_RUN),
         );
+        write("parse", "docker", DOCKER);
         // tools/check-modules runs cdk.
-        for program in ["sam", "rustup", "cdk"] {
+        for program in ["sam", "rustup", "cdk", "gh", "id", "sha256sum", "tar"] {
             write("parse", program, &parsing(program, program, CALL_HELP));
         }
     }
@@ -221,6 +222,16 @@ fn parsing(tool: &str, program: &str, call: &str) -> String {
         call.replace("PROGRAM", &program.to_string_lossy())
     )
 }
+
+/// Parses the command in the container.
+const DOCKER: &str = r#"#!/bin/bash
+while [ $# -gt 0 ] && [[ $1 != ghcr.io/* && $1 != stack ]]; do shift; done
+case ${2:-local} in
+    local) exec LOCAL "${@:3}" --help >/dev/null ;;
+    vzero) exec BIN/vzero "${@:3}" --help >/dev/null ;;
+    *) exit 1 ;;
+esac
+"#;
 
 const VZERO: &str = r#"#!/bin/bash
 set -euo pipefail
