@@ -230,7 +230,7 @@ impl Record {
     ) -> Result<(), ServiceError> {
         let time: Duration = store.clock().now();
         let operation = Operation {
-            id: *uuid::Uuid::new_v4().as_bytes(),
+            id: fastrand::u128(..).to_be_bytes(),
             kind,
             table: self.place.table.clone(),
             entity: entity.as_str().to_owned(),

@@ -263,28 +263,6 @@ impl KeysTable {
         Ok(is_stored)
     }
 
-    /// Deletes all keys of an entity, if they are still the ones that were read. Returns `false` if they are not.
-    ///
-    /// # Errors
-    ///
-    /// The request fails.
-    pub async fn delete(&self, keys: &EntityKeys) -> Result<bool, ServiceError> {
-        let table = self.store.latest_table();
-        let deletes = (0..keys.parts).map(|number| {
-            let condition = if number == 0 {
-                unchanged(keys)
-            } else {
-                Expression::default()
-            };
-            Write::delete(
-                table,
-                key(partition_key(&keys.table, &keys.entity), number.to_string()),
-                condition,
-            )
-        });
-        send_together(self.store.client(), deletes).await
-    }
-
     /// Reads a page of all entities that have keys, without their further parts, and returns the cursor of the next page.
     ///
     /// # Errors

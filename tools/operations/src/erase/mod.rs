@@ -260,19 +260,15 @@ fn cleaned(
         .name("#latest", names::LATEST)
         .value(":latest", number.clone().into());
     let mut is_changed = false;
-    if requests_of(latest).is_some()
-        && let Some(recent) = latest.get(names::RECENT_REQUESTS)
-    {
+    if requests_of(latest).is_some() {
         let since = since_all(Some(latest), store.now());
         change
-            .condition("#recent = :recent")
             .remove("#recent")
             .set("#dropped = :latest")
             .set("#since = :since")
             .name("#recent", names::RECENT_REQUESTS)
             .name("#dropped", names::REQUESTS_DROPPED)
             .name("#since", names::REQUESTS_SINCE)
-            .value(":recent", recent.clone().into())
             .value(":since", n(since.get()).into());
         is_changed = true;
     }

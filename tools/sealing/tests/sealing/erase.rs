@@ -29,18 +29,25 @@ use serde_json::{Value, json};
 use shared::domain::{Item, attributes::item_from_dynamodb_json, keys::sort_key_of, version_item::latest_of};
 use testkit::{
     cloud::{Fault, Process},
-    database::{Database, entity, items, put_into},
+    database::{Database, delete_item, entity, items, put_into},
 };
 
 use crate::world::World;
 
-const ENTITY: &str = "E#0";
+pub(crate) const ENTITY: &str = "E#0";
 
-/// Returns a world in which two versions are sealed, and one waits. Two have the value.
-async fn world(database: &Arc<Database>) -> World {
+/// Returns a world in which two versions are sealed, and one waits. All have the value.
+pub(crate) async fn world(database: &Arc<Database>) -> World {
+    world_in(database, true).await
+}
+
+/// Returns this world, or the one in which seal-fn has not started yet.
+async fn world_in(database: &Arc<Database>, is_sealed: bool) -> World {
     let world = World::new(database).await;
     world.insert_all(2, 1..=2).await;
-    world.seal_now().await.unwrap();
+    if is_sealed {
+        world.seal_now().await.unwrap();
+    }
     world.insert(ENTITY, 3, 0).await;
     let latest = json!({
         "PK": {"S": ENTITY}, "SK": {"S": "v0"}, "Latest": {"N": "3"}, "RecordedVersion": {"N": "3"}, "Actor": {"S": "amy"},
@@ -55,7 +62,7 @@ async fn world(database: &Arc<Database>) -> World {
 }
 
 /// Erases the hall in a process. Returns what was changed.
-async fn erase(world: &World, process: &Process) -> Result<[Changed; 2], String> {
+pub(crate) async fn erase(world: &World, process: &Process) -> Result<[Changed; 2], String> {
     let client = Client::new(&process.wrap(&world.database.endpoint.config));
     let store = world.store.clone().with_client(client);
     let entity = entity(ENTITY);
@@ -225,6 +232,26 @@ async fn an_erasure_and_seal_fn_run_between_any_two_requests_of_each_other() {
 }
 
 #[tokio::test]
+async fn an_erasure_that_waits_finds_a_log_that_begins_meanwhile() {
+    let database = Arc::new(Database::start().await);
+    let world = world_in(&database, false).await;
+    let (other, mut is_marked) = (world.clone(), false);
+    let process = world.cloud.process(move |request| {
+        let is_first = request.operation == "PutItem" && !std::mem::replace(&mut is_marked, true);
+        let other = other.clone();
+        async move {
+            if is_first {
+                elsewhere(other, false).await;
+            }
+            None
+        }
+    });
+    let [run, finish] = erase(&world, &process).await.unwrap();
+    assert!(run.versions == 3 && finish.keys);
+    check(&world).await;
+}
+
+#[tokio::test]
 async fn keys_in_several_items_are_those_of_one_revision() {
     let database = Arc::new(Database::start().await);
     let world = World::new(&database).await;
@@ -252,11 +279,10 @@ async fn keys_in_several_items_are_those_of_one_revision() {
     let stored = items(&database.client, &world.settings.keys).await;
     assert_eq!(stored.len(), 1);
     assert!(!table.store(&mut old).await.unwrap());
-    assert!(!table.delete(&old).await.unwrap());
     keys.add(paths.iter()).unwrap();
     assert!(table.store(&mut keys).await.unwrap());
     let partition_key = stored[0]["PK"]["S"].as_str().unwrap();
-    testkit::database::delete_item(&database.client, &world.settings.keys, partition_key, "2").await;
+    delete_item(&database.client, &world.settings.keys, partition_key, "2").await;
     assert!(table.read("table", &all).await.is_err());
     table.page(None).await.unwrap();
     for request in world.cloud.requests() {

@@ -3,17 +3,27 @@
 use std::{future::ready, sync::Arc, time::Duration};
 
 use aws_sdk_s3::primitives::{DateTime, DateTimeFormat};
-use sealing::{error::SealError, sealer::Sealed};
+use futures::{FutureExt as _, future::OptionFuture};
+use operations::sealed::Kind::{Prune, Purge};
+use seal::format::leaf::Kind;
+use sealing::{
+    error::SealError,
+    place::Place,
+    sealer::Sealed,
+    state::{Operation, Request, StateTable},
+};
+use serde_json::json;
+use shared::domain::version::Version;
 use testkit::{
-    cloud::{Fault, Request},
-    database::Database,
+    cloud::{self, Fault},
+    database::{Database, delete_item, entity},
 };
 use tokio::time::Instant;
 
-use crate::world::World;
+use crate::{erase::ENTITY, meanwhile::change, world::World};
 
 /// Queries of the index, of which each run has 128, change nothing.
-fn changes_something(request: &Request) -> bool {
+fn changes_something(request: &cloud::Request) -> bool {
     request.operation != "Query"
 }
 
@@ -238,13 +248,15 @@ async fn a_version_that_was_removed_and_inserted_again_is_sealed_once() {
         world.insert("E#1", 1, 0).await;
         world.seal_now().await.unwrap();
         let table = world.store.history_table();
-        testkit::database::delete_item(&database.client, table, "E#1", "v1").await;
+        delete_item(&database.client, table, "E#1", "v1").await;
         for minute in 1..=again / 60 {
             world.pass(60);
             world.insert("E#2", minute, 0).await;
             world.seal_now().await.unwrap();
         }
         world.insert("E#1", 1, recorded_ago).await;
+        // Its leaf is in the log, before seal-fn reads the index again.
+        world.prove("E#1", 1).await;
         for minute in 1..=20 {
             world.seal_now().await.unwrap();
             world.pass(60);
@@ -285,4 +297,69 @@ async fn a_clock_that_is_ahead_skips_no_version() {
     world.insert("E#1", 2, 0).await;
     world.seal_now().await.unwrap();
     world.check(2);
+}
+
+#[tokio::test]
+async fn a_version_that_moves_while_the_index_is_read_is_sealed_once() {
+    let database = Arc::new(Database::start().await);
+    let world = World::new(&database).await;
+    world.insert(ENTITY, 1, 0).await;
+    let (client, table) = (database.client.clone(), world.store.history_table().to_owned());
+    let sealed = world.seal(move |request| {
+        let is_here = request.operation == "Query" && request.body.contains(r#""late20""#);
+        let to = json!({"TimePartition": {"S": "late63"}});
+        let change = is_here.then(|| change(client.clone(), table.clone(), "v1", to));
+        OptionFuture::from(change).map(|_| None)
+    });
+    assert_eq!(sealed.await.unwrap(), 1);
+    world.check(1);
+}
+
+#[tokio::test]
+async fn all_operations_are_sealed_and_versions_after_a_purge_again() {
+    let database = Arc::new(Database::start().await);
+    let world = World::new(&database).await;
+    world.insert_all(2, 1..=1).await;
+    world.seal_now().await.unwrap();
+    let place = Place::of(&world.store).await.unwrap().unwrap();
+    let state = StateTable::new(database.client.clone(), &place.state);
+    // A transaction has at most 100 writes.
+    for number in 0..60_u128 {
+        let operation = Operation {
+            id: number.to_be_bytes(),
+            kind: if number == 0 { Purge } else { Prune },
+            table: place.table.clone(),
+            entity: "E#0".to_owned(),
+            versions: (1, 1),
+            role: String::new(),
+            reason: String::new(),
+            recorded_at: String::new(),
+            paths: Vec::new(),
+            index: None,
+        };
+        state.add_operation(&operation).await.unwrap();
+    }
+    world.seal_now().await.unwrap();
+    world.pass(60);
+    for id in ["E#0", "E#1"] {
+        delete_item(&database.client, world.store.history_table(), id, "v1").await;
+        world.insert(id, 1, 0).await;
+    }
+    let (version, entity, inserted) = (Version::FIRST, entity("E#1"), String::new());
+    let table = place.table;
+    state
+        .add_request(&Request {
+            table,
+            entity,
+            version,
+            inserted,
+        })
+        .await
+        .unwrap();
+    world.seal_now().await.unwrap();
+    let leaves = world.log();
+    let of = |kind| leaves.iter().filter(|leaf| leaf.kind == kind).count();
+    assert_eq!([Kind::Version, Kind::Purge, Kind::Prune].map(of), [3, 1, 59]);
+    let (pending, requests) = (state.pending().await.unwrap(), state.requests().await.unwrap());
+    assert!(pending.is_empty() && requests.is_empty());
 }

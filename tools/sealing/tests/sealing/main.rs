@@ -8,4 +8,5 @@
 
 mod erase;
 mod kills;
+mod meanwhile;
 mod world;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,7 +12,7 @@ use std::{
 
 use aws_sdk_dynamodb::Client;
 use local::template::Table as TableOf;
-use operations::table::settings::TableSettings;
+use operations::{progress::Silent, table::settings::TableSettings};
 use seal::{
     format::leaf::{Kind, Leaf},
     log::{
@@ -23,18 +24,22 @@ use seal::{
 };
 use sealing::{
     error::SealError,
+    place::Place,
+    prove::{Prover, Which},
     sealer::{Limits, Sealed, Sealer},
     settings::{LogPlace, Settings},
 };
 use serde_json::json;
 use shared::{
     clock::Clock,
-    domain::{Item, attributes::item_from_dynamodb_json, keys::VersionDigits, version_item::VersionItem},
+    domain::{
+        Item, attributes::item_from_dynamodb_json, keys::VersionDigits, version::Version, version_item::VersionItem,
+    },
     dynamodb::Store,
 };
 use testkit::{
     cloud::{Cloud, Fault, Process, Request},
-    database::Database,
+    database::{Database, entity},
 };
 use tokio::time::Instant;
 
@@ -150,7 +155,7 @@ impl World {
 
     /// Runs seal-fn without faults.
     pub(crate) async fn seal_now(&self) -> Result<u64, SealError> {
-        self.seal(|_| std::future::ready(None)).await
+        self.seal(|_| ready(None)).await
     }
 
     /// Inserts a version and runs seal-fn, on another thread: the future of a script must be sendable.
@@ -185,6 +190,16 @@ impl World {
         sealer.clock = self.clock();
         sealer.limits = self.limits;
         Ok(sealer)
+    }
+
+    /// Makes a proof of a version, which is sealed.
+    pub(crate) async fn prove(&self, id: &str, version: u64) {
+        let place = Place::of(&self.store).await.unwrap().unwrap();
+        let log = self.sealer(&self.cloud.process(|_| ready(None))).await.unwrap().log;
+        let (store, place, log) = (&self.store, &place, &log);
+        let (prover, id, version) = (Prover { store, place, log }, entity(id), Version::new(version).unwrap());
+        let (which, all) = (Which::One(version), (Version::FIRST, version));
+        Box::pin(prover.prove(&id, which, all, &[], &Silent)).await.unwrap();
     }
 
     /// Checks every signed checkpoint against the entries of the published one, and returns the leaves.
