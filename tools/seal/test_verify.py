@@ -222,6 +222,11 @@ def main(programs):
             assert code in (0, 1, 2), f"vzero ends with {code}"
             return code == 0
 
+        file.write_bytes(text.encode() + b"\xff")
+        key.write_text(vkey)
+        codes = [verify.main([str(file), "--vkey", str(key)]),
+                 subprocess.run([f"{programs}/vzero", "verify", file, "--vkey", key], capture_output=True).returncode]
+        assert codes == [1, 1], "a proof that is not UTF-8"
         count = check_cases([accepts, vzero])
         for number, changed in zip(range(10_000), changes(text, generator)):
             is_same = compact(changed) == compact(text) and "\\u" not in changed

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
+    io::{self, Read as _},
     path::PathBuf,
 };
 
@@ -265,12 +265,20 @@ fn insert(changes: &mut BTreeMap<String, Change>, path: &[Step], change: Change)
 }
 
 /// Reads a file, or standard input if its name is `-`.
-pub(crate) fn text_of(path: &std::path::Path) -> Result<String, CliError> {
+pub(crate) fn bytes_of(path: &std::path::Path) -> Result<Vec<u8>, CliError> {
     let read = match path == std::path::Path::new("-") {
-        true => io::read_to_string(io::stdin()),
-        false => std::fs::read_to_string(path),
+        true => {
+            let mut bytes = Vec::new();
+            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        }
+        false => std::fs::read(path),
     };
     read.map_err(|error| CliError::usage(&path.display().to_string(), error))
+}
+
+/// Reads the text of a file, or of standard input.
+pub(crate) fn text_of(path: &std::path::Path) -> Result<String, CliError> {
+    String::from_utf8(bytes_of(path)?).map_err(|error| CliError::usage(&path.display().to_string(), error))
 }
 
 fn from_file(path: &std::path::Path, table: Option<&AttachedTable>) -> Result<Map<String, Value>, CliError> {

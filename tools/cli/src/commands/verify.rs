@@ -44,10 +44,11 @@ withheld members, that a shown name occurs once.";
 
 impl Verify {
     pub(crate) async fn run(&self, globals: &Globals, output: &Output) -> Result<(), CliError> {
-        let text = changes::text_of(&self.proof)?;
+        let proof = changes::bytes_of(&self.proof)?;
         let key = changes::text_of(&self.vkey)?;
         let fails = |error: &dyn std::error::Error| CliError::Unproven(format!("the proof does not hold: {error}"));
         let key = VerifierKey::parse(&key).map_err(|error| CliError::usage("--vkey", error))?;
+        let text = String::from_utf8(proof).map_err(|error| fails(&error))?;
         let document = Document::parse(&text).map_err(|error| fails(&error))?;
         let proven = document.verify(&key).map_err(|error| fails(&error))?;
         let in_log = match &self.log {

@@ -46,6 +46,12 @@ fn a_proof_holds_only_if_nothing_was_changed() {
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{from}");
         assert!(run.stderr.contains(reason), "{}", run.stderr);
     }
+    std::fs::write(&changed, [text.as_bytes(), b"\xff"].concat()).unwrap();
+    let run = verify(&changed, &vkey, "");
+    assert!(
+        run.code == 1 && run.stderr.contains("does not hold: invalid utf-8"),
+        "{run:?}"
+    );
     let run = verify(&proof, &proof, "");
     assert_eq!(run.code, 2, "{run:?}");
 }

@@ -162,7 +162,9 @@ impl Connector {
             let Some((inserted, _)) = time_index::parse(text(item, "/InsertedAt/S")) else {
                 return true;
             };
-            let digest = Sha256::digest(item.to_string());
+            // The order of an item's attributes varies.
+            let parts = ["PK", "SK", "InsertedAt"].map(|name| item[name].to_string());
+            let digest = Sha256::digest(parts.concat());
             let delay = INDEX_DELAYS[usize::from(digest[0]) % INDEX_DELAYS.len()];
             inserted.to_duration() + Duration::from_secs(delay) <= Duration::from_millis(now)
         });
