@@ -34,7 +34,7 @@ const ALLOWED: [(&str, usize); 13] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
     // The reader itself.
-    ("shared/src/json.rs", 8),
+    ("shared/src/json.rs", 12),
     // Files of the commands, and structs without `Value`.
     ("tools/cli/src/plan/month.rs", 1),
     ("tools/console/src/changes/selected.rs", 1),

@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// Maximum number of chunks processed concurrently. A chunk is parsed only when it starts, to limit memory.
-const MAX_CONCURRENT_CHUNKS: usize = 8;
+const MAX_CONCURRENT_CHUNKS: usize = 16;
 /// Maximum time that initialization waits for each of its parts.
 const START_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -21,7 +21,7 @@ use shared::{
         version_item::VersionItem,
     },
     dynamodb::put::purged::Removed,
-    json::{self, InvalidJson, Members},
+    json::{self, InvalidJson, Members, Shape},
     panics,
 };
 
@@ -52,8 +52,7 @@ pub enum Content {
 
 /// Splits a batch into its records, without parsing them.
 pub fn split(event: &str) -> Result<Vec<&str>, Error> {
-    let records = json::members(event).ok().and_then(|event| event.get("Records"));
-    let records = records.and_then(|records| json::elements(records).ok());
+    let records = json::elements_of(event, "Records").ok().flatten();
     records.ok_or(Error::InvalidEvent)
 }
 
@@ -76,10 +75,10 @@ pub fn parse(raw: &str, digits: VersionDigits) -> Record {
             change: Some(change),
             kinesis: None,
         } => {
-            let created_micros = created_micros(&change, inner.is_some());
+            let created_micros = created_micros(&change.members, inner.is_some());
             let number = match inner {
                 Some(_) => number,
-                None => sequence_number(&change),
+                None => sequence_number(&change.members),
             };
             let (entity, content) = content(event_name, &change, digits);
             let content = content.map(|version| match version {
@@ -108,7 +107,7 @@ pub(crate) fn number_of(raw: &str) -> Option<SequenceNumber> {
     let record = RawRecord::parse(raw).ok()?;
     match (record.kinesis, record.change) {
         (Some(kinesis), _) => kinesis_number(&kinesis),
-        (None, change) => sequence_number(&change?),
+        (None, change) => sequence_number(&change?.members),
     }
 }
 
@@ -188,19 +187,36 @@ pub(crate) fn sequence_number(members: &Members) -> Option<SequenceNumber> {
 #[derive(Default)]
 struct RawRecord<'a> {
     event_name: Option<&'a str>,
-    change: Option<Members<'a>>,
+    change: Option<RawChange<'a>>,
     /// The envelope that Kinesis adds. The stream record inside has no sequence number.
     kinesis: Option<Members<'a>>,
 }
 
+struct RawChange<'a> {
+    members: Members<'a>,
+    /// `None` if it is missing, or is no object.
+    new_image: Option<Members<'a>>,
+}
+
 impl<'a> RawRecord<'a> {
     fn parse(text: &'a str) -> Result<Self, InvalidJson> {
-        let record = json::members(text)?;
-        let inner = |name| record.value(name).map(json::members).transpose();
+        const IMAGE: Shape = Shape(&[("NewImage", Shape(&[]))]);
+        const fn record(change: &'static [(&'static str, Shape)]) -> [(&'static str, Shape); 2] {
+            [("dynamodb", Shape(change)), ("kinesis", Shape(&[]))]
+        }
+        const WITH_IMAGE: Shape = Shape(&record(IMAGE.0));
+        const WITHOUT_IMAGE: Shape = Shape(&record(&[]));
+
+        // A record whose image is no object has a number and an entity, too.
+        let mut record = json::nested(text, WITH_IMAGE).or_else(|_| json::nested(text, WITHOUT_IMAGE))?;
+        let change = record.take("dynamodb").map(|mut change| RawChange {
+            new_image: change.take("NewImage").map(|image| image.members),
+            members: change.members,
+        });
         Ok(Self {
-            event_name: record.get("eventName"),
-            change: inner("dynamodb")?,
-            kinesis: inner("kinesis")?,
+            event_name: record.members.get("eventName"),
+            change,
+            kinesis: record.take("kinesis").map(|kinesis| kinesis.members),
         })
     }
 }
@@ -228,14 +244,14 @@ pub(crate) fn created_micros(change: &Members, is_kinesis: bool) -> Option<i64> 
 /// Returns the entity of a change, if it names a valid one, and its version. `None` if it contains no version.
 fn content(
     event_name: Option<&str>,
-    change: &Members,
+    change: &RawChange,
     digits: VersionDigits,
 ) -> (Option<EntityId>, Result<Option<VersionItem>, Malformed>) {
     let event_name = event_name.and_then(json::string);
     if event_name.as_deref() == Some("REMOVE") {
         return (None, Ok(None));
     }
-    let Some(keys) = change.value("Keys").and_then(|keys| json::parse(keys).ok()) else {
+    let Some(keys) = change.members.value("Keys").and_then(|keys| json::parse(keys).ok()) else {
         return (None, Err(Malformed::NoKeys));
     };
     let key = |name: &str| keys.get(name)?.get("S")?.as_str();
@@ -258,19 +274,18 @@ fn content(
     (entity, version)
 }
 
-fn version(event_name: Option<&str>, change: &Members, digits: VersionDigits) -> Result<VersionItem, Malformed> {
+fn version(event_name: Option<&str>, change: &RawChange, digits: VersionDigits) -> Result<VersionItem, Malformed> {
     if !matches!(event_name, Some("INSERT" | "MODIFY")) {
         return Err(Malformed::EventName);
     }
-    let raw = change.value("NewImage").ok_or(Malformed::NoNewImage)?;
+    let image = change.new_image.as_ref().ok_or(Malformed::NoNewImage)?;
     // Usually the largest attribute, and not part of a version.
-    let image = image(raw, |name| name != names::RECENT_REQUESTS)?;
+    let image = item(image, |name| name != names::RECENT_REQUESTS)?;
     Ok(VersionItem::from_image(image, digits)?)
 }
 
 /// Parses the attributes of an image that are read. The error names the invalid one.
-pub(crate) fn image(raw: &str, is_read: impl Fn(&str) -> bool) -> Result<Item, Malformed> {
-    let attributes = json::members(raw).map_err(|_| Malformed::NoNewImage)?;
+pub(crate) fn item(image: &Members, is_read: impl Fn(&str) -> bool) -> Result<Item, Malformed> {
     let attribute = |(name, raw): (&str, &str)| -> Result<(String, AttributeValue), Malformed> {
         let name = name.to_owned();
         match attributes::from_dynamodb_json(raw) {
@@ -278,9 +293,9 @@ pub(crate) fn image(raw: &str, is_read: impl Fn(&str) -> bool) -> Result<Item, M
             Err(source) => Err(Malformed::Attribute { name, source }),
         }
     };
-    let image = attributes.iter().filter(|(name, _)| is_read(name)).map(attribute);
-    let image: HashMap<_, _> = image.collect::<Result<_, _>>()?;
-    Ok(Item::from(image))
+    let attributes = image.iter().filter(|(name, _)| is_read(name)).map(attribute);
+    let attributes: HashMap<_, _> = attributes.collect::<Result<_, _>>()?;
+    Ok(Item::from(attributes))
 }
 
 #[cfg(test)]

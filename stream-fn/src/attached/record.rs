@@ -21,7 +21,7 @@ use shared::{
 
 use crate::{
     error::{Malformed, RecordFailure},
-    record::{Record, created_micros, image, sequence_number},
+    record::{Record, created_micros, item, sequence_number},
 };
 
 /// Parts of a record that are known before its images are parsed: place and keys of the change. The entity is known also if the record is
@@ -68,7 +68,8 @@ pub(super) fn change(
         let Some(raw) = raw else {
             return Ok(None);
         };
-        let image = image(raw, |_| true)?;
+        let image = json::members(raw).map_err(|_| Malformed::NoNewImage)?;
+        let image = item(&image, |_| true)?;
         let is_same = |name: &String, value| image.get(name).is_some_and(|other| same_value(value, other));
         match key.iter().all(|(name, value)| is_same(name, value)) {
             true => Ok(Some(image)),

@@ -174,7 +174,7 @@ async fn a_single_version_is_put() {
 async fn concurrent_requests_are_limited() {
     let same = super::batch(&vec![records(1).remove(0); 1000]);
     // Each chunk of 25 records with different keys is one request, and so is each record with the same key.
-    for (event, max) in [(batch(1000), 8), (same, 64)] {
+    for (event, max) in [(batch(1000), 16), (same, 128)] {
         let hanging = NeverClient::new();
         let writer = writer(hanging.clone());
         let response = writer
