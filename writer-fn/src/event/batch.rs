@@ -26,7 +26,7 @@ use crate::{
     writer::{Writer, log, reject},
 };
 
-const MAX_CONCURRENT_LANES: usize = 32;
+const MAX_CONCURRENT_LANES: usize = 64;
 
 /// Applies the messages, and returns those that failed or were not started.
 pub(crate) async fn write(
