@@ -225,7 +225,10 @@ fn parsing(tool: &str, program: &str, call: &str) -> String {
 
 /// Parses the command in the container.
 const DOCKER: &str = r#"#!/bin/bash
-while [ $# -gt 0 ] && [[ $1 != ghcr.io/* && $1 != stack ]]; do shift; done
+while [ $# -gt 0 ] && [[ $1 != ghcr.io/* && $1 != stack ]]; do
+    [ "$1" != --name ] || shift
+    shift
+done
 case ${2:-local} in
     local) exec LOCAL "${@:3}" --help >/dev/null ;;
     vzero) exec BIN/vzero "${@:3}" --help >/dev/null ;;
