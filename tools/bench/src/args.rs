@@ -6,13 +6,14 @@ use clap::Parser;
 
 /// Compare the functions with their peers, and report which targets are met.
 ///
-/// Prints a table, and writes results.json into target/bench. Peers that are not installed are
-/// omitted; tools/bench/peers/install installs them. Results of comparisons that do not run are kept, with the date and commit of their
+/// Prints a table, and writes results.json into target/bench: medians, with the minimum and maximum. Peers that are not installed are
+/// omitted; `setup` installs them. Results of comparisons that do not run are kept, with the date and commit of their
 /// measurement. Exit codes: 0 the measurement succeeded, with any figures; 1 failure; 2 usage; 3 figures worse than those of --baseline.
 #[derive(Debug, Parser)]
 #[command(name = "bench", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Comparisons to run [default: all]
+    /// Comparisons to run; `setup` installs the peers and builds the programs, `all` does this and runs everything [default: all that is
+    /// installed]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
@@ -52,7 +53,7 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo run --release -p bench                          everything
+  cargo run --release -p bench -- all                   installs the peers, and runs everything
   cargo run --release -p bench -- start 'cold path'     two comparisons; cold-path is also accepted
   cargo run --release -p bench -- --quick               a short run of everything
-  cargo run --release -p bench -- --page docs/performance.md    everything, and the page with the results";
+  cargo run --release -p bench -- all --page docs/performance.md    everything, and the page with the results";

@@ -59,17 +59,22 @@ fn update(entity: &str) -> Value {
     })
 }
 
-/// Returns the stream record of the latest item after such an update. Only our writer adds recent requests to the item.
-fn record(index: usize, ours: bool) -> Value {
-    let key = json!({"S": entity(index)});
+/// Returns the latest item after such an update, without recent requests.
+pub(crate) fn image(index: usize) -> Value {
     let mut image = json!({
-        "PK": key, "SK": {"S": "v0"}, "Latest": {"N": "7"},
+        "PK": {"S": entity(index)}, "SK": {"S": "v0"}, "Latest": {"N": "7"},
         "RequestId": {"S": format!("00000000-0000-4000-8000-{index:012}")},
     });
     let members = update("").as_object().cloned().unwrap_or_default().into_iter();
     for (name, value) in members.filter(|(name, _)| name != "ID") {
         image[name] = json!(attributes::from_json(value).ok());
     }
+    image
+}
+
+/// Returns the stream record of a latest item. Only our writer adds recent requests to the item.
+fn record(index: usize, ours: bool) -> Value {
+    let mut image = image(index);
     if ours {
         let recent = (0..RECENT_REQUESTS).map(|index| (format!("{index:011}"), json!({"N": index.to_string()})));
         let recent: serde_json::Map<_, _> = recent.collect();
@@ -84,7 +89,7 @@ fn record(index: usize, ours: bool) -> Value {
         "dynamodb": {
             // In the future: stream-fn reads the purge markers of older records, which are not the common case.
             "ApproximateCreationDateTime": 4_102_444_800_u64,
-            "Keys": {"PK": key, "SK": {"S": "v0"}},
+            "Keys": {"PK": image["PK"], "SK": image["SK"]},
             "NewImage": image,
             "SequenceNumber": format!("{:021}", 100 + index),
             "SizeBytes": 600,

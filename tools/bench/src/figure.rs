@@ -13,8 +13,12 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     /// Unit, and the measured quantity.
     pub(crate) unit: String,
+    /// Median of several measurements, unless the unit names another percentile.
     pub(crate) ours: Option<f64>,
+    /// Minimum and maximum of several measurements.
+    pub(crate) range: Option<[f64; 2]>,
     pub(crate) peer: Option<f64>,
+    pub(crate) peer_range: Option<[f64; 2]>,
     pub(crate) peer_name: Option<String>,
     /// Our figure divided by the peer's.
     pub(crate) ratio: Option<f64>,
@@ -84,7 +88,9 @@ impl Figure {
         Self {
             name: name.to_owned(),
             ours: self.ours.map(rounded),
+            range: self.range.map(|range| range.map(rounded)),
             peer: self.peer.map(rounded),
+            peer_range: self.peer_range.map(|range| range.map(rounded)),
             ratio: self.ratio.map(rounded),
             origin: origin.clone(),
             ..self
@@ -167,16 +173,20 @@ mod tests {
         let figure = Figure::new("ms, p50", 6.123_45)
             .compared_with("Python", 200.0)
             .with_target(Target::RatioAtMost(0.03));
+        let figure = Figure {
+            range: Some([6.0, 7.123_45]),
+            ..figure
+        };
         let (figure, alone) = (
             figure.measured("start", &origin),
             Figure::new("MB", f64::NAN).measured("x", &origin),
         );
         let expected = json!([{
-            "name": "start", "unit": "ms, p50", "ours": 6.123, "peer": 200.0, "peer_name": "Python",
-            "ratio": 0.03062, "target": "≤ 0.03 ×", "met": false,
+            "name": "start", "unit": "ms, p50", "ours": 6.123, "range": [6.0, 7.123], "peer": 200.0, "peer_range": null,
+            "peer_name": "Python", "ratio": 0.03062, "target": "≤ 0.03 ×", "met": false,
             "date": "2026-11-23", "commit": "0123456789ab", "quick": false,
         }, {
-            "name": "x", "unit": "MB", "ours": null, "peer": null, "peer_name": null, "ratio": null, "target": null,
+            "name": "x", "unit": "MB", "ours": null, "range": null, "peer": null, "peer_range": null, "peer_name": null, "ratio": null, "target": null,
             "met": null, "date": "2026-11-23", "commit": "0123456789ab", "quick": false,
         }]);
         assert_eq!(serde_json::to_value([&figure, &alone]).unwrap(), expected);

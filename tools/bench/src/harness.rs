@@ -2,7 +2,7 @@
 //!
 //! A comparison receives a [`Bench`], serves a stub, hosts functions behind a Runtime API with [`Bench::host`], and returns figures. [`in_turn`] alternates between the subjects, so that other load on the machine affects all of them.
 
-use std::{future::Future, path::PathBuf, time::Duration};
+use std::{fs, future::Future, path::PathBuf, time::Duration};
 
 use tempfile::TempDir;
 
@@ -11,11 +11,32 @@ use crate::{
     certificate::Certificate,
     error::BenchError,
     figure::{Figure, Target, percentile},
+    print_error,
     subject::{self, Kind, Subject},
 };
 
 /// Latency of the stub in comparisons of throughput.
 pub(crate) const LATENCY: Duration = Duration::from_millis(5);
+
+/// Share of the CPU time that other programs may use before a run.
+const MAX_BUSY: f64 = 0.1;
+
+/// Returns the share of the CPU time that this machine uses, measured for a second while this program waits.
+async fn busy() -> f64 {
+    let used = || -> Option<[f64; 2]> {
+        let text = fs::read_to_string("/proc/stat").ok()?;
+        let numbers = text.lines().next()?.split_whitespace().skip(1);
+        let ticks: Vec<f64> = numbers.filter_map(|number| number.parse().ok()).collect();
+        // Idle, and waiting for a device.
+        Some([ticks.iter().sum(), ticks.get(3..5)?.iter().sum()])
+    };
+    let before = used();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let Some(([all, idle], [all_after, idle_after])) = before.zip(used()) else {
+        return 0.0;
+    };
+    1.0 - (idle_after - idle) / (all_after - all)
+}
 
 pub(crate) struct Bench {
     /// `true` for few and small measurements.
@@ -35,6 +56,9 @@ pub(crate) struct Bench {
 impl Bench {
     pub(crate) async fn new(args: &Args) -> Result<Self, BenchError> {
         let folder = TempDir::with_prefix("bench-")?;
+        if !args.quick && busy().await > MAX_BUSY {
+            print_error("warning: other programs use this machine; the figures vary more than usual");
+        }
         Ok(Self {
             quick: args.quick,
             subjects: subject::find(args.functions.as_deref()).await?,
@@ -48,7 +72,8 @@ impl Bench {
 
     /// Returns our functions, and the straightforward peers.
     pub(crate) fn simple(&self) -> impl Iterator<Item = &Subject> {
-        self.subjects.iter().filter(|subject| subject.kind != Kind::Tuned)
+        let is_simple = |kind| matches!(kind, Kind::Ours | Kind::Sequential);
+        self.subjects.iter().filter(move |subject| is_simple(subject.kind))
     }
 
     /// Returns `full`, or `quick` in a quick run.
@@ -86,9 +111,18 @@ impl<const N: usize> Measurements<'_, N> {
         percentile(measured.iter().map(|values| values[value]), share)
     }
 
+    /// Returns minimum and maximum of a value, if a percentile is the median of several measurements.
+    fn range(&self, subject: usize, share: f64, value: usize) -> Option<[f64; 2]> {
+        let is_median = share == 0.5 && self.0.get(subject).is_some_and(|(_, measured)| measured.len() > 1);
+        is_median.then(|| [0.0, 1.0].map(|share| self.percentile(subject, share, value)))
+    }
+
     /// Returns our figure alone.
     pub(crate) fn ours(&self, unit: impl Into<String>, share: f64, value: usize) -> Figure {
-        Figure::new(unit, self.percentile(0, share, value))
+        Figure {
+            range: self.range(0, share, value),
+            ..Figure::new(unit, self.percentile(0, share, value))
+        }
     }
 
     /// Returns a figure for each peer, or ours alone if there is none. A target applies to the peer that it names.
@@ -101,6 +135,8 @@ impl<const N: usize> Measurements<'_, N> {
             let figure = ours
                 .clone()
                 .compared_with(peer.name, self.percentile(index, share, value));
+            let peer_range = self.range(index, share, value);
+            let figure = Figure { peer_range, ..figure };
             match targets.iter().find(|(name, _)| *name == peer.name) {
                 Some((_, target)) => figure.with_target(*target),
                 None => figure,

@@ -1,7 +1,7 @@
 //! Benchmark of the functions: compares them with their peers in one run on one machine.
 //!
 //! `comparisons` lists the comparisons. `harness` is their common frame, `subject` finds the implementations to compare, `hosted` runs them behind
-//! a Runtime API, `stub` is their DynamoDB. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and writes them as
+//! a Runtime API, `stub` is their DynamoDB, `floor` what its requests cost. A comparison returns figures (`figure`). `run` adds them to those of earlier runs, and writes them as
 //! tables (`report`) and into a `page` of the documentation. `baseline` compares them with earlier runs.
 
 mod args;
@@ -11,6 +11,7 @@ mod comparisons;
 mod error;
 mod events;
 mod figure;
+mod floor;
 mod harness;
 mod hosted;
 mod limits;
@@ -33,6 +34,9 @@ use crate::{args::Args, error::BenchError};
 fn main() -> ExitCode {
     if let Some(binary) = local::function::requested() {
         return local::function::main(&binary);
+    }
+    if let Some(role) = floor::requested() {
+        return floor::main(role);
     }
     let args = Args::parse();
     let outcome = tokio::runtime::Runtime::new()

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets::UTF8_FULL_CONDENSED};
 
-use crate::figure::Figure;
+use crate::{figure::Figure, subject::FLOOR};
 
 const HEADER: [&str; 8] = ["comparison", "unit", "ours", "peer", "peer's", "ratio", "target", "met"];
 /// The columns with numbers.
@@ -28,6 +28,10 @@ pub(crate) fn table(figures: &[Figure]) -> String {
 
 fn cells(figure: &Figure) -> [String; 8] {
     let number = |figure: Option<f64>| figure.map(|figure| figure.to_string()).unwrap_or_default();
+    let ranged = |figure, range: Option<[f64; 2]>| match range {
+        Some([least, most]) => format!("{} ({least}–{most})", number(figure)),
+        None => number(figure),
+    };
     let met = match figure.met {
         Some(true) => "yes",
         Some(false) => "NO",
@@ -36,9 +40,9 @@ fn cells(figure: &Figure) -> [String; 8] {
     [
         figure.name.clone(),
         figure.unit.clone(),
-        number(figure.ours),
+        ranged(figure.ours, figure.range),
         figure.peer_name.clone().unwrap_or_default(),
-        number(figure.peer),
+        ranged(figure.peer, figure.peer_range),
         number(figure.ratio),
         figure.target.clone().unwrap_or_default(),
         met.to_owned(),
@@ -55,14 +59,14 @@ pub(crate) fn sections(figures: &[Figure], facts: &[String]) -> String {
     format!("- {}\n{sections}", [&origins(figures), facts].concat().join("\n- "))
 }
 
-/// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target. If no figure has a target, returns those
-/// with a peer.
+/// Returns all figures of a comparison if there are at most [`MAX_LISTED`], or else those with a target or the floor. If no figure has a target,
+/// returns those with a peer.
 fn listed(figures: &[Figure]) -> impl Iterator<Item = &Figure> {
     let has_targets = figures.iter().any(|figure| figure.target.is_some());
     figures.iter().filter(move |figure| {
         figures.len() <= MAX_LISTED
             || match has_targets {
-                true => figure.target.is_some(),
+                true => figure.target.is_some() || figure.peer_name.as_deref() == Some(FLOOR),
                 false => figure.peer.is_some(),
             }
     })

@@ -12,8 +12,11 @@ use crate::{
     figure::{Figure, read},
     harness::Bench,
     origin::{self, Origin},
-    page, print, print_error, report,
+    page, print, print_error, report, subject,
 };
+
+/// Name of a run that only installs the peers and builds the programs.
+const SETUP: &str = "setup";
 
 /// Checks the files that the run needs, measures, and writes the results after each comparison, so that a later failure loses none. Then prints the
 /// results of this run, writes the page, and compares the results with the earlier runs.
@@ -26,6 +29,16 @@ pub(crate) async fn run(args: &Args) -> Result<(), BenchError> {
     let names = comparisons::names();
     if args.list {
         print(&names.join("\n"));
+        return Ok(());
+    }
+    if args
+        .names
+        .iter()
+        .any(|name| [SETUP, comparisons::ALL].contains(&name.as_str()))
+    {
+        subject::setup(args).await?;
+    }
+    if args.names == [SETUP] {
         return Ok(());
     }
     let chosen = comparisons::chosen(&args.names)?;

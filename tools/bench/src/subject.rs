@@ -7,7 +7,7 @@ use std::{
 
 use tokio::process::Command;
 
-use crate::{error::BenchError, print_error};
+use crate::{args::Args, error::BenchError, floor, print_error};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -33,6 +33,8 @@ pub(crate) enum Kind {
     Sequential,
     /// A peer in another language with concurrent requests, and several records in each request.
     Tuned,
+    /// A program that only sends the requests that are required ([`crate::floor`]), over HTTP.
+    Floor,
 }
 
 /// Both functions in one implementation.
@@ -66,8 +68,19 @@ impl Subject {
         }
     }
 
+    /// Returns the floor of both functions: this program.
+    fn floor() -> Self {
+        Self {
+            name: FLOOR,
+            kind: Kind::Floor,
+            programs: [local::function::this_program(), local::function::this_program()],
+            arguments: vec![floor::ARGUMENT.to_owned()],
+            handlers: Role::BOTH.map(|role| role.name().to_owned()),
+            environment: BTreeMap::new(),
+        }
+    }
+
     /// Returns a peer of a package, if it is installed. The handlers of tuned functions are in files with a prefix.
-    #[allow(clippy::disallowed_methods, reason = "the search path of programs")]
     fn peer(name: &'static str, package: &str, kind: Kind) -> Option<Self> {
         let folder = installed().join(package);
         let (tuned, program, arguments, environment, needed) = if package == "python" {
@@ -82,11 +95,9 @@ impl Subject {
                 [program.clone(), program],
             )
         } else {
-            let path = std::env::var_os("PATH")?;
-            let programs = std::env::split_paths(&path).map(|folder| folder.join(package));
             let runtime = vec![folder.join("runtime.mjs").display().to_string()];
             let needed = ["tuned-stream.mjs", "node_modules"].map(|name| folder.join(name));
-            let program = programs.into_iter().find(|file| file.is_file())?;
+            let program = find_program(package)?;
             ("tuned-", program, runtime, BTreeMap::new(), needed)
         };
         let prefix = if kind == Kind::Tuned { tuned } else { "" };
@@ -100,6 +111,16 @@ impl Subject {
         })
     }
 
+    /// Returns the functions in another program, with these arguments.
+    pub(crate) fn with_program(self, program: PathBuf, arguments: Vec<String>) -> Self {
+        let programs = [program.clone(), program];
+        Self {
+            programs,
+            arguments,
+            ..self
+        }
+    }
+
     pub(crate) fn program(&self, role: Role) -> &Path {
         &self.programs[role as usize]
     }
@@ -111,6 +132,9 @@ impl Subject {
 
 pub(crate) const PYTHON: &str = "Python";
 pub(crate) const PYTHON_TUNED: &str = "Python tuned";
+pub(crate) const NODE: &str = "Node";
+pub(crate) const NODE_TUNED: &str = "Node tuned";
+pub(crate) const FLOOR: &str = "floor";
 
 /// Returns our functions, built unless `functions` contains them, and the peers that are installed.
 pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, BenchError> {
@@ -121,18 +145,15 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
         let built = build(&["writer-fn", "stream-fn"]).await?;
         Role::BOTH.map(|role| built.join(role.name()))
     };
-    if let Some(missing) = programs.iter().find(|path| !path.is_file()) {
-        let missing = missing.display();
-        return Err(BenchError::Usage(format!(
-            "there is no {missing}: build it with cargo lambda build --release"
-        )));
+    for program in &programs {
+        check(program, "cargo lambda build --release")?;
     }
     let mut subjects = vec![Subject::ours(programs)];
     for (name, package, kind) in [
         (PYTHON, "python", Kind::Sequential),
-        ("Node", "node", Kind::Sequential),
+        (NODE, "node", Kind::Sequential),
         (PYTHON_TUNED, "python", Kind::Tuned),
-        ("Node tuned", "node", Kind::Tuned),
+        (NODE_TUNED, "node", Kind::Tuned),
     ] {
         match Subject::peer(name, package, kind) {
             Some(peer) => subjects.push(peer),
@@ -141,7 +162,59 @@ pub(crate) async fn find(functions: Option<&Path>) -> Result<Vec<Subject>, Bench
             )),
         }
     }
+    subjects.push(Subject::floor());
     Ok(subjects)
+}
+
+/// Installs the peers, and builds all programs that are not given.
+///
+/// # Errors
+///
+/// [`BenchError::Failed`] if a peer cannot be installed, or a program cannot be built.
+pub(crate) async fn setup(args: &Args) -> Result<(), BenchError> {
+    let install = root().join("tools/bench/peers/install");
+    // Without Valgrind, one comparison is skipped.
+    let _ = Command::new(&install).arg("valgrind").status().await?;
+    if !Command::new(&install)
+        .args(["python", "node"])
+        .status()
+        .await?
+        .success()
+    {
+        return Err(BenchError::Failed(
+            "cannot install the peers: see the errors above".to_owned(),
+        ));
+    }
+    let functions = args.functions.is_none().then_some(&["writer-fn", "stream-fn"][..]);
+    let vzero = args.vzero.is_none().then_some(&["vzero"][..]);
+    let packages = [functions, vzero].into_iter().flatten().flatten().copied();
+    let packages: Vec<_> = packages.collect();
+    print_error(&format!("building {}", packages.join(", ")));
+    if !packages.is_empty() {
+        build(&packages).await?;
+    }
+    Ok(())
+}
+
+/// Checks that a program exists, and was built as it is released.
+///
+/// # Errors
+///
+/// [`BenchError::Usage`] with the command that builds it.
+pub(crate) fn check(program: &Path, command: &str) -> Result<(), BenchError> {
+    /// A debug build, or a build with symbols, is larger.
+    const MAX_BYTES: usize = 30_000_000;
+
+    let problem = match std::fs::read(program) {
+        Err(_) => "there is no program",
+        Ok(bytes) if bytes.len() > MAX_BYTES => "this is no release build:",
+        Ok(bytes) if bytes.starts_with(b"\x7fELF") || bytes.starts_with(b"#!") => return Ok(()),
+        Ok(_) => "this is no program of this system:",
+    };
+    let program = program.display();
+    Err(BenchError::Usage(format!(
+        "{problem} {program}: build it with {command}"
+    )))
 }
 
 /// Builds programs in release mode, the functions as they are deployed, and returns their folder.
@@ -163,6 +236,15 @@ pub(crate) async fn build(packages: &[&str]) -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe()?;
     let target = program.ancestors().find(|folder| folder.join("release").is_dir());
     Ok(target.map_or_else(|| root().join("target/release"), |target| target.join("release")))
+}
+
+/// Finds an installed program.
+#[allow(clippy::disallowed_methods, reason = "the search path of programs")]
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
 }
 
 pub(crate) fn root() -> &'static Path {

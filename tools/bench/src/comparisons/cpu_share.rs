@@ -84,7 +84,7 @@ impl Size<'_> {
         let mut figures = Vec::new();
         for (index, (what, most)) in [
             ("to the first poll", Target::AtMost(80.0)),
-            ("to the first response", Target::RatioAtMost(0.03)),
+            ("to the first response", Target::RatioAtMost(0.012)),
         ]
         .into_iter()
         .enumerate()

@@ -1,6 +1,7 @@
 //! The comparisons, and the choice of those that the command line names.
 
 mod cpu_share;
+mod instructions;
 mod package;
 mod processes;
 mod sealing;
@@ -17,7 +18,7 @@ type Comparison = (
 );
 
 /// Every comparison, in the order of the results.
-const COMPARISONS: [Comparison; 10] = [
+const COMPARISONS: [Comparison; 11] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -25,6 +26,7 @@ const COMPARISONS: [Comparison; 10] = [
     ("stream CPU", |bench| processes::stream_cpu(bench).boxed_local()),
     ("writer", |bench| processes::writer(bench).boxed_local()),
     ("memory", |bench| processes::memory(bench).boxed_local()),
+    ("instructions", |bench| instructions::measure(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
     ("sealing", |bench| ready(sealing::measure(bench)).boxed_local()),
     ("whole table", |bench| whole_table::measure(bench).boxed_local()),
@@ -34,6 +36,9 @@ pub(crate) fn names() -> [&'static str; COMPARISONS.len()] {
     COMPARISONS.map(|(name, _)| name)
 }
 
+/// Name of all comparisons.
+pub(crate) const ALL: &str = "all";
+
 /// Returns the named comparisons in the order of the list, or all. `cold-path` is `cold path`.
 ///
 /// # Errors
@@ -41,7 +46,7 @@ pub(crate) fn names() -> [&'static str; COMPARISONS.len()] {
 /// [`BenchError::Usage`] for an unknown name.
 pub(crate) fn chosen(wanted: &[String]) -> Result<Vec<Comparison>, BenchError> {
     let normalized = |name: &str| name.replace(['-', '_'], " ").to_lowercase();
-    let is = |known: &str, name: &String| normalized(known) == normalized(name);
+    let is = |known: &str, name: &String| name == ALL || normalized(known) == normalized(name);
     if let Some(unknown) = wanted.iter().find(|name| !names().iter().any(|known| is(known, name))) {
         let known = names().join(", ");
         return Err(BenchError::Usage(format!(
@@ -61,6 +66,7 @@ mod tests {
     fn names_are_found_with_any_separator_and_case() {
         for (wanted, expected) in [
             (&[][..], Some(&names()[..])),
+            (&["all"], Some(&names()[..])),
             (&["writer", "start"], Some(&["start", "writer"])),
             (&["Stream-CPU", "cold path"], Some(&["cold path", "stream CPU"])),
             (&["start", "stream"], None),

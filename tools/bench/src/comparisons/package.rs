@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// In MB of 1,000,000 bytes.
-const MAX_SIZE: f64 = 3.5;
+const MAX_SIZE: f64 = 3.2;
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     fs::create_dir_all(&bench.logs)?;

@@ -75,6 +75,12 @@ struct Ended {
 
 pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let vzero = match &bench.vzero {
+        Some(vzero) if !vzero.is_file() => {
+            let vzero = vzero.display();
+            return Err(BenchError::Usage(format!(
+                "there is no program {vzero}: build it with cargo build --release -p vzero"
+            )));
+        }
         Some(vzero) => vzero.clone(),
         None => subject::build(&["vzero"]).await?.join("vzero"),
     };
