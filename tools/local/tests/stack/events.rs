@@ -29,7 +29,12 @@ async fn every_file_gets_the_expected_response() {
     }
     assert!(expected.is_empty(), "no files for {expected:?}");
     // Again, with the same Idempotency-Key: once more the same version, although the entity has another one since.
-    let again = invoke(&stack, "writer-fn", &event(&root().join("events/writer-function-url.json"))).await;
+    let again = invoke(
+        &stack,
+        "writer-fn",
+        &event(&root().join("events/writer-function-url.json")),
+    )
+    .await;
     let answered = (&again["statusCode"], &again["headers"]["etag"]);
     assert_eq!(answered, (&json!(200), &json!("\"1\"")), "{again}");
     assert!(again["body"].as_str().unwrap().contains("\"Duplicate\""), "{again}");
