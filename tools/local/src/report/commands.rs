@@ -45,6 +45,7 @@ pub fn to_try(stack: &Stack, console: &str) -> String {
 }
 
 /// Returns the command vzero, as cargo runs it if it has started this program.
+#[allow(clippy::disallowed_methods, reason = "the environment that cargo sets")]
 fn vzero() -> &'static str {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(_) => "cargo run -p vzero --",
