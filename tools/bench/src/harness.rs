@@ -113,7 +113,8 @@ impl<const N: usize> Measurements<'_, N> {
 
     /// Returns minimum and maximum of a value, if a percentile is the median of several measurements.
     fn range(&self, subject: usize, share: f64, value: usize) -> Option<[f64; 2]> {
-        let is_median = share == 0.5 && self.0.get(subject).is_some_and(|(_, measured)| measured.len() > 1);
+        let is_median =
+            (share - 0.5).abs() < f64::EPSILON && self.0.get(subject).is_some_and(|(_, measured)| measured.len() > 1);
         is_median.then(|| [0.0, 1.0].map(|share| self.percentile(subject, share, value)))
     }
 
