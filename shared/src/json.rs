@@ -17,14 +17,15 @@
 //! most [`MAX_LEVELS`] levels. Text that is only split or skipped can have more: no stack grows with them. No error contains a part of the
 //! document.
 
-use std::{borrow::Cow, fmt};
+mod nested;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
-};
+use std::borrow::Cow;
+
+use serde::de::DeserializeOwned;
 use serde_json::{Number, Value, error::Category, value::RawValue};
 use thiserror::Error;
+
+pub use nested::{Nested, Shape, elements_of, nested};
 
 /// Maximum number of objects and lists inside of each other. An attribute value of `DynamoDB` has at most 32 levels, which are 64 in
 /// `DynamoDB` JSON.
@@ -98,33 +99,6 @@ pub fn elements(text: &str) -> Result<Vec<&str>, InvalidJson> {
     Ok(elements.into_iter().map(RawValue::get).collect())
 }
 
-/// Returns an object and the objects in it that the shape names. [`members`] would scan the text of an inner object once for each level.
-///
-/// # Errors
-///
-/// Returns [`InvalidJson`] if the text is not an object, or one of these members is neither an object nor `null`.
-pub fn nested(text: &str, shape: Shape) -> Result<Nested<'_>, InvalidJson> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let nested = shape.deserialize(&mut deserializer);
-    let nested = nested.and_then(|nested| deserializer.end().map(|()| nested));
-    nested.map_err(|error| InvalidJson::new(&error, "an object"))
-}
-
-/// Returns the elements of a list that is a member of an object, as text, `None` if there is no such member.
-///
-/// # Errors
-///
-/// Returns [`InvalidJson`] if the text is not an object, or the member is not a list.
-pub fn elements_of<'a>(text: &'a str, name: &str) -> Result<Option<Vec<&'a str>>, InvalidJson> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let elements = ListOf(name).deserialize(&mut deserializer);
-    match elements.and_then(|elements| deserializer.end().map(|()| elements)) {
-        Ok(elements) => Ok(elements),
-        // An earlier member with this name need not be a list.
-        Err(_) => members(text)?.get(name).map(self::elements).transpose(),
-    }
-}
-
 /// Returns documents that follow each other as text, up to the first one that is not JSON, and its error.
 pub fn documents(text: &str) -> (Vec<&str>, Option<InvalidJson>) {
     let mut documents = Vec::new();
@@ -190,122 +164,6 @@ impl<'a> Members<'a> {
     /// Returns all members, also those that are replaced by a later one of the same name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
         self.0.iter().map(|(name, text)| (name.as_ref(), *text))
-    }
-}
-
-/// Name of a member, borrowed unless it has escapes.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Names of the members that are objects, with the shape of each.
-#[derive(Debug, Clone, Copy)]
-pub struct Shape(pub &'static [(&'static str, Self)]);
-
-/// Members of an object as text, except for the members that a [`Shape`] names.
-#[derive(Debug, Clone, Default)]
-pub struct Nested<'a> {
-    /// All other members.
-    pub members: Members<'a>,
-    objects: Vec<(&'static str, Option<Self>)>,
-}
-
-impl Nested<'_> {
-    /// Removes and returns an object that the shape names, `None` if it is missing or `null`.
-    pub fn take(&mut self, name: &str) -> Option<Self> {
-        let found = self.objects.iter().rposition(|(other, _)| *other == name);
-        found.and_then(|index| self.objects.swap_remove(index).1)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Shape {
-    type Value = Nested<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Shape {
-    type Value = Nested<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-        let mut nested = Nested::default();
-        while let Some(Name(name)) = object.next_key()? {
-            match self.0.iter().find(|(inner, _)| *inner == name) {
-                Some((inner, shape)) => nested.objects.push((inner, object.next_value_seed(OrNull(*shape))?)),
-                None => nested.members.0.push((name, object.next_value::<&RawValue>()?.get())),
-            }
-        }
-        Ok(nested)
-    }
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Shape(&[]).deserialize(deserializer)?.members)
-    }
-}
-
-/// An object of this shape, or `null`.
-struct OrNull(Shape);
-
-impl<'de> DeserializeSeed<'de> for OrNull {
-    type Value = Option<Nested<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de> Visitor<'de> for OrNull {
-    type Value = Option<Nested<'de>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object or null")
-    }
-
-    fn visit_none<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        self.0.deserialize(deserializer).map(Some)
-    }
-}
-
-/// The elements of the list with this name.
-struct ListOf<'n>(&'n str);
-
-impl<'de> DeserializeSeed<'de> for ListOf<'_> {
-    type Value = Option<Vec<&'de str>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for ListOf<'_> {
-    type Value = Option<Vec<&'de str>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(Name(name)) = object.next_key()? {
-            if name == self.0 {
-                let elements: Vec<&RawValue> = object.next_value()?;
-                found = Some(elements.into_iter().map(RawValue::get).collect());
-            } else {
-                object.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
     }
 }
 

@@ -30,11 +30,12 @@ const ENTRIES: [&str; 8] = [
     "Value::deserialize",
 ];
 /// Files with such a use, and the number of its lines.
-const ALLOWED: [(&str, usize); 13] = [
+const ALLOWED: [(&str, usize); 14] = [
     // The runtime gives the text of an event only this way.
     ("shared/src/event.rs", 2),
     // The reader itself.
-    ("shared/src/json.rs", 12),
+    ("shared/src/json.rs", 7),
+    ("shared/src/json/nested.rs", 6),
     // Files of the commands, and structs without `Value`.
     ("tools/cli/src/plan/month.rs", 1),
     ("tools/console/src/changes/selected.rs", 1),

@@ -200,15 +200,12 @@ struct RawChange<'a> {
 
 impl<'a> RawRecord<'a> {
     fn parse(text: &'a str) -> Result<Self, InvalidJson> {
-        const IMAGE: Shape = Shape(&[("NewImage", Shape(&[]))]);
-        const fn record(change: &'static [(&'static str, Shape)]) -> [(&'static str, Shape); 2] {
-            [("dynamodb", Shape(change)), ("kinesis", Shape(&[]))]
-        }
-        const WITH_IMAGE: Shape = Shape(&record(IMAGE.0));
-        const WITHOUT_IMAGE: Shape = Shape(&record(&[]));
+        const CHANGE: Shape = Shape(&[("NewImage", Shape(&[]))]);
+        const RECORD: Shape = Shape(&[("dynamodb", CHANGE), ("kinesis", Shape(&[]))]);
 
-        // A record whose image is no object has a number and an entity, too.
-        let mut record = json::nested(text, WITH_IMAGE).or_else(|_| json::nested(text, WITHOUT_IMAGE))?;
+        let Ok(mut record) = json::nested(text, RECORD) else {
+            return Self::parse_by_member(text);
+        };
         let change = record.take("dynamodb").map(|mut change| RawChange {
             new_image: change.take("NewImage").map(|image| image.members),
             members: change.members,
@@ -217,6 +214,22 @@ impl<'a> RawRecord<'a> {
             event_name: record.members.get("eventName"),
             change,
             kinesis: record.take("kinesis").map(|kinesis| kinesis.members),
+        })
+    }
+
+    /// Parses a record of which a part is no object: the image, which is not needed for the number of the record, or a member that is
+    /// replaced by a later one of the same name.
+    fn parse_by_member(text: &'a str) -> Result<Self, InvalidJson> {
+        let record = json::members(text)?;
+        let inner = |name| record.value(name).map(json::members).transpose();
+        let change = inner("dynamodb")?.map(|members| RawChange {
+            new_image: members.value("NewImage").and_then(|image| json::members(image).ok()),
+            members,
+        });
+        Ok(Self {
+            event_name: record.get("eventName"),
+            change,
+            kinesis: inner("kinesis")?,
         })
     }
 }

@@ -153,3 +153,66 @@ proptest! {
         prop_assert!(check(&text).is_ok() || parse(&text).is_err());
     }
 }
+
+#[test]
+fn objects_are_read_in_the_pass_of_their_object() {
+    const SHAPE: Shape = Shape(&[("a", Shape(&[("b", Shape(&[]))]))]);
+    let text = r#"{"x": [1], "a": {"b": {"c": 1}, "d": {"e": 2}}, "y": {"b": 3}}"#;
+    let mut outer = nested(text, SHAPE).unwrap();
+    let mut a = outer.take("a").unwrap();
+    let b = a.take("b").unwrap();
+    assert_eq!(b.members.get("c"), Some("1"));
+    assert_eq!(a.members.get("d"), Some(r#"{"e": 2}"#));
+    assert_eq!(
+        (outer.members.get("x"), outer.members.get("y")),
+        (Some("[1]"), Some(r#"{"b": 3}"#))
+    );
+    // The last member counts.
+    for (text, is_there) in [
+        ("{}", false),
+        (r#"{"a": null}"#, false),
+        (r#"{"a": {}, "a": null}"#, false),
+        (r#"{"a": null, "a": {}}"#, true),
+    ] {
+        assert_eq!(nested(text, SHAPE).unwrap().take("a").is_some(), is_there, "{text}");
+    }
+    for text in [
+        "",
+        "7",
+        "[]",
+        r#"{"a": 7}"#,
+        r#"{"a": {"b": []}}"#,
+        "{} {}",
+        r#"{"a": {}"#,
+    ] {
+        assert!(nested(text, SHAPE).is_err(), "{text}");
+    }
+    for text in [
+        format!(r#"{{"a": {{"{RAW_VALUE}": "[1]"}}}}"#),
+        format!(r#"{{"a": {{"{NUMBER}": "1"}}}}"#),
+    ] {
+        assert_eq!(
+            nested(&text, SHAPE).unwrap().take("a").unwrap().members.iter().count(),
+            1
+        );
+    }
+}
+
+#[test]
+fn a_list_is_read_in_the_pass_of_its_object() {
+    for (text, expected) in [
+        (
+            r#"{"x": 1, "l": [1, {"a": 2}], "y": []}"#,
+            Some(&["1", r#"{"a": 2}"#][..]),
+        ),
+        (r#"{"l": [1], "l": []}"#, Some(&[])),
+        // The last member counts, also if an earlier one is no list.
+        (r#"{"l": 7, "l": [2]}"#, Some(&["2"])),
+        (r#"{"x": []}"#, None),
+    ] {
+        assert_eq!(elements_of(text, "l").unwrap().as_deref(), expected, "{text}");
+    }
+    for text in ["", "7", "[]", r#"{"l": 7}"#, r#"{"l": [2], "l": 7}"#, r#"{"l": []} 1"#] {
+        assert!(elements_of(text, "l").is_err(), "{text}");
+    }
+}

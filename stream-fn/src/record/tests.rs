@@ -189,6 +189,29 @@ fn malformed_records_have_a_specific_error() {
 }
 
 #[test]
+fn a_record_whose_image_is_no_object_has_its_number() {
+    for image in [json!([]), json!(7), json!("text")] {
+        let parsed = parsed(&record("MODIFY", "v0", image).to_string());
+        assert_eq!(parsed.sequence_number, SequenceNumber::new("111"));
+        assert!(parsed.content.is_err());
+    }
+}
+
+#[test]
+fn the_last_member_of_a_record_counts() {
+    let record = record("MODIFY", "v0", image()).to_string();
+    for earlier in [
+        r#"{"dynamodb": 7,"#,
+        r#"{"dynamodb": {"NewImage": []},"#,
+        r#"{"kinesis": 7, "kinesis": null,"#,
+    ] {
+        let parsed = parsed(&record.replacen('{', earlier, 1));
+        assert_eq!(parsed.version().unwrap().version().to_string(), "3", "{earlier}");
+        assert_eq!(parsed.sequence_number, SequenceNumber::new("111"), "{earlier}");
+    }
+}
+
+#[test]
 fn a_sequence_number_is_a_non_empty_string() {
     for (number, expected) in [
         (json!("7"), SequenceNumber::new("7")),
