@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io::{self, Read as _},
     path::PathBuf,
 };
 
@@ -27,7 +26,7 @@ use shared::{
 };
 use writer_fn::update::{EXPECTED_VERSION, ID, InvalidUpdate, REQUEST_SENT_AT, RESERVED, TYPED_VALUES, Update, nested};
 
-use crate::{error::CliError, output, write_options::WriteOptions};
+use crate::{error::CliError, input, output, write_options::WriteOptions};
 
 /// Changes of attributes.
 #[derive(Debug, Default, clap::Args)]
@@ -264,25 +263,8 @@ fn insert(changes: &mut BTreeMap<String, Change>, path: &[Step], change: Change)
     }
 }
 
-/// Reads a file, or standard input if its name is `-`.
-pub(crate) fn bytes_of(path: &std::path::Path) -> Result<Vec<u8>, CliError> {
-    let read = match path == std::path::Path::new("-") {
-        true => {
-            let mut bytes = Vec::new();
-            io::stdin().read_to_end(&mut bytes).map(|_| bytes)
-        }
-        false => std::fs::read(path),
-    };
-    read.map_err(|error| CliError::usage(&path.display().to_string(), error))
-}
-
-/// Reads the text of a file, or of standard input.
-pub(crate) fn text_of(path: &std::path::Path) -> Result<String, CliError> {
-    String::from_utf8(bytes_of(path)?).map_err(|error| CliError::usage(&path.display().to_string(), error))
-}
-
 fn from_file(path: &std::path::Path, table: Option<&AttachedTable>) -> Result<Map<String, Value>, CliError> {
-    let (text, name) = (text_of(path)?, path.display().to_string());
+    let (text, name) = (input::text_of(path)?, path.display().to_string());
     let value = json::parse(&text).map_err(|error| CliError::usage(&name, error))?;
     let Value::Object(mut members) = value else {
         return Err(CliError::Usage(format!("{name}: it is not a JSON object")));

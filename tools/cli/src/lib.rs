@@ -10,6 +10,7 @@ mod confirmation;
 mod connection;
 mod error;
 mod globals;
+mod input;
 mod next;
 mod output;
 mod pager;

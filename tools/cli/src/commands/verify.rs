@@ -9,7 +9,7 @@ use seal::{
 use sealing::{error::SealError, log::Log};
 use serde_json::json;
 
-use crate::{changes, connection, error::CliError, globals::Globals, output::Output};
+use crate::{connection, error::CliError, globals::Globals, input, output::Output};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -44,8 +44,8 @@ withheld members, that a shown name occurs once.";
 
 impl Verify {
     pub(crate) async fn run(&self, globals: &Globals, output: &Output) -> Result<(), CliError> {
-        let proof = changes::bytes_of(&self.proof)?;
-        let key = changes::text_of(&self.vkey)?;
+        let proof = input::bytes_of(&self.proof)?;
+        let key = input::text_of(&self.vkey)?;
         let fails = |error: &dyn std::error::Error| CliError::Unproven(format!("the proof does not hold: {error}"));
         let key = VerifierKey::parse(&key).map_err(|error| CliError::usage("--vkey", error))?;
         let text = String::from_utf8(proof).map_err(|error| fails(&error))?;

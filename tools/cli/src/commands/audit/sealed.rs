@@ -14,9 +14,9 @@ use sealing::{
 use serde_json::json;
 
 use crate::{
-    changes,
     commands::segments::bar,
     error::CliError,
+    input,
     output::{self, Output},
 };
 
@@ -53,7 +53,7 @@ impl Sealed {
             ))
         })?;
         let key = if let Some(path) = &self.vkey {
-            let key = VerifierKey::parse(&changes::text_of(path)?);
+            let key = VerifierKey::parse(&input::text_of(path)?);
             key.map_err(|error| CliError::usage("--vkey", error))?
         } else {
             output::note(
@@ -61,7 +61,7 @@ impl Sealed {
             );
             verifier(&place)?
         };
-        let earlier = self.since_checkpoint.as_deref().map(changes::text_of).transpose()?;
+        let earlier = self.since_checkpoint.as_deref().map(input::text_of).transpose()?;
         let sdk = async || Ok::<_, CliError>(connection.sdk.clone());
         let log = Log::at(self.log.as_ref().unwrap_or(&place.log), None, sdk).await?;
         let audit = Audit {

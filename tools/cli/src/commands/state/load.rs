@@ -11,7 +11,7 @@ use shared::{
 };
 use writer_fn::update::ID;
 
-use crate::{changes, confirmation::Confirmation, error::CliError, output::Output, progress::Bar};
+use crate::{changes, confirmation::Confirmation, error::CliError, input, output::Output, progress::Bar};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
@@ -37,7 +37,7 @@ impl Load {
     pub(super) async fn run(&self, series: &TimeSeries, table: &str, output: &Output) -> Result<(), CliError> {
         self.confirmation.check()?;
         let file = self.file.display();
-        let text = changes::text_of(&self.file)?;
+        let text = input::text_of(&self.file)?;
         let (positions, states) = parse(&text).map_err(|why| CliError::Usage(format!("{file}: {why}")))?;
         let (count, counter) = (states.len(), Bar::counter("states stored", 0));
         let question = format!("Put {count} states into {table}, and replace existing states of the same time?");
