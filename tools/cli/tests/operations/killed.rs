@@ -1,6 +1,10 @@
 //! Runs that are killed, and resume.
 
-use std::{collections::BTreeSet, fs, process::Child};
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::{Child, Command},
+};
 
 use serde_json::{Value, json};
 use shared::{clock::since_epoch, domain::recorded_at::RecordedAt};
@@ -44,6 +48,21 @@ impl State {
     }
 }
 
+fn signal(child: &Child, signal: &str) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    // A process that has ended is still there until it is waited for.
+    assert!(sent.unwrap().success());
+}
+
+/// Stops a process, unless it ends before. On Linux, it does nothing more when this returns.
+fn stop(child: &Child) {
+    signal(child, "-STOP");
+    let stat = || fs::read_to_string(format!("/proc/{}/stat", child.id()));
+    while stat().is_ok_and(|stat| !stat.contains(") T ") && !stat.contains(") Z ")) {
+        std::thread::yield_now();
+    }
+}
+
 /// Runs a command again and again, and kills it whenever its state has changed, until it ends. Returns the output of all runs.
 fn run_killed(state: &mut State, start: impl Fn() -> Child, mut meanwhile: impl FnMut()) -> Vec<Run> {
     let mut runs = Vec::new();
@@ -55,8 +74,13 @@ fn run_killed(state: &mut State, start: impl Fn() -> Child, mut meanwhile: impl 
             }
             meanwhile();
             if state.has_changed() {
-                child.kill().unwrap();
-                break false;
+                stop(&child);
+                // A run without a state has done everything, and would begin again.
+                if state.content().is_some() {
+                    child.kill().unwrap();
+                    break false;
+                }
+                signal(&child, "-CONT");
             }
             std::thread::yield_now();
         };
