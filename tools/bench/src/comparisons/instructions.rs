@@ -22,7 +22,7 @@ use crate::{
     subject::{Role, Subject, find_program},
 };
 
-/// Recorded counts on x86-64, from this comparison, in the order of [`Role::BOTH`]. A test with fewer instructions may lower them.
+/// Recorded counts on x86-64, from this comparison, in the order of [`Role::BOTH`].
 const RECORDED: [f64; 2] = [RECORD, UPDATE];
 const RECORD: f64 = 343_400.0;
 const UPDATE: f64 = 1_097_000.0;
@@ -39,16 +39,16 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     let mut figures = Vec::new();
     for (role, recorded) in Role::BOTH.into_iter().zip(RECORDED) {
         let (what, items) = match role {
-            Role::Stream => ("record", 100),
-            Role::Writer => ("update", 10),
+            Role::Stream => ("a record", 100),
+            Role::Writer => ("an update", 10),
         };
-        // What the process needs for its start is in both.
+        // Both counts contain the start of the process.
         let [few, many] = [5, 25];
         let before = counted(bench, &valgrind, (role, items), few).await?;
         let after = counted(bench, &valgrind, (role, items), many).await?;
         #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
         let each = (after - before) / ((many - few) * items) as f64;
-        let figure = Figure::new(format!("instructions a {what}, {}", role.name()), each);
+        let figure = Figure::new(format!("instructions {what}, {}", role.name()), each);
         figures.push(figure.with_target(Target::AtMost((recorded * MAX_GROWTH).round())));
     }
     Ok(figures)
