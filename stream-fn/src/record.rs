@@ -210,10 +210,12 @@ impl<'a> RawRecord<'a> {
             new_image: change.take("NewImage").map(|image| image.members),
             members: change.members,
         });
+        let kinesis = record.take("kinesis").map(|kinesis| kinesis.members);
+        let event_name = record.members.get("eventName");
         Ok(Self {
-            event_name: record.members.get("eventName"),
+            event_name,
             change,
-            kinesis: record.take("kinesis").map(|kinesis| kinesis.members),
+            kinesis,
         })
     }
 
@@ -226,10 +228,11 @@ impl<'a> RawRecord<'a> {
             new_image: members.value("NewImage").and_then(|image| json::members(image).ok()),
             members,
         });
+        let (event_name, kinesis) = (record.get("eventName"), inner("kinesis")?);
         Ok(Self {
-            event_name: record.get("eventName"),
+            event_name,
             change,
-            kinesis: inner("kinesis")?,
+            kinesis,
         })
     }
 }
