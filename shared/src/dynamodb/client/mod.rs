@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::Client;
 use aws_smithy_http_client::{
     Builder, ConnectorBuilder,
     proxy::ProxyConfig,
-    tls::{Provider, rustls_provider::CryptoMode},
+    tls::{Provider, TlsContext, TrustStore, rustls_provider::CryptoMode},
 };
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 
@@ -42,8 +42,12 @@ pub fn sdk_config(settings: &ClientSettings) -> ConfigLoader {
 /// proxy that the environment names.
 pub fn http_client() -> SharedHttpClient {
     Builder::new().build_with_connector_fn(|settings, components| {
+        // A new client asks for a connector without settings, and drops it. With roots, this would parse them once more.
+        let roots = settings.map_or_else(TrustStore::empty, |_| TrustStore::default());
+        let context = TlsContext::builder().with_trust_store(roots).build();
         let mut connector = ConnectorBuilder::default()
             .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .tls_context(context.unwrap_or_default())
             .proxy_config(ProxyConfig::from_env());
         connector.set_connector_settings(settings.cloned());
         connector.set_sleep_impl(components.and_then(aws_sdk_dynamodb::config::RuntimeComponents::sleep_impl));
