@@ -59,6 +59,15 @@ impl Figure {
         }
     }
 
+    /// Creates a figure of several measurements: their median, with minimum and maximum.
+    pub(crate) fn of_several(unit: impl Into<String>, values: &[f64]) -> Self {
+        let [least, middle, most] = [0.0, 0.5, 1.0].map(|share| percentile(values.iter().copied(), share));
+        Self {
+            range: Some([least, most]),
+            ..Self::new(unit, middle)
+        }
+    }
+
     pub(crate) fn compared_with(self, name: impl Into<String>, peer: f64) -> Self {
         Self {
             ratio: self.ours.map(|ours| ours / peer),

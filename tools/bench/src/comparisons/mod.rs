@@ -1,6 +1,7 @@
 //! The comparisons, and the choice of those that the command line names.
 
 mod cpu_share;
+mod diff;
 mod instructions;
 mod package;
 mod processes;
@@ -18,7 +19,7 @@ type Comparison = (
 );
 
 /// Every comparison, in the order of the results.
-const COMPARISONS: [Comparison; 11] = [
+const COMPARISONS: [Comparison; 12] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -30,6 +31,7 @@ const COMPARISONS: [Comparison; 11] = [
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
     ("sealing", |bench| ready(sealing::measure(bench)).boxed_local()),
     ("whole table", |bench| whole_table::measure(bench).boxed_local()),
+    ("diff", |bench| ready(diff::measure(bench)).boxed_local()),
 ];
 
 pub(crate) fn names() -> [&'static str; COMPARISONS.len()] {
