@@ -18,10 +18,11 @@ use axum::{
     response::IntoResponse,
     serve::{Listener, ListenerExt as _},
 };
+use serde_json::json;
 use tokio::{net::TcpStream, sync::oneshot};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use crate::{certificate::Certificate, error::BenchError};
+use crate::{certificate::Certificate, error::BenchError, events};
 
 /// A stub that stops when this value is dropped.
 pub(crate) struct Stub {
@@ -117,7 +118,16 @@ async fn respond(headers: &HeaderMap, body: &[u8], latency: Duration, counts: &C
         let latest = counts.latest.fetch_add(1, Ordering::Relaxed) + 1;
         format!(r#"{{"Attributes":{{"Latest":{{"N":"{latest}"}}}}}}"#)
     } else if target.ends_with(b".DescribeTable") {
-        r#"{"Table":{"TableId":"STUB"}}"#.to_owned()
+        // The keys, which stream-fn reads of an attached table.
+        let keys = [("PK", "HASH"), ("SK", "RANGE")];
+        let schema = keys.map(|(name, kind)| json!({"AttributeName": name, "KeyType": kind}));
+        let types = keys.map(|(name, _)| json!({"AttributeName": name, "AttributeType": "S"}));
+        json!({"Table": {"TableId": "STUB", "KeySchema": schema, "AttributeDefinitions": types}}).to_string()
+    } else if target.ends_with(b".Query") && count(body, br#"{\"PK\""#) > 0 {
+        // The history of an item of an attached table.
+        json!({"Items": [events::newest_version(body)], "Count": 1}).to_string()
+    } else if target.ends_with(b".BatchGetItem") {
+        json!({ "Responses": events::latest_items(body) }).to_string()
     } else if count(body, b"\"#vzero\"") > 0 {
         // The layout of the table, which functions read when they start.
         r#"{"Item":{"VersionDigits":{"N":"1"},"TableId":{"S":"STUB"},"TableName":{"S":"STUB"}}}"#.to_owned()

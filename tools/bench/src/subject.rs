@@ -29,6 +29,10 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ours,
+    /// Our functions with the history of an attached table.
+    Attached,
+    /// Our functions with updates in change sets.
+    Sets,
     /// A straightforward peer in another language, which processes one record after the other. It is measured with fewer batches.
     Sequential,
     /// A peer in another language with concurrent requests, and several records in each request.
@@ -109,6 +113,20 @@ impl Subject {
             handlers: ["stream", "writer"].map(|module| format!("{prefix}{module}.handler")),
             environment,
         })
+    }
+
+    /// Returns the functions as another kind, with more settings.
+    pub(crate) fn variant(&self, name: &'static str, kind: Kind, settings: &[(&str, &str)]) -> Self {
+        let mut subject = Self {
+            name,
+            kind,
+            ..self.clone()
+        };
+        let settings = settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        subject.environment.extend(settings);
+        subject
     }
 
     /// Returns the functions in another program, with these arguments.

@@ -19,13 +19,15 @@ type Comparison = (
 );
 
 /// Every comparison, in the order of the results.
-const COMPARISONS: [Comparison; 12] = [
+const COMPARISONS: [Comparison; 14] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
     ("stream throughput", |bench| processes::stream(bench).boxed_local()),
     ("stream CPU", |bench| processes::stream_cpu(bench).boxed_local()),
     ("writer", |bench| processes::writer(bench).boxed_local()),
+    ("attached tables", |bench| processes::attached(bench).boxed_local()),
+    ("change sets", |bench| processes::change_sets(bench).boxed_local()),
     ("memory", |bench| processes::memory(bench).boxed_local()),
     ("instructions", |bench| instructions::measure(bench).boxed_local()),
     ("package", |bench| ready(package::measure(bench)).boxed_local()),

@@ -1,6 +1,7 @@
 //! Comparisons of a function in one process: its start, its first invocation, its throughput, its CPU time and its memory.
 
 use std::{
+    iter,
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -31,6 +32,9 @@ const COLD_PATH: [(&str, &Targets); 3] = [
 const QUEUE_BATCHES: [(usize, &str); 2] = [(10, ""), (100, ", batches of 100")];
 /// Maximum CPU time of an update, in microseconds.
 const MAX_UPDATE_CPU: f64 = 150.0;
+/// Maximum number of requests for a change of an attached table: a read, and a part of a batch of 25.
+const MAX_ATTACHED_REQUESTS: f64 = 1.05;
+const SINGLE: &str = "single updates";
 /// Maximum growth of the peak memory from the first tenth of the records to the last: the variance of the allocator.
 const MAX_GROWTH: f64 = 1.05;
 
@@ -90,25 +94,29 @@ pub(super) async fn cold_path(bench: &Bench) -> Result<Vec<Figure>, BenchError> 
     Ok(figures)
 }
 
-/// Measures items a second, and their CPU time in microseconds, of batches in each subject. `count` is the number of batches, `sequential` the
-/// number for a sequential peer.
+/// Measures items a second, their CPU time in microseconds, and the requests for an item, of batches in each subject. `count` is the number of
+/// batches, `sequential` the number for a sequential peer.
 async fn batches<'a>(
-    bench: &'a Bench,
+    bench: &Bench,
     stub: &Stub,
+    subjects: impl Iterator<Item = &'a Subject>,
     (role, items): (Role, usize),
     rounds: usize,
     (count, sequential): (usize, usize),
-) -> Result<Measurements<'a, 2>, BenchError> {
+) -> Result<Measurements<'a, 3>, BenchError> {
     let measure = async |subject: &Subject| {
         let event = events::event(role, items, subject);
         let is_sequential = subject.kind == Kind::Sequential;
+        let count = if is_sequential { sequential } else { count };
         let hosted = bench.host(subject, role, stub, None)?;
-        hosted
-            .batches(&event, items, if is_sequential { sequential } else { count })
-            .await
+        let before = stub.requests();
+        let [per_second, cpu] = hosted.batches(&event, items, count).await?;
+        #[allow(clippy::cast_precision_loss, reason = "some thousands")]
+        let requests = (stub.requests() - before) as f64 / (items * (count + 1)) as f64;
+        Ok([per_second, cpu, requests])
     };
     let is_measured = |subject: &&Subject| subject.kind != Kind::Floor || stub.certificate.is_none();
-    in_turn(bench.subjects.iter().filter(is_measured), rounds, measure).await
+    in_turn(subjects.filter(is_measured), rounds, measure).await
 }
 
 /// Records a second, if each request takes 5 ms.
@@ -151,7 +159,8 @@ async fn records(
     for (transport, certificate) in [("HTTP", None), ("TLS", Some(&bench.certificate))] {
         let stub = Stub::serve(latency, certificate)?;
         let workload = (Role::Stream, bench.size(1000, 100));
-        let measured = batches(bench, &stub, workload, rounds, (bench.size(10, 2), sequential)).await?;
+        let counts = (bench.size(10, 2), sequential);
+        let measured = batches(bench, &stub, bench.subjects.iter(), workload, rounds, counts).await?;
         figures.extend(measured.figures(&format!("{unit}, {transport}"), 0.5, value, targets));
     }
     Ok(figures)
@@ -169,13 +178,68 @@ pub(super) async fn writer(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
     for (items, label) in QUEUE_BATCHES {
         let counts = [bench.size(2000, 50), bench.size(200, 20)].map(|updates| (updates / items).max(1));
         let workload = (Role::Writer, items);
-        let measured = batches(bench, &stub, workload, bench.size(5, 1), counts.into()).await?;
+        let subjects = bench.subjects.iter();
+        let measured = batches(bench, &stub, subjects, workload, bench.size(5, 1), counts.into()).await?;
         figures.extend(measured.figures(&format!("updates a second{label}"), 0.5, 0, &throughput));
         let unit = format!("µs CPU an update{label}");
         figures.extend(measured.figures(&unit, 0.5, 1, &per_item(0.05, 0.1)));
         figures.push(measured.ours(unit, 0.5, 1).with_target(Target::AtMost(MAX_UPDATE_CPU)));
     }
     Ok(figures)
+}
+
+/// Changes of an attached table a second, their CPU time and their requests, if each request takes 5 ms. The peers put the version that a record names,
+/// while stream-fn reads the newest version first.
+pub(super) async fn attached(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
+    let stub = Stub::serve(LATENCY, None)?;
+    let settings = [
+        ("ATTACHED_STREAM_ARN", events::STREAM_ARN),
+        ("HISTORY_TABLE_NAME", "VersionControl-history"),
+    ];
+    let ours = bench.subjects[0].variant("vzero", Kind::Attached, &settings);
+    let subjects = iter::once(&ours).chain(bench.simple().skip(1));
+    let (workload, counts) = ((Role::Stream, bench.size(250, 100)), (bench.size(20, 2), 1));
+    let measured = batches(bench, &stub, subjects, workload, bench.size(3, 1), counts).await?;
+    let units = [
+        ("changes a second", Target::RatioAtLeast(10.0)),
+        ("µs CPU a change", Target::RatioAtMost(0.2)),
+    ];
+    let mut figures = beside(&measured, &[PYTHON, NODE], &units);
+    let requests = measured.ours("requests a change", 0.5, 2);
+    figures.push(requests.with_target(Target::AtMost(MAX_ATTACHED_REQUESTS)));
+    Ok(figures)
+}
+
+/// Updates a second in change sets of ten entities, their CPU time and their requests, beside single updates, if each request takes 5 ms.
+pub(super) async fn change_sets(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
+    let stub = Stub::serve(LATENCY, None)?;
+    let subjects =
+        [("vzero", Kind::Sets), (SINGLE, Kind::Ours)].map(|(name, kind)| bench.subjects[0].variant(name, kind, &[]));
+    let (workload, count) = ((Role::Writer, 100), bench.size(20, 2));
+    let measured = batches(
+        bench,
+        &stub,
+        subjects.iter(),
+        workload,
+        bench.size(5, 1),
+        (count, count),
+    )
+    .await?;
+    let units = [
+        ("updates a second", Target::RatioAtLeast(0.8)),
+        ("µs CPU an update", Target::RatioAtMost(1.25)),
+        ("requests an update", Target::RatioAtMost(0.25)),
+    ];
+    Ok(beside(&measured, &[SINGLE], &units))
+}
+
+/// Returns the figures of measured values with a target beside each of these peers.
+fn beside(measured: &Measurements<'_, 3>, peers: &[&'static str], units: &[(&str, Target)]) -> Vec<Figure> {
+    let figures = units.iter().enumerate().flat_map(|(value, (unit, target))| {
+        let targets: Vec<_> = peers.iter().map(|peer| (*peer, *target)).collect();
+        measured.figures(unit, 0.5, value, &targets)
+    });
+    figures.collect()
 }
 
 /// Peak resident memory of stream-fn.
