@@ -53,6 +53,9 @@ const FIRST: u64 = 1_767_225_600;
 /// Maximum memory of a command, in MB, and its maximum growth with ten times the entities: the variance of the allocator.
 const MAX_MEMORY: f64 = 200.0;
 const MAX_GROWTH: f64 = 1.05;
+/// Maximum exponent with which the time of a command grows with the entities: 1 is in proportion, 1.1 is 26 % more at ten times the entities, because
+/// the database has a deeper tree and a colder cache.
+const MAX_EXPONENT: f64 = 1.1;
 /// Interval in which the peak memory of a running process is read.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -113,6 +116,9 @@ pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
         figures.push(memory.clone().with_target(Target::AtMost(MAX_MEMORY)));
         let growth = memory.compared_with(format!("{few} entities"), small.memory);
         figures.push(growth.with_target(Target::RatioAtMost(MAX_GROWTH)));
+        let exponent = (ended.seconds / small.seconds).log10();
+        let exponent = Figure::new(format!("exponent of the time from {few} entities, {name}"), exponent);
+        figures.push(exponent.with_target(Target::AtMost(MAX_EXPONENT)));
     }
     Ok(figures)
 }
