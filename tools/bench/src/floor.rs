@@ -110,17 +110,17 @@ fn request(role: Role, host: &str) -> Vec<u8> {
 }
 
 /// A connection of HTTP/1.1, whose responses have a `Content-Length`.
-struct Connection(TcpStream);
+pub(crate) struct Connection(TcpStream);
 
 impl Connection {
-    async fn open(address: &str) -> io::Result<Self> {
+    pub(crate) async fn open(address: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self(stream))
     }
 
     /// Sends a request, and returns head and body of its response.
-    async fn exchange(&mut self, request: &[u8]) -> io::Result<(String, Vec<u8>)> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<(String, Vec<u8>)> {
         self.0.write_all(request).await?;
         let mut received = Vec::with_capacity(4096);
         loop {

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{Ipv4Addr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -86,6 +86,17 @@ impl Bench {
 }
 
 impl Hosted {
+    /// Returns the function of a local stack.
+    pub(crate) fn of(lambda: Lambda, role: Role, logs: &Path) -> Self {
+        Self {
+            lambda,
+            handler: role.name().to_owned(),
+            subject: format!("{} of the local stack", role.name()),
+            log: logs.join(format!("{}.log", role.name())),
+            limits: None,
+        }
+    }
+
     /// Invokes the function, and returns the time of its response. A response with batch item failures is an error.
     pub(crate) async fn invoke(&self, event: &str) -> Result<Instant, BenchError> {
         let invoked = self.lambda.invoke(&self.handler, event.as_bytes().to_vec()).await;

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, BufReader},
+    net::{IpAddr, TcpListener},
     path::PathBuf,
     pin::Pin,
     process::ExitCode,
@@ -89,7 +90,14 @@ async fn run(args: &Args, program: PathBuf) -> Result<ExitCode, LocalError> {
         bootstraps: args.bootstraps.iter().cloned().collect(),
     })
     .await?;
-    let console = (!args.once).then(|| console(args, &stack)).transpose()?;
+    let console = (!args.once).then(|| {
+        let listener = match args.console_port {
+            Some(port) => stack::listen(args.bind, port)?,
+            None => stack::listen(args.bind, CONSOLE_PORT).or_else(|_| stack::listen(args.bind, 0))?,
+        };
+        console(&stack, listener, args.bind)
+    });
+    let console = console.transpose()?;
     let url = console.as_ref().map(Console::url);
     if let Some(url) = url {
         print(&commands::endpoints(&stack, url, args.seal.as_deref()));
@@ -130,11 +138,8 @@ async fn serve(args: &Args, stack: &Stack, console: Option<&str>, feed: Option<F
     std::future::pending().await
 }
 
-fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
-    let listener = match args.console_port {
-        Some(port) => stack::listen(args.bind, port)?,
-        None => stack::listen(args.bind, CONSOLE_PORT).or_else(|_| stack::listen(args.bind, 0))?,
-    };
+/// Serves the history browser of the stack on this listener, to the hosts of this address.
+pub fn console(stack: &Stack, listener: TcpListener, bind: IpAddr) -> Result<Console, LocalError> {
     let (client, url) = (aws_sdk_dynamodb::Client::new(&stack.config), stack.dynamodb_endpoint());
     let mut connection = Connection::new(&client, stack.config.clone(), url, &stack.table, stack.store.digits())
         .with_history(stack.store.own_history().map(str::to_owned));
@@ -142,7 +147,7 @@ fn console(args: &Args, stack: &Stack) -> Result<Console, LocalError> {
         connection = connection.attached(table.clone());
     }
     let options = history_console::Options {
-        hosts: Hosts::at(args.bind),
+        hosts: Hosts::at(bind),
         ..Default::default()
     };
     let console = Console::serve(listener, connection, options);

@@ -6,6 +6,7 @@ mod instructions;
 mod package;
 mod processes;
 mod sealing;
+mod stack;
 mod whole_table;
 
 use futures::future::{FutureExt as _, LocalBoxFuture, ready};
@@ -19,7 +20,7 @@ type Comparison = (
 );
 
 /// Every comparison, in the order of the results.
-const COMPARISONS: [Comparison; 14] = [
+const COMPARISONS: [Comparison; 15] = [
     ("start", |bench| processes::start(bench).boxed_local()),
     ("cold path", |bench| processes::cold_path(bench).boxed_local()),
     ("CPU share", |bench| cpu_share::measure(bench).boxed_local()),
@@ -33,6 +34,7 @@ const COMPARISONS: [Comparison; 14] = [
     ("package", |bench| ready(package::measure(bench)).boxed_local()),
     ("sealing", |bench| ready(sealing::measure(bench)).boxed_local()),
     ("whole table", |bench| whole_table::measure(bench).boxed_local()),
+    ("local stack", |bench| stack::measure(bench).boxed_local()),
     ("diff", |bench| ready(diff::measure(bench)).boxed_local()),
 ];
 

@@ -1,0 +1,141 @@
+//! The local stack after many updates: the time of an update until its version is in history, and the pages of the console.
+//!
+//! The functions are those of the benchmark. The embedded database, the mapping and the console are in this process.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
+use local::{
+    stack::{Options, Stack, listen},
+    template::Template,
+};
+use shared::{clock, domain::recorded_at::RecordedAt};
+use tokio::time::sleep;
+
+use crate::{
+    error::{BenchError, cannot},
+    events,
+    figure::{Figure, Target, median, millis},
+    floor::Connection,
+    harness::Bench,
+    hosted::Hosted,
+    subject::{Role, root},
+};
+
+const ENTITIES: usize = 10;
+/// Updates of an invocation.
+const BATCH: usize = 100;
+/// Maximum time of an update beside that of one of the first block.
+const MAX_GROWTH: f64 = 1.3;
+/// Maximum time of a page in milliseconds, and beside that after the first blocks.
+const MAX_PAGE: f64 = 100.0;
+/// Maximum time in which a block becomes history.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+pub(super) async fn measure(bench: &Bench) -> Result<Vec<Figure>, BenchError> {
+    let (blocks, block, compared) = (bench.size(100, 6), bench.size(1_000, 100), bench.size(5, 2));
+    let stack = start(bench).await?;
+    let writer = Hosted::of(stack.lambda.clone(), Role::Writer, &stack.logs);
+    let (mut times, mut early, mut half) = (Vec::new(), Vec::new(), RecordedAt::since_epoch(Duration::ZERO));
+    for number in 0..blocks {
+        if number == compared + 1 {
+            early = pages(bench, &stack, number * block / ENTITIES, half).await?;
+        }
+        if [compared / 2, blocks / 2].contains(&number) {
+            half = RecordedAt::since_epoch(clock::since_epoch());
+        }
+        times.push(write(&stack, &writer, number * block..(number + 1) * block).await?);
+    }
+    let versions = blocks * block / ENTITIES;
+    let late = pages(bench, &stack, versions, half).await?;
+    // The first block starts the processes.
+    let (first, last) = (&times[1..=compared], &times[blocks - compared..]);
+    let unit = format!("ms an update until history, after {} updates", blocks * block);
+    let update = Figure::of_several(unit, last).compared_with(format!("after {block}"), median(first.iter().copied()));
+    let mut figures = vec![update.with_target(Target::RatioAtMost(MAX_GROWTH))];
+    let few = format!("{} versions", (compared + 1) * block / ENTITIES);
+    for ((name, late), (_, early)) in late.into_iter().zip(early) {
+        let figure = Figure::of_several(format!("ms, console, {name}, {versions} versions"), &late);
+        let figure = figure.compared_with(few.clone(), median(early));
+        figures.push(figure.with_target(Target::AtMost(MAX_PAGE)));
+    }
+    Ok(figures)
+}
+
+async fn start(bench: &Bench) -> Result<Stack, BenchError> {
+    let ours = &bench.subjects[0];
+    let bootstraps = Role::BOTH.map(|role| (role.name().to_owned(), ours.program(role).to_owned()));
+    let template = Template::read(&root().join("template.yaml"), &[]).map_err(cannot("read the template"))?;
+    let options = Options {
+        template,
+        dynamodb: None,
+        bind: LOOPBACK,
+        dynamodb_port: 0,
+        lambda_port: 0,
+        data_dir: None,
+        program: local::function::this_program(),
+        seal: None,
+        bootstraps: bootstraps.into(),
+    };
+    Box::pin(Stack::start(options)).await.map_err(cannot("start the stack"))
+}
+
+/// Sends the updates with these numbers, and returns the time in milliseconds for each until all are in history.
+#[allow(clippy::cast_precision_loss, reason = "some thousands")]
+async fn write(stack: &Stack, writer: &Hosted, numbers: std::ops::Range<usize>) -> Result<f64, BenchError> {
+    let (started, count, end) = (Instant::now(), numbers.len(), numbers.end);
+    for first in numbers.step_by(BATCH) {
+        writer.invoke(&events::updates(first..first + BATCH, ENTITIES)).await?;
+    }
+    while stack.mapping.counters.get().done < end {
+        let counts = stack.mapping.counters.get();
+        if counts.retries > 0 || started.elapsed() > MAX_WAIT {
+            return Err(BenchError::Failed(format!(
+                "not all updates are in history: {counts:?}"
+            )));
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    Ok(millis(started.elapsed()) / count as f64)
+}
+
+/// Returns the times of pages of the console in milliseconds.
+async fn pages(
+    bench: &Bench,
+    stack: &Stack,
+    versions: usize,
+    at: RecordedAt,
+) -> Result<Vec<(&'static str, Vec<f64>)>, BenchError> {
+    let listener = listen(LOOPBACK, 0).map_err(cannot("serve the console"))?;
+    let console = local::run::console(stack, listener, LOOPBACK).map_err(cannot("serve the console"))?;
+    let (address, token) = (
+        console.address().to_string(),
+        console.url().split_once("token=").unwrap_or_default().1,
+    );
+    let id = events::entity(0).replace('#', "%23");
+    let mut measured = Vec::new();
+    for (name, path) in [
+        ("list", "/".to_owned()),
+        ("entity", format!("/entity?id={id}")),
+        ("state at a time", format!("/as-of?id={id}&at={at}")),
+        ("comparison", format!("/compare?id={id}&from=1&to={versions}")),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let mut connection = Connection::open(&address).await?;
+        let mut times = Vec::new();
+        for _ in 0..bench.size(21, 2) {
+            let started = Instant::now();
+            let (head, _) = connection.exchange(request.as_bytes()).await?;
+            times.push(millis(started.elapsed()));
+            if !head.starts_with("HTTP/1.1 200") {
+                let status = head.lines().next().unwrap_or_default();
+                return Err(BenchError::Failed(format!("the page {path} has the response {status}")));
+            }
+        }
+        measured.push((name, times));
+    }
+    Ok(measured)
+}
