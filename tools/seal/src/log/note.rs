@@ -191,7 +191,7 @@ mod tests {
             (note.clone() + "— a+b Uw2QOkk=\n", NoteError::Form),
             (note.clone() + "— a\u{a0}b Uw2QOkk=\n", NoteError::Form),
             (note.clone() + &"— other Uw2QOkk=\n".repeat(100), NoteError::Form),
-            (own.note(&"a".repeat(1 << 20), &[0; 64]), NoteError::Form),
+            (own.note(&("a".repeat(1 << 20) + "\n"), &[0; 64]), NoteError::Form),
         ] {
             assert_eq!(own.open(&changed), Err(error), "{changed:?}");
         }

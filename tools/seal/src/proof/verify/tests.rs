@@ -50,18 +50,13 @@ fn item(version: u64) -> Item {
 }
 
 fn metadata(entity: &str, version: u64) -> Item {
-    let version = version.to_string();
     let all = [
         ("Table", AttributeValue::S(TABLE.to_owned())),
         ("Entity", AttributeValue::S(entity.to_owned())),
-        ("Version", AttributeValue::N(version)),
+        ("Version", AttributeValue::N(version.to_string())),
         ("Actor", AttributeValue::S("amy".to_owned())),
     ];
-    Item::from(
-        all.map(|(name, value)| (name.to_owned(), value))
-            .into_iter()
-            .collect::<HashMap<_, _>>(),
-    )
+    HashMap::from(all.map(|(name, value)| (name.to_owned(), value))).into()
 }
 
 fn disclosed(entity: &str, version: u64) -> Vec<Disclosed> {
@@ -71,18 +66,16 @@ fn disclosed(entity: &str, version: u64) -> Vec<Disclosed> {
         members(Namespace::Metadata, &metadata),
     ]
     .concat();
-    all.into_iter()
-        .map(|(path, value)| {
-            let salt = key(entity, &path).salt(TABLE, version);
-            Disclosed::new(path, salt, ShownValue(value.clone()))
-        })
-        .collect()
+    let member = |(path, value): (Path, &AttributeValue)| {
+        let salt = key(entity, &path).salt(TABLE, version);
+        Disclosed::new(path, salt, ShownValue(value.clone()))
+    };
+    all.into_iter().map(member).collect()
 }
 
 fn leaf(entity: &str, version: u64) -> Leaf {
-    let commitments = disclosed(entity, version)
-        .into_iter()
-        .map(|member| commitment(&member.salt.0, &member.path().unwrap(), &member.value.0).unwrap());
+    let commitments = disclosed(entity, version).into_iter();
+    let commitments = commitments.map(|member| hash_of(&member).0);
     Leaf {
         kind: Kind::Version,
         tag: entity_tag(&[5; 32], TABLE, entity).unwrap(),
@@ -93,7 +86,11 @@ fn leaf(entity: &str, version: u64) -> Leaf {
 
 /// Returns a proof of all versions of [`ENTITY`] in a log that has those of another entity between them.
 fn document() -> Document {
-    let entries: Vec<Vec<u8>> = all_leaves().iter().map(|leaf| leaf.bytes().to_vec()).collect();
+    document_of(&all_leaves())
+}
+
+fn document_of(all: &[Leaf]) -> Document {
+    let entries: Vec<Vec<u8>> = all.iter().map(|leaf| leaf.bytes().to_vec()).collect();
     let mut edge = Edge::default();
     let stored: BTreeMap<Tile, Vec<Hash>> = edge
         .append(&entries)
@@ -107,11 +104,11 @@ fn document() -> Document {
         root: edge.root(),
     };
     let text = checkpoint.text();
-    let leaves = (1..=VERSIONS).map(|version| {
-        let index = 2 * (version - 1);
+    let own = (0..).zip(all).filter(|(_, one)| one.tag == leaf(ENTITY, 1).tag);
+    let leaves = own.map(|(index, &Leaf { kind, version, .. })| {
         let inclusion = Plan::inclusion(edge.size(), index).unwrap().hashes(&stored).unwrap();
         ProvenLeaf {
-            kind: Kind::Version,
+            kind,
             version,
             index,
             inclusion: inclusion.into_iter().map(Digits).collect(),
@@ -123,12 +120,14 @@ fn document() -> Document {
     Document::new(note, TABLE.to_owned(), ENTITY.to_owned(), [5; 32], leaves.collect())
 }
 
+fn hash_of(member: &Disclosed) -> Digits {
+    Digits(commitment(&member.salt.0, &member.path().unwrap(), &member.value.0).unwrap())
+}
+
 /// Withholds one member of each leaf.
 fn withhold(mut document: Document, member: usize) -> Document {
     for leaf in &mut document.leaves {
-        let member = leaf.disclosed.remove(member);
-        let hash = commitment(&member.salt.0, &member.path().unwrap(), &member.value.0).unwrap();
-        leaf.withheld.push(Digits(hash));
+        leaf.withheld.push(hash_of(&leaf.disclosed.remove(member)));
     }
     document
 }
@@ -154,27 +153,27 @@ fn write_log(folder: &std::path::Path) {
 fn the_whole_log_shows_later_versions_and_those_that_were_sealed_twice() {
     let document = document();
     let proven = document.verify(&verifier()).unwrap();
-    let find = |leaves: &[Leaf]| {
+    let find_with = |leaves: &[Leaf], last: Option<&[u8]>| {
+        let mut entries: Vec<_> = leaves.iter().map(|leaf| leaf.bytes().to_vec()).collect();
+        entries.extend(last.map(<[u8]>::to_vec));
         let checkpoint = Checkpoint {
             origin: "example.com/log".to_owned(),
-            size: leaves.len() as u64,
-            root: tree::root(leaves.iter().map(|leaf| tree::leaf_hash(&leaf.bytes()))),
+            size: entries.len() as u64,
+            root: tree::root(entries.iter().map(|entry| tree::leaf_hash(entry))),
         };
         let mut search = Search::new(&document, &proven, checkpoint)?;
-        for (index, leaf) in (0..).zip(leaves) {
-            search.add(index, &leaf.bytes());
-        }
+        (0..).zip(&entries).for_each(|(index, entry)| search.add(index, entry));
         search.end()
     };
+    let find = |leaves: &[Leaf]| find_with(leaves, None);
     let mut leaves = all_leaves();
     assert_eq!(find(&leaves).unwrap().versions, (4, 4));
+    assert_eq!(find_with(&leaves, Some(b"x")), Err(InLogError::Leaf(8)));
     leaves.extend([leaf("Other", 2), leaf(ENTITY, 5)]);
     let found = find(&leaves).unwrap();
     assert_eq!((found.versions, found.checkpoint.size), ((5, 5), 10));
-    leaves.push(Leaf {
-        content: [1; 32],
-        ..leaf(ENTITY, 2)
-    });
+    let (again, content) = (leaf(ENTITY, 2), [1; 32]);
+    leaves.extend([Leaf { content, ..again }, leaf("Other", 3)]);
     assert!(matches!(
         find(&leaves),
         Err(InLogError::Twice {
@@ -292,16 +291,15 @@ fn changed_proofs_are_refused_with_the_reason() {
 fn values_are_not_moved_to_another_version_without_metadata() {
     let mut document = document();
     for leaf in &mut document.leaves {
-        leaf.disclosed
-            .retain(|member| member.path().unwrap().namespace == Namespace::Attribute);
-        let metadata = disclosed(ENTITY, leaf.version).into_iter().filter_map(|member| {
-            let path = member.path().unwrap();
-            (path.namespace == Namespace::Metadata)
-                .then(|| Digits(commitment(&member.salt.0, &path, &member.value.0).unwrap()))
-        });
-        leaf.withheld = metadata.collect::<BTreeSet<_>>().into_iter().collect();
+        let is_metadata = |member: &Disclosed| member.path().unwrap().namespace == Namespace::Metadata;
+        let metadata: Vec<_> = leaf.disclosed.extract_if(.., |member| is_metadata(member)).collect();
+        let hashes: BTreeSet<_> = metadata.iter().map(hash_of).collect();
+        leaf.withheld = hashes.into_iter().collect();
     }
     assert!(document.verify(&verifier()).is_ok());
+    let mut unsorted = document.clone();
+    unsorted.leaves[0].withheld.reverse();
+    assert_eq!(unsorted.verify(&verifier()), Err(VerifyError::Members(0)));
     let mut moved = document.clone();
     moved.leaves[1].disclosed = document.leaves[2].disclosed.clone();
     assert_eq!(moved.verify(&verifier()), Err(VerifyError::Leaf(2)));
@@ -310,39 +308,46 @@ fn values_are_not_moved_to_another_version_without_metadata() {
     assert_eq!(other.verify(&verifier()), Err(VerifyError::Leaf(0)));
 }
 
-/// A map that is not split into its members.
-fn map_member(path: Path) -> Disclosed {
-    let map = [("b".to_owned(), AttributeValue::Bool(true))].into_iter().collect();
-    Disclosed::new(path, [1; 32], ShownValue(AttributeValue::M(map)))
-}
-
-/// Metadata of two names, which none has.
-fn map_path() -> Disclosed {
-    let names = vec!["Table".to_owned(), "x".to_owned()];
-    let path = Path {
-        namespace: Namespace::Metadata,
-        names,
-    };
-    Disclosed::new(path, [1; 32], ShownValue(AttributeValue::Bool(true)))
+#[test]
+fn a_version_or_a_commitment_that_was_sealed_twice_is_refused() {
+    let mut leaves = all_leaves();
+    leaves.push(leaf(ENTITY, 2));
+    assert_eq!(document_of(&leaves).verify(&verifier()), Err(VerifyError::Order(8)));
+    let mut hashes: Vec<_> = disclosed(ENTITY, 1).iter().map(hash_of).collect();
+    hashes.push(hashes[0]);
+    leaves[0].content = content_root(hashes.iter().map(|hash| hash.0).collect());
+    let mut document = document_of(&leaves);
+    document.leaves[0].withheld = vec![hashes[0]];
+    assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
 }
 
 #[test]
-fn a_member_inside_of_another_one_is_refused() {
-    let path = |names: &[&str]| Path {
-        namespace: Namespace::Attribute,
-        names: names.iter().map(|name| (*name).to_owned()).collect(),
+fn members_have_one_place_each_that_is_not_inside_of_another_one() {
+    use Namespace::{Attribute, Metadata};
+    let member = |namespace, names: &[&str], value| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Disclosed::new(Path { namespace, names }, [1; 32], ShownValue(value))
     };
-    let member = |names: &[&str]| Disclosed::new(path(names), [1; 32], ShownValue(AttributeValue::Bool(true)));
+    let of = |namespace, names: &[&str]| member(namespace, names, AttributeValue::Bool(true));
+    let map = AttributeValue::M([("b".to_owned(), AttributeValue::Bool(true))].into());
     let mut document = document();
-    document.leaves[0].disclosed = vec![member(&["a"]), member(&["a", "b"])];
-    assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
-    let (whole, metadata) = (map_member(path(&["a"])), map_path());
-    document.leaves[0].disclosed = vec![whole];
-    assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
-    document.leaves[0].disclosed = vec![metadata];
-    assert_eq!(document.verify(&verifier()), Err(VerifyError::Metadata(0)));
-    document.leaves[0].disclosed = vec![member(&[])];
-    assert_eq!(document.verify(&verifier()), Err(VerifyError::Members(0)));
+    for (members, error) in [
+        (
+            vec![of(Attribute, &["a"]), of(Attribute, &["a", "b"])],
+            VerifyError::Members(0),
+        ),
+        (vec![member(Attribute, &["a"], map)], VerifyError::Members(0)),
+        (vec![of(Metadata, &["Table", "x"])], VerifyError::Metadata(0)),
+        (vec![of(Attribute, &[])], VerifyError::Members(0)),
+        // An attribute can have the name of metadata: this is only no member of the leaf.
+        (
+            vec![of(Attribute, &["Actor"]), of(Metadata, &["Actor"])],
+            VerifyError::Leaf(0),
+        ),
+    ] {
+        document.leaves[0].disclosed = members;
+        assert_eq!(document.verify(&verifier()), Err(error));
+    }
 }
 
 #[test]
@@ -362,13 +367,16 @@ fn a_proof_has_one_form_apart_from_white_space() {
         (r#"["a","b"]"#, r#"["a","b","b"]"#),
         (r#"{"n":{"N":"100"}}"#, r#"{"n":{"N":"7"},"n":{"N":"100"}}"#),
         (r#""Metadata":["Actor"]"#, r#""Attribute":null,"Metadata":["Actor"]"#),
+        (r#"["Price"]"#, r#"["Price"],"Metadata":["Actor"]"#),
         ("vzero-proof-1", "vzero-proof-2"),
-        ("05050505", "0505050A"),
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
         let accepted = Document::parse(&changed).is_ok_and(|document| document.verify(&verifier()).is_ok());
         assert!(!accepted, "{to}");
+    }
+    for digits in ["0A".repeat(32), "0a".repeat(31), "0a".repeat(33)] {
+        assert!(serde_json::from_value::<Digits>(digits.into()).is_err());
     }
 }
 
