@@ -4,6 +4,8 @@ mod world;
 
 use std::{fs, path::Path};
 
+use operations::sealed::{Kind, Operation};
+use sealing::{place::Place, state::StateTable};
 use serde_json::{Value, json};
 use testkit::{database, endpoint::is_skipped, table};
 
@@ -43,18 +45,73 @@ fn tamper(world: &World) -> Vec<String> {
     world.change(10, 5, |item| {
         drop(with(item, "Deleted").as_object_mut().unwrap().remove("Deleted"));
     });
+    delete_keys(world, 11);
+    (1..=4).for_each(|number| world.delete_version(12, number));
+    // Beside what operations removed.
+    let mut item = world.stored(13, 4);
+    with(&mut item, "A")["A"]["N"] = json!("99");
+    world.insert(13, 2, item.clone());
+    world.delete_version(13, 4);
+    // A time that is ahead hides nothing.
+    item["InsertedAt"]["S"] = json!("2999-01-01T00:00:00.000Z/");
+    item.as_object_mut().unwrap().remove("TimePartition");
+    world.put(15, 9, item);
+    let mut all = Vec::new();
+    if let Base::Own(_) = world.base {
+        world.change(14, 1, |item| with(item, "A")["A"]["N"] = json!("99"));
+        all.push("14 1 Changed".to_owned());
+    }
+    let expected = "- 1 UnknownEntity,0 2 Changed,1 2 Changed,10 5 Changed,11 1 Unsealed,11 2 Unsealed,11 3 Unsealed,11 4 Unsealed,\
+                    12 1 Missing,12 2 Missing,12 3 Missing,12 4 Missing,2 2 Missing,3 9 Unsealed,4 2 Swapped of 3,4 3 Swapped of 2,\
+                    5 4 Missing,5 8 Renumbered of 4,6 3 Missing,7 9 Unsealed,8 2 Changed,9 2 Changed,13 2 Changed,13 4 Missing,\
+                    15 9 Unsealed";
+    all.extend(expected.split(',').map(str::to_owned));
+    all.sort();
+    all
+}
+
+fn delete_keys(world: &World, entity: u64) {
     let keys = world.place("KeysTable");
     for item in world.vzero().block_on(database::items(&world.vzero().client, &keys)) {
-        if item["Entity"]["S"] == *world.id(11) {
+        if item["Entity"]["S"] == *world.id(entity) {
             let [pk, sk] = ["PK", "SK"].map(|name| item[name]["S"].as_str().unwrap());
             world.delete(&keys, [pk, sk]);
         }
     }
-    (1..=4).for_each(|number| world.delete_version(12, number));
-    let expected = "- 1 UnknownEntity,0 2 Changed,1 2 Changed,10 5 Changed,11 1 Unsealed,11 2 Unsealed,11 3 Unsealed,11 4 Unsealed,\
-                    12 1 Missing,12 2 Missing,12 3 Missing,12 4 Missing,2 2 Missing,3 9 Unsealed,4 2 Swapped of 3,4 3 Swapped of 2,\
-                    5 4 Missing,5 8 Renumbered of 4,6 3 Missing,7 9 Unsealed,8 2 Changed,9 2 Changed";
-    expected.split(',').map(str::to_owned).collect()
+}
+
+/// Adds an erasure of values to seal, of the table or of another one.
+fn add_erasure(world: &World, id: u8, other: Option<&str>) {
+    let place = world.vzero().block_on(Place::of(&world.store)).unwrap().unwrap();
+    let operation = Operation {
+        id: [id; 16],
+        kind: Kind::Erase,
+        table: other.map_or(place.table, str::to_owned),
+        entity: world.id(12),
+        versions: (1, 4),
+        role: String::new(),
+        reason: "asked".to_owned(),
+        recorded_at: world.store.now().to_string(),
+        paths: vec![r#"["Attribute","A"]"#.to_owned()],
+        index: None,
+    };
+    let state = StateTable::new(world.vzero().client.clone(), &place.state);
+    world.vzero().block_on(state.add_operation(&operation)).unwrap();
+}
+
+/// Audits while an attribute of the state, or of the pruning, has other values.
+fn findings_with(world: &World, name: &str, values: &[(&str, Value)]) -> Vec<String> {
+    let (vzero, table) = (world.vzero(), world.place("StateTable"));
+    let mut items = vzero.block_on(database::items(&vzero.client, &table)).into_iter();
+    let item = items
+        .find(|item| item["Reason"]["S"] == name || item["SK"]["S"] == name)
+        .unwrap();
+    let mut changed = item.clone();
+    values.iter().for_each(|(name, value)| changed[*name] = value.clone());
+    vzero.block_on(database::put_into(&vzero.client, &table, changed));
+    let found = world.findings("");
+    vzero.block_on(database::put_into(&vzero.client, &table, item));
+    found
 }
 
 #[test]
@@ -77,7 +134,14 @@ fn what_was_changed_behind_the_products_back_is_found() {
         }
         // The operations are not sealed yet.
         assert_eq!(world.findings(""), [""; 0], "{layout}");
-        assert_eq!(world.seal(), 2, "{layout}");
+        let missing = ["13 1 Missing", "13 2 Missing", "13 3 Missing"];
+        let old = json!({"S": "2020-01-01T00:00:00.000000000Z"});
+        assert_eq!(findings_with(&world, "old", &[("RecordedAt", old)]), missing);
+        add_erasure(&world, 1, None);
+        add_erasure(&world, 2, Some("other"));
+        assert_eq!(world.seal(), 4, "{layout}");
+        add_erasure(&world, 3, Some("other"));
+        assert_eq!(findings_with(&world, "old", &[("To", json!({"N": "4"}))]), missing);
         let vkey = world.log().join("vkey");
         let run = world.audit(&format!("--vkey {}", vkey.display()));
         let operations = run.lines.iter().filter(|line| line["Operation"].is_string());
@@ -92,7 +156,11 @@ fn what_was_changed_behind_the_products_back_is_found() {
         operations.sort();
         assert_eq!(
             operations,
-            [r#""Prune" 1 3 "old" true"#, r#""Purge" 1 4 "request" true"#],
+            [
+                r#""Erase" 1 4 "asked" true"#,
+                r#""Prune" 1 3 "old" true"#,
+                r#""Purge" 1 4 "request" true"#
+            ],
             "{layout}"
         );
         let summary = run.lines.last().unwrap();
@@ -105,7 +173,7 @@ fn what_was_changed_behind_the_products_back_is_found() {
         // It begins again, with numbers that the log has.
         if let Base::Own(table) = &world.base {
             table.block_on(table::write(&world.store, json!({"ID": world.id(14), "A": 7})));
-            assert_eq!(world.seal(), 1, "{layout}");
+            assert_eq!(world.seal(), 2, "{layout}");
         }
         assert_eq!(world.findings(""), [""; 0], "{layout}");
         let expected = tamper(&world);
@@ -113,14 +181,23 @@ fn what_was_changed_behind_the_products_back_is_found() {
         if layout == "same" {
             requests_are_sealed(&world, &expected);
         }
+        // Without keys, an operation tells nothing about the content of its leaf.
+        delete_keys(&world, 13);
+        for kind in ["prune", "purge"] {
+            let values = [("Kind", json!({"S": kind})), ("To", json!({"N": "9"}))];
+            let found = findings_with(&world, "old", &values);
+            let unknown = found.iter().filter(|found| found.ends_with("UnknownEntity"));
+            assert_eq!(unknown.count(), 2, "{layout} {kind}");
+        }
     }
 }
 
 /// Versions that the log lacks are sealed once on request.
 fn requests_are_sealed(world: &World, before: &[String]) {
+    assert_eq!(world.seal(), 0);
     assert_eq!(world.findings("--seal-missing"), before);
     assert_eq!(world.findings("--seal-missing"), before);
-    assert_eq!(world.seal(), 6);
+    assert_eq!(world.seal(), 7);
     assert_eq!(world.seal(), 0);
     let unsealed = |finding: &&String| !finding.ends_with("Unsealed");
     assert_eq!(
