@@ -273,10 +273,8 @@ pub struct InsideList {
 ///
 /// Returns [`InsideList`] with the path that is possible.
 pub fn check<'a>(attributes: &Map, paths: impl IntoIterator<Item = &'a ErasedPath>) -> Result<(), InsideList> {
-    for path in paths
-        .into_iter()
-        .filter(|path| path.namespace() == Namespace::Attribute)
-    {
+    // Paths of metadata have one name.
+    for path in paths {
         let mut map = attributes;
         for (length, name) in (1..path.names().len()).zip(path.names()) {
             match map.get(name) {

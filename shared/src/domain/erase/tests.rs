@@ -4,8 +4,9 @@ use super::*;
 use crate::domain::{
     attached::{
         change::Place,
+        decision::has_state,
         definition::KeyType,
-        item::{StateOrigin, stored_flat},
+        item::{Recorded, StateOrigin, stored_flat},
     },
     compression::Compression,
     erased::Erasure,
@@ -54,7 +55,7 @@ fn members_at_and_below_the_paths_are_erased() {
         [["Attribute", "Lines"]]               -> {"[\"Attribute\",\"Lines\"]": {"L": [{"M": {"a": {"N": "1"}}}]}}
         [["Attribute", "Time"]]                -> {"[\"Attribute\",\"Time\"]": {"S": "t"}}
         [["Metadata", "Actor"], ["Metadata", "Sender"], ["Metadata", "RequestId"]] -> {"[\"Metadata\",\"Actor\"]": {"S": "amy"}, "[\"Metadata\",\"Sender\"]": {"S": "s"}, "[\"Metadata\",\"RequestId\"]": {"S": "r"}}
-        [["Attribute", "Actor"], ["Attribute", "PK"], ["Attribute", "Other"], ["Attribute", "Place", "Street", "x"], ["Metadata", "Reason"]] -> {}
+        [["Attribute", "Actor"], ["Attribute", "PK"], ["Attribute", "Other"], ["Attribute", "Place", "Street", "x"], ["Attribute", "Place", "None", "x"], ["Metadata", "Reason"]] -> {}
     "#;
     let stored = json!({
         "PK": {"S": "E"}, "SK": {"S": "v1"}, "Actor": {"S": "amy"}, "Sender": {"S": "s"}, "RequestId": {"S": "r"}, "RequestPayload": {"S": "p"},
@@ -309,4 +310,34 @@ fn a_state_after_an_erasure_has_neither_the_value_nor_its_copy() {
         r#"["Metadata","ActorUnchanged"]"#,
     ];
     assert_eq!(marked, expected);
+}
+
+#[test]
+fn all_copies_of_a_value_are_erased_with_it() {
+    const CASES: &str = r#"
+        [["Attribute", "by"]]     -> ["Attribute","by"] ["Metadata","Actor"] ["Metadata","ActorUnchanged"]
+        [["Metadata", "Actor"]]   -> ["Attribute","by"] ["Metadata","Actor"] ["Metadata","ActorUnchanged"]
+        [["Attribute", "rev"]]    -> ["Attribute","rev"] ["Metadata","ItemVersion"]
+        [["Attribute", "why", "a"]] -> ["Attribute","why","a"] ["Metadata","Reason"]
+        [["Attribute", "x"]]      -> ["Attribute","x"]
+    "#;
+    for (texts, expected) in testkit::cases::cases(CASES) {
+        let paths = paths(&texts).into_iter().collect();
+        let all = with_all_copies(&orders(&[("id", KeyType::S)]), &paths);
+        let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+        assert_eq!(all.join(" "), expected, "{texts}");
+    }
+}
+
+#[test]
+fn an_attribute_with_the_name_of_erased_metadata_counts() {
+    let mut flat =
+        item(json!({"PK": {"S": "E"}, "SK": {"S": "v0000000001"}, "id": {"S": "a"}, "item:Reason": {"S": "own"}}));
+    let reason = ErasedPath::metadata(names::REASON).unwrap();
+    Erased([(reason, erasure(7).value())].into()).put_on(&mut flat);
+    let version = Recorded::of_flat(flat).unwrap();
+    for (reason, expected) in [("own", true), ("other", false)] {
+        let item = item(json!({"id": {"S": "a"}, "Reason": {"S": reason}}));
+        assert_eq!(has_state(&version, &item, &BTreeSet::new()), expected);
+    }
 }

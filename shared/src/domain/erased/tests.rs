@@ -151,3 +151,25 @@ fn erasures_are_read_as_they_were_written_and_never_cover_less() {
         assert_eq!(names(found), covering, "{created:?}");
     }
 }
+
+#[test]
+fn what_a_state_lacks_is_kept_at_erased_paths() {
+    // Of an attached table, `Actor` can be an attribute of the user.
+    const CASES: &str = r#"
+        [["Attribute","P"], {}, {"P": {"S": "b"}}]                -> {"P": {"S": "b"}}
+        [["Attribute","P"], {"P": {"S": "a"}}, {"P": {"S": "b"}}] -> {"P": {"S": "a"}}
+        [["Attribute","P","s"], {"P": {"M": {"c": {"S": "a"}}}}, {"P": {"M": {"s": {"S": "b"}, "c": {"S": "b"}}}}] -> {"P": {"M": {"s": {"S": "b"}, "c": {"S": "a"}}}}
+        [["Attribute","P","s"], {"P": {"S": "a"}}, {"P": {"M": {"s": {"S": "b"}}}}] -> {"P": {"S": "a"}}
+        [["Attribute","P","s"], {}, {"P": {"M": {"c": {"S": "b"}}}}] -> {}
+        [["Metadata","Actor"], {}, {"Actor": {"S": "b"}}]         -> {}
+    "#;
+    for (case, expected) in testkit::cases::cases(CASES) {
+        let mut state = item(case[1].clone());
+        keep(
+            state.inner_mut(),
+            item(case[2].clone()).inner(),
+            [&path(&case[0].to_string())],
+        );
+        assert_eq!(state, item(serde_json::from_str(expected).unwrap()), "{case}");
+    }
+}
