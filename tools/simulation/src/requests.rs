@@ -1,6 +1,6 @@
 //! The items that a request names, and those of a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use shared::domain::{
@@ -135,6 +135,11 @@ impl Items {
     pub(crate) fn of(&self, entity: &str) -> impl Iterator<Item = (&str, &Value)> + use<'_> {
         let items = self.0.get(entity).into_iter().flatten();
         items.map(|(key, item)| (key.as_str(), item))
+    }
+
+    pub(crate) fn of_entities_mut(&mut self, entities: &BTreeSet<String>) -> impl Iterator<Item = &mut Value> {
+        let items = self.0.iter_mut().filter(|(entity, _)| entities.contains(*entity));
+        items.flat_map(|(_, items)| items.values_mut())
     }
 
     /// Returns the number in the latest item of an entity.

@@ -41,8 +41,8 @@ type Checked = (Evidence, Vec<Violation>);
 
 /// Runs one schedule, and checks it.
 fn run_one(schedule: &Schedule, mutation: Option<Mutation>) -> Result<Checked, SimulationError> {
-    let evidence = world::run(schedule, mutation)?;
-    let violations = check(schedule, &evidence);
+    let mut evidence = world::run(schedule, mutation)?;
+    let violations = check(schedule, &mut evidence);
     Ok((evidence, violations))
 }
 
@@ -237,7 +237,7 @@ mod tests {
             if schedule.updates.len() > 100 {
                 continue;
             }
-            let runs = [(); 2].map(|()| {
+            let mut runs = [(); 2].map(|()| {
                 let mut evidence = world::run(&schedule, None).unwrap();
                 for written in &mut evidence.stream {
                     // The database generates these ids randomly. A record in quarantine contains an `eventID`.
@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(runs[0].answers, runs[1].answers, "seed {seed}");
             assert_eq!(runs[0].documents.len(), runs[1].documents.len(), "seed {seed}");
             assert_eq!(runs[0].faults, runs[1].faults, "seed {seed}");
-            assert_eq!(check(&schedule, &runs[0]), [], "seed {seed}");
+            assert_eq!(check(&schedule, &mut runs[0]), [], "seed {seed}");
         }
     }
 

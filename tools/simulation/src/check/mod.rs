@@ -31,20 +31,15 @@ use crate::{
 };
 
 /// Returns the violations of a run.
-pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> {
+pub(crate) fn check(schedule: &Schedule, evidence: &mut Evidence) -> Vec<Violation> {
     if schedule.settings.attached {
         let mut violations = attached::check(evidence, schedule.settings.new_images);
         undo::check(schedule, evidence, &mut violations);
         return violations.0;
     }
-    if schedule.settings.sealed {
-        let mut violations = evidence.found.clone();
-        if !evidence.settled {
-            violations.add::<8>("the mapping does not reach the end of the stream".to_owned());
-        }
-        sealing::check(evidence, &mut violations);
-        return violations.0;
-    }
+    let mut violations = evidence.found.clone();
+    sealing::check(evidence, &mut violations);
+    let schedule = &sealing::without_erased(schedule, evidence);
     let discarded = evidence.documents.iter().flat_map(records_of);
     let kept = discarded.chain(evidence.quarantined.iter().cloned());
     let mut check = Check {
@@ -52,7 +47,7 @@ pub(crate) fn check(schedule: &Schedule, evidence: &Evidence) -> Vec<Violation> 
         evidence,
         kept: kept.map(|record| sequence_number(&record).to_owned()).collect(),
         digits: VersionDigits::new(schedule.settings.digits).unwrap_or_default(),
-        violations: evidence.found.clone(),
+        violations,
     };
     check.all();
     undo::check(schedule, evidence, &mut check.violations);

@@ -24,7 +24,7 @@ use super::purge_marker_key;
 use crate::{
     evidence::{Evidence, SealedHistory, Violations},
     requests::{is_version_key, text},
-    schedule::SECRET,
+    schedule::{Command, SECRET, Schedule, StepKind},
     stream::Written,
 };
 
@@ -239,4 +239,53 @@ fn erased(evidence: &Evidence, sealed: &SealedHistory, add: &mut impl FnMut(Stri
             add(format!("{entity} has the key of an erased value"));
         }
     }
+}
+
+/// What an erasure changes in a version: the value, its commitment, and the fingerprint of the update.
+const REMOVED: [&str; 3] = [SECRET, "Erased", "RequestPayload"];
+
+/// Removes from a schedule and its evidence the attribute that erasures remove, of all versions of their entities: the other guarantees hold
+/// for everything else.
+pub(super) fn without_erased(schedule: &Schedule, evidence: &mut Evidence) -> Schedule {
+    let mut schedule = schedule.clone();
+    let erased: BTreeSet<_> = schedule
+        .steps
+        .iter()
+        .filter_map(|step| match &step.kind {
+            StepKind::Command(Command::Erase(entity)) => Some(entity.clone()),
+            _ => None,
+        })
+        .collect();
+    let remove = |item: &mut Value, names: &[&str]| {
+        if let Some(members) = item.as_object_mut() {
+            members.retain(|name, _| !names.contains(&name.as_str()));
+        }
+    };
+    for update in schedule
+        .updates
+        .iter_mut()
+        .filter(|update| erased.contains(&update.entity))
+    {
+        remove(&mut update.members, &[SECRET]);
+    }
+    let images = evidence
+        .stream
+        .iter_mut()
+        .filter(|written| erased.contains(written.entity()));
+    let images = images.map(|written| &mut written.record["dynamodb"]["NewImage"]);
+    let items = [&mut evidence.items, &mut evidence.recovered].into_iter();
+    let items = items.flat_map(|items| items.of_entities_mut(&erased));
+    for item in images.chain(items) {
+        remove(item, &REMOVED);
+    }
+    for versions in evidence
+        .read
+        .iter_mut()
+        .filter(|(entity, _)| erased.contains(*entity))
+        .flat_map(|(_, read)| read)
+        .flatten()
+    {
+        versions.1.retain(|name, _| !REMOVED.contains(&name.as_str()));
+    }
+    schedule
 }

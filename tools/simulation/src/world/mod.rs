@@ -192,6 +192,7 @@ impl World {
             self.observe_attached().await?
         } else {
             self.observe().await?;
+            self.finish_erasures().await;
             self.recover().await?;
             self.finish_sealing().await?;
             // With the writes of the recovery, whose records can be trimmed while the mapping is disabled.

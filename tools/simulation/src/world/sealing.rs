@@ -92,9 +92,8 @@ impl World {
         self.connector.count("version-reinserted");
     }
 
-    /// Finishes erasures, lets seal-fn seal everything, and notes the log with what belongs to it.
-    pub(super) async fn finish_sealing(&self) -> Result<(), SimulationError> {
-        let Some(sealer) = &self.sealer else { return Ok(()) };
+    /// Finishes erasures.
+    pub(super) async fn finish_erasures(&self) {
         let steps = self.schedule.steps.iter();
         for command in steps.filter_map(|step| match &step.kind {
             StepKind::Command(command @ Command::Erase(_)) => Some(command),
@@ -105,6 +104,11 @@ impl World {
                 self.violate("an erasure cannot be finished");
             }
         }
+    }
+
+    /// Lets seal-fn seal everything, and notes the log with what belongs to it.
+    pub(super) async fn finish_sealing(&self) -> Result<(), SimulationError> {
+        let Some(sealer) = &self.sealer else { return Ok(()) };
         sleep(SHOWN).await;
         let mut last = None;
         for _ in 0..RUNS {
